@@ -55,7 +55,7 @@ def test_the_best_is_the_dearest_that_refuses_nobody_anew() -> None:
     shares = {row[BRIEFS]: (row["share"], row["allowed"]) for row in found.candidates}
     assert shares == {"4": (1, False), "5": (0, True)}
     ax = found.draw()
-    assert ax.get_title() == "149 USD, 5 earns most: 400.00 USD more"
+    assert ax.get_title() == "149 USD, 5 earns most: 20.00 USD more a customer"
     assert {tick.get_text() for tick in ax.get_yticklabels()} >= {"149 USD, 5", "99 USD, 4"}
     assert sorted({text.get_text() for text in ax.texts}) == ["", "best", "refuses too many"]
     # What differs in prices alone is served once: the catalogue as it is, and two allowances.

@@ -224,14 +224,17 @@ MOST_CANDIDATES = 20
 
 
 def candidates(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
-    """Draw what each candidate of a search earns more than the catalogue as it is, the most on top."""
+    """Draw what each candidate of a search earns more of a customer than the catalogue as it is.
+
+    Those that were tried on all come first.
+    """
     ax = new_figure().subplots() if ax is None else ax
-    ranked = sorted(rows, key=lambda row: (not row["final"], -row["change"]))[:MOST_CANDIDATES]
+    ranked = sorted(rows, key=lambda row: (not row["final"], -_of_each(row, "change")))[:MOST_CANDIDATES]
     for y, row in enumerate(ranked):
         colour = BLUE if row["best"] else INK if row["allowed"] else GREY
-        low, high = (or_value(row[f"change_{end}"], row["change"]) / MICRO_USD for end in ("low", "high"))
+        mean, low, high = (_of_each(row, name) for name in ("change", "change_low", "change_high"))
         ax.plot([low, high], [y, y], color=colour, linewidth=2)
-        ax.plot(row["change"] / MICRO_USD, y, "o", color=colour, markersize=5)
+        ax.plot(mean, y, "o", color=colour, markersize=5)
         tried = "best" if row["best"] else "" if row["allowed"] else "refuses too many"
         few = "" if row["final"] else f"{row['customers']:,} customers"
         ax.annotate(
@@ -246,16 +249,22 @@ def candidates(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.yaxis.label.set_fontsize(8)
     ax.margins(x=0.2)
     separated(ax.xaxis)
-    ax.set_xlabel("margin − margin of the catalogue as it is, USD; lines: intervals")
-    best = next((row for row in rows if row["best"]), None)
-    found = (
-        f"{_values(best)} earns most: {units.usd(best['change'])} more"
-        if best
-        else "None that was tried on all refuses few enough"
+    ax.set_xlabel(
+        "more margin than under the catalogue as it is, USD a customer; lines: intervals", fontsize=9
     )
+    best = next((row for row in rows if row["best"]), None)
+    found = "None that was tried on all refuses few enough"
+    if best:
+        found = f"{_values(best)} earns most: {units.usd(best['change'] / best['customers'])} more a customer"
     title(ax, of_many(found, len(ranked), len(rows), "candidates"))
     plain_axes(ax, grid="x")
     return ax
+
+
+def _of_each(row: Row, column: str) -> float:
+    """Return money of a candidate in dollars for each customer that it was tried on."""
+    customers: int = row["customers"]
+    return or_value(row[column], row["change"]) / customers / MICRO_USD
 
 
 def _values(row: Row) -> str:
