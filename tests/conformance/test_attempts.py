@@ -21,7 +21,7 @@ from tests.conformance.building import (
 )
 
 from ranksim.clock import SECOND
-from ranksim.conformance.verdict.verdicts import Tally
+from ranksim.conformance.verdict.verdicts import Tally, Verdict
 from ranksim.conformance.webhooks import attempts
 from ranksim.trace import Note
 
@@ -246,6 +246,24 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         "nothing",
     ),
 }
+
+
+@pytest.mark.fact("S22")
+@pytest.mark.parametrize(
+    ("entries", "exclusive", "conforms"),
+    [
+        ([created(), shown(0, **DISABLED)], True, True),
+        ([created(), shown(0, **DISABLED)], False, False),
+        ([created(), changed(-5, -4, **DISABLED), shown(0, **DISABLED)], True, False),
+        ([created(**DISABLED), shown(0, **DISABLED)], True, False),
+    ],
+    ids=["by its failures", "perhaps by others", "by a call", "from the first"],
+)
+def test_a_reason_tells_of_failures_alone(entries: list[Entry], exclusive: bool, conforms: bool) -> None:
+    tally = judged(attempts, entries, exclusive=exclusive)
+    [finding] = [one for one in tally.findings() if one.rule.name == attempts.REASON]
+    assert finding.held
+    assert finding.verdict == (Verdict.CONFORMS if conforms else Verdict.UNDECIDED)
 
 
 @pytest.mark.fact("S18", "S19", "S20", "S21", "S22", "S40", "S74", "S76", "S77", "S78", "S79", "S80", "S81")

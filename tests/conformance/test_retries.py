@@ -49,6 +49,12 @@ ENABLED_AGAIN = [
     for n in (20, 80)
 ]
 
+
+def lasted(seconds: int, status: int | None = None) -> dict[str, Any]:
+    """Write an item of the list of attempts, of one that was under way so long."""
+    return {**attempt(status=status), "duration_ms": seconds * 1000}
+
+
 TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "1, 2": (retries.NUMBERS, [created(), hook(0, **FAILED), retry(60)], "held"),
     "1, 3: one was lost": (retries.NUMBERS, [created(), hook(0, **FAILED), retry(360, 3)], "held"),
@@ -147,6 +153,26 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "204 is as good": (ACKNOWLEDGED, [created(), hook(0, status=204)], "held"),
     "too late, and tried again": (retries.TIMEOUT, [created(), hook(0, 12), retry(70)], "held"),
     "silent, and tried again": (retries.TIMEOUT, [created(), hook(0, status=None), retry(70)], "held"),
+    "silent, and listed as given up in time": (
+        retries.TIMEOUT,
+        [created(), hook(0, status=None), listed(30, lasted(10))],
+        "held",
+    ),
+    "silent, and listed as waited for": (
+        retries.TIMEOUT,
+        [created(), hook(0, status=None), listed(30, lasted(20))],
+        "broken",
+    ),
+    "silent, and given up early": (
+        retries.TIMEOUT,
+        [created(), hook(0, status=None), listed(30, lasted(1))],
+        "nothing",
+    ),
+    "silent, and listed as answered": (
+        retries.TIMEOUT,
+        [created(), hook(0, status=None), listed(30, lasted(20, status=502))],
+        "nothing",
+    ),
     "too late, and taken all the same": (
         retries.TIMEOUT,
         [created(), hook(0, 12), listed(LATER, attempt()), DONE],

@@ -560,6 +560,15 @@ def test_retry_after_is_honoured(limiters: ModuleType, told: int, sent: float, v
     assert Judged(history)["rate.retry_after_honoured"] == verdict
 
 
+@pytest.mark.fact("S100")
+@pytest.mark.parametrize("told", [30, 40])
+def test_no_call_after_retry_after_tells_where_others_call_too(limiters: ModuleType, told: int) -> None:
+    history = limiters.history(limiters.Limiter(), seconds(limiters, *range(21), told + 21))
+    history.seen[20].retry_after = told
+    history.run.header = history.run.header.model_copy(update={"exclusive": False})
+    assert Judged(history)["rate.retry_after_honoured"] == "undecided"
+
+
 def test_retry_after_says_nothing_when_another_call_may_lie_between(limiters: ModuleType) -> None:
     calls = seconds(limiters, *range(21), 21, 51)
     history = limiters.history(limiters.Limiter(), calls)

@@ -1415,9 +1415,7 @@ def signed(deployment, row, event, number, first):
         job = {name: value for name, value in event["data"]["job"].items() if name != "finished_at"}
         event = {**event, "data": {"job": job}}
     raw = json.dumps(event, indent=1, ensure_ascii=False).encode()
-    timestamp = now() // SECOND - (1000 if wrong("old", how) else 0)
-    if wrong("first-time"):
-        timestamp = first // SECOND
+    timestamp = (first if wrong("first-time") else now()) // SECOND - (1000 if wrong("old", how) else 0)
     text = f"{timestamp}.".encode() + (json.dumps(event).encode() if wrong("signed-other") else raw)
     if wrong("signed-bare"):
         text = raw

@@ -281,7 +281,10 @@ def _retry_format(exchange: Observation) -> str:
 def _judge_honoured(
     refused: Observation, following: Observation, run: ObservedRun, options: Options, tally: Tally
 ) -> None:
-    """A call that is sent when Retry-After has passed, with no other since the refusal, is not refused."""
+    """A call that is sent when Retry-After has passed, with no other since the refusal, is not refused.
+
+    Where others may have used the windows a second refusal would show nothing, so an admission does neither.
+    """
     wait = _wait(refused, run, SECOND // run.traffic_rate)
     slack = options.facts.rate_window // run.traffic_rate // 5000
     if wait is None or following.sent < wait + slack or following.lost:
@@ -294,7 +297,7 @@ def _judge_honoured(
     rate_class = nominal(following, options)
     case = _label(following, rate_class, classes_by_limit(options))
     evidence = _evidence(says, refused, following, expected="no 429")
-    tally.check(HONOURED, not limited(following), evidence, case=case)
+    tally.check(HONOURED, not limited(following), evidence, case=case if run.exclusive else None)
 
 
 def _wait(refused: Observation, run: ObservedRun, second: Micros) -> Micros | None:

@@ -15,7 +15,7 @@ from ranksim.clock import DISTANT_FUTURE, SECOND, Micros, format_millis
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt, job_name
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
 from ranksim.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
 from ranksim.conformance.webhooks.endpoints import (
     EndpointHistory,
@@ -495,17 +495,25 @@ def _judge_shown_secrets(
 
 
 def _judge_reason(endpoint: ObservedEndpoint, exclusive: bool, tally: Tally) -> None:
-    """An endpoint that was disabled by its failures shows why; where, is assumed (S22, U73)."""
+    """An endpoint that was disabled by its failures shows why; where, is assumed (S22, U73).
+
+    Of one that a call may have disabled, a reason is in keeping with that, and none breaks nothing.
+    """
     for setting in endpoint.settings:
         if setting.enabled is not False:
             continue
+        by_failures = (
+            exclusive
+            and endpoint.settings[0].enabled is True
+            and setting.seen.received <= endpoint.untouched_until
+        )
         says = f"{setting.seen.id} shows endpoint {endpoint.id} disabled, without a reason"
         found = Evidence(says, (setting.seen.id,), (), endpoint.id, setting.seen.sent)
         if setting.reason:
-            tally.held(REASON, by=(setting.seen.id,))
+            tally.held(REASON, case=ANY if by_failures else None, by=(setting.seen.id,))
         elif setting.reason is None:
             tally.differs(73, "disabled_reason", "no such field", found)
-        elif setting.seen.received <= endpoint.untouched_until and exclusive and endpoint.settings[0].enabled:
+        elif by_failures:
             tally.broke(REASON, found)
 
 

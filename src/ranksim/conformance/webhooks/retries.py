@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from ranksim.clock import DISTANT_FUTURE, MINUTE, SECOND, Micros, format_millis
+from ranksim.clock import DISTANT_FUTURE, MILLISECOND, MINUTE, SECOND, Micros, format_millis
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.history.trace_reader import texts
@@ -63,7 +63,7 @@ RULES = (
         ),
     ),
     Rule(ACKNOWLEDGED, "Any 2xx in time ends a delivery", (87,), (71,), "webhooks", ("200", "201", "204")),
-    Rule(TIMEOUT, "An answer after 10 s is too late", (88,), (), "webhooks", ("no answer", "a late 2xx")),
+    Rule(TIMEOUT, "An answer after 10 s is too late", (88,), (75,), "webhooks", ("no answer", "a late 2xx")),
     Rule(
         REDIRECT,
         "A redirect is not followed, and fails",
@@ -150,6 +150,7 @@ class RetryJudge:
             _judge_numbers(attempts, self.options, self.tally)
             _judge_delays(attempts, ledger.known[endpoint], scene, self.tally)
             _judge_last(attempts, ledger.known[endpoint], scene, self.tally)
+            _judge_silence(attempts, scene, self.tally)
             _judge_redirects(event, attempts, elsewhere.get(event, ()), unnamed, self.tally)
 
     def _unnamed(self, strays: Mapping[str, Sequence[ReceivedAttempt]], run: ObservedRun) -> set[str]:
@@ -218,8 +219,7 @@ def _judge_delays(
             continue
         tally.held(RETRIED, case=_script(one, seen), by=(_name(one), _name(other)))
         if one.status is None or seen.at < (one.answered or 0):
-            late = "no answer" if one.status is None else "a late 2xx" if _is_2xx(one) else None
-            tally.held(TIMEOUT, case=late, by=(_name(one), _name(other)))
+            tally.held(TIMEOUT, case="a late 2xx" if _is_2xx(one) else None, by=(_name(one), _name(other)))
         if scene.rate == 0 or scene.stalled(one.received, other.received):
             tally.open(DELAYS, "the receiver stalled, or the deployment's clock changed its pace")
             continue
@@ -257,6 +257,28 @@ def _judge_delay(
         within = f"{format_millis(low - one.received)} to {format_millis(high - one.received)}"
         found = replace(_evidence(says, (one, other)), expected=f"attempt {other.attempt} within {within}")
         tally.broke(DELAYS, found, case=_gap(one))
+
+
+def _judge_silence(attempts: Sequence[ReceivedAttempt], scene: Scene, tally: Tally) -> None:
+    """A sender waits 10 s for an answer that never comes, as it lists (S88, U75).
+
+    When the retry comes does not tell: it may be as late for its delay (U67) as for a longer wait.
+    """
+    patience = scene.options.facts.webhook_timeout
+    for one in attempts:
+        told = scene.listed.attempts.get((one.endpoint, one.event, one.attempt))
+        if one.status is not None or told is None or told.status is not None or told.duration is None:
+            continue
+        waited = told.duration * MILLISECOND
+        says = (
+            f"attempt {one.attempt} was not answered, and is listed as under way for {format_millis(waited)}"
+        )
+        expected = f"given up after {format_millis(patience)}"
+        found = Evidence(says, (told.seen.id,), (_name(one),), one.endpoint, one.received, expected)
+        if abs(waited - patience) <= MARGIN:
+            tally.held(TIMEOUT, case="no answer", by=(told.seen.id, _name(one)))
+        elif waited > patience and scene.rate == 1:
+            tally.broke(TIMEOUT, found, case="no answer")
 
 
 def _gap(one: ReceivedAttempt) -> str:
