@@ -415,7 +415,7 @@ TOLD: Final = {
     *("cost_timing", "spent_counts", "quota_grant", "weekly_exhaustion_code", "dry_run_reply", "narrowing"),
     *("replayed_retry_after", "failed_run_arms", "quota_refund", "dimension_refusal", "patch_checks"),
     *("month", "over_slots", "keyword_folding", "failure_counted", "retry_from", "signature_time"),
-    *("re_add", "hold_identity", "scan_counts", "existing_scope", "count_on_enable"),
+    *("re_add", "hold_identity", "scan_counts", "existing_scope", "count_on_enable", "on_disable"),
 }
 """The assumptions whose default `compare` tells to be excluded."""
 
@@ -427,7 +427,6 @@ OPEN: Final = {
     "cooldown_after_failure": "a run is accepted only once the cooldown before it is over: none counts again",
     "cap": "no text says what is beyond a cap, nor how large a cap is where it is not read",
     "checks_apply": "a refusal excludes one option, and none excludes nothing",
-    "on_disable": "a disabled endpoint gets nothing either way until it is enabled",
 }
 """Why others are not told."""
 

@@ -214,6 +214,7 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     ("an endpoint is disabled too early or too late", "disabled-early"),
     ("a success does not zero the count", "count-kept"),
     ("count_on_enable: kept", "enable-keeps-count"),
+    ("on_disable: pause", "retries-paused"),
     (r"a field is missing of the error (.+)", r"error-lacks \1"),
     (r"type is another page \((.+)\)", r"error-type \1"),
     (r"request_id is another request's \((.+)\)", r"error-id \1"),

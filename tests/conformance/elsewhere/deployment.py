@@ -1345,8 +1345,12 @@ def attempt(deployment, account, row, event, number, generation, first):
     """Send an event once, and see to what follows from the answer."""
     with deployment.lock:
         gone = row["id"] not in account.tables["webhooks"]
-        if gone or not row["enabled"] or row["_generation"] != generation:
+        paused = deployment.wrong("retries-paused") and not row["enabled"]
+        if gone or (not paused and (not row["enabled"] or row["_generation"] != generation)):
             return
+    if paused:
+        send_later(deployment, 5, account, row, event, number, first)
+        return
     began, wrong = now(), deployment.wrong
     first = first or began
     if wrong("retry-new-id") and number > 1:
@@ -1366,7 +1370,7 @@ def attempt(deployment, account, row, event, number, generation, first):
             if row["_failures"] >= (14 if wrong("disabled-early") else 20) and row["enabled"]:
                 reason = None if wrong("no-reason") else "20 deliveries in a row failed"
                 row.update(enabled=False, disabled_reason=reason)
-                row["_generation"] += 1
+                row["_generation"] += not wrong("retries-paused")
             kind = "no answer" if status is None else f"{status // 100}xx"
             most = 7 if wrong("seventh") else 6
             goes_on = not wrong("no-retry", kind) and not wrong("not-made", str(number + 1))

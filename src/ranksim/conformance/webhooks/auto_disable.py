@@ -131,11 +131,12 @@ def _judge_enabled_again(
     """
     again = next(iter(endpoint.touched), None)
     ends = ledger.ends(endpoint.id)
-    before = [s for s in endpoint.settings if again is not None and s.seen.received <= again.sent]
-    if again is None or not _enables(again) or _first_disabled(before) is None:
+    if again is None or not _enables(again) or any(end.arrived.status == GONE for end in ends):
         return
-    if any(end.arrived.status == GONE for end in ends):
+    disabled = _first_disabled(s for s in endpoint.settings if s.seen.received <= again.sent)
+    if disabled is None:
         return
+    _judge_paused(disabled, again, ends, ledger.unheard[endpoint.id], options, tally)
     faults = {
         count: _smallest([_fault_since(endpoint, again, ledger, way, count) for way in ways])
         for count in options.candidates("count_on_enable")
@@ -151,6 +152,39 @@ def _judge_enabled_again(
         tally.broke(DISABLED, fault)
     else:
         tally.differs(70, default, other, fault)
+
+
+def _judge_paused(
+    disabled: EndpointSetting,
+    again: Observation,
+    ends: Sequence[AttemptEnd],
+    rest: int,
+    options: Options,
+    tally: Tally,
+) -> None:
+    """A retry that was pending when its endpoint was disabled comes after all where it was paused (U69).
+
+    Necessary: what failed before so many had come as disable an endpoint had its retry pending then; and what
+    was sent before it was disabled comes within the sender's patience. `rest` attempts came to nobody.
+    """
+    count = options.facts.webhook_disable_after - rest
+    lows = sorted(end.low for end in ends if end.acknowledged is not True)
+    if options.default("on_disable") == "pause" or count < 1 or len(lows) < count:
+        return
+    pending = {end.arrived.event: end.arrived for end in ends if end.high < lows[count - 1]}
+    since = max(again.received, disabled.seen.received + options.facts.webhook_timeout)
+    for end in ends:
+        first = pending.get(end.arrived.event)
+        if first is None or end.arrived.attempt <= first.attempt or end.low <= since:
+            continue
+        says = f"attempt {end.arrived.attempt} came, which waited while its endpoint was disabled"
+        names = tuple(f"{one.event}/{one.attempt}" for one in (first, end.arrived))
+        found = Evidence(says, (again.id,), names, end.arrived.endpoint, end.low)
+        if "pause" in options.candidates("on_disable"):
+            tally.differs(69, "cancel", "pause", found)
+        else:
+            tally.broke(DISABLED, found)
+        return
 
 
 def _enables(again: Observation) -> bool:
