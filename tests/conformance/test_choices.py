@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.conformance import dealing as d
-from tests.conformance.building import a_job, a_trace, call, found, judged
+from tests.conformance.building import a_job, a_trace, call, error, found, judged
 
 from ranksim.conformance.calls import idempotency, schema_checks
 from ranksim.conformance.compare import compare
@@ -128,5 +128,24 @@ def test_of_replayed_refusals(left: int, marked: bool, expected: bool) -> None:
 @pytest.mark.fact("S2")
 def test_fields_are_judged_in_sandbox_apart() -> None:
     entries = [call("jobs.list", n, n + 0.5, [a_job()], key=key) for n, key in enumerate(("main", "test"))]
-    cases = compare(a_trace(entries)).finding("resource.fields").cases
-    assert {case.name for case in cases if case.name.startswith("in ")} == {"in production", "in sandbox"}
+    assert in_environments(entries, "resource.fields") == {"in production": True, "in sandbox": True}
+    lacking = {name: value for name, value in a_job().items() if name != "kind"}
+    entries.append(call("jobs.list", 5, 5.5, [lacking], key="test"))
+    assert in_environments(entries, "resource.fields") == {"in production": True, "in sandbox": False}
+
+
+@pytest.mark.fact("S2")
+def test_errors_are_judged_in_sandbox_apart() -> None:
+    entries = [
+        call("jobs.list", n, n + 0.5, code="not_found", key=key) for n, key in enumerate(("main", "test"))
+    ]
+    assert in_environments(entries, "error.body") == {"in production": True, "in sandbox": True}
+    lacking = {name: value for name, value in error("not_found", 404).items() if name != "remedy"}
+    entries.append(call("jobs.list", 5, 5.5, reply=lacking, status=404, key="test"))
+    assert in_environments(entries, "error.body") == {"in production": True, "in sandbox": False}
+
+
+def in_environments(entries: list[Exchange], rule: str) -> dict[str, bool]:
+    """Return whether a rule conforms in each environment."""
+    cases = compare(a_trace(entries)).finding(rule).cases
+    return {case.name: case.conforms for case in cases if case.name.startswith("in ")}

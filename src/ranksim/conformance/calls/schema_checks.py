@@ -398,6 +398,7 @@ def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: T
     wrong = _wrong(reply, ERROR_FIELDS)
     if reply.get("status") != seen.status and "status" not in wrong:
         wrong.append("status")
+    tally.covers(ERROR, f"in {seen.environment}", (seen.id,), holds=not wrong)
     if wrong:
         says = f"answered {seen.status} with wrong or missing {', '.join(wrong)}"
         _broke(
@@ -405,7 +406,6 @@ def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: T
         )
         return
     tally.held(ERROR, case=case, by=(seen.id,))
-    tally.covers(ERROR, f"in {seen.environment}", (seen.id,))
     url, code = reply["documentation_url"], reply["code"]
     if reply["type"] == url and url.endswith(f"/api/errors#{code}"):
         tally.held(TYPE, case=case, by=(seen.id,))
@@ -495,6 +495,7 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Observation, 
             if wrong := [name for name in _wrong(thing, fields) if name not in absent]:
                 says = f"shows {seen.operation} with wrong or missing {', '.join(wrong)}"
                 _broke(FIELDS, says, seen, tally, seen.operation, _named(fields))
+                tally.covers(FIELDS, f"in {seen.environment}", (seen.id,), holds=False)
             else:
                 whole += 1
             for name in absent:

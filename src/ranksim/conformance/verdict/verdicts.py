@@ -232,10 +232,11 @@ class Tally:
         told.held += count
         told.note(by)
 
-    def covers(self, rule: str, case: str, by: Iterable[str]) -> None:
-        """Note a case of a rule that held, beside its instances, which are counted elsewhere."""
+    def covers(self, rule: str, case: str, by: Iterable[str], *, holds: bool = True) -> None:
+        """Note a case in which a rule held or broke, beside its instances, which are counted elsewhere."""
         told = self._counts[rule].case(case)
-        told.held += 1
+        told.held += holds
+        told.broken += not holds
         told.note(by)
 
     def open(self, rule: str, why: str, count: int = 1) -> None:
