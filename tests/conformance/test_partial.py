@@ -136,6 +136,17 @@ def test_a_reply_under_a_key_may_be_the_replay_of_a_call_that_is_missing() -> No
     assert compare(replays(marked=True)).finding("cooldown.enforced").verdict == "deviates"
 
 
+def test_so_may_those_after_it_under_that_key() -> None:
+    """Neither was granted where the allowance was used up, if a call before both was not captured."""
+    used_up, first = dealing.usage(0, 10), dealing.briefs(60, idempotency_key="k1")
+    later = {"id": "again", "sent": first.sent + MINUTE, "received": (first.received or 0) + MINUTE}
+    again = [first, first.model_copy(update=later), dealing.usage(300, 10)]
+    assert compare(partial(used_up, *again)).finding("guards.quota").verdict != "deviates"
+    whole = partial(used_up, *again)
+    whole.header = whole.header.model_copy(update={"capture": "complete"})
+    assert compare(whole).finding("guards.quota").verdict == "deviates"
+
+
 def test_the_report_says_what_it_relied_on() -> None:
     told = plain(compare(partial()))["relied_on"]
     assert told[0].startswith("nobody else")

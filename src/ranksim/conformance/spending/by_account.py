@@ -221,11 +221,12 @@ class AccountRecord:
             self.unanswered.append(exchange)  # an error of some field; others may have been executed
 
     def _since(self, exchange: Observation) -> Micros | None:
-        """Return when the reply can first have been decided: a replay was earlier; None if unknown."""
-        earlier = self.repeats.get(exchange.idempotency_key or "", [exchange])
-        if exchange.old and earlier[0].index == exchange.index:
-            return None
-        return min(exchange.sent, earlier[0].sent)
+        """Return when the reply can first have been decided: a replay was earlier; None if unknown.
+
+        It is, where the first call of its key may be a replay, too, of one that was not captured.
+        """
+        first = self.repeats.get(exchange.idempotency_key or "", [exchange])[0]
+        return None if exchange.old and first.old else min(exchange.sent, first.sent)
 
     def _granted(self, exchange: Observation, body: Mapping[str, Json]) -> None:
         low, made = self._since(exchange), thing_of(exchange)
