@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeAlias
@@ -98,42 +98,12 @@ def examine(
     ledger: KeyLedger, rate_class: RateClass, run: ObservedRun, options: Options, excluded: Excluded
 ) -> Examined:
     """Try readings until the default one survives, those that earlier calls of the window excluded aside."""
-    return _tried(readings(ledger, rate_class, options), ledger, rate_class, run, options, excluded)
-
-
-def explained(
-    among: Collection[Interpretation],
-    ledger: KeyLedger,
-    rate_class: RateClass,
-    run: ObservedRun,
-    options: Options,
-) -> bool:
-    """Return whether one of these readings survives."""
-    return any(
-        _tried([reading], ledger, rate_class, run, options, {}).surviving
-        for reading in readings(ledger, rate_class, options)
-        if reading in among
-    )
-
-
-def _tried(
-    some: Sequence[Interpretation],
-    ledger: KeyLedger,
-    rate_class: RateClass,
-    run: ObservedRun,
-    options: Options,
-    excluded: Excluded,
-) -> Examined:
     result: Examined | None = None
     known: dict[tuple[bool, str, str], WindowCalls] = {}
-    for reading in some:
-        counted = (reading.debits_write, reading.dry_run, reading.graphql)
-        if counted not in known:
-            known[counted] = calls_of(ledger, rate_class, reading, run, options)
-        calls = known[counted]
+    for reading in readings(ledger, rate_class, options):
+        calls = _calls_under(reading, known, ledger, rate_class, run, options)
         result = result or Examined(ledger.name, calls)
-        against = excluded.get(reading) or _dry_refused(ledger, rate_class, reading, calls)
-        against = against or CHECKS[reading.window](calls, reading.refused_count)
+        against = excluded.get(reading) or _acts_otherwise(ledger, rate_class, reading, calls)
         if against is None:
             result.acting.append(reading)
             against = check_stated(calls, reading.window, reading.refused_count)
@@ -145,6 +115,44 @@ def _tried(
             break
     assert result is not None
     return result
+
+
+def excludes(
+    limits: Iterable[int], ledger: KeyLedger, rate_class: RateClass, run: ObservedRun, options: Options
+) -> Evidence | None:
+    """Return what shows that no reading admits and refuses so under one of these limits; None if one may."""
+    known: dict[tuple[bool, str, str], WindowCalls] = {}
+    against: Evidence | None = None
+    for limit, reading in product(limits, readings(ledger, rate_class, options)):
+        calls = _calls_under(reading, known, ledger, rate_class, run, options).allowing(limit)
+        found = _acts_otherwise(ledger, rate_class, reading, calls)
+        if found is None:
+            return None
+        against = against or found
+    return against
+
+
+def _calls_under(
+    reading: Interpretation,
+    known: dict[tuple[bool, str, str], WindowCalls],
+    ledger: KeyLedger,
+    rate_class: RateClass,
+    run: ObservedRun,
+    options: Options,
+) -> WindowCalls:
+    """Return the calls of a window under a reading: `known` by what counts where."""
+    counted = (reading.debits_write, reading.dry_run, reading.graphql)
+    if counted not in known:
+        known[counted] = calls_of(ledger, rate_class, reading, run, options)
+    return known[counted]
+
+
+def _acts_otherwise(
+    ledger: KeyLedger, rate_class: RateClass, reading: Interpretation, calls: WindowCalls
+) -> Evidence | None:
+    """Return what a reading cannot have admitted or refused, whatever headers say."""
+    found = _dry_refused(ledger, rate_class, reading, calls)
+    return found or CHECKS[reading.window](calls, reading.refused_count)
 
 
 def _dry_refused(

@@ -6,7 +6,7 @@ All checks of windows count intervals. A call took effect at one instant of [sen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -169,6 +169,18 @@ class WindowCalls:
         admitted = int(self.admitted.ends[0])
         done = np.where(possible.who == HIDDEN, np.maximum(possible.done, admitted), possible.done)
         return CallIntervals.of(possible.sent, done, possible.who), admitted + self.long
+
+    def allowing(self, limit: int) -> WindowCalls:
+        """Return them under another limit; as many calls as it are hidden before the trace, if any are."""
+        hidden = np.flatnonzero(self.possible.who == HIDDEN)
+        if not len(hidden):
+            return replace(self, limit=limit)
+        kept = np.flatnonzero(self.possible.who != HIDDEN)
+        place = np.concatenate([np.repeat(hidden[:1], limit), kept])
+        possible = CallIntervals.of(
+            self.possible.sent[place], self.possible.done[place], self.possible.who[place]
+        )
+        return replace(self, limit=limit, possible=possible)
 
     def clock(self, t: int) -> str:
         """Write an instant as the time since the trace began."""

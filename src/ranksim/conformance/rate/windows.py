@@ -19,9 +19,10 @@ from ranksim.conformance.rate.elimination import (
     Excluded,
     default_reading,
     examine,
-    explained,
+    excludes,
 )
 from ranksim.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
+from ranksim.conformance.rate.window_calls import WindowCalls
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Rule, Tally
 from ranksim.contract.facts import RATE_LABELS, RateClass
@@ -136,8 +137,11 @@ def _judge_account(
     tally: Tally,
 ) -> None:
     shared = len(found) > 1 and _judge_scope(found, rate_class, run, options, tally)
-    for _, examined in found.values():
-        _judge_window(examined, BY_CLASS[rate_class], options, tally, shared=shared)
+    for ledger, examined in found.values():
+        if shared:
+            tally.open(BY_CLASS[rate_class], "the keys of the account share a window")
+        else:
+            _judge_window(ledger, examined, rate_class, run, options, tally)
 
 
 def _judge_scope(
@@ -149,20 +153,20 @@ def _judge_scope(
 ) -> bool:
     """Return whether an account's keys share one window: explained together, and not alone.
 
-    They are apart when together they cannot be explained in any way in which one of them alone is.
+    They are apart when together they cannot be explained in any way, and each alone can.
     """
     together = _merged([ledger for ledger, _ in found.values()])
+    explained = bool(examine(together, rate_class, run, options, {}).surviving)
     failing = [examined for _, examined in found.values() if not examined.surviving]
     if failing:
-        if examine(together, rate_class, run, options, {}).surviving:
+        if explained:
             evidence = next(iter(failing[0].against.values()))
             says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
             tally.broke(PER_KEY, replace(evidence, says=says, expected="a window for each key"))
             return True
         tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
         return False
-    alone = {reading for _, examined in found.values() for reading in examined.surviving}
-    if explained(alone, together, rate_class, run, options):
+    if explained:
         tally.open(PER_KEY, "the keys of the account did not use enough at a time to tell")
     else:
         ids = [
@@ -181,31 +185,31 @@ def _merged(keys: list[KeyLedger]) -> KeyLedger:
     return merged
 
 
-def _judge_window(examined: Examined, rule: str, options: Options, tally: Tally, *, shared: bool) -> None:
-    calls = examined.calls
-    if shared:
-        tally.open(rule, "the keys of the account share a window")
-        return
-    first = next(iter(examined.against.values()), None)
+def _judge_window(
+    ledger: KeyLedger,
+    examined: Examined,
+    rate_class: RateClass,
+    run: ObservedRun,
+    options: Options,
+    tally: Tally,
+) -> None:
+    calls, rule = examined.calls, BY_CLASS[rate_class]
     if not examined.acting:
-        assert first is not None
-        tally.broke(rule, first)
+        tally.broke(rule, next(iter(examined.against.values())))
         return
-    tested = _tested(examined)
+    tested = _tested(ledger, calls, rate_class, run, options)
     if tested:
         tally.held(rule, case=None)
-        for case, who in tested.items():
-            tally.covers(rule, f"key {examined.name}, {case}", calls.evidence("", *who).exchanges)
+        for case, ids in tested.items():
+            tally.covers(rule, f"key {examined.name}, {case}", ids)
     elif len(calls.refused):
-        tally.open(
-            rule, "others may have used the windows" if not calls.exclusive else "refused at the very start"
-        )
+        tally.open(rule, UNPINNED if calls.exclusive else "others may have used the windows")
     if not len(calls.stated):
         return
     if not examined.surviving:
         tally.broke(REMAINING, examined.against[examined.acting[0]])
         return
-    about = f"key {examined.name}, {rule.removeprefix('rate.')}"
+    about = f"key {examined.name}, {rate_class.label}"
     tally.held(REMAINING, case=about, by=calls.evidence("", int(calls.stated.who[0])).exchanges)
     _tell_differences(examined, options, tally)
 
@@ -213,24 +217,29 @@ def _judge_window(examined: Examined, rule: str, options: Options, tally: Tally,
 NO_MORE, NO_FEWER = "no more", "no fewer"
 """The two sides of a limit: a refusal came where it was reached, and none before."""
 
+UNPINNED = "another limit, under some algorithm, explains what was refused as well"
 
-def _tested(examined: Examined) -> dict[str, tuple[int, ...]]:
-    """Return on which side the limit was come up to, and by which calls.
+NEAR: Final = (1, 2, 3)
+"""Calls by which another limit may differ from the one stated, beside a twentieth and a tenth of it."""
 
-    So many were admitted in one window, or there is a refusal to explain, before which no more were.
+
+def _tested(
+    ledger: KeyLedger, calls: WindowCalls, rate_class: RateClass, run: ObservedRun, options: Options
+) -> dict[str, tuple[str, ...]]:
+    """Return on which side the limit was pinned, and the calls that pin it.
+
+    So it is where no reading explains what was admitted and refused by another limit that is near on that
+    side: one that an algorithm or a phase excused would have been seen.
     """
-    calls, side = examined.calls, examined.calls.admitted
-    tested: dict[str, tuple[int, ...]] = {}
-    if len(side):
-        full = side.before(side.sent + calls.long) - side.begun_before(side.sent) >= calls.limit
-        if full.any():
-            tested[NO_FEWER] = (int(side.who[full.argmax()]),)
-    if (
-        calls.exclusive
-        and len(calls.refused)
-        and (calls.fresh or int(calls.refused.sent[-1]) - calls.start > calls.long)
-    ):
-        tested[NO_MORE] = tested[NO_FEWER] = (int(calls.refused.who[-1]),)
+    if len(calls.admitted) < calls.limit:
+        return {}
+    near = {*NEAR, calls.limit // 20, calls.limit // 10} - {0}
+    tested: dict[str, tuple[str, ...]] = {}
+    for side, sign in ((NO_MORE, 1), (NO_FEWER, -1)):
+        limits = [calls.limit + sign * beyond for beyond in sorted(near) if calls.limit + sign * beyond > 0]
+        against = excludes(limits, ledger, rate_class, run, options)
+        if against is not None:
+            tested[side] = against.exchanges
     return tested
 
 
