@@ -105,3 +105,15 @@ def test_a_pinned_status_is_a_deviation() -> None:
     policy = policy_of(statuses={"unauthorized": 401})
     tally = judged(access, [read(0, key=None, code="forbidden", status=403)], policy)
     assert found(tally, access.KEY) == "broken"
+
+
+@pytest.mark.fact("S68")
+def test_a_refusal_for_another_reason_does_not_show_that_a_key_is_wanted() -> None:
+    def cases(**more: Any) -> list[str]:
+        finding = judged(access, [read(0, key=None, **more)]).findings()
+        return [
+            case.name for one in finding if one.rule.name == access.KEY for case in one.cases if case.held
+        ]
+
+    assert cases(**REFUSED) == ["no key, read"]
+    assert cases(code="not_found", status=404) == []

@@ -119,6 +119,24 @@ def test_a_call_in_flight_may_have_a_twin_that_is_missing() -> None:
     assert compare(whole).finding("idempotency.in_flight").verdict == "deviates"
 
 
+@pytest.mark.fact("S47")
+@pytest.mark.parametrize(
+    ("capture", "later", "verdict"),
+    [
+        ("complete", 5, "conforms"),
+        ("complete", 1.5, "not exercised"),
+        ("partial", 5, "not exercised"),
+    ],
+)
+def test_a_repetition_shows_that_no_call_is_in_flight_once_its_twin_has_landed(
+    capture: str, later: float, verdict: str
+) -> None:
+    first, again = (dealing.job(at, "crawl", id="j1", idempotency_key="k") for at in (1, later))
+    trace = partial(first, again)
+    trace.header = trace.header.model_copy(update={"capture": capture})
+    assert compare(trace).finding("idempotency.in_flight").verdict == verdict
+
+
 def replays(marked: bool) -> Trace:
     """Two crawls of one domain seem to be accepted half an hour apart: the first is an unmarked replay."""
     read = dealing.entitled(0, crawl=3600)

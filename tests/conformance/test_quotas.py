@@ -281,3 +281,14 @@ def test_grants_of_less_than_was_asked_for_differ(d: ModuleType) -> None:
         }
         steps = [d.spend(0, "keywords.create", {"list_id": "l1", "keywords": ["a", "b", "B "]}, told, False)]
         assert d.differing(steps) == number
+
+
+@pytest.mark.fact("S63")
+def test_a_limit_is_shown_to_hold_where_one_unit_more_is_refused(d: ModuleType) -> None:
+    def covered(*entries: Any) -> list[str]:
+        return [case.name for case in d.finding(d.judged(entries), "quota.limit").cases if case.exercised]
+
+    assert covered(d.briefs(1, **d.exhausted(10, 10))) == [d.METRIC]
+    assert covered(d.usage(0, 9), d.briefs(1), d.usage(2, 10)) == []  # reached, and not more asked for
+    assert covered(d.briefs(1, 2, **d.exhausted(10, 10))) == []  # one more may have been given
+    assert covered(d.briefs(1, **d.exhausted(11, 10))) == []  # one more was given

@@ -96,6 +96,10 @@ RULES = (
 )
 
 NO_KEYS = ("", UNKNOWN_KEY)
+
+FURTHER = frozenset({402, 404, 405, 409, 413, 415, 422, *range(500, 600)})
+"""Statuses that say nothing of the key: a call that works without one may get them, too (U86)."""
+
 """The names under which a recorder puts no key, and one that is no key of the target."""
 
 
@@ -253,7 +257,10 @@ def _judge_stranger(seen: Observation, options: Options, tally: Tally) -> None:
     if seen.operation != "webhook_events.list":
         says = f"{seen.id} had no valid key and was answered {seen.status}"
         who, what = "a wrong key" if seen.key else "no key", "read" if seen.method == "GET" else "write"
-        _check(KEY, not seen.ok, says, seen, tally, f"{who}, {what}")
+        if seen.ok or seen.status not in FURTHER:
+            _check(KEY, not seen.ok, says, seen, tally, f"{who}, {what}")
+        else:
+            tally.held(KEY, case=None)
         _status(seen, options, tally)
     elif seen.ok:
         tally.held(PUBLIC, by=(seen.id,))

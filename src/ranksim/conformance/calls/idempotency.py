@@ -405,15 +405,19 @@ def _succeeded_before(group: Group, seen: Observation) -> Observation | None:
 def _in_flight(group: Group, tally: Tally) -> None:
     """`idempotency_in_progress` needs a twin that may have been in flight: one whose interval overlaps.
 
-    A lost twin may be in flight for ever, and one just answered may not be noted as such yet.
+    A lost twin may be in flight for ever, and one just answered may not be noted as such yet. What would have
+    shown it broken is a repetition with no twin in flight, where all of them were captured.
     """
     for seen in group.posts:
-        if seen.code != "idempotency_in_progress":
-            continue
         twins = [other for other in group.kin if other is not seen and other.sent < seen.received]
-        if any(other.received > seen.sent for other in twins):
-            tally.held(IN_FLIGHT, by=(seen.id,))
-        elif any(other.received > seen.sent - LANDING for other in twins):
+        flying = any(other.received > seen.sent for other in twins)
+        landing = any(other.received > seen.sent - LANDING for other in twins)
+        if seen.code != "idempotency_in_progress":
+            if twins and not landing and group.captured and (seen.ok or seen.code == "idempotency_mismatch"):
+                tally.held(IN_FLIGHT, by=(seen.id,))
+        elif flying:
+            tally.held(IN_FLIGHT, case=None)
+        elif landing:
             tally.open(IN_FLIGHT, "its twin had been answered just before")
         elif not group.captured:
             tally.open(IN_FLIGHT, "its twin may not have been captured")

@@ -384,7 +384,7 @@ def judge_limit(
     elif mark.value > limit:
         tally.open("quota.limit", "what consumes the allowance may not be checked (U58), or not be seen")
     elif max(mark.value, bound.least) == limit:
-        tally.held("quota.limit", case=metric, by=ids)
+        tally.held("quota.limit", case=None)
 
 
 def judge_refused(activity: AccountActivity, refused: RefusedSpend, tally: Tally) -> None:
@@ -405,6 +405,9 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, tally: Tally
         words = refused.body.get("keywords")
         most = len(words) if isinstance(words, list) else UNBOUNDED
     most = UNBOUNDED if not refused.body else most
+    metric = refused.exchange.meta.get("metric")
+    if isinstance(metric, str) and (used == limit if refused.spend in JOBS else used + most == limit + 1):
+        tally.covers("quota.limit", metric, (refused.exchange.id,))  # for one unit more than the allowance
     tally.check(
         "quota.refused",
         used + most > limit,
