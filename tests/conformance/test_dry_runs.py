@@ -368,6 +368,18 @@ def test_a_cooldown_that_may_begin_at_a_finish_may_begin_after_a_dry_run(d: Modu
     assert d.verdict("dry_run.verdict", steps, pinned) == "broke"
 
 
+@pytest.mark.fact("S65", "S66", "U46")
+def test_a_yes_while_it_cools_breaks_where_what_was_accepted_tells_when_cooldowns_begin(
+    d: ModuleType,
+) -> None:
+    """While its run is under way a cooldown cannot have begun, if it begins at a finish."""
+    again = [d.job(11, id="b"), d.job(13, dry=True, report=d.report()), d.shown(15, "b")]
+    before = [d.entitled(-9, crawl=10), d.job(0, id="a")]
+    assert d.verdict("dry_run.verdict", [*before, *again]) == "-"
+    soon = [*before, d.shown(6, "a", "running"), d.shown(8, "a")]  # 3 s after its finish the next is accepted
+    assert d.verdict("dry_run.verdict", [*soon, *again]) == "broke"
+
+
 def test_foreign_traffic_leaves_it_open(d: ModuleType) -> None:
     steps = [d.usage(0, 2), d.briefs(1, dry=True), d.usage(2, 3)]
     assert d.verdict("dry_run.free", steps, exclusive=False) == "open"
@@ -385,6 +397,16 @@ def test_what_dry_runs_of_one_operation_spent_is_its_case(d: ModuleType) -> None
     assert cases(d, "dry_run.free", [before, one, after]) == {"crawl": "broke"}
     assert "crawl" not in cases(d, "dry_run.free", [before, one, other, after])
     assert cases(d, "dry_run.free", [before, one, d.cost(3, "0.20", "0.10")]) == {"crawl": "held"}
+
+
+@pytest.mark.fact("S38", "S66")
+def test_a_count_that_dry_runs_explain_is_their_finding_alone(d: ModuleType) -> None:
+    steps = [d.usage(0, 2), d.briefs(1, dry=True), d.briefs(2), d.usage(3, 4)]
+    assert d.verdict("dry_run.free", steps) == "broke"
+    assert d.verdict("quota.counted", steps) == "open"
+    further = [*steps, d.usage(4, 5)]  # by itself, too
+    assert d.verdict("dry_run.free", further) == "-"
+    assert d.verdict("quota.counted", further) == "broke"
 
 
 @pytest.mark.fact("S29", "S66")

@@ -46,7 +46,7 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "counted: a dry run consumes",
         "quota.counted",
         lambda d: [d.usage(0, 2), d.briefs(1, dry=True), d.usage(2, 3)],
-        "broke",
+        "open",
     ),
     (
         "counted: a lost call may have happened",

@@ -88,10 +88,14 @@ class Trials:
         else:
             self.broke[rule, kind].append((case, evidence))
 
+    def left(self, kinds: Sequence[CooldownInterpretation]) -> list[CooldownInterpretation]:
+        """Return the readings that nothing excludes; all of them where each is excluded."""
+        excluded = {kind for (_, kind), found in self.broke.items() if found}
+        return [kind for kind in kinds if kind not in excluded] or list(kinds)
+
     def tell(self, kinds: Sequence[CooldownInterpretation], tally: Tally) -> None:
         """Report to the tally what the first reading says that nothing excludes, else the default."""
-        excluded = {kind for (_, kind), found in self.broke.items() if found}
-        chosen = next((kind for kind in kinds if kind not in excluded), kinds[0])
+        chosen = self.left(kinds)[0]
         for (_, kind), found in self.broke.items():
             if kind == kinds[0] != chosen and found:
                 tally.differs(46, kinds[0], chosen, found[0][1])
@@ -117,16 +121,30 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
         if waits:
             tally.open("cooldown.refused", "business time changed its pace while running", len(waits))
         return
-    trials = Trials()
     kinds = kinds_of(options)
+    tried(runs, waits, kinds).tell(kinds, tally)
+    for refused in waits:
+        _note_arming(runs, refused, tally)
+
+
+def tried(
+    runs: CooldownGroups, waits: Sequence[RefusedSpend], kinds: Sequence[CooldownInterpretation]
+) -> Trials:
+    """Try each reading of U46 on what was accepted, and on the refusals of check 6."""
+    trials = Trials()
     for kind in kinds:
         judge_enforced(runs, kind, trials)
         for refused in waits:
             judge_refused(runs, refused, kind, trials)
             judge_stated(runs, refused, kind, trials)
-    trials.tell(kinds, tally)
-    for refused in waits:
-        _note_arming(runs, refused, tally)
+    return trials
+
+
+def readings_left(runs: CooldownGroups) -> list[CooldownInterpretation]:
+    """Return the readings of U46 that nothing of an account excludes."""
+    waits = [refused for refused in runs.activity.refusals if refused.check == 6 and refused.spend]
+    kinds = kinds_of(runs.options)
+    return tried(runs, waits, kinds).left(kinds)
 
 
 def _note_arming(runs: CooldownGroups, refused: RefusedSpend, tally: Tally) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from ranksim.clock import Micros, format_millis
 from ranksim.conformance.history.fields import body_of
@@ -23,7 +24,8 @@ from ranksim.conformance.spending.activity import (
     SpendWork,
     minds,
 )
-from ranksim.conformance.spending.cooldown_groups import CooldownGroups
+from ranksim.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
+from ranksim.conformance.spending.cooldowns import readings_left
 from ranksim.conformance.spending.cost import refundable
 from ranksim.conformance.spending.quotas import metric_of
 from ranksim.conformance.spending.slot_bounds import SlotBounds
@@ -349,21 +351,26 @@ class FailedChecks:
                 return True
         return False
 
+    @cached_property
+    def cooling_kinds(self) -> list[CooldownInterpretation]:
+        """The readings of U46 that what was accepted and refused leaves."""
+        return readings_left(self.cooled)
+
     def cooling(self, outcome: CheckOutcome) -> CheckFailure | None:
         """Return evidence that the same thing was accepted so short a time ago that it cools (S65).
 
-        Under every reading of U46 and U91: its job was seen done before the call, if the cooldown may begin
-        then, and no other that may have failed can have cleared it.
+        Under every reading of U46 and U91 that is left: its job was seen done before the call, if the
+        cooldown may begin then, and no other that may have failed can have cleared it.
         """
         groups, low, high = self.cooled, outcome.low, outcome.high
         length = groups.lengths.get(outcome.spend)
         if not length or not outcome.domain or not self.clock.rate or not groups.minded(outcome.spend):
             return None
-        finish = outcome.spend in JOBS and "finish" in self.options.candidates("cooldown_from")
+        finish = outcome.spend in JOBS and any(kind.begins == "finish" for kind in self.cooling_kinds)
         same = [
             work for work in groups.works[outcome.spend] if work.domain == outcome.domain and work.low <= high
         ]
-        together = "account" in self.options.candidates("cooldown_scope")  # with those of other domains (U46)
+        together = any(kind.scope == "account" for kind in self.cooling_kinds)  # with other domains' (U46)
         cleared_by = [work for work in groups.works[outcome.spend] if work.low <= high] if together else same
         for work in same:
             span = high - work.low

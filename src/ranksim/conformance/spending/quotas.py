@@ -8,7 +8,7 @@ metric, and any other operation may consume any metric until a pair of readings 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -294,8 +294,13 @@ def judge_counter(
             tally.differs(106, "one unit a job or scan", "another number of units", first)
         else:
             tally.differs(54, "a unit a keyword", "one a request", first)
-    for bound in broken[:MOST_SHOWN]:
-        tally.broke("quota.counted", _evidence(activity, metric, bound, moves), case=metric)
+    if broken and _counts_dry_runs(activity, marks, consumers, options):
+        evidence = _evidence(activity, metric, broken[0], moves)
+        tally.broke("dry_run.free", replace(evidence, says=f"{evidence.says}, unless dry runs consumed"))
+        tally.open("quota.counted", "it shows what it would if dry runs consumed", len(broken))
+    else:
+        for bound in broken[:MOST_SHOWN]:
+            tally.broke("quota.counted", _evidence(activity, metric, bound, moves), case=metric)
     _hold(activity, metric, found, tally)
     limits = {(m.exchange.id, m.ends): m.limit for m in stated}
     checked = activity.alone and all(
@@ -307,6 +312,29 @@ def judge_counter(
         if since is not None and limits.get((since.id, since.ends)) != limit:
             continue  # the plan was changed
         judge_limit(activity, metric, bound, limit, moves, checked, tally)
+
+
+def _counts_dry_runs(
+    activity: AccountActivity, marks: Sequence[Sample], consumers: Consumers, options: Options
+) -> bool:
+    """Return whether a counter is right, under some unit, if each dry run that said yes consumed (S66).
+
+    Then the dry runs are the cause, not the counter.
+    """
+    said = [report for report in activity.reports if report.check == 0 and not report.joins]
+    for unit in UNITS:
+        moves, falls = moves_of(activity, consumers.known, consumers.possible, unit, options)
+        for report in said:
+            if report.spend in consumers.possible:
+                asked = SpendWork(
+                    report.spend, report.domain, report.low, report.high, True, [report.exchange]
+                )
+                least, most = units_of(asked, unit)
+                surely = least if report.spend in consumers.known else 0
+                moves.append(Increment(report.low, report.high, surely, most, report.exchange.id))
+        if said and not any(_breaks(activity, bound) for bound in bounds(marks, moves, falls)):
+            return True
+    return False
 
 
 def _note_refunds(
