@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.callers.target import Target
-from ranksim.check.cli import CAUTIOUS_CAP, is_local
+from ranksim.check.cli import CAUTIOUS_CAP
 from ranksim.cli import app
 from ranksim.contract.quantities import money
+from ranksim.load.options import is_local
 from ranksim.testing import Server
 
 ELSEWHERE = ("--host", "https://api.example.com")

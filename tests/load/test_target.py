@@ -189,3 +189,22 @@ def test_another_host_needs_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     for given in ("localhost.example.com", "api.example.com"):
         with pytest.raises(BadInput, match=r"--host: expected a URL such as https://api\.example\.com"):
             LoadOptions(given).target()
+
+
+@pytest.mark.parametrize(
+    ("host", "says", "options", "expected"),
+    [
+        ("http://127.0.0.1:8080", "", None, True),  # as for a bare URL
+        ("https://api.example.com", "", None, False),
+        ("http://127.0.0.1:8080", "exclusive: false", None, False),
+        ("https://api.example.com", "exclusive: true", None, True),
+        ("http://127.0.0.1:8080", "exclusive: true", False, False),
+        ("https://api.example.com", "exclusive: false", True, True),
+    ],
+)
+def test_whether_others_use_the_accounts_where_a_file_does_not_say(
+    tmp_path: Path, host: str, says: str, options: bool | None, expected: bool
+) -> None:
+    file = write(tmp_path, f"environments: {{production: {host}}}\nkeys: {{main: {{token: k}}}}\n{says}\n")
+    asked = LoadOptions.asked("", file, "", "", False, options)
+    assert asked.target().exclusive == expected

@@ -108,7 +108,7 @@ def test_refusals_are_no_failures_and_errors_of_the_server_are(
     assert run.wait() == 1, run.said()
     [packed] = tmp_path.glob("load-*/trace.jsonl.gz")
     trace = Trace.read(packed)
-    assert not trace.header.exclusive
+    assert trace.header.exclusive
     users = [one for one in trace.exchanges if one.client not in AROUND and one.status is not None]
     refused = [one for one in users if 400 <= (one.status or 0) < 500]
     broken = [one for one in users if (one.status or 0) >= 500]

@@ -93,7 +93,8 @@ class Target(Frozen):
     wants. `policy` is the path of a policy file to judge by.
     Business time at the deployment runs `time_scale` times as fast as ours, the clock of its rate windows
     `traffic_scale` times. `spend_cap` (µUSD) and `dry_run_only` bound what the run may spend. `exclusive`
-    says that nobody else uses these accounts meanwhile, without which "refused too early" cannot be told.
+    says that nobody else uses these accounts meanwhile, without which "refused too early" cannot be told; a
+    file that does not say it is taken to mean so where all of the deployment is on this machine.
     """
 
     environments: Annotated[dict[str, ApiBase], Field(min_length=1)]

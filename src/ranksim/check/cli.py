@@ -19,7 +19,6 @@ from ranksim.load.cli import Key, TargetFile
 from ranksim.report.terminal import print_out, rendered, say
 
 if TYPE_CHECKING:
-    from ranksim.callers.target import Target
     from ranksim.check.checking import Checking, CheckRecording
     from ranksim.check.plan import CheckPlan
     from ranksim.conformance.report.model_fit import Compared
@@ -66,7 +65,7 @@ def check(
         typer.Option(
             "--exclusive/--shared",
             help="Whether nobody else uses these accounts meanwhile. Without: as the target file says, "
-            "and exclusive where there is none.",
+            "else exclusive, but for a target file that names other machines.",
         ),
     ] = None,
     yes: Annotated[
@@ -115,7 +114,7 @@ def check(
     began = monotonic_ns() // 1_000  # what is imported below takes seconds on a busy machine
     from ranksim.conformance.compare import check_required
     from ranksim.contract.policy import Policy
-    from ranksim.load.options import KEY, LoadOptions
+    from ranksim.load.options import KEY, LoadOptions, is_local
 
     length, names, required = _length(time), _names(only), tuple(require or ())
     check_required(required)
@@ -339,15 +338,6 @@ def _stopping(checking: "Checking") -> Iterator[None]:
     finally:
         for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
             signal.signal(number, handler)
-
-
-def is_local(deployment: "Target") -> bool:
-    """Return whether all of a deployment is on this machine."""
-    from urllib.parse import urlsplit
-
-    from ranksim.serving.control_auth import LOOPBACK
-
-    return all(urlsplit(url).hostname in LOOPBACK for url in deployment.environments.values())
 
 
 def _length(text: str) -> Micros:

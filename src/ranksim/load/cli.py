@@ -99,7 +99,7 @@ def load(
         typer.Option(
             "--exclusive/--shared",
             help="Whether nobody else uses these accounts meanwhile. Without: as the target file says, "
-            "and exclusive where there is none.",
+            "else exclusive, but for a target file that names other machines.",
         ),
     ] = None,
     processes: Annotated[int, typer.Option(min=1, help="Worker processes that share the users.")] = 1,

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ranksim.callers.target import Target
 from ranksim.clock import Micros, in_micros
 from ranksim.contract.quantities import money
 from ranksim.errors import BadInput
 from ranksim.load.target_file import read_target
+from ranksim.serving.control_auth import LOOPBACK
 
 KEY = "RANKSIM_KEY"
 """The environment variable that holds the API key, which stands on no command line of Locust."""
@@ -72,7 +74,7 @@ class LoadOptions:
         """Read the target file, or make do with a base URL and a key. Raises BadInput."""
         if self.file:
             target = read_target(self.file)
-            exclusive = target.exclusive
+            exclusive = target.exclusive if "exclusive" in target.model_fields_set else is_local(target)
         else:
             target = self._simple()
             exclusive = True
@@ -146,6 +148,11 @@ def with_scheme(host: str) -> str:
     """Return a base URL; one of this machine may be given without its scheme, as localhost:8080."""
     bare = re.match(r"(localhost|127\.0\.0\.1|\[::1\])(?=[:/]|$)", host)
     return f"http://{host}" if bare else host
+
+
+def is_local(deployment: Target) -> bool:
+    """Return whether all of a deployment is on this machine."""
+    return all(urlsplit(url).hostname in LOOPBACK for url in deployment.environments.values())
 
 
 def add_arguments(parser: Any) -> None:
