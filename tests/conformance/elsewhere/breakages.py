@@ -317,6 +317,10 @@ def hidden(one: Breakage, numbers: Any) -> str:
         return "24 h do not pass in ten minutes"
     if switch == "retry-early" and numbers.window == "gcra" and about[0] in ("read", "write"):
         return "a call comes back in less than a second there, and no wait is shorter than one"
+    if switch == "cools-longer":
+        plans = (studio,) if about[0] in lacks else (studio, corner)
+        if max(plan["cooldown_seconds"][about[0]] for plan in plans) / 2 <= 1:
+            return "by half of its cooldown it is longer, which is no more than whole seconds may hide"
     if switch in ("granted", "cools-longer", "other-wait") and about[-1] == "rank_run":
         longest = max(plan["cooldown_seconds"]["rank_run"] for plan in (corner, studio))
         if longest <= min(numbers.job_seconds):
