@@ -84,6 +84,24 @@ def test_a_bad_study(text: str, line: int, message: str) -> None:
     assert where == f"study.yaml:{LINES + line if line > 0 else 1}"
 
 
+def test_all_mistakes_of_a_study_are_told_at_once() -> None:
+    text = "replications: 0\nmeasure: [refusals.totl, calls.totl]\nfactors:\n  scenario.lenght: [1d]\n"
+    with pytest.raises(BadInput) as caught:
+        Study.parse(HEAD + text, "study.yaml")
+    told = [line.split(": ", 1)[1] for line in str(caught.value).splitlines()]
+    starts = [
+        "replications: expected at least 1",
+        "factors.scenario.lenght: no parameter",
+        "measure: no metric ",
+    ]
+    assert [len([line for line in told if line.startswith(start)]) for start in starts] == [1, 1, 2]
+    with pytest.raises(BadInput) as caught:  # a scenario with mistakes has no parameters yet
+        Study.parse(HEAD.replace("plan: pro", "plan: por") + text, "study.yaml")
+    plan, replications = str(caught.value).splitlines()
+    assert "no plan 'por'; did you mean 'pro'?" in plan
+    assert "replications: expected at least 1" in replications
+
+
 def test_a_study_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "worlds").mkdir()
     (tmp_path / "worlds" / "base.yaml").write_text(

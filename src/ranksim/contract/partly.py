@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
-from ranksim.contract.located import Located, known_path, near_fields, sentences
+from ranksim.contract.located import Located, Part, known_path, near_fields, sentences, together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from ranksim.contract.located import ModelT, Part
+    from ranksim.contract.located import ModelT
 
-    Path = tuple[Part, ...]
+Path: TypeAlias = tuple[Part, ...]
+
+
+class Misfit(NamedTuple):
+    """What no model sees: parts of a file that do not fit together; `rests_on` are those that say so."""
+
+    path: Path
+    message: str
+    rests_on: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,19 @@ def read_partly(model: type[ModelT], located: Located) -> tuple[ModelT | None, l
                     wrong |= {(*path[:-1], meant) for meant in near_fields(model, details["loc"])}
             out = out.more(out.written(path) for path in wrong)
     return None, mistakes, out
+
+
+def refuse(
+    misfits: Iterable[Misfit], located: Located, mistakes: Sequence[str] = (), left_out: LeftOut = NOTHING
+) -> None:
+    """Raise BadInput with mistakes, and the misfits that rest on nothing left out, a line each, if any."""
+    found = [
+        str(located.error(misfit.message, *left_out.written(misfit.path)))
+        for misfit in misfits
+        if not any(map(left_out.concerns, misfit.rests_on))
+    ]
+    if mistakes or found:
+        raise together([*mistakes, *found])
 
 
 def _kept(value: Any, at: Path, out: frozenset[Path]) -> Any:

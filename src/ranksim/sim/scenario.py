@@ -1,10 +1,10 @@
 """A scenario: one simulated world as a YAML file, read strictly, every mistake one sentence with its line."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
@@ -14,7 +14,7 @@ from ranksim.callers.programs import Arrivals, ClientSpec, below
 from ranksim.clock import SECOND, Micros, duration, format_duration, iso
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.located import Located, Part, explain, together, validate
-from ranksim.contract.partly import NOTHING, LeftOut, read_partly
+from ranksim.contract.partly import Misfit, read_partly, refuse
 from ranksim.contract.plans import JobLabel, Plan
 from ranksim.contract.policy import Policy
 from ranksim.contract.public import Public
@@ -32,14 +32,6 @@ from ranksim.sim.workers import PoolSpec
 
 SAMPLES = 200
 """How many samples a run takes when the scenario does not say."""
-
-
-class Misfit(NamedTuple):
-    """What does not fit, and where; `rests_on` are the parts of the scenario that name what there is."""
-
-    path: tuple[Part, ...]
-    message: str
-    rests_on: tuple[tuple[Part, ...], ...] = ()
 
 
 SOLD = (("policy",), ("catalogue",))
@@ -175,7 +167,7 @@ class Scenario(Public):
         clients = {name: below(client, path.parent) for name, client in scenario.clients.items()}
         changes = {"policy": policy, "name": scenario.name or path.stem, "clients": clients}
         scenario = scenario.model_copy(update=changes)
-        _refuse_misfits(scenario, located, mistakes, left_out)
+        refuse(_misfits(scenario), located, mistakes, left_out)
         return scenario
 
     def replace(self, **changes: Any) -> Self:
@@ -203,12 +195,12 @@ class Scenario(Public):
             scenario = type(self).model_validate(merged)
         except ValidationError as error:
             raise explain(type(self), error, located) from None
-        _refuse_misfits(scenario, located)
+        refuse(_misfits(scenario), located)
         return scenario
 
     def check(self) -> None:
         """Raise BadInput when parts of the scenario do not fit together."""
-        _refuse_misfits(self, Located(self.name or "scenario", {}, {}))
+        refuse(_misfits(self), Located(self.name or "scenario", {}, {}))
 
 
 def _read_policy(located: Located, folder: Path) -> Policy:
@@ -265,19 +257,6 @@ def _as_mapping(old: Any) -> dict[Any, Any]:
 
 
 # What the models cannot see: whether the parts of a scenario fit together.
-
-
-def _refuse_misfits(
-    scenario: Scenario, located: Located, mistakes: Sequence[str] = (), left_out: LeftOut = NOTHING
-) -> None:
-    """Raise BadInput with the mistakes of fields and all that does not fit together, a line each."""
-    found = [
-        str(located.error(misfit.message, *left_out.written(misfit.path)))
-        for misfit in _misfits(scenario)
-        if not any(map(left_out.concerns, misfit.rests_on))
-    ]
-    if mistakes or found:
-        raise together([*mistakes, *found])
 
 
 def _misfits(scenario: Scenario) -> Iterator[Misfit]:

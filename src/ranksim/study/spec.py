@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, WithJsonSchema, model_validator
 
 from ranksim.contract.located import Located
+from ranksim.contract.partly import Misfit, Path
 from ranksim.contract.quantities import TEXT, TEXTS, Frozen
 from ranksim.errors import BadInput
 from ranksim.inference.estimate import LEVEL
@@ -159,46 +160,43 @@ class CheckedSpec:
 # What the model cannot see: parameters, metrics and values
 
 
-def check_spec(spec: Spec, engine: Engine, located: Located) -> None:
-    """Raise BadInput, naming the place, for parameters, metrics and values that the engine does not have."""
+def misfits(spec: Spec, engine: Engine) -> Iterator[Misfit]:
+    """The parameters, metrics and values that the engine does not have, and where each stands."""
     for name, given in (("factors", spec.factors), ("variants", spec.variants)):
         if given is not None and not given:
-            raise located.error("is empty; a design has at least one point, so fill it or leave it out", name)
+            yield Misfit((name,), "is empty; a design has at least one point, so fill it or leave it out")
     for path, levels in (spec.factors or {}).items():
         if any(level in levels[:index] for index, level in enumerate(levels)):
-            raise located.error("a level is written twice; remove one", "factors", path)
+            yield Misfit(("factors", path), "a level is written twice; remove one")
     for where, path in spec.parameters():
-        try:
-            engine.check_path(path)
-        except ValueError as error:
-            raise located.error(str(error), *where) from None
+        yield from _refused(where, engine.check_path, path)
     for field, metrics in (
         ("measure", spec.measure),
         ("precision", spec.precision.of if spec.precision else ()),
     ):
         for metric in metrics:
-            try:
-                engine.check_metric(metric)
-            except ValueError as error:
-                raise located.error(str(error), field) from None
+            yield from _refused((field,), engine.check_metric, metric)
     if spec.goal is not None:
-        _check_goal(spec.goal, engine, located)
+        yield from _goal_misfits(spec.goal, engine)
     for path, (low, high) in (spec.sensitivity.parameters if spec.sensitivity else {}).items():
         if spec.sensitivity is not None and spec.sensitivity.method == "sobol":
-            try:
-                Scale.between(low, high)
-            except ValueError as error:
-                raise located.error(str(error), "sensitivity", "parameters", path) from None
+            yield from _refused(("sensitivity", "parameters", path), Scale.between, low, high)
 
 
-def _check_goal(goal: Goal, engine: Engine, located: Located) -> None:
-    try:
-        MetricCondition.parse(goal.such_that, engine)
-    except ValueError as error:
-        raise located.error(str(error), "goal", "such_that") from None
+def _goal_misfits(goal: Goal, engine: Engine) -> Iterator[Misfit]:
+    yield from _refused(("goal", "such_that"), MetricCondition.parse, goal.such_that, engine)
     try:
         scale = Scale.between(*goal.between, goal.step)
     except ValueError as error:
-        raise located.error(str(error), "goal", "between") from None
+        yield Misfit(("goal", "between"), str(error))
+        return
     if goal.step is None and scale.kind == "numbers":
-        raise located.error("is missing; say how fine numbers are tried, such as 0.1", "goal", "step")
+        yield Misfit(("goal", "step"), "is missing; say how fine numbers are tried, such as 0.1")
+
+
+def _refused(where: Path, check: Callable[..., object], *given: object) -> Iterator[Misfit]:
+    """What a check says of something that stands at a path, if it raises ValueError."""
+    try:
+        check(*given)
+    except ValueError as error:
+        yield Misfit(where, str(error))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel
 
-from ranksim.contract.located import Located, validate
+from ranksim.contract.located import Located, together
+from ranksim.contract.partly import read_partly, refuse
 from ranksim.contract.policy import Policy
 from ranksim.contract.yamlfile import load_yaml, read_yaml
+from ranksim.errors import BadInput
 from ranksim.report.progress import Tell, noted
 from ranksim.sim.scenario import Scenario
 from ranksim.study import runner
 from ranksim.study.engines import Engine, Worlds
 from ranksim.study.results import StudyResult
-from ranksim.study.spec import CheckedSpec, Spec, check_spec
+from ranksim.study.spec import CheckedSpec, Spec, misfits
 
 if TYPE_CHECKING:
     from ranksim.fleet.population import Population
@@ -33,7 +36,7 @@ class Study(CheckedSpec):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a study file. Raises BadInput naming the line of the first mistake."""
+        """Read a study file. Raises BadInput naming the line of each mistake."""
         return cls._read(read_yaml(path, "study"), Path(path))
 
     @classmethod
@@ -75,18 +78,24 @@ class Study(CheckedSpec):
     def _read(cls, located: Located, path: Path) -> Self:
         if not isinstance(located.data, dict):
             raise located.error("expected a mapping of fields")
-        engine = _engine(located, path)
+        reader = _reader(located)
+        fields = located
         for name in INPUTS:
-            located = located.without(name)
-        return cls._checked(located, engine, path.stem)
+            fields = fields.without(name)
+        try:
+            engine = reader(located, path)
+        except BadInput as error:
+            _, wrong, _ = read_partly(Spec, fields)
+            raise together([str(error), *wrong]) from None
+        return cls._checked(fields, engine, path.stem)
 
     @classmethod
     def _checked(cls, located: Located, engine: Engine, name: str) -> Self:
-        spec = validate(Spec, located)
-        if not spec.name:
-            spec = spec.model_copy(update={"name": name})
-        check_spec(spec, engine, located)
-        return cls(spec, engine, located)
+        spec, mistakes, left_out = read_partly(Spec, located)
+        if spec is None:
+            raise together(mistakes)
+        refuse(misfits(spec, engine), located, mistakes, left_out)
+        return cls(spec if spec.name else spec.model_copy(update={"name": name}), engine, located)
 
 
 def _engine_of(inputs: Scenario | Population | Engine, policy: Policy | None) -> Engine:
@@ -100,16 +109,14 @@ def _engine_of(inputs: Scenario | Population | Engine, policy: Policy | None) ->
     return Fleets(inputs, policy or Policy())
 
 
-def _engine(located: Located, path: Path) -> Engine:
-    """The engine that the inputs of a file ask for."""
+def _reader(located: Located) -> Callable[[Located, Path], Engine]:
+    """What reads the engine that the inputs of a file ask for."""
     if isinstance(located.data.get("scenario"), int):
         raise located.error("is a scenario; give it to ranksim run, or name it in a study, as its scenario")
     given = [name for name in ("scenario", "population") if name in located.data]
     if len(given) != 1:
         raise located.error("expected either scenario, to run worlds, or population, to run fleets")
-    if given == ["scenario"]:
-        return _worlds(located, path)
-    return _fleets(located, path)
+    return _worlds if given == ["scenario"] else _fleets
 
 
 def _fleets(located: Located, path: Path) -> Engine:
