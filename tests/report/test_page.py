@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ranksim.report.heading import ExpectationVerdict, Heading, tiles_of
-from ranksim.report.page import cell, page, tables_page
+from ranksim.report.page import cell, foldable, page, tables_page
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -212,6 +212,12 @@ def test_what_there_is_none_of_has_no_heading(heading: Heading, tables: Tables, 
 def test_an_amount_in_a_column_of_words_stands_in_one_line() -> None:
     assert cell("td", "90 USD", False) == '<td class="line">90 USD</td>'
     assert cell("td", "not sold", False) == "<td>not sold</td>"
+
+
+def test_an_instant_is_not_parted_and_a_name_is() -> None:
+    assert foldable("clients.ci at 2026-01-05T00:00:00Z") == (
+        'clients.<wbr>ci at <span class="line">2026-01-05T00:00:00Z</span>'
+    )
 
 
 def test_long_tables_are_cut_and_it_is_said(heading: Heading, fake: Any) -> None:

@@ -60,7 +60,7 @@ def page(judgement: Plain) -> str:
     images = _images(judgement)
     body = [
         f"<h1>{escape(title)}</h1>",
-        *(f'<p class="soft">{escape(line)}</p>' for line in run_lines(judgement)),
+        *(f'<p class="soft">{foldable(line)}</p>' for line in run_lines(judgement)),
         f"<p>{escape(EXPLAINED)}</p>",
         *_numbers(judgement),
         *_required(judgement["missing"]),

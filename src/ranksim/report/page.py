@@ -70,7 +70,7 @@ figure > svg { display: block; width: 100%; height: auto; background: #fff;
   figure > svg { min-width: 30rem; }
   th { white-space: normal; } }
 td.long { min-width: 9rem; }
-td.line { white-space: nowrap; }
+.line { white-space: nowrap; }
 pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
 .piece { margin: .5rem 0 1rem; padding-left: .9rem; border-left: 3px solid var(--line); }
 .piece pre { margin: .25rem 0 .5rem; font-size: .8rem; white-space: pre-wrap; }
@@ -289,8 +289,14 @@ def linked(name: str, told: str) -> str:
 
 
 def foldable(text: str) -> str:
-    """Return text as HTML in which a dotted name goes on in the next line where one is too narrow for it."""
-    return INSIDE.sub("<wbr>", escape(text))
+    """Return text as HTML in which a dotted name goes on in the next line where one is too narrow for it.
+
+    An instant is never parted, as it would be at its hyphens.
+    """
+    return INSIDE.sub("<wbr>", INSTANT.sub(r'<span class="line">\g<0></span>', escape(text)))
+
+
+INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z")
 
 
 INSIDE = re.compile(r"(?<=[a-z][._])(?=[a-z])")
