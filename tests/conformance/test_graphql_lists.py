@@ -8,6 +8,7 @@ from tests.conformance.building import Entry, a_trace, call, found, judged
 from ranksim.conformance.calls import access, pagination
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.history.trace_reader import read
+from ranksim.conformance.spending import spending
 
 LIST = "keywords(first: $first, after: $after, listId: $list)"
 INFO = "pageInfo { hasNextPage endCursor }"
@@ -199,7 +200,7 @@ CHOOSES = [page(-9, "ab"), page(-7, "a", **LIST_1), page(-5, "ab")]
 TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "each item once": (pagination.ONCE, [page(0, "ab", "c"), page(2, "cd", None, "c")], "held"),
     "an item twice": (pagination.ONCE, [page(0, "ab", "c"), page(2, "bc", None, "c")], "broken"),
-    "an item that may have moved": (
+    "an item that may have moved, by whatever id": (
         pagination.ONCE,
         [
             page(0, "ab", "c"),
@@ -306,11 +307,75 @@ def test_paging(rule: str, entries: list[Entry], expected: str) -> None:
         assert all("over GraphQL" in case.name for case in finding.cases if case.broken)
 
 
-@pytest.mark.fact("S4", "S70")
-@pytest.mark.parametrize(("domain", "expected"), [("dom_1", "held"), ("dom_2", "broken")])
-def test_what_a_scoped_key_is_listed(domain: str, expected: str) -> None:
+# Ids that GraphQL may have of its own, as Relay's are (U83)
+
+
+def scoped_list(*domains: str) -> Entry:
     text = f"{{ labels(first: 5) {{ nodes {{ id domainId }} {INFO} }} }}"
-    reply = {**shown("", False), "nodes": [{"id": "lab_1", "domainId": domain}]}
-    mine = call("labels.get", -2, -1, {"id": "lab_9", "domain_id": "dom_2"}, path={"id": "lab_9"})
-    listed = asked(0, reply, text, "labels.list", 200, "scoped")
-    assert found(judged(access, [mine, listed]), access.SCOPE) == expected
+    nodes = [{"id": f"lab_{n}", "domainId": domain} for n, domain in enumerate(domains)]
+    return asked(2, {**shown("", False), "nodes": nodes}, text, "labels.list", 200, "scoped")
+
+
+@pytest.mark.fact("S4", "S70", "U83")
+@pytest.mark.parametrize(
+    ("domains", "expected"),
+    [
+        (["dom_1"], "held"),
+        (["dom_1", "dom_2"], "broken"),
+        (["RG9tYWluOjE=", "RG9tYWluOjI="], "nothing"),
+    ],
+)
+def test_what_a_scoped_key_is_listed(domains: list[str], expected: str) -> None:
+    other = call("labels.get", 0, 1, {"id": "lab_9", "domain_id": "dom_2"}, path={"id": "lab_9"})
+    assert found(judged(access, [other, scoped_list(*domains)]), access.SCOPE) == expected
+
+
+def test_what_graphql_lists_tells_no_owner() -> None:
+    text = f"{{ labels(first: 5) {{ nodes {{ id domainId }} {INFO} }} }}"
+    nodes = [{"id": "7", "domainId": "RG9tYWluOjE="}]
+    entries = [
+        asked(0, {**shown("", False), "nodes": nodes}, text, "labels.list"),
+        call("labels.get", 2, 3, {"id": "7", "domain_id": "dom_1"}, path={"id": "7"}, key="scoped"),
+    ]
+    assert found(judged(access, entries), access.SCOPE) == "nothing"
+
+
+@pytest.mark.fact("U37", "U83")
+@pytest.mark.parametrize(("first", "undecided"), [("ab", 0), ("xy", 1)])
+def test_an_item_that_moved_may_have_another_id(first: str, undecided: int) -> None:
+    """What was changed is known by its id of REST: where GraphQL shows that one too, no other has moved."""
+    changed = call("keywords.update", 2, 3, {"id": "b"}, path={"id": "b"}, body={"label_ids": []})
+    entries = [rest(-2, "ab"), page(0, first, "c"), changed, page(4, f"{first[1]}c", None, "c")]
+    [finding] = [one for one in judged(pagination, entries).findings() if one.rule.name == pagination.ONCE]
+    assert (finding.broken, finding.open) == (0, undecided)
+
+
+def job_list(sent: float, *ids: str) -> Entry:
+    nodes = [{"id": id, "kind": "CRAWL", "status": "DONE"} for id in ids]
+    text = f"{{ jobs(first: 50) {{ nodes {{ id kind status }} {INFO} }} }}"
+    return asked(sent, {**shown("", False), "nodes": nodes}, text, "jobs.list")
+
+
+@pytest.mark.fact("S66", "U83")
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (["j1"], ["j1"], "held"),
+        (["j1"], ["j1", "j2"], "broken"),
+        ([], ["Sm9iOmox", "Sm9iOmoy"], "nothing"),
+    ],
+)
+def test_a_job_that_a_dry_run_started_is_listed(before: list[str], after: list[str], expected: str) -> None:
+    body = {"kind": "crawl", "domain_id": "d1"}
+    report = {"dry_run": True, "allowed": True, "would_join": None, "refusal": None, "checks": []}
+    job = {"id": "j1", "kind": "crawl", "status": "queued", "domain_id": "d1"}
+    entries = [
+        call("jobs.create", 0, 1, job, status=202, body=body),
+        job_list(2, *before),
+        call("jobs.create", 4, 5, report, body={**body, "domain_id": "d2", "dry_run": True}),
+        job_list(6, *after),
+    ]
+    tally = judged(spending, entries)
+    [finding] = [one for one in tally.findings() if one.rule.name == "dry_run.queues"]
+    listed = finding.held - 1  # the dry run's own reply shows no job
+    assert ("broken" if finding.broken else "held" if listed else "nothing") == expected

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, get_args, get_origin
 
-from ranksim.conformance.calls.access import SCOPED, SHOWN
+from ranksim.conformance.calls.access import LISTED_OVER, SCOPED, SHOWN
 from ranksim.conformance.calls.choices import ASSUMED
 from ranksim.conformance.calls.jobs import KIND_NAMES
 from ranksim.conformance.calls.pages import OVER
@@ -339,6 +339,9 @@ def _spending() -> Iterator[Departure]:
         yield Departure(
             "S70", f"a scoped key is listed {noun} of another domain", "access.scope", f"{noun} listed"
         )
+    yield Departure(
+        "S70", "a scoped key is listed things of another domain over GraphQL", "access.scope", LISTED_OVER
+    )
     for made in ("keyword_lists.create", "labels.create", "competitors.create", "scans.create"):
         yield Departure("S70", f"a scoped key does {made} for another domain", "access.scoped_writes", made)
     for kind in KINDS:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from ranksim.callers.discovery import KeyReach, Reach
+from ranksim.callers.discovery import GRAPHQL, KeyReach, Reach
 from ranksim.callers.manners import politely
+from ranksim.callers.profiles.graphql import over_graphql
 from ranksim.callers.profiles.making import (
     a_domain,
     a_host,
@@ -102,6 +103,9 @@ def _scoped(reach: Reach, seed: int, user: int, turn: int) -> Program:
             yield from _foreign(key, noun, thing)
         for operation in (*LISTS_OF_DOMAIN, "slots.get", "account.usage", "account.get"):
             yield Send(operation, key.name)
+        over = over_graphql(Send("domains.list", key.name, query={"limit": "200"}))
+        if over is not None and reach.can(GRAPHQL):
+            yield over
         for domain in dict.fromkeys((key.domain_id or "", foreign)):
             if domain:
                 yield from _in_domain(key, domain, seed, user, turn)

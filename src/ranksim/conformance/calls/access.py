@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import TypeAlias
@@ -41,6 +41,9 @@ SCOPED = (
 SHOWN = tuple(noun for noun in SCOPED if noun != "keyword_briefs")
 """Those of which one can be read by its id."""
 
+LISTED_OVER = "listed over GraphQL"
+"""The case of whatever is listed there."""
+
 MADE = (
     "keyword_lists.create",
     "labels.create",
@@ -75,7 +78,7 @@ RULES = (
         (70,),
         (13, 15, 97),
         "scope, with a scoped key",
-        (*SHOWN, *(f"{noun} listed" for noun in SCOPED)),
+        (*SHOWN, *(f"{noun} listed" for noun in SCOPED), LISTED_OVER),
     ),
     Rule(
         ENDPOINTS,
@@ -112,7 +115,7 @@ noun of each account counts."""
 class ScopedCall:
     """What an answered call of a key scoped to `domain` asked for, and how many foreign things it was listed.
 
-    `foreign` is None where no list was shown.
+    `foreign` is None where no list was shown; `listed` is the case of such a list.
     """
 
     id: str
@@ -122,6 +125,7 @@ class ScopedCall:
     target: Thing
     ok: bool
     foreign: int | None
+    listed: str
 
 
 @dataclass
@@ -219,7 +223,7 @@ class AccessJudge:
                     _judge_creation(seen, known.domain_id, self.tally)
                 else:
                     self.scoped.append(_scoped_call(seen, known, known.domain_id))
-                    _judge_making(seen, known.domain_id, self.tally)
+                    _judge_making(seen, known.domain_id, self.owners.values(), self.tally)
 
     def _finish(self, run: ObservedRun) -> None:
         for seen in self.refused:
@@ -299,7 +303,7 @@ def _thing(seen: Observation, known: TraceKey | None, named: Mapping[str, Json])
 def _shown(seen: Observation) -> Sequence[Json]:
     """Return the things that a reply shows, or that several were made in one call."""
     if not isinstance(seen.data, dict):
-        return seen.items or ()
+        return seen.items or () if seen.surface == "rest" else ()
     if seen.operation not in ("keywords.create", "keyword_briefs.create"):
         return [seen.data]
     return [thing for made in seen.data.values() if isinstance(made, list) for thing in made]
@@ -323,9 +327,12 @@ def _noun(seen: Observation) -> str:
 def _scoped_call(seen: Observation, known: TraceKey, domain: str) -> ScopedCall:
     foreign = None
     if seen.ok and isinstance(seen.items, list):
-        foreign = sum(_owner(item, seen.operation) not in (None, domain) for item in seen.items)
+        owners = [_owner(item, seen.operation) for item in seen.items]
+        if seen.surface == "rest" or domain in owners:  # else GraphQL may call domains by other ids (U83)
+            foreign = sum(owner not in (None, domain) for owner in owners)
     target = _thing(seen, known, seen.parameters)
-    return ScopedCall(seen.id, seen.sent, seen.key, domain, target, seen.ok, foreign)
+    listed = LISTED_OVER if seen.surface == "graphql" else f"{target[2]} listed"
+    return ScopedCall(seen.id, seen.sent, seen.key, domain, target, seen.ok, foreign, listed)
 
 
 def _judge_scope(
@@ -341,8 +348,7 @@ def _judge_scope(
     elif call.foreign is not None:
         says = f"key {call.key}, scoped to {domain}, was listed {call.foreign} things of other domains"
         others = bool(call.foreign) or bool(spread.get(_kin(target), set()) - {domain})
-        case = f"{target[2]} listed" if others else None
-        _check(SCOPE, call.foreign == 0, says, call, tally, case)
+        _check(SCOPE, call.foreign == 0, says, call, tally, call.listed if others else None)
 
 
 def _judge_creation(seen: Observation, domain: str, tally: Tally) -> None:
@@ -358,14 +364,17 @@ def _judge_creation(seen: Observation, domain: str, tally: Tally) -> None:
         tally.held(ENDPOINTS, case=case, by=(seen.id,))
 
 
-def _judge_making(seen: Observation, domain: str, tally: Tally) -> None:
+def _judge_making(seen: Observation, domain: str, domains: Collection[str], tally: Tally) -> None:
     """What a scoped key makes for another domain shows that domain to it (S70), as the reply says.
 
-    Which field names the domain is assumed (U41, U108), so what the reply does not tell proves nothing.
+    Which field names the domain is assumed (U41, U108), so what the reply does not tell proves nothing; over
+    GraphQL what is none of the `domains` that REST told may be its own by another id (U83).
     """
     body = body_of(seen)
     asked = body.get("domain_id")
     if seen.surface == "app" or seen.dry_run or not isinstance(asked, str) or asked == domain:
+        return
+    if seen.surface == "graphql" and asked not in domains:
         return
     kind = f", {body.get('kind')}" if seen.operation == "jobs.create" else ""
     case = f"{seen.operation}{kind}"

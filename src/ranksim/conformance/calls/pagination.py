@@ -7,7 +7,7 @@ client could have made, whoever made it. A connection of GraphQL is a list (S4),
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from sys import intern
@@ -271,19 +271,20 @@ class PaginationJudge:
             return
         began, self.judged = self.judged, edge
         moved = self.patched.keys() | run.mutated | _refreshed(self.briefs)
+        alike = _alike(self.keys.values()) if moved else None
         for calls in self.keys.values():
             for walks in walks_of(calls.pages):
                 for walk in chain.from_iterable(walks.values()):
                     if not began <= walk[0].sent < edge:
                         continue
-                    if not _kept_in_place(walk[0].query, run):
+                    if not _kept_in_place(walk[0].query, run, alike):
                         self.tally.open(
                             ONCE, "a change that was not captured, or cannot be read, may have moved an item"
                         )
                     else:
                         judge_once(walk, moved, self.tally)
                         judge_exact(walk, self.deleted, run.exclusive, self.tally)
-                if all(_kept_in_place(query, run) for query in walks):
+                if all(_kept_in_place(query, run, alike) for query in walks):
                     judge_complete(walks, calls.created, moved, self.deleted, (began, edge), self.tally)
                 self.acting |= acting_in(walks)
         for calls in self.keys.values():
@@ -321,14 +322,29 @@ class PaginationJudge:
                 self.too_large = found
 
 
-def _kept_in_place(query: Query, run: ObservedRun) -> bool:
+def _alike(keys: Iterable[KeyCalls]) -> set[tuple[str, str]]:
+    """Return the (environment, list) whose items have the same ids over GraphQL as over REST (U83)."""
+    told, asked = defaultdict[tuple[str, str], set[str]](set), defaultdict[tuple[str, str], set[str]](set)
+    for calls in keys:
+        for page in calls.pages:
+            shown = asked if page.query[4] == "graphql" else told
+            shown[page.query[0], page.query[2]].update(page.items)
+        for (environment, _, listed), items in calls.created.items():
+            told[environment, listed].update(items)
+    return {place for place, items in asked.items() if not items.isdisjoint(told[place])}
+
+
+def _kept_in_place(query: Query, run: ObservedRun, alike: set[tuple[str, str]] | None) -> bool:
     """Return whether no change that was not captured, or cannot be read, can have moved an item (U37).
 
-    The items of some lists cannot be changed over the API, or made anew.
+    The items of some lists cannot be changed over the API, or made anew. What was changed is known by its id
+    of REST: `alike` are the lists that have it over GraphQL, too, None where nothing was changed.
     """
     noun = query[2].partition(".")[0]
-    changes = noun == "keyword_briefs" or f"{noun}.update" in OPERATIONS
-    return not changes or (run.captured and run.changed.isdisjoint((noun, ALL)))
+    if noun != "keyword_briefs" and f"{noun}.update" not in OPERATIONS:
+        return True
+    known = alike is None or query[4] != "graphql" or (query[0], query[2]) in alike
+    return known and run.captured and run.changed.isdisjoint((noun, ALL))
 
 
 def _refreshed(told: Sequence[ToldBriefs]) -> set[str]:

@@ -1,9 +1,10 @@
-"""Deviations of paging over GraphQL alone (S4, S43-S46): the lists of REST are as they should be."""
+"""Deviations of lists over GraphQL alone (S4, S43-S46, S70): those of REST are as they should be."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -59,6 +60,12 @@ def cursor_good_once(patch: Patch) -> None:
     over_graphql(lambda inner: inner.setattr(pages, "decode", decode))(patch)
 
 
+def the_whole_account(handler: Handler, ctx: Context, request: Request) -> Reply:
+    """List the domains of a scoped key's account."""
+    scope = request.scope if request.call.surface == "rest" else None
+    return handler(ctx, replace(request, scope=scope))
+
+
 def the_last_again(patch: Patch) -> None:
     """Begin each further page with the last item of the one before."""
 
@@ -112,5 +119,8 @@ OVER_GRAPHQL = (
     Deviation("graphql-cursor-good-under-other-filters", (45,), ("walk",), over_graphql(filters_ignored)),
     Deviation("graphql-an-item-twice", (46,), ("walk",), over_graphql(the_last_again)),
     Deviation("graphql-an-item-skipped", (46,), ("walk",), over_graphql(newest_first)),
+    Deviation(
+        "graphql-scoped-key-lists-others", (70,), ("scope",), handled("domains.list", the_whole_account)
+    ),
     Deviation("graphql-offset-paging", (46,), ("walk",), over_graphql(by_offset)),
 )
