@@ -58,7 +58,7 @@ def test_one_key_does_all_but_what_wants_others() -> None:
         "cooldowns",
         "race",
     ]
-    assert names[10:] == ["ladder of main", "burst", "windows", "webhooks-long"]
+    assert names[10:] == ["ladder of main", "ceiling of main", "burst", "windows", "webhooks-long"]
 
 
 def test_without_a_key_that_works_there_is_nothing_to_do() -> None:
@@ -185,7 +185,7 @@ def test_a_ceiling_that_a_checks_jobs_may_not_reach_is_named() -> None:
     said = stating(account_usage=usage)
     assert (
         "of guards.ceiling, cost.refused, cost.meta not what comes at a ceiling, where a job costs less than "
-        "2.00 USD: 80.00 USD are left under the ceiling, and 40 jobs are started at most"
+        "0.80 USD: 80.00 USD are left under the ceiling, and 100 jobs are started at most"
     ) in said
     near = {"cost": {**usage["cost"], "spent": "89.00"}}
     assert "what comes at a ceiling" not in stating(account_usage=near)
@@ -301,14 +301,25 @@ def test_what_comes_again_does_not_slow_down_what_runs_for_the_first_time() -> N
     assert again.name == "webhooks"
 
 
-def test_what_wants_its_account_alone_keeps_nothing_waiting() -> None:
-    plan = planned(reached("main", environments=1))
+def test_what_ends_spending_on_an_account_comes_after_all_that_spends_there_and_keeps_nothing_waiting() -> (
+    None
+):
+    plan = planned(reached("main", environments=1), time=HOUR)
     by_name = {task.name: task for task in plan.tasks}
-    undecided = {"guards.quota": 9, "webhook.sent": 1}
-    rounds = {task.name: 1 for task in plan.tasks if task.name not in ("ladder of main", "webhooks")}
-    chosen = choose(plan, [by_name["breadth"]], rounds, undecided, plan.time)
-    assert chosen is not None
-    assert chosen.name == "webhooks"
+    undecided = {"guards.ceiling": 9, "webhook.sent": 1}
+    rounds = {task.name: 1 for task in plan.tasks if task.name not in ("ceiling of main", "webhooks")}
+    chosen = choose(plan, [], rounds, undecided, plan.time)
+    assert chosen is by_name["webhooks"]
+    rounds["webhooks"] = 1
+    assert choose(plan, [chosen], rounds, undecided, plan.time, again=False) is None
+    assert choose(plan, [], rounds, undecided, plan.time, again=False) is by_name["ceiling of main"]
+
+
+def test_beside_the_climb_of_an_account_near_its_limits_others_spend_there() -> None:
+    found = {task.name: task for task in tasks(reached(*ALL))}
+    assert not found["ceiling of tight"].beside(found["ladder of tight"])
+    assert found["ceiling of tight"].beside(found["race"])
+    assert "ceiling of main" not in found  # which nobody pays for where another one is near
 
 
 def test_what_wants_its_account_quiet_comes_before_what_it_keeps_waiting_but_for_what_is_short() -> None:

@@ -111,7 +111,9 @@ def choose(
         return worth(plan, task, others), worth(plan, task, undecided)
 
     able = [task for task in plan.tasks if task.needs.length <= left and task not in running]
-    waiting = sorted((task for task in able if not rounds.get(task.name)), key=rank, reverse=True)
+    new = [task for task in able if not rounds.get(task.name)]
+    open_to = [task for task in new if not any(task.ends & one.spends for one in new if one is not task)]
+    waiting = sorted(open_to, key=rank, reverse=True)
     quiet = [task for task in waiting if _quiet_first(task, waiting, left)]
     short = [
         task

@@ -16,9 +16,6 @@ from ranksim.clock import HOUR, Micros
 from ranksim.contract.facts import Facts
 from ranksim.report import units
 
-MOST_SPENT_ON = 16
-"""Jobs that a ladder starts in order to reach an account's cost ceiling."""
-
 
 def lacking(reach: Reach, time: Micros, *, receiver: bool) -> list[Lack]:
     """Return what cannot be decided within so long (µs), most telling first.

@@ -12,8 +12,9 @@ from typing import Any
 
 from ranksim.callers.budget import micros_of, spent_of
 from ranksim.callers.discovery import KeyReach, Reach
+from ranksim.callers.profiles.ceiling import MOST_JOBS, steep
 from ranksim.callers.profiles.cooldowns import KINDS, LONGEST
-from ranksim.callers.profiles.ladder import MOST_JOBS, MOST_WORDS, steep
+from ranksim.callers.profiles.rung import MOST_WORDS
 from ranksim.check.lack import Lack
 from ranksim.clock import SECOND, Micros, instant
 from ranksim.report import units

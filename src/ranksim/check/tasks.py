@@ -12,9 +12,9 @@ from itertools import cycle
 from typing import Any
 
 from ranksim.callers.discovery import KeyReach, Reach
-from ranksim.callers.profiles import profile
-from ranksim.callers.profiles.ladder import climbers, needs_of
+from ranksim.callers.profiles import ceiling, ladder, profile
 from ranksim.callers.profiles.profile import Needs, Profile
+from ranksim.callers.profiles.rung import climbers
 from ranksim.callers.steps import Program, Send
 from ranksim.service.operations import OPERATIONS
 
@@ -45,8 +45,9 @@ class CheckTask:
     `users` are the numbers of its users that run, of `of` in all, and `laps` how often they go through.
     `main` is the key that stands for the main one. `uses` are the keys that it calls with, and of these it
     takes `alone` what no other task may use meanwhile; `spends` are the accounts that it spends on, of which
-    `quiet` are those where no other task may spend. `needs` is what once through takes, and `waits` says that
-    its calls can be put off to keep a pace. What spends is sent with the `spare` keys of its account in turn.
+    `quiet` are those where no other task may spend, and `ends` those where none can after it. `needs` is what
+    once through takes, and `waits` says that its calls can be put off to keep a pace. What spends is sent
+    with the `spare` keys of its account in turn.
     """
 
     name: str
@@ -60,6 +61,7 @@ class CheckTask:
     alone: frozenset[str] = frozenset()
     waits: bool = True
     quiet: frozenset[str] = frozenset()
+    ends: frozenset[str] = frozenset()
     laps: int = 1
     spare: tuple[str, ...] = ()
 
@@ -119,7 +121,7 @@ def tasks(reach: Reach) -> list[CheckTask]:
     """Return all that a check can do with the keys of a target; nothing without a key that works."""
     if not reach.main:
         return []
-    return [*_side_by_side(reach), *_ladders(reach), *_probes(reach), _long(reach)]
+    return [*_side_by_side(reach), *_ladders(reach), *_ceilings(reach), *_probes(reach), _long(reach)]
 
 
 def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
@@ -161,18 +163,37 @@ def _ladders(reach: Reach) -> Iterator[CheckTask]:
     for number, key in enumerate(climbing):
         account = frozenset({_account(key)})
         spare = tuple(one.name for one in _spare(reach)) if key.name == reach.main else ()
-        needs = needs_of(reach, [key], 1)
         yield CheckTask(
             f"ladder of {key.name}",
-            "ladder",
+            "rungs",
             (number,),
             len(climbing),
             reach.main,
             frozenset({key.name, *spare}),
             account,
-            needs,
+            ladder.needs_of(reach, [key], 1),
             quiet=frozenset() if key.purpose == "scoped" else account,
             spare=spare,
+        )
+
+
+def _ceilings(reach: Reach) -> Iterator[CheckTask]:
+    """The climb to the cost ceiling of an account; to that of the main one, once all others spent there."""
+    climbing = ceiling.steep_ones(reach)
+    for number, key in enumerate(climbing):
+        account = frozenset({_account(key)})
+        last = account if _account(key) == _account(reach.keys[reach.main]) else frozenset()
+        yield CheckTask(
+            f"ceiling of {key.name}",
+            "ceiling",
+            (number,),
+            len(climbing),
+            reach.main,
+            frozenset({key.name}),
+            account,
+            ceiling.needs_of(reach, [key], 1),
+            quiet=last,
+            ends=last,
         )
 
 

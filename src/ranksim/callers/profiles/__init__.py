@@ -2,9 +2,10 @@
 
 from ranksim.callers.profiles.breadth import BREADTH, TWINS
 from ranksim.callers.profiles.calibration import CALIBRATION
+from ranksim.callers.profiles.ceiling import CEILING
 from ranksim.callers.profiles.cooldowns import COOLDOWNS
 from ranksim.callers.profiles.everyday import EVERYDAY
-from ranksim.callers.profiles.ladder import LADDER
+from ranksim.callers.profiles.ladder import LADDER, RUNGS
 from ranksim.callers.profiles.profile import Profile
 from ranksim.callers.profiles.race import RACE
 from ranksim.callers.profiles.retry import RETRY
@@ -27,6 +28,8 @@ PROFILES = (
     TWINS,
     WALK,
     LADDER,
+    RUNGS,
+    CEILING,
     COOLDOWNS,
     ENDPOINTS,
     WEBHOOKS,
