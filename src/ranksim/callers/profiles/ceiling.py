@@ -164,7 +164,7 @@ def _cost(usage: Mapping[str, Any]) -> tuple[int, int]:
 
 def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:
     """Return what it takes so many users to climb once with these keys."""
-    each = 4 * MINUTE // reach.target.traffic_scale + 30 * SECOND // reach.target.time_scale
+    each = 4 * MINUTE // reach.target.traffic_scale
     return Needs(-(-len(climbing) // max(1, users)) * each, (MOST_JOBS + len(KINDS)) * len(climbing))
 
 
