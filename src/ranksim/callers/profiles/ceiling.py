@@ -9,14 +9,13 @@ from typing import Any
 from ranksim.callers.budget import micros_of, spent_of
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.manners import politely
-from ranksim.callers.profiles.making import Making, a_domain, a_list, id_of, wait_for_job
+from ranksim.callers.profiles.making import Making, a_domain, a_list, has_ended, id_of
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.profiles.rung import (
     KINDS,
     Rung,
     a_rung,
     at_once,
-    breath,
     climbers,
     dry,
     one_by_one,
@@ -36,11 +35,11 @@ MOST_JOBS = 100
 TRIED = 9
 """Jobs from which on a ceiling is given up that `MOST_JOBS` would not reach, by what the dearest cost."""
 
-BREATHS = 3
-"""How often room is made for calls at the ceiling before a job that would reach it; others may end then."""
+LOOKED = 2 * SECOND
+"""Between two looks at whether jobs still run (business time)."""
 
-RUNNING = 20
-"""Jobs begun last, of which some may still run."""
+LOOKS = 30
+"""How often is looked at most."""
 
 
 def ceiling(reach: Reach, user: int, users: int, seed: int) -> Program:
@@ -97,31 +96,26 @@ def to_the_ceiling(reach: Reach, rung: Rung) -> Program:
 def _climbed(reach: Reach, rung: Rung) -> Generator[Any, Any, list[str]]:
     """Start jobs, each kind by turns and then the dearest, until the ceiling refuses them and none runs.
 
-    Return the kinds that the plan lacks.
-    What a job costs is seen by how much what is spent has grown. Once that tells that the ceiling is out of
-    reach, or nothing tells where it is, no more is spent on it.
+    Return the kinds that the plan lacks. What a job costs is seen by how much what is spent has grown. Once
+    that tells that the ceiling is out of reach, or nothing tells where it is, no more is spent on it.
     """
     prices = dict.fromkeys(("site_optimization", "ai_scan", "crawl"), 0)
-    begun: list[tuple[str, str]] = []  # jobs that may still run
     cooled: dict[str, Micros] = {rung.domain: 0}  # domains, and when nothing cools there any more
     lacking: list[str] = []
-    breaths = BREATHS
+    begun = False
     spent, limit = _cost((yield from read_used(rung)))
     for number in range(MOST_JOBS):
         turn = number % len(prices)
         kind = list(prices)[turn] if number < TRIED else max(prices, key=lambda one: prices[one])
         if number >= TRIED and (not limit or limit - spent > (MOST_JOBS - number) * prices[kind]):
             break
-        if breaths and spent < limit <= spent + prices[kind]:  # another like the last
-            breaths -= 1
-            yield from breath(reach, rung, kind)
         where = yield from _free(reach, rung, cooled)
         send = Send("jobs.create", rung.key.name, body=job_body(kind, where))
         answer = yield from promptly(replace(send, idempotency_key=rung.once()))
         before = spent
         spent, limit = _cost((yield from read_used(rung)))
         if id_of(answer):
-            begun.append((kind, id_of(answer)))
+            begun = True
             prices[kind] = max(prices[kind], spent - before)
             length = rung.cooldown(kind)
             if length is not None:
@@ -132,15 +126,23 @@ def _climbed(reach: Reach, rung: Rung) -> Generator[Any, Any, list[str]]:
             del prices[kind]
             lacking.append(kind)
             cooled[where] = 0
-        elif answer.code == "cost_cap_reached" and begun:
-            # What ends may give back some of what was reserved for it (U49).
-            for job in begun[-RUNNING:]:
-                yield from wait_for_job(reach, *job, 60, rung.key.name, SECOND)
-            begun.clear()
+        elif answer.status and begun and answer.code != "cooldown_active":
+            # The ceiling, whatever it is called: what ends may give back what was reserved for it (U49).
+            begun = False
+            yield from _all_over(reach, rung)
             spent, limit = _cost((yield from read_used(rung)))
         elif answer.code != "cooldown_active":
             break
     return lacking
+
+
+def _all_over(reach: Reach, rung: Rung) -> Program:
+    """Wait until no job of the account runs, as its list shows them, but not for ever."""
+    for _ in range(LOOKS):
+        found = yield from politely(Send("jobs.list", rung.key.name, query={"limit": "200"}))
+        if not isinstance(found.data, list) or all(has_ended(job) for job in found.data):
+            return
+        yield Pause(LOOKED // reach.target.time_scale)
 
 
 def _free(reach: Reach, rung: Rung, cooled: dict[str, Micros]) -> Making:

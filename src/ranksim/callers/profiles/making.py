@@ -116,8 +116,13 @@ def meet(every: Micros, ahead: Micros = 0) -> Generator[Any, Any, Micros]:
 
 
 def over(answer: Received) -> bool:
-    """Return whether a reply shows a job that has ended, however its states are called (U39)."""
-    job = answer.data if isinstance(answer.data, Mapping) else {}
+    """Return whether a reply shows a job that has ended."""
+    return has_ended(answer.data)
+
+
+def has_ended(shown: Any) -> bool:
+    """Return whether what is shown is a job that has ended, however its states are called (U39)."""
+    job = shown if isinstance(shown, Mapping) else {}
     return job.get("status") in ("done", "failed") or bool(job.get("finished_at") or job.get("error_detail"))
 
 

@@ -20,7 +20,8 @@ from ranksim.callers.requests import (
 from ranksim.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.clock import MILLISECOND, MINUTE, SECOND, Micros
 
-KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
+KINDS = ("site_optimization", "rank_run", "crawl", "ai_scan")
+"""Kinds of jobs. What a plan may lack comes before and after what none lacks: it shows that a key may ask."""
 
 MOST_WORDS = 9_000
 """Keywords in one call that shall be too many."""
