@@ -258,6 +258,19 @@ def test_what_is_held_names_what_was_removed(d: ModuleType) -> None:
     }
 
 
+@pytest.mark.fact("S26", "S27")
+def test_what_frees_its_slots_at_once_is_the_case(d: ModuleType) -> None:
+    def broken(*steps: Any) -> set[str]:
+        tracked = [*made(d), d.scan(3, id="s"), words, d.slots(5, 2)]
+        found = d.finding(d.judged([*tracked, *steps]), "slots.held")
+        return {case.name for case in found.cases if case.broken}
+
+    words = d.words(4, "a", "b")
+    assert broken(gone_word(d, 6, words), d.slots(7, 1)) == {"keywords removed"}
+    assert broken(gone_scan(d, 6), d.slots(7, 0)) == {"a scan removed"}
+    assert broken(gone_word(d, 6, words), gone_scan(d, 6.5), d.slots(7, 0)) == {"any"}
+
+
 @pytest.mark.fact("S23", "S25")
 def test_what_multiplies_slots_is_read_where_one_call_alone_adds_them(d: ModuleType) -> None:
     wide = d.scan(4, devices=2, places=2)

@@ -27,7 +27,7 @@ from ranksim.conformance.spending.counter_bounds import (
 from ranksim.conformance.spending.slot_bounds import SlotBounds
 from ranksim.conformance.spending.statements import SlotStatement, slots_of
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
 
 FACTORS = ("several pairings", "several places", "several words")
 """What a slot is counted by (S23, S25)."""
@@ -162,10 +162,9 @@ def _judge_bound(
 ) -> None:
     since, mark = bound.since, bound.mark
     removed = since is not None and tracked.removals.upto(mark.high) > tracked.removals.before(since.low)
-    if mark.value < bound.least:
-        rule = "slots.held" if removed else "slots.counted"
-        tally.broke(rule, _evidence(activity, bound, moves))
-    elif mark.value > bound.most and activity.alone:
+    if mark.value < bound.least and removed:
+        tally.broke("slots.held", _evidence(activity, bound, moves), case=_removed(activity, bound))
+    elif mark.value < bound.least or (mark.value > bound.most and activity.alone):
         tally.broke("slots.counted", _evidence(activity, bound, moves))
     elif since is not None and bound.least > -UNBOUNDED // 2:
         if removed:
@@ -176,6 +175,14 @@ def _judge_bound(
             tally.held("slots.counted", case=case, by=(since.id, mark.id))
         elif not removed:
             tally.open("slots.counted", "what was added is not known, or others may have used the account")
+
+
+def _removed(activity: AccountActivity, bound: Bound) -> str:
+    """Return the case of what was removed between two readings, where all of it is of one kind."""
+    low, high = bound.against.low, bound.mark.high
+    gone = [seen.operation for seen in activity.removals if seen.sent <= high and seen.received >= low]
+    kinds = {slot_choices.REMOVED.get(operation, ANY) for operation in gone}
+    return kinds.pop() if len(kinds) == 1 else ANY
 
 
 def _evidence(activity: AccountActivity, bound: Bound, moves: Sequence[Increment]) -> Evidence:
