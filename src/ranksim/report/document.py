@@ -91,6 +91,8 @@ def counted(number: int) -> MetricShown:
     return {"unit": "count", "value": number, "low": None, "high": None}
 
 
+JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
 WIDTH = 110
 """Of JSON text: what is shorter stands in one line."""
 
@@ -102,16 +104,17 @@ def as_text(shown: Mapping[str, Any]) -> str:
 
 def _laid_out(value: Any, line: str) -> str:
     """Return a value as JSON; what is neither short nor flat has an entry a line, each begun by `line`."""
-    plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    if len(plain) <= WIDTH or not any(isinstance(part, dict | list | tuple) for part in parts):
-        return plain
+    if not any(isinstance(part, dict | list | tuple) for part in parts):
+        return JSON.encode(value)
     inner = line + " "
     entries = [_laid_out(part, inner) for part in parts]
     if isinstance(value, dict):
-        names = (json.dumps(name, ensure_ascii=False) for name in value)
-        entries = [f"{name}: {entry}" for name, entry in zip(names, entries, strict=True)]
-    return plain[0] + inner + ("," + inner).join(entries) + line + plain[-1]
+        entries = [f"{JSON.encode(name)}: {entry}" for name, entry in zip(value, entries, strict=True)]
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    if sum(map(len, entries)) + 2 * len(entries) <= WIDTH:
+        return begin + ", ".join(entries) + end
+    return begin + inner + ("," + inner).join(entries) + line + end
 
 
 def is_a(kind: Kind, found: object) -> bool:
