@@ -22,7 +22,7 @@ from ranksim.clock import (
     iso,
     week_start,
 )
-from ranksim.conformance.history.fields import moment, plain, snaked, whole
+from ranksim.conformance.history.fields import body_of, moment, plain, snaked, whole
 from ranksim.conformance.spending.activity import JOBS, AccountActivity, RefusedSpend, SpendWork, minds
 from ranksim.conformance.spending.counter_bounds import (
     ANY_FALL,
@@ -34,6 +34,7 @@ from ranksim.conformance.spending.counter_bounds import (
     between,
     bounds,
 )
+from ranksim.conformance.spending.spend_parsing import domain_of, spend_of
 from ranksim.conformance.spending.statements import (
     LONGEST_MONTH,
     LONGEST_WEEK,
@@ -319,20 +320,21 @@ def _counts_dry_runs(
 ) -> bool:
     """Return whether a counter is right, under some unit, if each dry run that said yes consumed (S66).
 
-    Then the dry runs are the cause, not the counter.
+    Then the dry runs are the cause, not the counter. One without an answer may have consumed.
     """
-    said = [report for report in activity.reports if report.check == 0 and not report.joins]
-    for unit in UNITS:
+    said = {report.exchange.index for report in activity.reports if report.check == 0 and not report.joins}
+    tried = [
+        SpendWork(spend_of(one, body), domain_of(body, {}), one.sent, one.received, not one.lost, [one])
+        for one in activity.dry_runs
+        if (body := body_of(one)) and (one.lost or one.index in said)
+    ]
+    for unit in UNITS if said else ():
         moves, falls = moves_of(activity, consumers.known, consumers.possible, unit, options)
-        for report in said:
-            if report.spend in consumers.possible:
-                asked = SpendWork(
-                    report.spend, report.domain, report.low, report.high, True, [report.exchange]
-                )
-                least, most = units_of(asked, unit)
-                surely = least if report.spend in consumers.known else 0
-                moves.append(Increment(report.low, report.high, surely, most, report.exchange.id))
-        if said and not any(_breaks(activity, bound) for bound in bounds(marks, moves, falls)):
+        for work in (one for one in tried if one.spend in consumers.possible):
+            least, most = units_of(work, unit)
+            surely = least if work.sure and work.spend in consumers.known else 0
+            moves.append(Increment(work.low, work.high, surely, most, work.exchange.id))
+        if not any(_breaks(activity, bound) for bound in bounds(marks, moves, falls)):
             return True
     return False
 
