@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -221,8 +221,14 @@ def once_for_all_scans(patch: Patch) -> None:
 
 
 def places_not_counted(patch: Patch) -> None:
-    """Count a keyword once for all its geographies."""
+    """Count a keyword once for all its geographies, and hold it once."""
+    identities = Block.identities
+
+    def once(block: Block) -> Iterator[str]:
+        return identities(Block(block.owner, block.words, block.engine_devices, [""]))
+
     patch.setattr(Block, "size", lambda block: len(block.words) * len(block.engine_devices))
+    patch.setattr(Block, "identities", once)
 
 
 def _nothing_held(read: Any) -> None:
