@@ -34,11 +34,12 @@ from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.conformance.calls.pages import OVER
 from ranksim.conformance.compare import compare
 from ranksim.conformance.history.trace_reader import read
-from ranksim.contract.facts import RateClass
+from ranksim.contract.facts import Facts, RateClass
+from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim.rehearsal import Network, rehearse
-from ranksim.sim.rehearsal_worlds import make_world
+from ranksim.sim.rehearsal_worlds import compact, make_world
 from ranksim.trace import Exchange, Trace
 
 NAMES = tuple(one.name for one in PROFILES)
@@ -246,6 +247,16 @@ def test_twenty_failures_disable_and_a_success_between_does_not() -> None:
     assert always == [True, False, True, True]  # as it was enabled again, and its count begins at zero
     assert mixed
     assert all(mixed)
+
+
+@pytest.mark.fact("S91", "U70")
+@pytest.mark.parametrize(("disabled_after", "endpoints"), [(20, 2), (1000, 1)])
+def test_only_what_is_disabled_is_enabled_again(disabled_after: int, endpoints: int) -> None:
+    """One of them is an endpoint that the program disabled itself."""
+    service, target = make_world(compact(Policy(facts=Facts(webhook_disable_after=disabled_after))), 1)
+    trace = rehearse(profile("webhooks"), service, target, users=5, seed=3)
+    enabled = {one.path for one in trace.exchanges if one.body == '{"enabled":true}'}
+    assert len(enabled) == endpoints
 
 
 @pytest.mark.fact("S87")
