@@ -3,7 +3,7 @@
     python -m tests.conformance.elsewhere.bench conforming 1:100     # seeds FIRST:COUNT
     python -m tests.conformance.elsewhere.bench sockets 1:100        # the same as processes, in real time
     python -m tests.conformance.elsewhere.bench ways 1 [COLUMNS] [PATTERN]   # each, with one seed's numbers
-    python -m tests.conformance.elsewhere.bench alone 1 [PATTERN]    # those that no group showed
+    python -m tests.conformance.elsewhere.bench alone 1 [PATTERN [COLUMN]]       # those that no group showed
     python -m tests.conformance.elsewhere.bench page                 # docs/bench.md, of what was found so far
 
 What each run came to is appended to a file of its process in `.cache/bench`, so that a run that was
@@ -233,17 +233,17 @@ def run_ways(seed: int, columns: tuple[str, ...] = COLUMNS, pattern: str = "") -
                 note(rows)
 
 
-def run_alone(seed: int, pattern: str = "") -> None:
-    """Try alone, with default settings, what its case did not show in a group."""
+def run_alone(seed: int, pattern: str = "", column: str = "default") -> None:
+    """Try alone, in a column, what its case did not show in a group."""
     for one in breakages():
         rows = [
             row
             for row in results()
-            if (row.get("way"), row.get("seed"), row.get("column")) == (one.name, seed, "default")
+            if (row.get("way"), row.get("seed"), row.get("column")) == (one.name, seed, column)
         ]
         seen = any(row["found"] in ("case", "differs") or not row["beside"] for row in rows)
         if not seen and re.search(pattern, one.name):
-            note(tried([one], seed, "default", None)[1])
+            note(tried([one], seed, column, None)[1])
 
 
 def became(seed: int, column: str) -> list[dict[str, Any]]:
