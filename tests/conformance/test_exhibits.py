@@ -118,6 +118,22 @@ def tally(*broken: tuple[str, str, str]) -> Tally:
             [("error.body", "x1", ""), ("quota.meta", "x1", ""), ("error.meta", "x1", "")],
             {"quota.meta": "error.body", "error.meta": "error.body"},
         ),
+        (
+            [
+                ("dry_run.queues", "x1", "account a"),
+                ("cost.counted", "x2", "account a"),
+                ("dry_run.free", "x3", "account a"),
+            ],
+            {"cost.counted": "dry_run.queues", "dry_run.free": "dry_run.queues"},
+        ),
+        (
+            [
+                ("dry_run.queues", "x1", "account a"),
+                ("cost.counted", "x2", "account a"),
+                ("cost.counted", "x3", "account b"),
+            ],
+            {},
+        ),
     ],
 )
 def test_a_finding_follows_where_each_of_its_instances_does(

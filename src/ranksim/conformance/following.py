@@ -24,8 +24,8 @@ class Cause:
     By `place` both are about windows of the same class; by `case` the follower's cases are the classes of the
     windows that the cause is about. `alike` windows all refuse too early, or all admit too many. With `check`
     both break in the same pairs of checks: the follower's case is "CHECK before LATER", the cause's "before
-    LATER". With `tells` both are about the same accounts, and evidence of the cause says what the follower
-    could not bring about. It is none where a rule of `unless` broke, too.
+    LATER". By `account` both are about the same accounts; with `tells` evidence of the cause says, too, what
+    the follower could not bring about. It is none where a rule of `unless` broke, too.
     """
 
     rule: str
@@ -34,6 +34,7 @@ class Cause:
     case: bool = False
     alike: bool = False
     check: str = ""
+    account: bool = False
     tells: str = ""
     unless: tuple[str, ...] = ()
 
@@ -45,6 +46,9 @@ _FIELDS: Final = "the same resource, read for what its fields say"
 _BOOKS: Final = "the same readings, with dry runs between them"
 _LIMITER: Final = "one limiter counts the calls of all classes, and both go wrong in the same way"
 _ONCE: Final = "the same acceptance, which should not have been"
+_QUEUED: Final = Cause(
+    "dry_run.queues", "a job that a dry run starts is reserved, counted and runs", account=True
+)
 
 FOLLOWS: Final[Mapping[str, tuple[Cause, ...]]] = {
     "rate.remaining": tuple(
@@ -69,6 +73,10 @@ FOLLOWS: Final[Mapping[str, tuple[Cause, ...]]] = {
     "rate.retry_after_honoured": (
         Cause("rate.traffic_only", "the refusal that comes too early is one with calls left"),
     ),
+    "cost.counted": (_QUEUED,),
+    "cost.tracking": (_QUEUED,),
+    "quota.counted": (_QUEUED,),
+    "dry_run.verdict": (_QUEUED,),
     "dry_run.order": (
         *(
             Cause(f"guards.{name}", _CHECKS, check=check)
@@ -94,7 +102,13 @@ FOLLOWS: Final[Mapping[str, tuple[Cause, ...]]] = {
     "cooldown.enforced": (Cause("cooldown.join", "a second run is what should have been joined"),),
     "dry_run.free": (
         *(Cause(f"{name}.counted", _BOOKS) for name in ("quota", "slots", "cost")),
-        Cause("quota.counted", "a count that is too low at times rises by itself", tells="expected at least"),
+        Cause(
+            "quota.counted",
+            "a count that is too low at times rises by itself",
+            account=True,
+            tells="expected at least",
+        ),
+        _QUEUED,
     ),
     "slots.limit": (Cause("slots.counted", "the same reading"),),
     "slots.held": (Cause("slots.counted", "the same reading"),),
@@ -134,7 +148,7 @@ def _explains(cause: Cause, finding: Finding, other: Finding) -> bool:
         return _pairs(finding, "") <= {_class(by).removesuffix(" calls") for by in its}
     if cause.alike:
         return len({len(by) > 2 for by in (*mine, *its)}) == 1  # a refusal stands alone
-    if cause.tells:
+    if cause.account:
         told = any(cause.tells in piece.says for piece in other.evidence)
         return told and {by[0] for by in mine} <= {by[0] for by in its}
     named = {one for by in its for one in by[1:]}

@@ -23,6 +23,7 @@ import pytest
 from deviating import SIZES, TABLE, Deviation
 
 from ranksim.conformance.compare import Judgement, compare
+from ranksim.conformance.following import causes
 from ranksim.conformance.verdict.verdicts import Finding
 
 ROOT = Path(__file__).parents[3]
@@ -84,9 +85,11 @@ def named(name: str) -> Deviation:
 
 
 def told(deviation: Deviation, judgement: Judgement) -> Finding | None:
-    """Give the finding that shows a deviation: of a rule that states a broken fact, else of any."""
-    own = [one for one in judgement.deviating if set(one.rule.facts) & set(deviation.facts)]
-    return next(iter(own or judgement.deviating), None)
+    """Give the finding that shows a deviation: of a rule that states a broken fact, a cause first; else any."""
+    following = causes(judgement.deviating)
+    found = sorted(judgement.deviating, key=lambda one: one.rule.name in following)
+    own = [one for one in found if set(one.rule.facts) & set(deviation.facts)]
+    return next(iter(own or found), None)
 
 
 def without_loss(deviation: Deviation) -> tuple[str, Finding | None, tuple[int, ...]]:
