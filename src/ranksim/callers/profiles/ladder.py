@@ -17,6 +17,7 @@ from ranksim.callers.profiles import ceiling
 from ranksim.callers.profiles.making import a_domain, a_list, id_of, wait_for_job
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.profiles.rung import (
+    ROOMY,
     Rung,
     a_rung,
     at_a_pace,
@@ -129,7 +130,7 @@ def _widen(reach: Reach, rung: Rung) -> Program:
 
 
 def _pairs(reach: Reach, rung: Rung) -> Program:
-    """Ask for too much of what cools: checks 4, 5 and 6 together.
+    """Ask for too much of what cools: checks 4, 5 and 6 together, and 5 and 6 where few slots are free.
 
     A word of a list that nothing tracks begins the cooldown, where keywords have one, and takes no slot.
     """
@@ -140,10 +141,11 @@ def _pairs(reach: Reach, rung: Rung) -> Program:
     yield from breath(reach, rung, "keywords")
     small = Send("keywords.create", key, body=keywords_body(plain or rung.listed, rung.words()))
     answer = yield from politely(replace(small, idempotency_key=rung.once()))
-    over = keywords_body(rung.listed, rung.words(rung.too_many() + 500))
-    more = keywords_body(plain or rung.listed, rung.words())
-    there = keywords_body(rung.listed, rung.first())
-    yield from at_once(rung, *(Send("keywords.create", key, body=body) for body in (over, more, there)))
+    free = yield from _few_free(rung)
+    bodies = [keywords_body(rung.listed, rung.words(rung.too_many() + 500))]
+    bodies += [] if free is None else [keywords_body(rung.listed, rung.words(free + 1))]
+    bodies += [keywords_body(plain or rung.listed, rung.words()), keywords_body(rung.listed, rung.first())]
+    yield from at_once(rung, *(Send("keywords.create", key, body=body) for body in bodies))
     created = created_by(answer.data) if answer.ok else None
     for keyword in (created or ())[:1]:
         yield from politely(Send("keywords.delete", key, path={"id": str(keyword.get("id"))}))
@@ -154,6 +156,15 @@ def _pairs(reach: Reach, rung: Rung) -> Program:
     yield from politely(replace(sends[0], idempotency_key=rung.once()))
     yield from at_once(rung, *sends[1:])
     yield from _rank_runs_used_up(reach, rung)
+
+
+def _few_free(rung: Rung) -> Generator[Any, Any, int | None]:
+    """Return how many slots are free where they are few: one word more exceeds them, and hardly a quota."""
+    if rung.key.purpose != "near_limit" or "slots.get" in rung.key.lacks:
+        return None
+    answer: Received = yield from politely(Send("slots.get", rung.key.name))
+    free = answer.data.get("available") if isinstance(answer.data, Mapping) else None
+    return free if isinstance(free, int) and 0 <= free < ROOMY else None
 
 
 def _rest_of_briefs(rung: Rung) -> Generator[Any, Any, int]:
