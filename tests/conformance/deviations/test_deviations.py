@@ -85,7 +85,7 @@ def named(name: str) -> Deviation:
 
 
 def told(deviation: Deviation, judgement: Judgement) -> Finding | None:
-    """Give the finding that shows a deviation: of a rule that states a broken fact, a cause first; else any."""
+    """Give the finding that shows a deviation: of a rule that states a broken fact, causes first; or any."""
     following = causes(judgement.deviating)
     found = sorted(judgement.deviating, key=lambda one: one.rule.name in following)
     own = [one for one in found if set(one.rule.facts) & set(deviation.facts)]
