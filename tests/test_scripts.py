@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -44,3 +45,24 @@ def test_check_names_what_failed(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("s: lint format layers fast tests")
     assert "== types: mypy --strict src\n== types:" in done.stdout
+
+
+def test_the_site_shows_examples_of_commands_as_code() -> None:
+    """Below a backspace lines are kept; within code no dash of an option is replaced."""
+    site = runpy.run_path(str(ROOT / "scripts" / "site"), run_name="site")
+    help_of = "Examples:\n\n\b\n  ranksim run x.yaml\n  ranksim run x.yaml --seed 2\n\n**Usage**:\n"
+    code = "```console\nranksim run x.yaml\nranksim run x.yaml --seed 2\n```"
+    assert site["with_examples"](help_of) == f"Examples:\n\n{code}\n\n**Usage**:\n"
+    assert site["with_examples"]("Example: ranksim plans --json\n") == "Example: `ranksim plans --json`\n"
+
+
+def test_the_site_keeps_the_lines_of_examples_in_docstrings() -> None:
+    conf = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    lines = "Loads.\n\n    import ranksim as rs\n\n    rs.run(x)\n\nNames follow.".splitlines()
+    conf["keep_examples"](None, "module", "ranksim", None, None, lines)
+    shown = "Loads.\n\n::\n\n    import ranksim as rs\n\n    rs.run(x)\n\nNames follow."
+    assert lines == shown.splitlines()
+    item = ["- one thing", "", "    and more of it"]
+    conf["keep_examples"](None, "module", "ranksim", None, None, item)
+    assert item == ["- one thing", "", "    and more of it"]
+    assert conf["smartquotes"] is False
