@@ -20,7 +20,7 @@ html_css_files = ["notebooks.css"]
 
 
 def keep_examples(app: Any, what: str, name: str, one: object, options: object, lines: list[str]) -> None:
-    """Mark what stands indented in a docstring as code, whose lines are kept; elsewhere it would be a quote."""
+    """Mark what stands indented in a docstring as code, whose lines are kept; else it is a quote."""
     before = list(lines)
     lines.clear()
     for number, line in enumerate(before):
