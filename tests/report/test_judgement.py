@@ -100,7 +100,7 @@ def test_required_rules_are_named_beside_what_deviates() -> None:
     assert report.headline(found, names=False) == short
     text = page(found)
     assert f"<h1>{short}</h1>" in text
-    assert "Required, and not conforming" in text
+    assert re.search(r'class="bad" href="#rate.read">rate.read</a>: not exercised', text.replace("<wbr>", ""))
 
 
 def test_a_required_rule_that_conforms_is_enough() -> None:
@@ -145,10 +145,11 @@ def with_cases(rule: str, *cases: Plain, required: bool = False) -> Plain:
     return {**CONFORMING, "rules": rules, "missing": [rule] if required else []}
 
 
-NORTH = {"name": "north", "held": 2, "broken": 0, "by": ["x0", "x1"]}
-SOUTH = {"name": "south", "held": 0, "broken": 0, "by": []}
+NORTH = {"name": "north, all", "held": 2, "broken": 0, "by": ["x0", "x1"]}
+SOUTH = {"name": "south, all", "held": 0, "broken": 0, "by": []}
+WEST = SOUTH | {"name": "west"}
 PARTLY = with_cases("rate.read", NORTH, SOUTH)
-WANTED = with_cases("rate.read", NORTH, SOUTH, required=True)
+WANTED = with_cases("rate.read", NORTH, SOUTH, WEST, required=True) | {"required": ["rate:all"]}
 
 
 def test_conforms_without_all_cases_says_so() -> None:
@@ -159,24 +160,41 @@ def test_conforms_without_all_cases_says_so() -> None:
 
 def test_the_page_names_what_exercised_each_case_and_what_is_left() -> None:
     text = read(PARTLY).text
-    assert "north: held x0, x1" in text
-    assert "not exercised: south" in text
+    assert "north, all: held x0, x1" in text
+    assert "not exercised: south, all" in text
 
 
 def test_all_cases_may_be_required() -> None:
     assert report.headline(WANTED) == (
         "Nothing deviates, but 1 required rule does not conform in all cases: rate.read"
     )
-    assert "Required in all cases, and not exercised in\n  rate.read: south" in printed(WANTED)
+    assert "Required in all cases, and not exercised in\n  rate.read: south, all; west" in printed(WANTED)
+    assert "required: rate:all" in printed(WANTED)
     failure = cases(WANTED)["rate.read"].find("failure")
     assert failure is not None
-    assert failure.attrib["message"] == "conforms in 1 of 2 cases; not exercised: south"
+    assert failure.attrib["message"] == "conforms in 1 of 3 cases; not exercised: south, all; west"
+    head = read(WANTED).text.partition("Verdicts")[0]
+    assert "required: rate:all" in head
+    assert re.search(r"rate\.read: conforms in 1 of 3 cases; not exercised: south, all; west", head), head
+
+
+def test_the_verdict_counts_what_conforms_in_some_cases_apart() -> None:
+    found = judged(exchange(0), required=("rate.write",))
+    rules = [
+        next((wanted for wanted in WANTED["rules"] if wanted["name"] == rule["name"] == "rate.read"), rule)
+        for rule in found["rules"]
+    ]
+    mixed = {**found, "rules": rules, "missing": ["rate.read", "rate.write"]}
+    said = "Nothing deviates, but 1 required rule does not conform: rate.write; "
+    assert report.headline(mixed) == said + "1 does not conform in all cases: rate.read"
+    short = "Nothing deviates, but 1 required rule does not conform, 1 does not conform in all cases"
+    assert report.headline(mixed, names=False) == short
 
 
 def test_junit_names_cases() -> None:
     told = cases(PARTLY)["rate.read"].find("system-out")
     assert told is not None
-    assert told.text == "1 of 2 cases exercised\nnorth: held (x0, x1)\nnot exercised: south"
+    assert told.text == "1 of 2 cases exercised\nnorth, all: held (x0, x1)\nnot exercised: south, all"
 
 
 def test_all_cases_are_asked_for_with_a_word_behind() -> None:
@@ -356,3 +374,62 @@ def test_evidence_of_two_exchanges_is_drawn() -> None:
     links = read(judged(*twice))
     assert "calls from sending to reply" not in links.text
     assert "each bar is a call" in links.text
+
+
+# Of a check
+
+CHECKED = CONFORMING | {
+    "check": {
+        "time": 120_000_000,
+        "took": 90_000_000,
+        "calls": 3,
+        "plan": ["key main: full of acme", "takes at most 2m: walk 30s"],
+        "rules": ["paging.once", "rate.read", "rate.write", "slots.limit", "header.request_id"],
+        "tasks": {"walk": 1, "scope": 1},
+        "not_run": {"burst": "takes 3m, and --time 2m leaves 1m30s", "walk": "it was asked to stop"},
+        "undecided": {
+            "rate.read": "nothing came up; a longer --time runs burst",
+            "rate.write": "nothing came up; a longer --time runs burst",
+            "slots.limit": "there is no room; wants an account with <less>",
+        },
+        "troubles": ["the process that makes the calls was ended"],
+        "left": ["domains dom_1 with the key main"],
+        "spent": 1_500_000,
+    }
+}
+
+
+def test_the_page_of_a_check_tells_what_it_did_and_what_not() -> None:
+    text = " ".join(read(CHECKED).text.split())
+    assert "checked: 2 of 5 rules asked for decided by 3 calls of tasks, in 1m30s of --time 2m" in text
+    assert "spent 1.50 USD" in text
+    rows = page(CHECKED).replace("<wbr>", "")
+    assert "<td>nothing came up; a longer --time runs burst</td><td>rate.read, rate.write</td>" in rows
+    assert "there is no room; wants an account with <less>" in text
+    assert "<td>burst</td><td>takes 3m, and --time 2m leaves 1m30s</td>" in rows
+    assert "takes at most 2m: walk 30s" in text
+    assert "the process that makes the calls was ended" in text
+    assert "domains dom_1 with the key main" in text
+    assert "ranksim check. S numbers" in text
+    assert "What did not run" not in read(CONFORMING).text
+    row = re.search(r'<tr id="slots.limit">.*?</tr>', page(CHECKED))
+    assert row is not None
+    assert "there is no room" in row[0]
+    assert "it was not asked for" in page(CHECKED)
+
+
+def test_junit_of_a_check_has_its_tasks_and_why_rules_are_open() -> None:
+    root = ElementTree.fromstring(junit(CHECKED))
+    assert root.attrib["name"] == "ranksim check"
+    found = {case.attrib["name"].partition(": ")[0]: case for case in root.iter("testcase")}
+    skipped = {
+        name: case[0].attrib["message"] for name, case in found.items() if case.find("skipped") is not None
+    }
+    assert skipped["rate.read"] == "not exercised: nothing came up; a longer --time runs burst"
+    assert skipped["rate.per_key"] == "not exercised: it was not asked for"
+    assert skipped["task burst"] == "takes 3m, and --time 2m leaves 1m30s"
+    assert "task scope" not in skipped
+    tasks = root[-1]
+    assert (tasks.attrib["tests"], tasks.attrib["skipped"]) == ("3", "2")
+    assert "spent 1.50 USD" in str(tasks.findtext("system-out"))
+    assert tasks.findtext("system-err") == "the process that makes the calls was ended"

@@ -306,35 +306,34 @@ class Checking:
 
     # What is told of it in the end
 
-    def not_run(self) -> list[str]:
+    def not_run(self) -> dict[str, str]:
         """Return which tasks did not run, or not to their ends, and why."""
-        said = []
+        said = {}
         for task in self.plan.tasks:
             length = units.duration(task.needs.length)
             if self.plan.too_long(task):
                 time, left = units.duration(self.plan.time), units.duration(self.plan.time - CLOSING)
-                said.append(f"{task.name}: takes {length}, and --time {time} leaves {left} for calls")
+                said[task.name] = f"takes {length}, and --time {time} leaves {left} for calls"
             elif not self.rounds.begun[task.name]:
-                said.append(f"{task.name}: takes {length}, and {self.stopping or 'it never had its turn'}")
+                said[task.name] = f"takes {length}, and {self.stopping or 'it never had its turn'}"
             elif task.name in self.cut:
                 of = units.many(len(task.users), "program")
-                said.append(
-                    f"{task.name}: {self.stopping}; {self.cut[task.name]} of {of} had not been once through"
-                )
+                cut = f"{self.cut[task.name]} of {of} had not been once through"
+                said[task.name] = f"{self.stopping}; {cut}"
         return said
 
-    def undecided_because(self) -> list[str]:
+    def undecided_because(self) -> dict[str, str]:
         """Return for each rule that is not decided, why not, and what it waits for."""
         if self.judgement is None:
-            return []
-        said = []
+            return {}
+        said = {}
         for finding in self.judgement.findings:
             name = finding.rule.name
             if name not in self.plan.rules or finding.verdict in ("conforms", "deviates"):
                 continue
             lack = self.plan.held_back(name)
             if lack is not None:
-                said.append(f"{name}: {lack.why}; wants {lack.would}")
+                said[name] = f"{lack.why}; wants {lack.would}"
                 continue
             seen = f"{finding.reasons[0][0]}" if finding.reasons else "nothing came up that would show it"
             serving = [task for task in self.plan.tasks if task.serves(name)]
@@ -344,5 +343,5 @@ class Checking:
                 seen += f"; a longer --time runs {', '.join(waits)}"
             elif all(begun[task.name] >= MOST_ROUNDS for task in serving):
                 seen += f", in {MOST_ROUNDS} rounds"
-            said.append(f"{name}: {seen}")
+            said[name] = seen
         return said

@@ -196,6 +196,7 @@ def _report(
     wanted: _Wanted, checking: "Checking", recording: "CheckRecording", twin: "MirroredWorld | None"
 ) -> None:
     """Write what a check leaves, print what it found, and end with its exit code."""
+    from ranksim.check import told
     from ranksim.conformance.exhibits import exhibits
     from ranksim.conformance.report.as_dict import plain
     from ranksim.report import judgement as report
@@ -214,6 +215,9 @@ def _report(
     )
     found["check"] = {
         "time": wanted.length,
+        "took": checking.elapsed,
+        "calls": checking.answers.total(),
+        "plan": told.lines(checking.plan),
         "rules": list(checking.plan.rules),
         "tasks": {name: count for name, count in sorted(checking.rounds.begun.items()) if count},
         "not_run": checking.not_run(),
@@ -257,8 +261,8 @@ def _ending(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") 
     undecided, not_run = checking.undecided_because(), checking.not_run()
     decided = len(checking.plan.rules) - len(undecided)
     said.append(f"decided: {decided} of {units.many(len(checking.plan.rules), 'rule')}")
-    said += [f"  not {one}" for one in undecided]
-    said += [f"did not run: {one}" for one in not_run]
+    said += [f"  not {name}: {why}" for name, why in undecided.items()]
+    said += [f"did not run: {name}: {why}" for name, why in not_run.items()]
     said.append(
         f"{units.many(checking.answers.total(), 'call')} of tasks in "
         f"{units.duration(checking.elapsed)}; spent {units.usd(checking.spent)} by what usage says"

@@ -93,11 +93,7 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
     deviating = [rule["name"] for rule in judgement["rules"] if deviates(rule)]
     follow = [rule["name"] for rule in judgement["rules"] if rule["follows"]]
     missing = [name for name in judgement["missing"] if name not in (*deviating, *follow)]
-    failed = f"{units.many(len(missing), 'required rule')} {'do' if len(missing) > 1 else 'does'} not conform"
-    conforming = {rule["name"] for rule in judgement["rules"] if rule["verdict"] == "conforms"}
-    failed += " in all cases" if conforming.issuperset(missing) else ""
-    if names:
-        failed += f": {', '.join(missing)}"
+    failed = _failed(missing, judgement, names)
     if deviating:
         sentence = f"{units.many(len(deviating), 'rule')} {'deviate' if len(deviating) > 1 else 'deviates'}"
         if names:
@@ -113,6 +109,22 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
     return "Nothing deviates"
 
 
+def _failed(missing: Sequence[str], judgement: Plain, names: bool) -> str:
+    """Say how many required rules do not conform, and how many do, but not in all the cases asked for."""
+    conforming = {rule["name"] for rule in judgement["rules"] if rule["verdict"] == "conforms"}
+    groups = (
+        ("not conform", [name for name in missing if name not in conforming]),
+        ("not conform in all cases", [name for name in missing if name in conforming]),
+    )
+    said: list[str] = []
+    for what, group in groups:
+        if group:
+            count = units.count(len(group)) if said else units.many(len(group), "required rule")
+            named = f": {', '.join(group)}" if names else ""
+            said.append(f"{count} {'do' if len(group) > 1 else 'does'} {what}{named}")
+    return ("; " if names else ", ").join(said)
+
+
 def run_lines(judgement: Plain) -> list[str]:
     """Return the run in lines: what was recorded, how much of the rules it shows, and by which clock."""
     coverage, agreement = judgement["coverage"], judgement["agreement"]
@@ -126,6 +138,8 @@ def run_lines(judgement: Plain) -> list[str]:
         f"{coverage['rules_decided']} of {units.many(coverage['rules'], 'rule')} decided; "
         f"agreement: {agreement['conforming']} of {agreement['decided']} exercised cases conform",
     ]
+    if judgement["required"]:
+        lines.append(f"required: {', '.join(judgement['required'])}")
     if judgement["policy"]:
         lines.append(f"what {judgement['policy']} states is taken for granted")
     lines.append(f"relied on: {'; '.join(judgement['relied_on'])}")
@@ -160,15 +174,9 @@ def verdict(rule: Plain) -> str:
     return said
 
 
-MOST_CASES = 12
-"""Cases left that are named; all are in the JSON."""
-
-
 def cases_left(rule: Plain) -> str:
-    """Return the names of the cases that nothing decided; "" where there are none."""
-    left = [case["name"] for case in rule["cases"] if not case["held"] and not case["broken"]]
-    more = f" and {len(left) - MOST_CASES} more" if len(left) > MOST_CASES else ""
-    return ", ".join(left[:MOST_CASES]) + more
+    """Return the names of the cases that nothing decided, which have commas; "" where there are none."""
+    return "; ".join(case["name"] for case in rule["cases"] if not case["held"] and not case["broken"])
 
 
 def _deviation(rule: Plain, judgement: Plain) -> list[RenderableType]:

@@ -23,6 +23,7 @@ from ranksim.report.judgement import (
     verdict,
 )
 from ranksim.report.judgement_figures import FIGURES, staircase, timeline
+from ranksim.report.of_a_check import check_of, not_done, told, why_open
 from ranksim.report.page import cell, figure, foldable, html_document, linked, plots, with_links
 
 Plain = Mapping[str, Any]
@@ -50,29 +51,32 @@ MOST_ANSWERS = 40
 EXPLAINED = (
     "A rule deviates only if no placement of the calls between sending and reply explains what was seen: "
     "on a conforming deployment nothing deviates, however many calls overlap. Undecided rules were "
-    "exercised, but overlapping calls, lost replies or unknown clocks leave both answers open."
+    "exercised, but what was seen leaves both answers open, as each of them says."
 )
 
 
 def page(judgement: Plain) -> str:
     """Return the page as text; plots are left out where matplotlib is not installed."""
-    title = headline(judgement, names=False)
+    title, check = headline(judgement, names=False), check_of(judgement)
+    about = [*([] if check is None else [told(check)]), *run_lines(judgement)]
     images = _images(judgement)
     body = [
         f"<h1>{escape(title)}</h1>",
-        *(f'<p class="soft">{foldable(line)}</p>' for line in run_lines(judgement)),
+        *(f'<p class="soft">{foldable(line)}</p>' for line in about),
         f"<p>{escape(EXPLAINED)}</p>",
         *_numbers(judgement),
-        *_required(judgement["missing"]),
+        *_required(judgement),
         *_deviations(judgement),
         *_differences(judgement["differences"]),
+        *([] if check is None else not_done(check)),
         *_families(judgement),
         *_model(judgement["model"]),
         *plots(images, "Load"),
         *_answers(judgement["answers"]),
-        *_missing(judgement["rules"]),
-        "<footer>ranksim compare. S numbers are facts of the specification, U numbers what it leaves open; "
-        "“ranksim explain S105” tells what any of them says, and so of rules and error codes.</footer>",
+        *_missing(judgement),
+        f"<footer>ranksim {'compare' if check is None else 'check'}. S numbers are facts of the "
+        "specification, U numbers what it leaves open; “ranksim explain S105” tells what any of them says, "
+        "and so of rules and error codes.</footer>",
     ]
     return html_document(title, body, FIGURES + OWN_STYLE)
 
@@ -91,10 +95,17 @@ def _numbers(judgement: Plain) -> list[str]:
     return ['<ul class="numbers">', *items, "</ul>"]
 
 
-def _required(missing: Sequence[str]) -> list[str]:
-    if not missing:
-        return []
-    return [f'<p>Required, and not conforming: <span class="bad">{escape(", ".join(missing))}</span>.</p>']
+def _required(judgement: Plain) -> list[str]:
+    """Return the required rules that do not conform, each with its verdict and the cases that are missing."""
+    items = []
+    for rule in judgement["rules"]:
+        if rule["name"] in judgement["missing"]:
+            name, left = escape(rule["name"]), cases_left(rule) if rule["verdict"] == "conforms" else ""
+            said = f"{verdict(rule)}{f'; not exercised: {left}' if left else ''}"
+            items.append(
+                f'<li><a class="bad" href="#{name}">{foldable(rule["name"])}</a>: {escape(said)}</li>'
+            )
+    return ["<p>Required, and not conforming:</p>", "<ul>", *items, "</ul>"] if items else []
 
 
 def _deviations(judgement: Plain) -> list[str]:
@@ -240,7 +251,7 @@ def _families(judgement: Plain) -> list[str]:
 
 
 def _verdict_row(rule: Plain, judgement: Plain) -> str:
-    why = f" Open: {rule['reasons'][0]['why']}." if rule["reasons"] else ""
+    why = f" Open: {_why(rule, judgement)}." if rule["reasons"] else ""
     says = rule["says"].rstrip(".")
     numbers = "".join(
         f'<td class="number" title="{name}">{units.count(rule[name]) if rule[name] else "–"}</td>'
@@ -252,6 +263,11 @@ def _verdict_row(rule: Plain, judgement: Plain) -> str:
         f'<td>{escape(says)}. ({_facts(rule, judgement)})<span class="soft">{escape(why)}</span>'
         f"{_cases(rule)}</td></tr>"
     )
+
+
+def _why(rule: Plain, judgement: Plain) -> str:
+    """Return why a rule is open; a check tells what it waits for, too."""
+    return why_open(judgement, rule) or str(rule["reasons"][0]["why"])
 
 
 def _cases(rule: Plain) -> str:
@@ -287,16 +303,18 @@ def _answers(answers: Sequence[Plain]) -> list[str]:
     return ["<h2>Answers</h2>", *_table(("operation", "status", "code", "count"), rows)] if rows else []
 
 
-def _missing(rules: Sequence[Plain]) -> list[str]:
+def _missing(judgement: Plain) -> list[str]:
+    """Return what was not exercised, with what would do so; a check tells why it did not."""
     rows = [
-        f'<tr><td class="name">{foldable(r["name"])}</td>'
-        + _row(f"{r['says'].rstrip('.')}.", r["exercise"]).removeprefix("<tr>")
-        for r in rules
+        f'<tr id="{escape(r["name"])}"><td class="name">{foldable(r["name"])}</td>'
+        + _row(f"{r['says'].rstrip('.')}.", why_open(judgement, r) or r["exercise"]).removeprefix("<tr>")
+        for r in judgement["rules"]
         if r["verdict"] == "not exercised"
     ]
     if not rows:
         return []
-    heading = ("rule", "what it says", "profile that would exercise it")
+    would = "profile that would exercise it" if check_of(judgement) is None else "why not"
+    heading = ("rule", "what it says", would)
     return ["<h2>Not exercised</h2>", *_table(heading, rows)]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ranksim.report.judgement import cases_left, exhibit_lines, verdict
+from ranksim.report.of_a_check import check_of, suite, why_open
 
 Plain = Mapping[str, Any]
 
@@ -19,15 +20,17 @@ UNFIT = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def junit(judgement: Plain) -> str:
     """Return the XML. A rule that deviates, or is required and does not conform, is a failure.
 
-    Other rules that are undecided or not exercised are skipped, with the reason.
+    Other rules that are undecided or not exercised are skipped, with the reason. Of a check there is a suite
+    of its tasks, too.
     """
     families: dict[str, list[Plain]] = defaultdict(list)
     for rule in judgement["rules"]:
         families[rule["name"].partition(".")[0]].append(rule)
-    root = ElementTree.Element("testsuites", name="ranksim compare")
+    check = check_of(judgement)
+    root = ElementTree.Element("testsuites", name=f"ranksim {'compare' if check is None else 'check'}")
     for family, rules in families.items():
         cases = [_case(family, rule, judgement) for rule in rules]
-        suite = ElementTree.SubElement(
+        ElementTree.SubElement(
             root,
             "testsuite",
             name=family,
@@ -35,8 +38,9 @@ def junit(judgement: Plain) -> str:
             failures=str(sum(case.find("failure") is not None for case in cases)),
             errors="0",
             skipped=str(sum(case.find("skipped") is not None for case in cases)),
-        )
-        suite.extend(cases)
+        ).extend(cases)
+    if check is not None:
+        root.append(suite(check))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -62,9 +66,9 @@ def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
         ]
         failure.text = _plain("\n".join(lines))
     elif rule["name"] in judgement["missing"]:
-        ElementTree.SubElement(case, "failure", message=_plain(_why(rule)), type="required")
+        ElementTree.SubElement(case, "failure", message=_plain(_why(rule, judgement)), type="required")
     elif rule["verdict"] != "conforms":
-        ElementTree.SubElement(case, "skipped", message=_plain(_why(rule)))
+        ElementTree.SubElement(case, "skipped", message=_plain(_why(rule, judgement)))
     if len(rule["cases"]) > 1 and rule["exercised"]:
         told = ElementTree.SubElement(case, "system-out")
         told.text = _plain("\n".join(_cases(rule)))
@@ -83,7 +87,10 @@ def _cases(rule: Plain) -> list[str]:
     return [*lines, f"not exercised: {left}"] if left else lines
 
 
-def _why(rule: Plain) -> str:
+def _why(rule: Plain, judgement: Plain) -> str:
+    told = why_open(judgement, rule)
+    if told:
+        return f"{rule['verdict']}: {told}"
     if rule["verdict"] == "not exercised":
         return f"not exercised; profile that would: {rule['exercise'] or 'none'}"
     if rule["verdict"] == "conforms":
