@@ -16,11 +16,10 @@ from tests.coverage.queues import QUEUES, Queue
 
 from ranksim.inference.counts import counted
 from ranksim.inference.differences import compared
-from ranksim.inference.estimate import Estimate
 from ranksim.inference.gains import gain
 from ranksim.inference.kinds import Kind, MetricSample
 from ranksim.inference.means import estimate
-from ranksim.inference.quantiles import pooled, quantile
+from ranksim.inference.quantiles import quantile
 from ranksim.inference.shares import chance, clustered
 
 SIZES = (5, 10, 30, 100)
@@ -94,29 +93,6 @@ def p95_of_a_run(queue: Queue) -> Measure:
     def measure(repetitions: int, seed: int) -> Mapping[str, Cover]:
         truth = float(runs(queue, 500, (seed, 1), p95_of_runs).mean())
         return columns(estimate, truth, runs(queue, repetitions, seed, p95_of_runs))
-
-    return measure
-
-
-def p95_of_all_waits(queue: Queue) -> Measure:
-    """Waits are counted in buckets, as results count them; the truth is theory's, or 10 million waits'."""
-
-    def measure(repetitions: int, seed: int) -> Mapping[str, Cover]:
-        if queue.variation == 1:
-            truth = queue.quantile(0.95)
-        else:
-            waits = queue.runs(np.random.default_rng((seed, 1)), 20_000, CUSTOMERS, 2 * DROPPED)
-            truth = float(np.quantile(waits, 0.95))
-        random = np.random.default_rng(seed)
-        found: dict[int, list[Estimate]] = {n: [] for n in SIZES}
-        for waits in batches(queue, repetitions, random, SIZES[-1], CUSTOMERS, DROPPED):
-            seen = [
-                list(zip(*(part.tolist() for part in np.unique(run, return_counts=True)), strict=True))
-                for run in bucketed(waits)
-            ]
-            for n, intervals in found.items():
-                intervals.append(pooled(seen[:n], 0.95))
-        return {str(n): covers(intervals, truth) for n, intervals in found.items()}
 
     return measure
 
@@ -271,11 +247,10 @@ def lognormal_pairs(repetitions: int, seed: int) -> tuple[Matrix, Matrix]:
 
 LOGNORMAL_GAIN = 1 / (1 - math.expm1(0.9) / math.expm1(1))
 
-MEANS, WAITS, P95, POOLED = (
+MEANS, WAITS, P95 = (
     "Means of independent values",
     "Mean wait in the long run",
     "95th percentile of a run, on average",
-    "95th percentile of all waits",
 )
 SHARES, COUNTS, DIFFERENCES, GAINS = ("Shares and chances", "Counts", "Paired differences", "Gains")
 QUANTILES = "Quantiles over replications"
@@ -289,7 +264,6 @@ ROWS = [
     Row(MEANS, "lognormal, deviation 1", values(lambda r, shape: r.lognormal(0, 1, shape), np.exp(0.5))),
     *(Row(WAITS, queue.name, mean_wait(queue)) for queue in QUEUES),
     *(Row(P95, queue.name, p95_of_a_run(queue)) for queue in QUEUES),
-    *(Row(POOLED, queue.name, p95_of_all_waits(queue)) for queue in QUEUES),
     *(Row(SHARES, f"{p:g} of 100 calls", share(p)) for p in (0.001, 0.05, 0.5, 0.999)),
     *(
         Row(SHARES, f"{p:g} of 100 calls, correlated by {together:g}", share(p, together))

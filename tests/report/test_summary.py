@@ -25,10 +25,11 @@ def written(heading: Heading, tables: Tables, width: int) -> list[str]:
 
 def test_it_begins_with_the_run_and_the_verdict(heading: Heading, tables: Tables) -> None:
     lines = [line.rstrip() for line in written(heading, tables, 100)]
-    assert lines[:11] == [
+    assert lines[:12] == [
         "A small agency & its <b>nightly</b> runs",
         "10d from 2026-03-01T00:00:00Z, 1 account, 20 replications, seed 7, policy default",
-        "Numbers are means over the replications, with 95 % intervals where one is known.",
+        "Numbers are means over the 20 replications, with 95 % intervals where one is known. A count without",
+        "one is the same in all or nearly all of them.",
         "",
         "1 of 2 expectations failed.",
         "  holds   refusals.total is 110 (100 to 120), as expected at most 150",
@@ -53,7 +54,7 @@ def test_it_fits_the_terminal(heading: Heading, tables: Tables, width: int) -> N
     assert max(map(len, lines)) <= width
     text = "\n".join(line.rstrip() for line in lines)
     for line in (
-        "keyword_briefs.create  limited  429            8 ± 0.4",
+        "keyword_briefs.create  limited  429                  8",
         " 10 ± 2  10.9 ± 0.5 %",
         "endpoint     ops"
         if width == 60

@@ -87,14 +87,3 @@ def test_what_cannot_be_counted_is_refused() -> None:
         Histogram().add(-1)
     with pytest.raises(ValueError, match="between 0 and 1"):
         Histogram().quantile(1.5)
-
-
-@given(st.lists(st.integers(0, 10**7), max_size=60))
-def test_values_as_they_were_counted_have_the_quantiles_of_the_histogram(values: list[int]) -> None:
-    histogram = of(values)
-    spread = [value for value, times in histogram.counted() for _ in range(times)]
-    assert spread == sorted(spread)
-    assert len(spread) == len(values)
-    for q in QUANTILES:
-        rank = max(1, int(np.ceil(q * len(values))))
-        assert histogram.quantile(q) == (spread[rank - 1] if values else None)

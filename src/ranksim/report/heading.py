@@ -82,6 +82,16 @@ class Heading:
         return f" ({', '.join(f'{units.count(number)} on {plan}' for plan, number in on)})"
 
     @property
+    def averaged(self) -> str:
+        """What the numbers are where there are several replications; nothing where there is one."""
+        if self.replications == 1:
+            return ""
+        return (
+            f"Numbers are means over the {units.count(self.replications)} replications, with 95 % intervals "
+            "where one is known. A count without one is the same in all or nearly all of them."
+        )
+
+    @property
     def verdict(self) -> str:
         """The verdict in one line."""
         return verdict_on(self.verdicts)

@@ -326,14 +326,10 @@ def _foot(heading: Heading) -> list[str]:
     parts = []
     if heading.command:
         parts += ["<h2>Run it again</h2>", f"<pre>{escape(heading.command)}</pre>"]
-    many = (
-        " Numbers are means over the replications, with 95 % intervals where one is known."
-        if heading.replications > 1
-        else ""
-    )
+    averaged = heading.averaged and f" {heading.averaged}"
     parts.append(
         f"<footer>ranksim {escape(heading.version)}, seed {heading.seed}: the same seed, the same result."
-        f"{many} {OPEN}{with_links(LISTED)}</footer>"
+        f"{averaged} {OPEN}{with_links(LISTED)}</footer>"
     )
     return parts
 

@@ -21,8 +21,8 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
     from rich.text import Text
 
     parts: list[RenderableType] = [Text(heading.title or heading.name, style="bold"), Text(heading.line)]
-    if heading.replications > 1:
-        parts.append(Text("Numbers are means over the replications, with 95 % intervals where one is known."))
+    if heading.averaged:
+        parts.append(Text(heading.averaged))
     parts += [Text(), Text(heading.verdict, style=_style(heading))]
     if heading.verdicts:
         parts.append(_verdicts(heading))

@@ -111,7 +111,12 @@ def waits(tables: Tables) -> View:
         )
         for row in tables.get("jobs", ())
     ]
-    return View("Waits for a worker", ("kind", "mean", "p50", "p95", "p99", "busy"), 1, tuple(rows))
+    note = OF_A_RUN if any(row.get("wait_p95_low") is not None for row in tables.get("jobs", ())) else ""
+    return View("Waits for a worker", ("kind", "mean", "p50", "p95", "p99", "busy"), 1, tuple(rows), note)
+
+
+OF_A_RUN = "Quantiles are those of a replication, averaged."
+"""What is told of quantiles over replications."""
 
 
 def endpoints(tables: Tables) -> View:
@@ -146,7 +151,8 @@ def delays(tables: Tables) -> View:
             (endpoint, *(units.write("duration", *known.get(quantile, nothing)) for quantile in quantiles))
         )
     names = (quantile_name(quantile) for quantile in quantiles)
-    return View("Delays of webhook deliveries", ("endpoint", *names), 1, tuple(rows))
+    note = OF_A_RUN if any(row.get("low") is not None for row in tables.get("delays", ())) else ""
+    return View("Delays of webhook deliveries", ("endpoint", *names), 1, tuple(rows), note)
 
 
 def quantile_name(quantile: float) -> str:

@@ -113,12 +113,15 @@ def write(quantity: str, value: Any, low: Number | None = None, high: Number | N
     """A value of a quantity (a key of `FORMATS`), and its interval, where it has one that is wide.
 
     An interval with the value in its middle is told by its half, another by both ends; the unit stands once:
-    −5,230 ± 272 USD, 12 (10.8 to 14), 21.6 (20 to 24) %.
+    −5,230 ± 272 USD, 12 (10.8 to 14), 21.6 (20 to 24) %. A whole count stands alone where both ends round to
+    it, as where replications agree.
     """
     form = FORMATS.get(quantity)
     if form is None or value is None or isinstance(value, str):
         return text(value)
     if low is None or high is None or form(low) == form(high):
+        return form(value)
+    if quantity == "count" and value == int(value) and max(value - low, high - value) < HALF:
         return form(value)
     unit = UNITS.get(quantity, "")
     if quantity == "money":
@@ -130,6 +133,9 @@ def write(quantity: str, value: Any, low: Number | None = None, high: Number | N
     ends = f"{form(low).removesuffix(unit)} to {form(high).removesuffix(unit)}"
     return f"{form(value).removesuffix(unit)} ({ends}){unit}"
 
+
+HALF = 0.5
+"""What is nearer to a whole number rounds to it."""
 
 UNITS = {"share": " %", "points": " points", "money": " USD"}
 """Quantities whose unit is the same for every value."""

@@ -75,23 +75,6 @@ class Histogram:
                 return min(max(middle_of(bucket), self.low), self.high)
         raise AssertionError("the buckets hold fewer values than were counted")
 
-    def counted(self) -> list[tuple[float, int]]:
-        """Return the values in ascending order, each with how often it was counted.
-
-        The lowest and the highest are exact, the others within 1 %, as those of `quantile` are.
-        """
-        if self.count < 2:
-            return [(float(self.low), 1)] * self.count
-        between = self.buckets.copy()
-        for end in (self.low, self.high):
-            between[bucket_of(end)] -= 1
-        values = [
-            (float(min(max(middle_of(bucket), self.low), self.high)), times)
-            for bucket, times in sorted(between.items())
-            if times
-        ]
-        return [(float(self.low), 1), *values, (float(self.high), 1)]
-
     def to_plain(self) -> dict[str, Any]:
         """Return the histogram as numbers and lists, for JSON and pickling."""
         buckets = [[bucket, self.buckets[bucket]] for bucket in sorted(self.buckets)]

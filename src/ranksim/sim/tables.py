@@ -17,7 +17,6 @@ from ranksim.inference.counts import counted
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.kinds import Kind, MetricSample, interval
 from ranksim.inference.means import estimate
-from ranksim.inference.quantiles import pooled
 from ranksim.inference.shares import clustered
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.metrics import REFUSING, kind_of, last, scalars, unit_of, utilisation
@@ -83,7 +82,7 @@ COLUMNS = {
 """The columns of each table; times are µs, money is µUSD (`_uusd`, or where the `unit` says so).
 
 `low` and `high` are about the column before them; in a series about the one that MEASURED names. Quantiles of
-waits and of delays are of all of them in all replications; the longest delay is a replication's, on average.
+waits and of delays are those of a replication, on average, as those of metrics are.
 `operations`, `codes` and `attempts` are of all clients and endpoints together, `levels` how full each
 allowance was at the end and at most, and a code's share one of all refusals. A stretch of `delivering` has
 the attempts made in it, and of the events created in it the longest delay and
@@ -276,10 +275,8 @@ def _mean(values: Iterable[float | None], level: float, kind: Kind = "mean") -> 
 
 
 def _quantile(histograms: Sequence[Histogram], q: float, level: float) -> Estimate:
-    """Estimate a quantile of all that all replications observed; of the longest, its mean over them."""
-    if q == 1:
-        return _mean((histogram.quantile(1) for histogram in histograms), level)
-    return pooled([histogram.counted() for histogram in histograms], q, level)
+    """Estimate the mean of a replication's quantile, as that of the metric of its name."""
+    return _mean((histogram.quantile(q) for histogram in histograms), level, "quantile")
 
 
 def _jobs(replications: Sequence[Replication], level: float) -> Rows:

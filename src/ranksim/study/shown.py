@@ -181,13 +181,12 @@ def _candidates(result: StudyTables) -> Iterator[View]:
             row["point"],
             row["value"],
             str(row["replications"]),
-            units.write(unit, row["mean"]),
-            _span(unit, row["low"], row["high"]),
+            units.write(unit, row["mean"], row["low"], row["high"]),
             row["decision"],
         )
         for row in result.tables["candidates"]
     )
-    yield View("Values tried", ("point", "value", "runs", name, "interval", goal.such_that), 2, rows)
+    yield View("Values tried", ("point", "value", "runs", name, goal.such_that), 2, rows)
 
 
 def _tornado(result: StudyTables) -> Iterator[View]:
