@@ -1,6 +1,7 @@
 """`ranksim compare` and `ranksim explain`: judge a recorded trace, and tell what the ids in reports mean."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,16 +115,37 @@ def explain(
 
 
 def show(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="The recorded trace.")],
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Exchanges, as reports name them.")],
+    given: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TRACE... ID...",
+            help="The recorded traces, or directories of runs, that were judged; then what a report names.",
+        ),
+    ],
 ) -> None:
     """Print exchanges whole, as curl lines too, with what replies around them state of windows and meters.
 
-    Example: ranksim trace show run/trace.jsonl 0.38
-    """
-    from ranksim.conformance.showing import shown
+    An id is an exchange's, or a webhook attempt's (event and number). One of a report on several traces needs
+    these traces, in the same order.
 
-    print_out(shown(trace, ids))
+    Examples:
+
+    \b
+      ranksim trace show run/trace.jsonl 0.38
+      ranksim trace show monday tuesday 2/0.38 evt_17/1
+    """  # fmt: skip
+    from ranksim.conformance.showing import shown
+    from ranksim.errors import BadInput
+
+    first, *rest = map(Path, given)
+    paths = [first, *takewhile(Path.exists, rest)]
+    ids = given[len(paths) :]
+    if not ids:
+        raise BadInput(f"{given[-1]}: expected ids of a report behind the traces, such as 0.38")
+    told, unknown = shown(traces_in(paths), ids)
+    print_out(told)
+    if unknown:
+        raise BadInput(unknown)
 
 
 TRACES = ("trace*.jsonl", "trace*.jsonl.gz", "trace*.jsonl.xz")

@@ -69,7 +69,7 @@ def exhibits(sources: Sequence[Source], judgement: Judgement) -> Exhibits:
                 exchanges[prefix + entry.id] = entry
                 addresses[prefix + entry.id] = header.targets.get(entry.target, "")
             else:
-                attempts[_name(entry)].append(entry)
+                attempts[attempt_name(entry)].append(entry)
     return Exhibits(exchanges, dict(attempts), addresses)
 
 
@@ -83,7 +83,7 @@ def _named(
     if isinstance(source, Trace):
         yield source.header
         yield from (one for one in source.exchanges if one.id in calls)
-        yield from (one for one in source.deliveries if _name(one) in events)
+        yield from (one for one in source.deliveries if attempt_name(one) in events)
         return
     wanted = {*calls, *(name.rpartition("/")[0] for name in events)}
     for number, line in enumerate(_lines(source)):
@@ -93,7 +93,7 @@ def _named(
         if (
             isinstance(entry, Header)
             or (isinstance(entry, Exchange) and entry.id in calls)
-            or (isinstance(entry, DeliveryAttempt) and _name(entry) in events)
+            or (isinstance(entry, DeliveryAttempt) and attempt_name(entry) in events)
         ):
             yield entry
 
@@ -102,7 +102,7 @@ def _lines(source: str | Path | Iterable[str]) -> Iterator[str]:
     return read_lines(source) if isinstance(source, str | Path) else iter(source)
 
 
-def _name(attempt: DeliveryAttempt) -> str:
+def attempt_name(attempt: DeliveryAttempt) -> str:
     """Return how evidence names an attempt."""
     headers = {name.lower(): value for name, value in attempt.headers.items()}
     number = headers.get("service-delivery-attempt", "")

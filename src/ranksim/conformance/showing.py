@@ -1,7 +1,9 @@
-"""One exchange of a trace, whole: headers, query and body, how to make it again, and what stood around it.
+"""What an id of a report names, whole: an exchange, with what stood around it, or a webhook attempt.
 
-Around it stand what the nearest replies state of its key's window and its account's cost, and what meters,
-slots, window and cooldown could have been before and after it (`standing`).
+An exchange comes with headers, query and body, and how to make it again. Around it stand what the nearest
+replies state of its key's window and its account's cost, and what meters, slots, window and cooldown could
+have been before and after it (`standing`). Ids of several traces that were judged jointly begin with the
+place of theirs: "2/x17".
 """
 
 from __future__ import annotations
@@ -10,32 +12,79 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
-from ranksim.clock import format_millis, iso
-from ranksim.conformance.exhibits import body_shown, curl, headers_shown
+from ranksim.clock import Micros, format_millis, iso
+from ranksim.conformance.exhibits import attempt_name, body_shown, curl, headers_shown
+from ranksim.conformance.history.history import History
 from ranksim.conformance.history.trace_reader import read
 from ranksim.conformance.standing import standing
-from ranksim.errors import BadInput
 from ranksim.records import parsed
-from ranksim.trace import Exchange, Trace
+from ranksim.trace import DeliveryAttempt, Exchange, Trace
 
 
-def shown(path: Path, ids: Sequence[str]) -> str:
-    """Return exchanges of a trace as text. Raises BadInput for an id that the trace has not."""
-    trace = Trace.read(path)
-    history = read(trace)
-    by_id = {exchange.id: exchange for exchange in trace.exchanges}
-    parts = []
+def shown(paths: Sequence[Path], ids: Sequence[str]) -> tuple[str, str]:
+    """Return what ids of a report on these traces name, as text, and what to say of those that name nothing.
+
+    Raises BadInput for a broken trace.
+    """
+    traces = [Trace.read(path) for path in paths]
+    several = len(traces) > 1
+    calls = dict[str, tuple[Exchange, int]]()
+    attempts = dict[str, list[DeliveryAttempt]]()
+    for number, trace in enumerate(traces):
+        prefix = f"{number + 1}/" if several else ""
+        calls |= {prefix + one.id: (one, number) for one in trace.exchanges}
+        for came in trace.deliveries:
+            attempts.setdefault(attempt_name(came), []).append(came)
+    histories = dict[int, History]()
+    parts, unknown = list[str](), list[str]()
     for name in ids:
-        bare = name if name in by_id else name.partition("/")[2]
-        if bare not in by_id:
-            such = next(iter(by_id), "x1")
-            raise BadInput(
-                f"{path}: no exchange is called {name!r}; expected an id of a report, such as {such}"
-            )
-        [seen] = history.named({bare})
-        told = [*_told(by_id[bare], trace), *_stated_near(by_id[bare], trace), *standing(history, seen)]
-        parts.append("\n".join(told))
-    return "\n\n".join(parts) + "\n"
+        if name in calls:
+            exchange, number = calls[name]
+            if number not in histories:
+                histories[number] = read(traces[number])
+            [seen] = histories[number].named({exchange.id})
+            trace = traces[number]
+            told = [*_told(exchange, trace), *_stated_near(exchange, trace)]
+            told += standing(histories[number], seen)
+        else:
+            told = list(_attempts_told(name, attempts))
+        if told:
+            parts.append("\n".join(told) + "\n")
+        else:
+            unknown.append(name)
+    return "\n".join(parts), _unknown(unknown, paths, [*calls, *attempts]) if unknown else ""
+
+
+def _unknown(names: Sequence[str], paths: Sequence[Path], known: Sequence[str]) -> str:
+    place = names[0].partition("/")[0]
+    such = next(iter(known), "x1")
+    expected = f"expected an id of a report on just this, such as {such}"
+    if len(paths) == 1 and place.isdecimal() and "/" in names[0]:
+        expected = f"it is of trace {place} of several: give all that were judged, in their order"
+    given = ", ".join(map(str, paths))
+    return f"{given}: no exchange or attempt is called {', '.join(map(repr, names))}; {expected}"
+
+
+def _attempts_told(name: str, attempts: dict[str, list[DeliveryAttempt]]) -> Iterator[str]:
+    """Tell of the attempts of this name, one at each endpoint, between the others of the same event there."""
+    event = name.rpartition("/")[0]
+    for came in attempts.get(name, ()):
+        said = "no answer" if came.status is None else f"answered {came.status}"
+        if came.answered is not None:
+            said += f" after {(came.answered - came.received) / 1000:.1f} ms"
+        valid = {True: "signature valid", False: "signature not valid", None: "signature not checked"}
+        yield f"{name}  {iso(came.received)}  {said}  endpoint {came.endpoint}"
+        yield from (f"  > {header}: {value}" for header, value in headers_shown(came.headers).items())
+        yield from (f"  > {line}" for line in body_shown(came.body).splitlines())
+        yield f"  {valid[came.signature.valid]}"
+        others = [
+            f"    {other}  {_distance(one.received - came.received)}"
+            + ("" if one.status is None else f", answered {one.status}")
+            for other, those in attempts.items()
+            for one in those
+            if other.rpartition("/")[0] == event and one.endpoint == came.endpoint and one is not came
+        ]
+        yield from ("  other attempts of the event there:", *others) if others else ()
 
 
 def _told(exchange: Exchange, trace: Trace) -> Iterator[str]:
@@ -107,7 +156,10 @@ def _left(one: Exchange, exchange: Exchange) -> str:
 def _apart(one: Exchange, exchange: Exchange) -> str:
     if one is exchange:
         return "this one"
-    apart = one.sent - exchange.sent
+    return _distance(one.sent - exchange.sent)
+
+
+def _distance(apart: Micros) -> str:
     return f"{format_millis(abs(apart))} {'before' if apart < 0 else 'after'}"
 
 

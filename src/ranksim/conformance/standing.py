@@ -2,24 +2,26 @@
 
 A meter lies between what readings and calls force on it: at least an earlier reading and what surely was
 admitted since, at most that and what may have been; a later reading bounds it from the other side. Each end
-is told with the reading and the first call that fix it. Where others may have used the account, calls that
-were not seen may have moved it, so that only what surely was admitted bounds it.
+is told with the reading and the first call that fix it. What nothing fixes ends at 0 and at the limit. Where
+others may have used the account, calls that were not seen may have moved it, so that only what surely was
+admitted bounds it; nor was any call seen that came before the trace began.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ranksim.clock import DISTANT_FUTURE, Micros, format_millis, iso
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation
-from ranksim.conformance.spending.activity import AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.activity import JOBS, AccountActivity, RefusedSpend, SpendWork
 from ranksim.conformance.spending.by_account import ObservedAccounts
 from ranksim.conformance.spending.cooldown_groups import CooldownGroups
 from ranksim.conformance.spending.cooldowns import kinds_of
 from ranksim.conformance.spending.counter_bounds import UNBOUNDED, Increment, Sample
-from ranksim.conformance.spending.quotas import UNITS, consumers_of, moves_of
+from ranksim.conformance.spending.quotas import UNITS, consumers_of, moves_of, units_of
 from ranksim.conformance.spending.slot_bounds import SlotBounds
 from ranksim.conformance.spending.slots import dated
 from ranksim.conformance.verdict.options import Options
@@ -44,13 +46,27 @@ class Span:
         """Write it with what fixes each end."""
         if self.least.value is None and self.most.value is None:
             return "nothing in the trace bounds it"
-        if (self.least.value, self.least.by) == (self.most.value, self.most.by):
-            return f"{self.least.value} ({', '.join(self.least.by)})"
+        if self.least.value == self.most.value:
+            by = dict.fromkeys((*self.least.by, *self.most.by))
+            return f"{self.least.value} ({', '.join(by)})"
         ends = []
         for name, end in (("at least", self.least), ("at most", self.most)):
             if end.value is not None:
-                ends.append(f"{name} {end.value} ({', '.join(end.by)})")
-        return ", ".join(ends)
+                ends.append(f"{name} {end.value}" + (f" ({', '.join(end.by)})" if end.by else ""))
+        least, most = self.least.value, self.most.value
+        none = "no value fits: " if least is not None and most is not None and least > most else ""
+        return none + ", ".join(ends)
+
+    def within(self, limit: int | None) -> Span:
+        """Return it between 0 and the limit, None for none; what nothing bounds, as it is."""
+        least, most = self.least, self.most
+        if least.value is None and most.value is None:
+            return self
+        if least.value is None or least.value < 0:
+            least = End(0)
+        if limit is not None and (most.value is None or most.value > limit):
+            most = End(limit, ("its limit",))
+        return replace(self, least=least, most=most)
 
 
 def spans(
@@ -130,24 +146,51 @@ def _meters(activity: AccountActivity, at: Observation, options: Options) -> Ite
     for metric, stated in sorted(activity.meters.items()):
         marks = [Sample(m.low, m.high, m.used, m.ends or 0, m.exchange.id) for m in stated]
         consumers = consumers_of(activity, metric, marks, options)
-        moves, falls = moves_of(activity, consumers.known, consumers.possible, UNITS[0], options)
-        limit = next((str(m.limit) for m in reversed(stated) if m.limit is not None), "unknown")
-        yield f"  {metric} of account {activity.account or 'unknown'}, limit {limit}, used:"
-        yield from _both(spans(marks, moves, at, alone=activity.alone, falls=bool(falls)))
+        possible = consumers.known | (consumers.possible - _beyond(activity, marks))
+        moves, falls = moves_of(activity, consumers.known, possible, UNITS[0], options)
+        limit = next((m.limit for m in reversed(stated) if m.limit is not None), None)
+        known = "unknown" if limit is None else limit
+        yield f"  {metric} of account {activity.account or 'unknown'}, limit {known}, used:"
+        yield from _both(spans(marks, moves, at, alone=activity.alone, falls=bool(falls)), marks, limit)
     slots = [
         Sample(one.low, one.high, one.used, ends, one.exchange.id) for one, ends in dated(activity.slots)
     ]
     if slots:
         tracked = SlotBounds(activity)
         yield f"  slots of account {activity.account or 'unknown'}, used and held:"
-        yield from _both(
-            spans(slots, tracked.moves(), at, alone=activity.alone, falls=bool(tracked.of_patches()))
-        )
+        falls = tracked.of_patches()
+        limit = next((one.limit for one in reversed(activity.slots) if one.limit is not None), None)
+        found = spans(slots, tracked.moves(), at, alone=activity.alone, falls=bool(falls))
+        yield from _both(found, slots, limit)
 
 
-def _both(found: tuple[Span, Span]) -> Iterator[str]:
+def _beyond(activity: AccountActivity, marks: Sequence[Sample]) -> set[str]:
+    """Return the operations that took more, were each work of theirs to take of a meter, than it shows.
+
+    Counted are works that surely were done in the period of a reading and before it, and that gave nothing
+    back since (U50): none is of a job that may have failed.
+    """
+    kept = [
+        work
+        for work in activity.works
+        if work.sure and (work.spend not in JOBS or activity.fates[work.id].done < DISTANT_FUTURE)
+    ]
+    beyond = set[str]()
+    for mark in marks:
+        since = min(one.high for one in marks if one.ends == mark.ends)
+        taken = Counter[str]()
+        for work in kept:
+            if since < work.low and work.high < mark.low:
+                taken[work.spend] += units_of(work, UNITS[-1])[0]
+        beyond |= {spend for spend, units in taken.items() if units > mark.value}
+    return beyond
+
+
+def _both(found: tuple[Span, Span], marks: Sequence[Sample], limit: int | None) -> Iterator[str]:
+    """Tell what a counter was within its limit, which a deployment that shows more has not kept."""
+    most = None if limit is None else max(limit, *(mark.value for mark in marks))
     for label, span in zip(("before", "after"), found, strict=True):
-        yield f"    {label}: {span.told()}"
+        yield f"    {label}: {span.within(most).told()}"
 
 
 # The window of its key
@@ -181,7 +224,11 @@ def _window(history: History, at: Observation, options: Options) -> Iterator[str
     yield f"  window of key {at.key}, limit {at.limit}, calls admitted in the {lasting} before it:"
     least = f"at least {len(sure)}" + (f" ({sure[0].id} to {sure[-1].id})" if sure else "")
     most = f"at most {len(may)}" + (f" ({may[0].id} to {may[-1].id})" if may else "")
-    most = most if history.run.exclusive else "and what others may have sent"
+    began = history.run.header.started or history.run.began or 0
+    if not history.run.exclusive:
+        most = "and what others may have sent"
+    elif at.sent - length < began:
+        most = "and what came before the trace began"
     yield f"    before: {least}, {most}; a window that began meanwhile counts fewer"
     admitted = at.status not in (0, 429)
     after = "one more" if admitted else "the same" if at.status == 429 else "the same, or one more"
