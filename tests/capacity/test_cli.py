@@ -17,7 +17,7 @@ COMMANDS = {
     "sync": "--keywords 30000 --batch 100",
     "workers": "--jobs crawl=10 --jobs rank_run=30 --over 30m --profile 1,2 --replications 2",
     "outage": "--length 1h --every 5m --law regular --replications 10",
-    "fit": "--domains 30 --keywords 300 --pairings 4 --run-every 1d --growth 2",
+    "fit": "--domains 30 --keywords 300 --pairings 4 --run-every 1d --growth 2 --spread 5m",
     "portfolio": "--plan agency --pairings 4 --geographies 3",
 }
 
@@ -140,7 +140,7 @@ def test_a_scenario_is_answered_as_flags_are(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     _, by_flags, _ = told("fit", *COMMANDS["fit"].split(), "--json")
-    _, by_scenario, _ = told("fit", "--scenario", str(world), "--json")
+    _, by_scenario, _ = told("fit", "--scenario", str(world), "--spread", "5m", "--json")
     assert json.loads(by_scenario)["tables"] == json.loads(by_flags)["tables"]
     assert "No client of the scenario runs ranks" in json.loads(by_scenario)["notes"][0]
     code, _, err = told("fit", "--scenario", str(world), "--domains", "3")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import ranksim as rs
-from ranksim.capacity.bursts import burst
+from ranksim.capacity.bursts import burst, burst_of, most_started
 from ranksim.capacity.plan_fit import Fit, LimitUse, PlanFit, fit
 from ranksim.capacity.portfolio import Portfolio
-from ranksim.clock import DAY, HOUR, MINUTE
+from ranksim.clock import DAY, HOUR, MINUTE, SECOND
 from ranksim.errors import BadInput
 
 POLICY = rs.Policy()
@@ -64,7 +65,9 @@ def test_the_planners_question_by_hand() -> None:
     assert (agency.now.price, agency.now.cost, agency.grown.cost) == (2990_000000, 446_400000, 892_800000)
     slots = use_of(agency, "keyword slots")
     assert (slots.now.need, slots.grown.need, slots.now.there) == (36_000, 72_000, 160_000)
-    assert (agency.first, slots.breaks_at, slots.factor) == (slots, 134, pytest.approx(134 / 30))
+    assert (slots.breaks_at, slots.factor) == (134, pytest.approx(134 / 30))
+    starts = use_of(agency, "job starts in a burst")  # 20 in each of five minutes
+    assert (agency.first, starts.breaks_at, starts.now.there) == (starts, 101, 100)
     assert answer.sentence.startswith("The plan agency fits, for 2,990.00 USD a month; the work costs")
     assert (answer.burst.refused, answer.burst_grown.refused) == (10, 60)
     pro = plan_of(answer, "pro")
@@ -82,6 +85,48 @@ def test_a_world_is_refused_as_often_by_the_rate_limit(domains: int, a_night: in
     assert put_off.refused == a_night
     assert seen.metric("refusals.rate_limited").mean == 3 * a_night
     assert seen.metric("jobs.rank_run.done").mean == 3 * (domains - put_off.given_up)
+
+
+@pytest.mark.fact("S104", "U6")
+@pytest.mark.parametrize(("domains", "lost"), [(100, 0), (101, 1)])
+def test_a_world_loses_starts_from_the_size_at_which_a_plan_breaks(domains: int, lost: int) -> None:
+    answer = fit(Portfolio(domains=domains), growth=1)
+    agency = plan_of(answer, "agency")
+    assert agency.first is not None
+    assert (agency.first.now.name, agency.first.breaks_at) == ("job starts in a burst", 101)
+    assert (agency.now.fits, agency.first.now.exceeded) == (not lost, bool(lost))
+    seen = world(Portfolio(domains=domains), "agency", 2 * DAY, POLICY)
+    assert seen.metric("jobs.rank_run.done").mean == 2 * (domains - lost)
+
+
+def test_what_is_given_up_fits_no_plan_and_the_remedies_are_such() -> None:
+    answer = fit(Portfolio(domains=130, keywords=300, pairings=4))
+    assert answer.cheapest() is None
+    assert answer.sentence.startswith(
+        "No plan fits. The nearest is agency: what breaks first is job starts in a burst (rate_limited), "
+        "at ×0.777 (101 domains)."
+    )
+    assert answer.sentence.endswith("Spread over 5m, or on 2 keys, all are started.")
+    for remedy, keys in (("5m", 1), ("0s", 2)):
+        cured = fit(Portfolio(domains=130, keywords=300, pairings=4, keys=keys), spread=remedy)
+        assert (cured.burst.given_up, plan_of(cured, "agency").now.fits) == (0, True)
+    assert fit(Portfolio(domains=130), spread="4m").burst.given_up > 0
+
+
+def test_of_plans_that_lose_the_same_starts_the_one_that_lacks_least_is_nearest() -> None:
+    """1,300 slots are too many for free and starter; pro has them, and agency costs more."""
+    assert fit(Portfolio(domains=130, keywords=10)).sentence.startswith("No plan fits. The nearest is pro:")
+
+
+@pytest.mark.parametrize("window", ["first_hit", "clock", "sliding_log", "sliding_counter", "gcra"])
+@pytest.mark.parametrize("spread", [0, 45 * SECOND, 3 * MINUTE])
+@pytest.mark.parametrize("keys", [1, 3])
+def test_what_is_more_than_the_most_gives_a_start_up(window: str, spread: int, keys: int) -> None:
+    policy = POLICY.replace(assumptions={"window": window})
+    load = replace(Portfolio(keys=keys).workload, spread=spread, tries=2)
+    most = most_started(load, policy)
+    lost = [bool(burst_of(replace(load, starts=n), policy).given_up) for n in range(1, most + 60)]
+    assert lost == [n > most for n in range(1, most + 60)]
 
 
 @pytest.mark.parametrize("window", ["first_hit", "clock", "sliding_log", "sliding_counter", "gcra"])
@@ -135,7 +180,7 @@ def test_a_world_of_one_domain_more_does_not_open() -> None:
 
 
 def test_it_says_when_no_plan_fits_and_when_another_does() -> None:
-    none = fit(Portfolio(domains=500, keywords=1000))
+    none = fit(Portfolio(domains=500, keywords=1000), spread="25m")
     assert none.sentence.startswith("No plan fits. The nearest is agency: what breaks first is keyword slots")
     more = fit(Portfolio(domains=10, keywords=100), growth=10)
     assert "At ×10 it does not, and agency does, for 2,990.00 USD" in more.sentence
@@ -166,6 +211,7 @@ def test_it_draws_what_grows() -> None:
     answer = rs.capacity.fit(rs.capacity.Portfolio(domains=30, keywords=300, pairings=4))
     axes = answer.plot()
     assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "job starts in a burst",
         "keyword slots",
         "provider cost a month",
         "job starts in 1h",

@@ -70,7 +70,7 @@ def test_work_of_clients_is_counted_by_hand() -> None:
     """3 × 100 × 4 + 50 slots; each week 10 words of three domains and 5 of one: 125 slots."""
     load = workload_of(planned(accounts={"acme": {"used": None}}))
     assert (load.domains, load.slots, load.pairings, load.geographies) == (4, 1250, 2, 2)
-    assert (load.starts, load.spread) == (4, 5 * MINUTE)
+    assert (load.starts, load.spread, load.tries) == (4, 5 * MINUTE, 5)
     found = uses(fit(load))
     assert found["keyword slots"].now.need == 1250 + 5 * 125
     assert found["keyword_brief_refreshes a week"].now.need == 40
@@ -108,6 +108,18 @@ def test_a_world_is_refused_when_it_says() -> None:
     for days, refused in ((day - 10, False), (day - 9, True)):  # nine have gone when the world begins
         result = rs.run(runs.model_copy(update={"length": days * DAY}))
         assert bool(result.metric("refusals.cost_cap_reached").mean) is refused
+
+
+def test_a_client_that_gives_up_sooner_breaks_sooner() -> None:
+    """Two tries are two minutes of twenty starts at one instant."""
+    answer = fit(planned(clients={"runs": {"max_tries": 2, "spread": "0s"}}))
+    burst = uses(answer)["job starts in a burst"]
+    assert (burst.now.there, burst.breaks_at) == (40, 41)
+
+
+def test_a_client_that_does_not_wait_as_told_is_named() -> None:
+    load = workload_of(planned(clients={"runs": {"on_limit": "ignore"}}))
+    assert "These clients are taken to call again when Retry-After has gone: runs." in load.notes
 
 
 def test_flags_stand_in_place_of_clients() -> None:

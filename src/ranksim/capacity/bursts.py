@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
-from ranksim.callers.manners import Manners
 from ranksim.capacity.sync import RateWindow
-from ranksim.clock import SECOND, Micros
+from ranksim.capacity.workload import TRIES, Workload
+from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.contract.policy import Policy
 from ranksim.rules import windows
-
-TRIES = Manners().max_tries
-"""How often the clients of a scenario call before they give up, unless it says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,39 @@ def burst(starts: int, policy: Policy, *, spread: Micros = 0, keys: int = 1, tri
         mine = [spread * number // starts for number in range(key, starts, keys)]
         whole = whole.plus(_of_one_key(mine, spread, window, tries))
     return whole
+
+
+def burst_of(load: Workload, policy: Policy) -> Burst:
+    """Return what becomes of the starts of one occasion of a workload."""
+    return burst(load.starts, policy, spread=load.spread, keys=load.keys, tries=load.tries)
+
+
+def most_started(load: Workload, policy: Policy) -> int:
+    """Return how many starts of one occasion are let in before one is given up, as a workload makes them."""
+
+    def gives_up(starts: int) -> bool:
+        return burst_of(replace(load, starts=starts), policy).given_up > 0
+
+    return _first(gives_up) - 1
+
+
+def enough_keys(load: Workload, policy: Policy) -> int:
+    """Return how many keys start all that a workload starts at one occasion."""
+    return _first(lambda keys: not burst_of(replace(load, keys=keys), policy).given_up)
+
+
+def enough_spread(load: Workload, policy: Policy) -> Micros:
+    """Return a spread of the starts of one occasion (whole minutes, µs) with which none is given up."""
+    minutes = _first(lambda n: not burst_of(replace(load, spread=n * MINUTE), policy).given_up)
+    return minutes * MINUTE
+
+
+def _first(holds: Callable[[int], bool]) -> int:
+    """Return the first whole number from 1 for which something holds that then holds for all."""
+    high = 1
+    while not holds(high):
+        high *= 2
+    return bisect_left(range(high + 1), True, lo=high // 2 + 1, key=holds)
 
 
 def _of_one_key(planned: list[Micros], spread: Micros, window: RateWindow, tries: int) -> Burst:

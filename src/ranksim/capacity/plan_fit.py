@@ -1,6 +1,7 @@
 """Which plan fits a portfolio, what it costs, and what breaks first when the portfolio grows.
 
-Needs and limits are those of `limits.limits`, at the size there is and at so many times its domains.
+Needs and limits are those of `limits.limits`, at the size there is and at so many times its domains, and how
+many job starts the rate limit lets in that come at once, before one is given up.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ranksim.capacity.bursts import TRIES, Burst, burst
+from ranksim.capacity.bursts import Burst, burst_of, enough_keys, enough_spread, most_started
 from ranksim.capacity.common import expect, micros
 from ranksim.capacity.limits import (
     MOST,
+    RATE,
     SPEND,
     Limit,
     allowed_alone,
@@ -135,13 +137,17 @@ class PlanFit:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fit:
-    """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet."""
+    """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet.
+
+    Where some of these are given up, `enough` is the spread (µs) and the number of keys that start them all.
+    """
 
     load: Workload
     growth: float
     plans: tuple[PlanFit, ...]
     burst: Burst
     burst_grown: Burst
+    enough: tuple[Micros, int] | None = None
 
     def cheapest(self, grown: bool = False) -> PlanFit | None:
         """The plan with the lowest price a month among those that fit, None where none does."""
@@ -171,10 +177,11 @@ class Fit:
         )
         return " ".join(part for part in (said, self._growth(best), self._bursts) if part)
 
-    def _nearness(self, plan: PlanFit) -> tuple[float, bool, int]:
-        """How far a plan that does not fit would reach; of equals the one there is, then the largest."""
+    def _nearness(self, plan: PlanFit) -> tuple[float, int, bool, int]:
+        """How far a plan that does not fit would reach; of equals what lacks least."""
         reach = MOST if plan.first is None else plan.first.factor or 0
-        return reach, plan.plan == self.load.plan, plan.price
+        lacking = sum(use.now.exceeded for use in plan.limits)
+        return reach, -lacking, plan.plan == self.load.plan, -plan.price
 
     def _growth(self, best: PlanFit) -> str:
         first, times = best.first, _times(self.growth)
@@ -195,7 +202,13 @@ class Fit:
             return ""
         spread = self.burst.spread
         when = f"Started within {units.duration(spread)}" if spread else "Started at one instant"
-        return f"{when}, {'; '.join(map(_put_off, sizes))}."
+        told = f"{when}, {'; '.join(_put_off(size, self.load.tries) for size in sizes)}."
+        if self.enough is None:
+            return told
+        spread, keys = self.enough
+        return (
+            f"{told} Spread over {units.duration(spread)}, or on {units.many(keys, 'key')}, all are started."
+        )
 
     def rows(self) -> list[Row]:
         """One row a plan; `limits` in it has the use of each limit, what breaks first before the rest."""
@@ -242,7 +255,7 @@ class Fit:
         note = (
             "The price is the invoice, add-ons included; the provider cost is what a month's work costs "
             "whoever runs the service, which the plan's ceiling bounds. “Breaks at” is the first size, in "
-            "times of the domains there are, that is refused something; days are those of the billing month."
+            "times of the domains there are, that loses work; days are those of the billing month."
         )
         return View("Plans", headings, 4, tuple(rows), note)
 
@@ -251,7 +264,11 @@ class Fit:
         by_plan = [{use.now.name: use for use in plan.limits} for plan in self.plans]
         rows = tuple((name, *(_share(uses.get(name)) for uses in by_plan)) for name in names)
         title = f"Use of each limit, at ×1 → {_times(self.growth)}"
-        return View(title, ("limit", *(plan.plan for plan in self.plans)), 1, rows)
+        note = (
+            f"The limit of {BURST} is how many of them the rate limit lets in before one is given up, which "
+            f"was refused {self.load.tries} times."
+        )
+        return View(title, ("limit", *(plan.plan for plan in self.plans)), 1, rows, note)
 
     __repr__ = answer_repr
 
@@ -299,13 +316,33 @@ def fit(
     expect(load.spread >= 0, "spread", "0 or more", load.spread)
     check_add_ons(load.add_ons, policy)
     grown = load.of_domains(round(load.domains * growth))
-    found = [_plan_fit(load, grown, plan, policy) for plan in policy.catalogue.plans.values()]
+    together = _started_together(load, grown, policy)
+    found = [_plan_fit(load, grown, plan, policy, together) for plan in policy.catalogue.plans.values()]
     found.sort(key=lambda plan: plan.price)
-    bursts = [burst(one.starts, policy, spread=one.spread, keys=one.keys) for one in (load, grown)]
-    return Fit(load, growth, tuple(found), *bursts)
+    now, then = (burst_of(one, policy) for one in (load, grown))
+    enough = (enough_spread(load, policy), enough_keys(load, policy)) if now.given_up else None
+    return Fit(load, growth, tuple(found), now, then, enough)
 
 
-def _plan_fit(load: Workload, grown: Workload, plan: Plan, policy: Policy) -> PlanFit:
+BURST = "job starts in a burst"
+
+
+def _started_together(load: Workload, grown: Workload, policy: Policy) -> LimitUse:
+    """The most job starts of one occasion of which none is given up, whatever the plan (S104)."""
+    most = most_started(load, policy)
+    now, then = (Limit(BURST, one.starts, most, "count", RATE) for one in (load, grown))
+    breaks_at = most * load.domains // load.starts + 1
+    return LimitUse(
+        now,
+        then,
+        breaks_at,
+        breaks_at / load.domains,
+        1 if now.exceeded else None,
+        1 if then.exceeded else None,
+    )
+
+
+def _plan_fit(load: Workload, grown: Workload, plan: Plan, policy: Policy, together: LimitUse) -> PlanFit:
     allowed = allowed_alone(load.of_domains, plan, policy)
     sizes = [limits(size, plan, policy) for size in (load, grown)]
     days = [_first_days(size, plan, policy) for size in (load, grown)]
@@ -320,12 +357,13 @@ def _plan_fit(load: Workload, grown: Workload, plan: Plan, policy: Policy) -> Pl
         )
         for now, then, most, day, grown_day in zip(*sizes, allowed, *days, strict=True)
     ]
+    uses.append(together)
     uses.sort(key=lambda use: (MOST if use.breaks_at is None else use.breaks_at, -use.now.used))
     return PlanFit(
         plan.name,
         plan.price,
-        _size(load, plan, policy, sizes[0]),
-        _size(grown, plan, policy, sizes[1]),
+        _size(load, plan, policy, [use.now for use in uses]),
+        _size(grown, plan, policy, [use.grown for use in uses]),
         tuple(uses),
     )
 
@@ -385,11 +423,11 @@ def _broken(plan: PlanFit) -> str:
     )
 
 
-def _put_off(size: Burst) -> str:
+def _put_off(size: Burst, tries: int) -> str:
     """What happens to the starts of one occasion."""
     if not size.refused:
         return f"{units.many(size.starts, 'rank run')} meet no rate limit"
-    lost = f" and {size.given_up:,} given up after {TRIES} tries" if size.given_up else ""
+    lost = f" and {size.given_up:,} given up after {tries} tries" if size.given_up else ""
     return (
         f"{units.many(size.starts, 'rank run')} meet {units.many(size.refused, 'refusal')} by the rate limit "
         f"(429){lost}, and the last begins {units.duration(size.late)} late"

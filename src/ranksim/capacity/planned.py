@@ -15,7 +15,7 @@ from ranksim.callers.portfolio import AccountSpec
 from ranksim.callers.programs import AnyClient, BriefRefresher, KeywordSync, Poller, Schedule
 from ranksim.capacity.common import plan_named
 from ranksim.capacity.portfolio import Portfolio, work_of
-from ranksim.capacity.workload import MONTH, PlannedWork, Used, Workload
+from ranksim.capacity.workload import MONTH, TRIES, PlannedWork, Used, Workload
 from ranksim.clock import (
     DAY,
     WEEK,
@@ -152,7 +152,7 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
         work += [one for one in own if one.operation in replaced]
     total = sum(part.domains for part in parts)
     runs = [one for one in clients.values() if isinstance(one, Schedule) and one.job == "rank_run"]
-    starts = {one.spread: _reached(one, total) for one in runs} if "rank_run" not in replaced else {0: total}
+    started = [] if "rank_run" in replaced else runs
     scans = [scan for one in spec.portfolios for scan in one.scans if scan.active]
     return Workload(
         domains=total,
@@ -162,8 +162,9 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
         pairings=max((len(scan.engine_devices) for scan in scans), default=1),
         geographies=max((len(scan.geographies) for scan in scans), default=1),
         work=tuple(work),
-        starts=max(starts.values()),
-        spread=min(starts),
+        starts=max((_reached(one, total) for one in started), default=total),
+        spread=min((one.spread for one in started), default=0),
+        tries=min((one.max_tries for one in started), default=TRIES),
         start_within=given.start_within,
         keys=given.keys,
         add_ons=done.get("add_ons", spec.add_ons),
@@ -249,6 +250,9 @@ def _notes(
         what = sized.get(operation, "")
         if what and what not in done:
             yield f"A {operation} is taken to have {getattr(given, what)} {what}: the scenario does not say."
+    hasty = [name for name, one in clients.items() if isinstance(one, Schedule) and one.on_limit != "obey"]
+    if hasty:
+        yield f"These clients are taken to call again when Retry-After has gone: {', '.join(hasty)}."
     uncounted = [name for name, one in clients.items() if not _is_counted(one)]
     if uncounted:
         yield f"Not counted is what these clients spend: {', '.join(uncounted)}; `ranksim run` simulates it."

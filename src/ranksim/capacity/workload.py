@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ranksim.callers.manners import Manners
 from ranksim.clock import DAY, HOUR, Micros
 from ranksim.contract.plans import SpendLabel
 
 MONTH = 31 * DAY
 """The longest billing month (µs)."""
+
+TRIES = Manners().max_tries
+"""How often the clients of a scenario call before they give up, unless it says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,10 @@ class Workload:
     """What `domains` track and have done: `slots` in all, at most so many `pairings` and `geographies`.
 
     Of the `keywords` that they track together one takes `each` slots at most, counted over all its scans.
-    The most rank runs that one occasion starts are `starts`, evenly over `spread` (µs) on `keys` keys; those
-    of all domains are to be started within `start_within` (µs). `name` is the account's, `plan` the one it
-    has, `used` what it used of this month; `notes` tell what is not counted.
+    The most rank runs that one occasion starts are `starts`, evenly over `spread` (µs) on `keys` keys, each
+    tried `tries` times at most; those of all domains are to be started within `start_within` (µs).
+    `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
+    not counted.
     """
 
     domains: int
@@ -74,6 +79,7 @@ class Workload:
     spread: Micros = 0
     start_within: Micros = HOUR
     keys: int = 1
+    tries: int = TRIES
     add_ons: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
     plan: str = ""
