@@ -288,6 +288,47 @@ def every_part(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[s
             yield from every_part(part, (*path, name))
 
 
+EVERYWHERE = """\
+scenario: 1
+start: 2026-03-02T00:00:00Z
+lenght: 3d
+seed: x
+accounts:
+  acme:
+    plan: prro
+    portfolio: {domains: -1, keyword: 30}
+  other: {plan: starter, colour: red, keys: {a: 1}, portfolio: {keywords: many, domains: [1]}}
+clients:
+  nightly: {kind: shedule, account: acmee}
+  b: {kind: poller, account: acmee, every: -1}
+receivers:
+  erp: {account: acmee, outages: [{from: 9d, for: 1h}]}
+timeline:
+  - {at: 1d, do: receiver_down, receiver: erpp}
+  - {at: 9d, do: nosuch, receiver: erpp}
+expect:
+  - clients.nightlyy.ok >= 1
+  - clients.nightly.ok >= 1
+"""
+
+
+def test_all_mistakes_of_a_file_are_told_in_one_round() -> None:
+    """Of fields and of names, each once, though length, kinds and operations are unknown."""
+    with pytest.raises(BadInput) as caught:
+        Scenario.parse(EVERYWHERE)
+    told = [line.partition(": ")[2] for line in str(caught.value).splitlines()]
+    assert [line.partition(": ")[0] for line in told] == [
+        "lenght", "seed", "accounts.acme.portfolio.domains", "accounts.acme.portfolio.keyword",
+        "accounts.other.keys", "accounts.other.portfolio.domains[0]",
+        "accounts.other.portfolio.keywords", "accounts.other.colour", "clients.nightly", "clients.b.every",
+        "timeline[1]", "clients.b.operation", "clients.b.account", "clients.nightly.account",
+        "timeline[1].receiver", "accounts.acme.plan", "receivers.erp.account", "timeline[0].receiver",
+        "expect[0]",
+    ]  # fmt: skip
+    assert told[2] == "accounts.acme.portfolio.domains: expected at least 1, found -1"
+    assert told[-1] == "expect[0]: no client 'nightlyy'; did you mean 'nightly'?"
+
+
 @pytest.mark.parametrize(
     ("how", "renamed"),
     [("misspelt", {"accounts.acme", "pools.crawl", "receivers.erp"}), ("meaningless", set())],

@@ -60,8 +60,8 @@ def validate(model: type[ModelT], located: Located, context: Mapping[str, Any] |
         raise explain(model, error, located) from None
 
 
-MOST_MISTAKES = 10
-"""Mistakes of one file that are told."""
+MOST_MISTAKES = 200
+"""Mistakes of one file that are told: more than anybody writes who means this kind of file."""
 
 
 def explain(model: type[BaseModel], error: ValidationError, located: Located) -> BadInput:
@@ -71,7 +71,7 @@ def explain(model: type[BaseModel], error: ValidationError, located: Located) ->
 
 def sentences(model: type[BaseModel], error: ValidationError, located: Located) -> list[str]:
     """The sentences for a validation error, in the order of the file; what is missing last."""
-    found = [(known_path(details, located), details) for details in error.errors()]
+    found = _apt([(known_path(details, located), details) for details in error.errors()])
 
     def order(item: tuple[tuple[Part, ...], ErrorDetails]) -> tuple[bool, int]:
         path, details = item
@@ -88,6 +88,23 @@ def sentences(model: type[BaseModel], error: ValidationError, located: Located) 
             meant |= {(*path[:-1], name) for name in near_fields(model, details["loc"])}
         told[str(located.error(_sentence(model, details), *path))] = None
     return list(told)
+
+
+def _apt(found: list[tuple[tuple[Part, ...], ErrorDetails]]) -> list[tuple[tuple[Part, ...], ErrorDetails]]:
+    """Leave out what other forms of a value would have asked for where the form that was meant is known.
+
+    Where several forms may stand, each tells its mistake. That the value is of another type says nothing
+    where one form took its type and found something in it; nor do members that are missing for being wrong.
+    """
+    deep = {path[:end] for path, _ in found for end in range(len(path))}
+    taken = {path for path, details in found if not details["type"].endswith("_type")}
+
+    def says(path: tuple[Part, ...], kind: str) -> bool:
+        if kind.endswith("_type"):
+            return path not in deep and path not in taken
+        return kind != "too_short" or path not in deep
+
+    return [(path, details) for path, details in found if says(path, details["type"])]
 
 
 def together(mistakes: Iterable[str]) -> BadInput:

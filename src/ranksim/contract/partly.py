@@ -11,11 +11,15 @@ from pydantic import ValidationError
 from ranksim.contract.located import Located, Part, known_path, near_fields, sentences, together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ranksim.contract.located import ModelT
 
 Path: TypeAlias = tuple[Part, ...]
+
+
+ANY = "*"
+"""The name in a path that stands for every name."""
 
 
 class Misfit(NamedTuple):
@@ -37,9 +41,17 @@ class LeftOut:
         """The same, with further parts left out."""
         return LeftOut(self.data, self.paths.union(paths))
 
-    def kept(self) -> Any:
-        """What is left of the data."""
-        return _kept(self.data, (), self.paths)
+    def kept(self, stand_ins: Mapping[Path, Any]) -> Any:
+        """What is left of the data, with what stands for what is not."""
+        kept = _kept(self.data, (), self.paths)
+        for path in sorted(self.paths, key=len):
+            standing = stand_ins.get(path, stand_ins.get((*path[:-1], ANY)))
+            above = kept
+            for part in path[:-1]:
+                above = above.get(part) if isinstance(above, dict) else None
+            if standing is not None and isinstance(above, dict):
+                above[path[-1]] = standing
+        return kept
 
     def written(self, path: Path) -> Path:
         """Where something stands in the data whose path in what is left is given: lists there are longer."""
@@ -58,15 +70,22 @@ class LeftOut:
 NOTHING = LeftOut(None)
 
 
-def read_partly(model: type[ModelT], located: Located) -> tuple[ModelT | None, list[str], LeftOut]:
+def read_partly(
+    model: type[ModelT], located: Located, stand_ins: Mapping[Path, Any] | None = None
+) -> tuple[ModelT | None, list[str], LeftOut]:
     """The model that a located value describes, its mistakes, and what was left out for them.
 
     What is wrong is left out, and what cannot do without that; where it is the whole, there is no model.
+    `stand_ins` are values by path, with ANY for each name: they stand for what is left out there, so that the
+    rest is read still.
     """
+    stand_ins = stand_ins or {}
     mistakes: list[str] = []
     out = LeftOut(located.data)
-    while () not in out.paths:
-        rest = Located(located.where, out.kept(), located.lines, located.path)
+    before = None
+    while () not in out.paths and out != before:
+        before = out
+        rest = Located(located.where, out.kept(stand_ins), located.lines, located.path)
         try:
             return model.model_validate_json(json.dumps(rest.data)), mistakes, out
         except ValidationError as error:
@@ -74,7 +93,7 @@ def read_partly(model: type[ModelT], located: Located) -> tuple[ModelT | None, l
             wrong: set[Path] = set()
             for details in error.errors():
                 path = known_path(details, rest)
-                wrong.add(path[:-1] if details["type"] == "missing" else path)
+                wrong.add(path[:-1] if details["type"] == "missing" and path not in stand_ins else path)
                 if details["type"] == "extra_forbidden":
                     wrong |= {(*path[:-1], meant) for meant in near_fields(model, details["loc"])}
             out = out.more(out.written(path) for path in wrong)
@@ -85,10 +104,11 @@ def refuse(
     misfits: Iterable[Misfit], located: Located, mistakes: Sequence[str] = (), left_out: LeftOut = NOTHING
 ) -> None:
     """Raise BadInput with mistakes, and the misfits that rest on nothing left out, a line each, if any."""
+    placed = [(left_out.written(misfit.path), misfit) for misfit in misfits]
     found = [
-        str(located.error(misfit.message, *left_out.written(misfit.path)))
-        for misfit in misfits
-        if not any(map(left_out.concerns, misfit.rests_on))
+        str(located.error(misfit.message, *path))
+        for path, misfit in placed
+        if not any(map(left_out.concerns, (path, *misfit.rests_on)))
     ]
     if mistakes or found:
         raise together([*mistakes, *found])

@@ -14,7 +14,7 @@ from ranksim.callers.programs import Arrivals, ClientSpec, below
 from ranksim.clock import SECOND, Micros, duration, format_duration, iso
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.located import Located, Part, explain, together, validate
-from ranksim.contract.partly import Misfit, read_partly, refuse
+from ranksim.contract.partly import ANY, LeftOut, Misfit, read_partly, refuse
 from ranksim.contract.plans import JobLabel, Plan
 from ranksim.contract.policy import Policy
 from ranksim.contract.public import Public
@@ -42,6 +42,20 @@ WITHIN: dict[str, tuple[tuple[Part, ...], ...]] = {
     "key": (("accounts",), ("timeline",)), "domain": (("accounts",),), "status": (),
 }  # fmt: skip
 """Where it names parts of these."""
+TIME: tuple[tuple[Part, ...], ...] = (("start",), ("length",))
+"""What says which moments lie in the run."""
+STAND_INS: dict[tuple[Part, ...], Any] = {
+    ("start",): "2026-01-01T00:00:00Z",
+    ("length",): "1d",
+    ("accounts",): {"": {"plan": ""}},
+    ("accounts", ANY): {"plan": ""},
+    ("clients", ANY): {"kind": "poller", "account": "", "operation": "account.usage", "every": "1h"},
+    ("receivers", ANY): {"account": ""},
+}
+"""What stands for what is wrong, to tell the mistakes of the rest.
+
+Without the first there is no scenario; the others are named elsewhere.
+"""
 
 
 def _read_warm_up(value: Any) -> Any:
@@ -150,7 +164,9 @@ class Scenario(Public):
         """
         if not isinstance(located.data, dict):
             raise located.error("expected a mapping of fields")
-        scenario, wrong, left_out = read_partly(cls, _without(located, "policy", "assumptions", "catalogue"))
+        scenario, wrong, left_out = read_partly(
+            cls, _without(located, "policy", "assumptions", "catalogue"), STAND_INS
+        )
         mistakes, policy = [], Policy()
         try:
             policy = _read_policy(located, path.parent)
@@ -167,6 +183,11 @@ class Scenario(Public):
         clients = {name: below(client, path.parent) for name, client in scenario.clients.items()}
         changes = {"policy": policy, "name": scenario.name or path.stem, "clients": clients}
         scenario = scenario.model_copy(update=changes)
+        mistakes += [
+            str(located.error(misfit.message, *misfit.path))
+            for misfit in _left_out_misfits(scenario, left_out)
+            if not any(map(left_out.concerns, misfit.rests_on))
+        ]
         refuse(_misfits(scenario), located, mistakes, left_out)
         return scenario
 
@@ -269,7 +290,19 @@ def _misfits(scenario: Scenario) -> Iterator[Misfit]:
     yield from _expectation_misfits(scenario)
     if isinstance(scenario.warm_up, int) and not 0 <= scenario.warm_up < scenario.length:
         longest = format_duration(scenario.length)
-        yield Misfit(("warm_up",), f"expected less than the length of {longest}")
+        yield Misfit(("warm_up",), f"expected less than the length of {longest}", TIME)
+
+
+def _left_out_misfits(scenario: Scenario, left_out: LeftOut) -> Iterator[Misfit]:
+    """Names in parts that could not be read as a whole, such as a client of a kind that there is not."""
+    for path in sorted(left_out.paths, key=str):
+        part = left_out.data
+        for step in path:
+            part = part.get(step) if isinstance(part, dict) else part[step]
+        for what, section in SECTIONS.items():
+            name = part.get(what) if isinstance(part, dict) else None
+            if isinstance(name, str):
+                yield from _unknown((*path, what), what, name, getattr(scenario, section))
 
 
 def _account_misfits(scenario: Scenario) -> Iterator[Misfit]:
@@ -300,7 +333,7 @@ def _account_misfits(scenario: Scenario) -> Iterator[Misfit]:
             yield from _unknown((*place, "domain"), "domain", cooling.domain, account.hosts(name))
             if cooling.since > scenario.start:
                 begun = f"begins after the world, which starts {iso(scenario.start)}"
-                yield Misfit((*place, "since"), begun)
+                yield Misfit((*place, "since"), begun, TIME)
 
 
 def _portfolio_misfits(at: tuple[Part, ...], portfolio: PortfolioSpec, plan: Plan) -> Iterator[Misfit]:
@@ -410,4 +443,4 @@ def _outside(path: tuple[Part, ...], scenario: Scenario, moment: Moment) -> Iter
     when = moment.on(scenario.start)
     if not scenario.start <= when < scenario.end:
         run = f"goes from {iso(scenario.start)} for {format_duration(scenario.length)}"
-        yield Misfit(path, f"{iso(when)} is outside the run, which {run}")
+        yield Misfit(path, f"{iso(when)} is outside the run, which {run}", TIME)
