@@ -12,6 +12,7 @@ from ranksim.capacity.bursts import burst, burst_of, most_started
 from ranksim.capacity.plan_fit import Fit, LimitUse, PlanFit, fit
 from ranksim.capacity.portfolio import Portfolio
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND
+from ranksim.contract.plans import Catalogue
 from ranksim.errors import BadInput
 
 POLICY = rs.Policy()
@@ -185,7 +186,7 @@ def test_it_says_when_no_plan_fits_and_when_another_does() -> None:
     more = fit(Portfolio(domains=10, keywords=100), growth=10)
     assert "At ×10 it does not, and agency does, for 2,990.00 USD" in more.sentence
     packs = fit(Portfolio(domains=20, keywords=100, briefs=2), growth=2)
-    assert "At ×2 it wants 1 brief_pack: 144.00 USD" in packs.sentence
+    assert "At ×2 it wants 1 brief_pack, for 144.00 USD a month" in packs.sentence
 
 
 def test_churn_fills_slots_in_the_course_of_a_month() -> None:
@@ -216,3 +217,36 @@ def test_it_draws_what_grows() -> None:
         "provider cost a month",
         "job starts in 1h",
     ]
+
+
+def unpriced() -> Catalogue:
+    """The illustrative catalogue without its prices."""
+    terms = POLICY.catalogue.model_dump(mode="json")
+    terms["plans"] = {name: plan | {"price": "0 USD"} for name, plan in terms["plans"].items()}
+    return Catalogue.model_validate(terms | {"prices_known": False})
+
+
+def test_prices_that_are_not_known_are_not_told() -> None:
+    answer = fit(Portfolio(domains=30, keywords=300, pairings=4), catalogue=unpriced())
+    assert answer.sentence.startswith("The plan agency fits, for a price that is not known; the work costs")
+    assert "The catalogue does not know what every plan costs" in answer.notes[-1]
+    assert {(row["plan_price_uusd"], row["price_uusd"]) for row in answer.rows()} == {(None, None)}
+    assert {row[4] for row in answer.views()[0].rows} == {"not known"}
+
+
+def test_another_catalogue_may_be_named() -> None:
+    named = fit(Portfolio(domains=5, keywords=2), catalogue="illustrative-metered")
+    assert named.rows() == fit(Portfolio(domains=5, keywords=2), METERED).rows()
+    with pytest.raises(BadInput, match=r"catalogue: expected .*found 'illustratve'.*'illustrative'"):
+        fit(Portfolio(), catalogue="illustratve")
+
+
+def test_a_price_that_is_written_is_known() -> None:
+    catalogue = (
+        POLICY.replace(catalogue=unpriced())
+        .replace(catalogue={"plans": {"agency": {"price": "3000 USD"}}})
+        .catalogue
+    )
+    answer = fit(Portfolio(domains=30, keywords=300, pairings=4), catalogue=catalogue)
+    assert answer.sentence.startswith("The plan agency fits, for 3,000.00 USD a month")
+    assert [row["price_uusd"] for row in answer.rows()] == [3_000_000_000, None, None, None]

@@ -133,7 +133,8 @@ def test_a_twins_files_are_read_by_the_other_commands(tmp_path: Path) -> None:
     world = ["capacity", "fit", "--scenario", str(tmp_path / "twin" / "world.yaml"), "--json"]
     answer = json.loads(CliRunner().invoke(cli.app, world).stdout)
     assert [row["plan"] for row in answer["tables"]["answer"]] == ["pro"]
-    assert "What is used of the month so far is counted" in answer["notes"][-1]
+    assert "What is used of the month so far is counted" in answer["notes"][-2]
+    assert "does not know what every plan costs" in answer["notes"][-1]
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +152,8 @@ FROM_AN_ACCOUNT = {
     "capacity sync --batch 3": "3 requests take",
     "capacity workers --replications 0": "Workers so that 95 % start within 5m: 1 for rank_run.",
     "capacity outage --length 3h --replications 0": "Of 0.25 events in 3h",  # of two a day
-    "capacity fit": "The plan pro fits",
+    "capacity fit": "The plan pro fits, for a price that is not known; the work costs the provider",
+    "capacity fit --catalogue illustrative": "The plan starter fits, for 29.00 USD a month",
     "capacity portfolio --grow domains": "The plan pro carries 833 domains; what binds first: keyword slots",
     "price compare --b {tighter} --replications 2": "B differs from A in",
     "price pareto --vary plans.pro.price=90,99 --replications 2": "of 2 choices are not beaten: from",
@@ -177,7 +179,7 @@ def test_a_customer_of_a_mirrored_account_tracks_and_does_the_same(world: Path) 
     assert (portfolio.domains.first, portfolio.keywords.first) == (2, 3)  # 12 slots of 2 pairings
     assert (portfolio.engine_devices, portfolio.geographies) == (2, 1)
     assert kind.usage.rank_run.first == 2.0
-    assert "costs nothing in the scenario's catalogue" in notes_of(own)[-1]
+    assert "catalogue does not know what the plan pro costs" in notes_of(own)[-1]
 
 
 @pytest.mark.parametrize(

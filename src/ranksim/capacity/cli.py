@@ -348,6 +348,15 @@ def fit(
             "unless a scenario says otherwise.",
         ),
     ] = None,
+    catalogue: Annotated[
+        str | None,
+        typer.Option(
+            "--catalogue",
+            metavar="CATALOGUE",
+            help="A catalogue whose plans are asked about, in place of the policy's: a YAML file, or the "
+            "name of a shipped one.",
+        ),
+    ] = None,
     policy: PolicyFile = None,
     out: Out = None,
     plots: Plots = True,
@@ -367,12 +376,15 @@ def fit(
     """  # fmt: skip
     from ranksim.capacity.plan_fit import fit as fitted
     from ranksim.capacity.portfolio import Portfolio
+    from ranksim.contract.located import Located
+    from ranksim.contract.policy import read_catalogue
 
     check_results(out, plots)
     own, used = _own(scenario, account, policy, **tracked)
     load = Portfolio(**tracked).workload if own is None else own.load
     over = None if spread is None else _read(clock.duration, "spread", spread)
-    answer = fitted(load, used, growth=growth, spread=over)
+    sold = None if catalogue is None else read_catalogue(Located("--catalogue", catalogue, {}), Path())
+    answer = fitted(load, used, growth=growth, spread=over, catalogue=sold)
     drawn = {"limits": answer.plot}
     _show("capacity fit", answer, json, out, plots, "Which plan fits", drawn, answer.notes)
 

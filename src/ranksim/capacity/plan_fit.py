@@ -27,12 +27,14 @@ from ranksim.capacity.planned import workload_of
 from ranksim.capacity.portfolio import Portfolio
 from ranksim.capacity.workload import MONTH, Workload
 from ranksim.clock import DAY, Micros
+from ranksim.contract.located import Located
 from ranksim.contract.plans import Catalogue, Plan
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, read_catalogue
 from ranksim.errors import BadInput
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, answer_frame
 from ranksim.report.notebook import answer_repr, fragment
+from ranksim.report.plans import UNKNOWN
 from ranksim.report.tables import View
 from ranksim.sim.scenario import Scenario
 
@@ -81,7 +83,8 @@ class Size:
     """What a plan comes to at one size of the portfolio: whether it `fits`, and the money of a month (µUSD).
 
     `helps` are the add-ons, by count, without which it does not fit; `price` is that of the plan and of all
-    add-ons, and None where no add-ons are enough. `cost` is what the work would cost the provider.
+    add-ons, and None where no add-ons are enough or prices are not known. `cost` is what the work would
+    cost the provider.
     """
 
     domains: int
@@ -98,10 +101,13 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class PlanFit:
-    """One plan: what it comes to now and grown, and the use of each limit, what breaks first on top."""
+    """One plan: what it comes to now and grown, and the use of each limit, what breaks first on top.
+
+    `price` is that of the plan alone (µUSD a month), None where the catalogue does not know prices.
+    """
 
     plan: str
-    price: int
+    price: int | None
     now: Size
     grown: Size
     limits: tuple[LimitUse, ...]
@@ -150,18 +156,28 @@ class Fit:
     enough: tuple[Micros, int] | None = None
 
     def cheapest(self, grown: bool = False) -> PlanFit | None:
-        """The plan with the lowest price a month among those that fit, None where none does."""
-        sizes = [(plan.grown if grown else plan.now, plan) for plan in self.plans]
-        priced = [
-            (size.price, at) for at, (size, _) in enumerate(sizes) if size.fits and size.price is not None
-        ]
-        return sizes[min(priced)[1]][1] if priced else None
+        """The plan with the lowest price a month among those that fit, None where none does.
+
+        Of plans whose prices are not known, which come last, it is the one there is, else the first.
+        """
+        fitting = [plan for plan in self.plans if (plan.grown if grown else plan.now).fits]
+
+        def costs(plan: PlanFit) -> tuple[bool, int, bool]:
+            price = (plan.grown if grown else plan.now).price
+            return price is None, price or 0, plan.plan != self.load.plan
+
+        return min(fitting, key=costs, default=None)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was taken as given, and what is not counted."""
         used = "What is used of the month so far is counted, by what is planned for the rest of it."
-        return (*self.load.notes, *(() if self.load.used is None else (used,)))
+        unpriced = (
+            "The catalogue does not know what every plan costs, as the API shows no prices: write them into "
+            "it, or name another catalogue (--catalogue)."
+        )
+        notes = (*self.load.notes, *(() if self.load.used is None else (used,)))
+        return (*notes, unpriced) if any(plan.price is None for plan in self.plans) else notes
 
     @property
     def sentence(self) -> str:
@@ -172,8 +188,8 @@ class Fit:
             return f"No plan fits. The nearest is {last.plan}: {_broken(last)}. {self._bursts}".strip()
         helped = f" with {_named(best.now.helps)}" if best.now.helps else ""
         said = (
-            f"The plan {best.plan}{helped} fits, for {_money(best.now.price)} a month; "
-            f"the work costs the provider {_money(best.now.cost)}."
+            f"The plan {best.plan}{helped} fits, {_for(best.now)}; the work costs the provider "
+            f"{_money(best.now.cost)}."
         )
         return " ".join(part for part in (said, self._growth(best), self._bursts) if part)
 
@@ -181,7 +197,7 @@ class Fit:
         """How far a plan that does not fit would reach; of equals what lacks least."""
         reach = MOST if plan.first is None else plan.first.factor or 0
         lacking = sum(use.now.exceeded for use in plan.limits)
-        return reach, -lacking, plan.plan == self.load.plan, -plan.price
+        return reach, -lacking, plan.plan == self.load.plan, -(plan.price or 0)
 
     def _growth(self, best: PlanFit) -> str:
         first, times = best.first, _times(self.growth)
@@ -189,9 +205,9 @@ class Fit:
         if best.grown.fits and not best.grown.helps:
             return f"At {times} it still fits; {breaks}."
         if best.grown.fits:
-            return f"At {times} it wants {_named(best.grown.helps)}: {_money(best.grown.price)}; {breaks}."
+            return f"At {times} it wants {_named(best.grown.helps)}, {_for(best.grown)}; {breaks}."
         other = self.cheapest(grown=True)
-        then = "no plan does" if other is None else f"{other.plan} does, for {_money(other.grown.price)}"
+        then = "no plan does" if other is None else f"{other.plan} does, {_for(other.grown)}"
         return f"At {times} it does not, and {then}: {breaks}."
 
     @property
@@ -242,8 +258,8 @@ class Fit:
                     plan.now.word,
                     plan.grown.word,
                     "–" if first is None else first.now.name,
-                    units.write("money", plan.now.price),
-                    units.write("money", plan.grown.price),
+                    _price(plan, plan.now),
+                    _price(plan, plan.grown),
                     units.usd(plan.now.cost),
                     units.usd(plan.grown.cost),
                     "–" if first is None or first.factor is None else _times(first.factor),
@@ -294,11 +310,13 @@ def fit(
     account: str = "",
     growth: float = 2.0,
     spread: Micros | str | None = None,
+    catalogue: str | Path | Catalogue | None = None,
 ) -> Fit:
     """Find for every plan of a catalogue whether it fits a portfolio, and what breaks first as it grows.
 
     `tracked` is a portfolio, or a scenario or its file, of which an `account` is meant (the only one, unless
-    it is named); `policy` is the scenario's unless given. Grown are the domains, `growth` times, and with
+    it is named); `policy` is the scenario's unless given, and `catalogue` stands in place of the policy's: a
+    file's path, or the name of a shipped one. Grown are the domains, `growth` times, and with
     them all their work. The rank runs of one occasion are started evenly over `spread` (µs, or text such as
     "10m"; at one instant unless the scenario says otherwise), each again after a 429. Raises BadInput.
     """
@@ -310,6 +328,10 @@ def fit(
         raise BadInput("account: only a scenario has accounts; leave it out")
     load = tracked.workload if isinstance(tracked, Portfolio) else tracked
     policy = policy or Policy()
+    if isinstance(catalogue, str | Path):
+        catalogue = read_catalogue(Located("catalogue", str(catalogue), {}), Path())
+    if catalogue is not None:
+        policy = policy.model_copy(update={"catalogue": catalogue})
     if spread is not None:
         load = replace(load, spread=micros("spread", spread))
     expect(1 <= growth <= 1000, "growth", "a factor from 1 to 1000", growth)
@@ -318,7 +340,7 @@ def fit(
     grown = load.of_domains(round(load.domains * growth))
     together = _started_together(load, grown, policy)
     found = [_plan_fit(load, grown, plan, policy, together) for plan in policy.catalogue.plans.values()]
-    found.sort(key=lambda plan: plan.price)
+    found.sort(key=lambda plan: plan.price or 0)
     now, then = (burst_of(one, policy) for one in (load, grown))
     enough = (enough_spread(load, policy), enough_keys(load, policy)) if now.given_up else None
     return Fit(load, growth, tuple(found), now, then, enough)
@@ -361,7 +383,7 @@ def _plan_fit(load: Workload, grown: Workload, plan: Plan, policy: Policy, toget
     uses.sort(key=lambda use: (MOST if use.breaks_at is None else use.breaks_at, -use.now.used))
     return PlanFit(
         plan.name,
-        plan.price,
+        plan.price if policy.catalogue.knows_price_of(plan.name) else None,
         _size(load, plan, policy, [use.now for use in uses]),
         _size(grown, plan, policy, [use.grown for use in uses]),
         tuple(uses),
@@ -387,7 +409,9 @@ def _size(load: Workload, plan: Plan, policy: Policy, needed: Sequence[Limit]) -
     enlarged = {policy.catalogue.add_ons[name].metric for name in helps}
     fits = all(limit.metric in enlarged for limit in lacking)
     bought = {name: load.add_ons.get(name, 0) + helps.get(name, 0) for name in policy.catalogue.add_ons}
-    price = policy.catalogue.price_of(plan.name, bought)
+    price = (
+        policy.catalogue.price_of(plan.name, bought) if policy.catalogue.knows_price_of(plan.name) else None
+    )
     cost = provider_cost(load, plan, policy)
     return Size(load.domains, fits, helps if fits else {}, price if fits else None, cost)
 
@@ -421,6 +445,16 @@ def _broken(plan: PlanFit) -> str:
         f"what breaks first is {first.now.name} ({first.now.refusal}), at {_times(first.factor)} "
         f"({domains}){when}"
     )
+
+
+def _price(plan: PlanFit, size: Size) -> str:
+    """The invoice of a month."""
+    return UNKNOWN if plan.price is None else units.write("money", size.price)
+
+
+def _for(size: Size) -> str:
+    """What a size costs whoever pays the invoice."""
+    return "for a price that is not known" if size.price is None else f"for {_money(size.price)} a month"
 
 
 def _put_off(size: Burst, tries: int) -> str:

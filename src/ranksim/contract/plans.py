@@ -138,10 +138,12 @@ class Catalogue(Public):
     """Everything that is sold, what it costs to provide, and how long jobs take.
 
     `plans` is keyed by plan name, `add_ons` by add-on name; `job_failure_rates` are failures in a thousand.
+    Where `prices_known` is false, as of a mirrored account, a price of 0 means that it is not known.
     """
 
     name: str
     note: str
+    prices_known: bool = True
     plans: Annotated[dict[str, Plan], Field(min_length=1)]
     add_ons: dict[str, AddOn] = Field(default_factory=dict)
     unit_costs: UnitCosts
@@ -185,6 +187,10 @@ class Catalogue(Public):
     def capability_for(self, operation: str) -> str:
         """The capability that check 1 asks for (U60)."""
         return next(name for label, name in self.capability_of.items() if label == operation)
+
+    def knows_price_of(self, plan: str) -> bool:
+        """Whether it is known what a plan costs a month."""
+        return self.prices_known or self.plans[plan].price > 0
 
     def price_of(self, plan: str, add_ons: Mapping[str, int]) -> int:
         """What a plan with so many of some add-ons costs a month (µUSD): the invoice (S109)."""

@@ -52,13 +52,15 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         f"key {name}: it tells no account, so it has no place in the twin" for name in reading.unknown
     ]
     twin.notes.append(
-        "not shown by the API, and so as in the illustrative catalogue or at its default: prices (0), unit "
-        "costs, how long jobs take, which operations an allowance is for but briefs, every assumption (U)"
+        "not shown by the API, and so as in the illustrative catalogue or at its default: unit costs, how "
+        "long jobs take, which operations an allowance is for but briefs, every assumption (U)"
     )
+    twin.notes.append("not shown by the API, and so not known here: prices; write them into catalogue.yaml")
     shared = shown.model_dump(mode="json")
     twin.catalogue = {
         "name": "mirror",
         "note": f"Plans as {host} shows them; prices are not shown, unit costs and durations illustrative.",
+        "prices_known": False,
         "plans": plans,
         "unit_costs": shared["unit_costs"],
         **{part: shared[part] for part in HOW_JOBS_RUN},

@@ -42,12 +42,16 @@ class Change:
         return self.part != "add_ons" or self.name in add_ons
 
 
+WORDS = {"name", "note", "prices_known"}
+"""What a catalogue says of itself, not of what it sells and how work is done."""
+
+
 def changes(a: Catalogue, b: Catalogue) -> tuple[Change, ...]:
-    """Return every difference between two catalogues, but for their names and notes, in A's order.
+    """Return every difference between two catalogues, but for what is said of them whole, in A's order.
 
     A plan or an add-on that only one of them sells is one difference.
     """
-    first, second = (side.model_dump(mode="json", exclude={"name", "note"}) for side in (a, b))
+    first, second = (side.model_dump(mode="json", exclude=WORDS) for side in (a, b))
     found: list[Change] = []
     for part in first:
         sold = part in OFFERS

@@ -62,16 +62,16 @@ def population_of(own: OwnAccount) -> Population:
 
 def notes_of(own: OwnAccount) -> tuple[str, ...]:
     """Say what is taken to be so of an account that becomes a customer."""
-    priced = (
+    begins = "The customer begins with nothing used, at another day of its billing month in each replication."
+    unpriced = (
         ""
-        if own.plan.price
+        if own.policy.catalogue.knows_price_of(own.plan.name)
         else (
-            f"The plan {own.plan.name} costs nothing in the scenario's catalogue: no mirror is shown "
-            "prices; write them there."
+            f"The scenario's catalogue does not know what the plan {own.plan.name} costs, so its invoices "
+            "are 0: write the price into it."
         )
     )
-    begins = "The customer begins with nothing used, at another day of its billing month in each replication."
-    return (*own.load.notes, begins, *((priced,) if priced else ()))
+    return (*own.load.notes, begins, *((unpriced,) if unpriced else ()))
 
 
 def refuse_scenario(path: Path, instead: str) -> None:

@@ -10,6 +10,9 @@ from ranksim.report import units
 from ranksim.report.document import document
 from ranksim.report.tables import View
 
+UNKNOWN = "not known"
+"""What stands in place of a price that a catalogue does not know."""
+
 
 def sentence(catalogue: Catalogue) -> str:
     """Return what the catalogue is, in a sentence."""
@@ -37,6 +40,8 @@ def views(catalogue: Catalogue) -> list[View]:
 def as_document(catalogue: Catalogue) -> dict[str, Any]:
     """Return the catalogue as `ranksim plans --json` prints it: money and durations as policy files do."""
     plain = catalogue.model_dump(mode="json", include={"name", "note", "plans", "add_ons", "unit_costs"})
+    for name, terms in plain["plans"].items():
+        terms["price"] = terms["price"] if catalogue.knows_price_of(name) else None
     tables = {
         "plans": [{"name": name, **terms} for name, terms in plain["plans"].items()],
         "add_ons": [{"name": name, **terms} for name, terms in plain["add_ons"].items()],
@@ -49,7 +54,9 @@ def as_document(catalogue: Catalogue) -> dict[str, Any]:
 def _plans(catalogue: Catalogue) -> View:
     plans = list(catalogue.plans.values())
     terms: dict[str, Callable[[Plan], str]] = {
-        "price a month": lambda plan: units.usd(plan.price),
+        "price a month": lambda plan: (
+            units.usd(plan.price) if catalogue.knows_price_of(plan.name) else UNKNOWN
+        ),
         "ceiling of provider cost a month": lambda plan: units.usd(plan.cost_ceiling),
         "keyword slots": lambda plan: units.count(plan.slot_limit),
         "engine-device pairings": lambda plan: units.count(plan.dimensions.max_engine_devices),
