@@ -219,11 +219,13 @@ def test_it_draws_what_grows() -> None:
     ]
 
 
-def unpriced() -> Catalogue:
-    """The illustrative catalogue without its prices."""
-    terms = POLICY.catalogue.model_dump(mode="json")
-    terms["plans"] = {name: plan | {"price": "0 USD"} for name, plan in terms["plans"].items()}
-    return Catalogue.model_validate(terms | {"prices_known": False})
+def unpriced(**prices: int) -> Catalogue:
+    """The illustrative catalogue without its prices, but those that are given."""
+    sold = POLICY.catalogue
+    plans = {
+        name: plan.model_copy(update={"price": prices.get(name, 0)}) for name, plan in sold.plans.items()
+    }
+    return sold.model_copy(update={"prices_known": False, "plans": plans})
 
 
 def test_prices_that_are_not_known_are_not_told() -> None:
@@ -242,11 +244,8 @@ def test_another_catalogue_may_be_named() -> None:
 
 
 def test_a_price_that_is_written_is_known() -> None:
-    catalogue = (
-        POLICY.replace(catalogue=unpriced())
-        .replace(catalogue={"plans": {"agency": {"price": "3000 USD"}}})
-        .catalogue
-    )
+    catalogue = unpriced(agency=3_000_000_000)
     answer = fit(Portfolio(domains=30, keywords=300, pairings=4), catalogue=catalogue)
     assert answer.sentence.startswith("The plan agency fits, for 3,000.00 USD a month")
-    assert [row["price_uusd"] for row in answer.rows()] == [3_000_000_000, None, None, None]
+    found = {row["plan"]: row["price_uusd"] for row in answer.rows()}
+    assert found == {"agency": 3_000_000_000, "free": None, "starter": None, "pro": None}
