@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ranksim.report.heading import ExpectationVerdict, Heading, tiles_of
+from ranksim.report.heading import ExpectationVerdict, Heading, answer_of, tiles_of
 from ranksim.report.page import cell, foldable, page, tables_page
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -143,14 +143,38 @@ def test_tiles_are_what_the_scenario_asks_about_what_fails_first(heading: Headin
     )
     tiles = tiles_of(replace(heading, verdicts=asked, invoice=58_000_000), tables)
     assert tiles == [
-        ("4m", "jobs rank run wait p95", False),
-        ("4", "four: lost cancelled", True),
-        ("8", "four: events", True),
-        ("0", "three: disabled", True),
+        ("4m", "95th percentile of waits of rank_run jobs", False),
+        ("4", "events for four lost as it was disabled", True),
+        ("8", "events meant for four", True),
+        ("0", "disablings of three", True),
         ("9.44 ± 0.47 USD", "highest provider cost of a month", True),
         ("58.00 USD", "invoice of a month", True),
     ]
     assert ("74,283 ± 3,710", "calls", True) in tiles_of(heading, tables)
+
+
+def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
+    heading: Heading, tables: Tables
+) -> None:
+    asked = (
+        ExpectationVerdict(True, "", "refusals.quota_exhausted", "1"),
+        ExpectationVerdict(True, "", "endpoints.four.lost", "7.7 (7.4 to 7.9)"),
+        ExpectationVerdict(True, "", "endpoints.three.lost", "0"),
+        ExpectationVerdict(True, "", "endpoints.four.disabled_at", "2026-01-05T04:46:00Z"),
+        ExpectationVerdict(False, "", "slots.acme.used", "510 ± 25.5"),
+    )
+    assert answer_of(replace(heading, verdicts=asked), tables) == (
+        "820.5 ± 41 jobs were done and 0.1 % of 74,283 ± 3,710 calls were refused. "
+        "510 ± 25.5 slots of acme were used at the end; 1 call was refused with quota_exhausted; "
+        "7.7 (7.4 to 7.9) events for four were lost; the first disabling of four was 2026-01-05 04:46:00Z."
+    )
+    nothing = {"totals": [row for row in tables["totals"] if row["what"] in ("calls", "refused")]}
+    nothing["totals"][1] |= {"value": 0.0, "low": None, "high": None}
+    assert answer_of(replace(heading, verdicts=()), nothing) == "None of 74,283 ± 3,710 calls was refused."
+    words = Reader(page(replace(heading, verdicts=asked), tables, {})).words
+    assert words.index("1 of 5 expectations failed.") == 1 + next(
+        at for at, text in enumerate(words) if text.startswith("820.5 ± 41 jobs were done")
+    )
 
 
 @pytest.mark.parametrize(

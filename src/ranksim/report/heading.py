@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ranksim.report import units
+from ranksim.report.metric_words import label, statement
 
 MOST_NAMED = 4
 """So many accounts are named with their plans; of more, it is told how many are on each."""
 
 MOST_TILES = 6
-"""The numbers that a page shows first."""
-
+"""Of what expectations ask about, so many numbers stand on top of a page and in its answer."""
 TELLING = re.compile(r"lost|disabled|refus|limited|exceeded|exhausted|reached|delay|wait|unanswered")
 """What metrics are called that answer a question, rather than count what was done."""
 
@@ -117,11 +117,12 @@ def tiles_of(
     """
     seen = {one.metric: one for one in reversed(by_telling(heading.verdicts)) if one.metric and one.found}
     if not seen:
-        return [(value, label, True) for label, value in numbers_of(heading, tables)]
+        return [(value, name, True) for name, value in numbers_of(heading, tables)]
     tiles = [
-        (one.found.replace("T", " "), in_words(one.metric), one.holds) for one in reversed(seen.values())
+        (one.found.replace("T", " "), label(one.metric, one.found), one.holds)
+        for one in reversed(seen.values())
     ]
-    cost = [(value, label, True) for label, value in numbers_of(heading, tables) if value.endswith("USD")]
+    cost = [(value, name, True) for name, value in numbers_of(heading, tables) if value.endswith("USD")]
     return [*tiles[:MOST_TILES], *cost]
 
 
@@ -132,14 +133,23 @@ def by_telling(verdicts: Sequence[ExpectationVerdict]) -> list[ExpectationVerdic
     )
 
 
-def in_words(metric: str) -> str:
-    """The name of a metric in words: endpoints.four.lost_cancelled is four: lost cancelled."""
-    family, _, rest = metric.partition(".")
-    if family in ("endpoints", "clients", "slots", "spend", "meters", "windows"):
-        name, _, field = rest.rpartition(".") if family != "endpoints" else rest.partition(".")
-        about = "" if family in ("endpoints", "clients") else f"{family} "
-        metric = f"{name}: {about}{field}"
-    return metric.replace("_", " ").replace(".", " ")
+def answer_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """What came of a run, with its numbers: what was done and refused, then what expectations ask about."""
+    totals = {row["what"]: (row, value) for row, (_, value) in _totals(tables)}
+    said = []
+    if "jobs_done" in totals:
+        said.append(statement("jobs.done", totals["jobs_done"][1]))
+    if "refused" in totals:
+        row, share = totals["refused"]
+        refused = f"{share} of {totals['calls'][1]} calls were refused"
+        said.append(refused if row["value"] else f"none of {totals['calls'][1]} calls was refused")
+    told = {
+        one.metric: statement(one.metric, one.found.replace("T", " "))
+        for one in by_telling(heading.verdicts)
+        if one.found and (not one.holds or (TELLING.search(one.metric) and one.found != "0"))
+    }
+    parts = [" and ".join(said), "; ".join(list(told.values())[:MOST_TILES])]
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 
 
 def numbers_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
@@ -160,7 +170,13 @@ TOTALS = {
 
 def key_numbers(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
     """The few numbers to see first, each with its interval: label and value."""
+    return [shown for _, shown in _totals(tables)]
+
+
+def _totals(
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> list[tuple[Mapping[str, Any], tuple[str, str]]]:
     return [
-        (TOTALS[row["what"]], units.write(row["unit"], row["value"], row["low"], row["high"]))
+        (row, (TOTALS[row["what"]], units.write(row["unit"], row["value"], row["low"], row["high"])))
         for row in tables.get("totals", ())
     ]

@@ -11,7 +11,7 @@ from typing import Any
 from ranksim.contract.assumptions import ASSUMPTIONS
 from ranksim.contract.facts import FACTS
 from ranksim.report.assumptions import settings
-from ranksim.report.heading import Heading, by_telling, tiles_of
+from ranksim.report.heading import Heading, answer_of, by_telling, tiles_of
 from ranksim.report.tables import View, bounded, views
 from ranksim.report.units import many
 
@@ -149,6 +149,7 @@ def _head(heading: Heading, title: str, tables: Mapping[str, Sequence[Mapping[st
     parts += [
         f"<p>{escape(paragraph)}</p>" for paragraph in heading.description.split("\n\n") if paragraph.strip()
     ]
+    parts.append(f'<p class="answer">{foldable(answer_of(heading, tables))}</p>')
     failed = any(not verdict.holds for verdict in heading.verdicts)
     kind = "bad" if failed else "good" if heading.verdicts else "soft"
     parts.append(f'<p class="{kind}">{escape(heading.verdict)}</p>')
