@@ -49,4 +49,5 @@ def _tell_all(context: Any, parameter: TyperOption, wanted: bool) -> None:
     for each in context.command.params:
         each.show_envvar = True
     print(context.get_help())
+    print("\nPages of results link to the documents' site where RANKSIM_DOCS has its address.")
     context.exit()

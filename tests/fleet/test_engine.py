@@ -10,9 +10,10 @@ import pytest
 
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.fleet.engine import simulate_fleet
+from ranksim.fleet.engine import CONSULTED, simulate_fleet
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import FleetResult
+from ranksim.service.consulted import Consulting
 
 POPULATION = Population.parse("""
 accounts: 25
@@ -161,3 +162,9 @@ def test_the_log_keeps_the_first_requests_in_order(same: Any) -> None:
     some = simulate_fleet(POPULATION, seed=3, log=100, chunk=1)
     np.testing.assert_array_equal(some.log, full.log[:100])
     same(simulate_fleet(POPULATION, seed=3, log=100, chunk=1, compiled=False), some)
+
+
+def test_what_a_fleet_reads_of_the_assumptions_is_listed() -> None:
+    noted = Consulting(Policy())
+    simulate_fleet(POPULATION, noted.policy, seed=1, compiled=False)
+    assert noted.names() == CONSULTED

@@ -58,6 +58,10 @@ def test_it_answers_and_writes(name: str, tmp_path: Path) -> None:
     assert {path.stem for path in (out / "tables").iterdir()} == filled
     page = (out / "page.html").read_text("utf-8")
     assert page.count("<svg role=") == len(WRITTEN[name])
+    assert f"<pre>ranksim price {name} " in page
+    assert f"--out {out}" not in page
+    assert page.index("</h1>") < page.index("?") < page.index('<p class="answer">')
+    assert ("Assumptions that the result rests on" in page) == (name != "back-test")
     assert SENTENCES[name].rstrip() in page
     if name == "compare":  # what differs comes before what it causes
         assert page.index("What B changes") < page.index("<svg role=")

@@ -310,7 +310,8 @@ def test_the_page_shows_what_was_exchanged_whole() -> None:
     assert 'curl -i -X GET /v1/keyword-lists -H "Authorization: Bearer $RANKSIM_KEY"' in told
     assert 'href="#header.request_id"' in text
     assert '<tr class="verdict" id="header.request_id">' in text
-    assert '<abbr title="' in text
+    assert '<a href="#S' in text
+    assert '<dt id="S' in text[text.index("<h2>Facts and assumptions named here") :]
 
 
 WRONG = json.dumps({"code": "forbidden", "status": 402, "request_id": "r-1"})

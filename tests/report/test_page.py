@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ranksim.contract.policy import Policy
+from ranksim.report.basis import basis_of
 from ranksim.report.heading import ExpectationVerdict, Heading, answer_of, tiles_of
 from ranksim.report.page import cell, foldable, page, tables_page
 
@@ -87,8 +89,11 @@ def test_it_loads_nothing_and_runs_nothing(heading: Heading, tables: Tables) -> 
     text = page(heading, tables, {"slots": SVG})
     read = Reader(text)
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in read.seen}
+    ids = {attributes.get("id") for _, attributes in read.seen}
     for _, attributes in read.seen:
-        assert "href" not in attributes
+        link = attributes.get("href") or "#U1"
+        assert link.startswith("#")
+        assert link[1:] in ids
         assert (attributes.get("src") or "data:").startswith("data:")
     assert "http" not in text.replace("http-equiv", "").replace(XMLNS, "")
     assert "url(" not in text
@@ -204,18 +209,42 @@ def test_plans_of_accounts_are_named(heading: Heading) -> None:
     assert ", 6 accounts (5 on pro, 1 on agency), " in many.line
 
 
-def test_facts_and_assumptions_are_told_or_linked_wherever_they_are_named(
+def test_mentions_of_facts_and_assumptions_lead_to_what_they_say_at_the_end_of_the_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("RANKSIM_DOCS", raising=False)
     text = tables_page("A study", ["60 USD, by U48 and S62 <", "S999"], [], {})
-    assert '<p class="answer">60 USD, by <abbr title="' in text
-    assert ">U48</abbr>" in text
-    assert ">S62</abbr> &lt;</p>" in text
+    assert '<p class="answer">60 USD, by <a href="#U48" title="' in text
+    assert ">S62</a> &lt;</p>" in text
     assert "<p>S999</p>" in text
-    assert "<h2>" not in text  # there is neither table nor figure
+    named = text[text.index("<h2>Facts and assumptions named here</h2>") :]
+    assert '<dt id="S62">S62</dt><dd>Check 3: the monthly cost ceiling is not reached' in named
+    assert '<dt id="U48">U48</dt><dd>When the cost ceiling refuses: once settled' in named
+    assert named.index("S62") < named.index("U48") < named.index("<footer>")
+    assert text.count("<dt ") == 2
+    assert "<h2>" not in tables_page("A study", ["60 USD"], [], {})  # neither table nor figure nor number
     monkeypatch.setenv("RANKSIM_DOCS", "https://docs.example/")
     text = tables_page("A study", ["by U48"], [], {})
-    assert '<a href="https://docs.example/reference/assumptions.html#u48"' in text
+    assert '<dt id="U48"><a href="https://docs.example/reference/assumptions.html#u48">U48</a></dt>' in text
+
+
+def test_a_page_of_tables_tells_its_question_its_basis_and_its_command() -> None:
+    policy = Policy().replace(assumptions={"cap": "refuse"})
+    basis = basis_of("Which plan?", policy, ["assumptions.window"], "ranksim price compare --b 'x y'")
+    words = Reader(tables_page("Plans", ["The plan pro."], [], {}, basis)).words
+    order = [
+        "Plans",
+        "Which plan?",
+        "The plan pro.",
+        "Assumptions that the result rests on",
+        "assumptions.window = first_hit",
+        "Assumptions that differ from their default, but were not read",
+        "assumptions.cap = refuse",
+        "Run it again",
+        "ranksim price compare --b 'x y'",
+        "Facts and assumptions named here",
+    ]
+    assert [words.index(part) for part in order] == sorted(words.index(part) for part in order)
 
 
 def test_it_reads_in_light_and_dark_and_on_a_phone(heading: Heading, tables: Tables) -> None:

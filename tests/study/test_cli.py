@@ -75,6 +75,8 @@ def test_json_and_files(place: Path) -> None:
     page = (place / "results" / "page.html").read_text()
     assert "<h1>Two plans</h1>" in page
     assert "<svg role=" in page
+    assert "<pre>ranksim study plans.yaml --replications 3</pre>" in page
+    assert "Assumptions that the result rests on" in page
     assert run("plans.yaml", "--out", "results", "--store", "kept", "--no-plots")[0] == 0  # replaced
     assert not (place / "results" / "plots").exists()
 

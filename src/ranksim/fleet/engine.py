@@ -34,6 +34,17 @@ CHUNK = 256
 SHORTEST_MONTH = 28 * DAY
 
 
+CONSULTED = tuple(
+    f"assumptions.{name}"
+    for name in (
+        *("cap", "ceiling_stops_tracking", "checks_apply", "cooldown_from", "cooldown_scope", "cost_gate"),
+        *("cost_timing", "dimension_refusal", "expensive_debits_write", "join", "month", "over_slots"),
+        *("quota_grant", "refused_calls_count", "spent_counts", "tracking_class", "week_offset", "window"),
+    )
+)
+"""The fields of a policy's assumptions that a fleet reads: what its numbers rest on."""
+
+
 def simulate_fleet(
     population: Population,
     policy: Policy | None = None,

@@ -14,7 +14,7 @@ import typer
 
 from ranksim.errors import BadInput
 from ranksim.report.progress import part, shown
-from ranksim.report.terminal import check_results
+from ranksim.report.terminal import again, check_results
 
 if TYPE_CHECKING:
     from ranksim.contract.plans import Catalogue
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ranksim.fleet.population import Population
     from ranksim.pricing.back_test import Side
     from ranksim.report.answer import ReadyAnswer
+    from ranksim.report.basis import Basis
     from ranksim.report.document import Kind
 
 CATALOGUE = "A catalogue: a YAML file, or the name of a shipped one."
@@ -65,6 +66,7 @@ Move = Annotated[
 
 
 def compare(
+    context: typer.Context,
     b: Annotated[str, typer.Option("--b", metavar="CATALOGUE", help=CATALOGUE)],
     population: CustomersFile = None,
     scenario: ScenarioFile = None,
@@ -111,10 +113,16 @@ def compare(
             asked.customers, asked.catalogue, other, policy=asked.policy, moves=moves_of(move or ()),
             replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
         )  # fmt: skip
-    show("price compare", asked.noted(found), "Catalogue A against catalogue B", json, out, plots)
+    question = (
+        f"What would catalogue B ({other.name}) earn, cost and refuse with the customers of A "
+        f"({asked.catalogue.name})? {_about(asked.customers, replications, seed)}"
+    )
+    basis = _of_fleets(context, "price compare", question, asked.policy)
+    show("price compare", asked.noted(found), "Catalogue A against catalogue B", json, out, plots, basis)
 
 
 def break_even(
+    context: typer.Context,
     population: PopulationFile,
     catalogue: CatalogueName = "illustrative",
     plan: Annotated[list[str] | None, typer.Option(help="Only this plan; may be repeated.")] = None,
@@ -143,16 +151,22 @@ def break_even(
         "a price breaks even, and a ceiling is safe, by the share of customers with a negative margin: give "
         "a population; of one account `ranksim capacity fit --scenario` says the cost",
     )
-    sold = catalogues.read_catalogue(catalogue)
+    sold, under = catalogues.read_catalogue(catalogue), _policy(policy)
     with shown("looking for ceilings") as tell:
         found = answer(
-            customers, sold, policy=_policy(policy), plans=plan or (), risk=risk, level=level,
+            customers, sold, policy=under, plans=plan or (), risk=risk, level=level,
             replications=replications, seed=seed, threads=threads, progress=tell,
         )  # fmt: skip
-    show("price break-even", found, "Where plans break even", json, out, plots)
+    question = (
+        f"From which price on does a plan of {sold.name} lose nothing, and which ceiling of cost is safe? "
+        f"{_about(customers, replications, seed)}"
+    )
+    basis = _of_fleets(context, "price break-even", question, under)
+    show("price break-even", found, "Where plans break even", json, out, plots, basis)
 
 
 def pareto(
+    context: typer.Context,
     vary: Vary,
     population: CustomersFile = None,
     scenario: ScenarioFile = None,
@@ -183,10 +197,16 @@ def pareto(
             asked.customers, asked.catalogue, grid_of(vary), policy=asked.policy,
             replications=replications, seed=seed, threads=threads, progress=tell,
         )  # fmt: skip
-    show("price pareto", asked.noted(found), "Margin against blocked customers", json, out, plots)
+    question = (
+        f"Which of these values of {asked.catalogue.name} earn more without blocking more customers: "
+        f"{'; '.join(vary)}? {_about(asked.customers, replications, seed)}"
+    )
+    basis = _of_fleets(context, "price pareto", question, asked.policy)
+    show("price pareto", asked.noted(found), "Margin against blocked customers", json, out, plots, basis)
 
 
 def back_test(
+    context: typer.Context,
     recording: Annotated[
         Path,
         typer.Argument(
@@ -263,7 +283,8 @@ def back_test(
             tried = back_test_columns(columns, sides, policy=_policy(policy), seed=seed, progress=tell)
         if csv is not None:
             tried.save_csv(csv)
-        show("price back-test", tried, "Recorded calls under other plans", json, out, plots)
+        basis = _of_fleets(context, "price back-test", _of_recording(recording), _policy(policy))
+        show("price back-test", tried, "Recorded calls under other plans", json, out, plots, basis)
         return
     if names is not None:
         raise BadInput(f"{recording}: --names goes with columns, which ranksim import makes")
@@ -277,10 +298,12 @@ def back_test(
         )  # fmt: skip
     if csv is not None:
         found.save_csv(csv)
-    show("price back-test", found, "Recorded calls under other plans", json, out, plots)
+    basis = _basis(context, "price back-test", _of_recording(recording), _policy(policy))
+    show("price back-test", found, "Recorded calls under other plans", json, out, plots, basis)
 
 
 def search(
+    context: typer.Context,
     columns: Annotated[Path, typer.Argument(metavar="COLUMNS", help="Recorded calls, from ranksim import.")],
     vary: Vary,
     catalogue: CatalogueName = "illustrative",
@@ -331,7 +354,12 @@ def search(
             policy=_policy(policy), demand=demand, risk=risk, level=level, seed=seed,
             progress=tell,
         )  # fmt: skip
-    show("price search", found, "The best catalogue for recorded customers", json, out, plots)
+    question = (
+        f"Which of these values of {sold.name} earn most from the customers of {columns.name} and refuse "
+        f"next to nobody anew: {'; '.join(vary)}?"
+    )
+    basis = _of_fleets(context, "price search", question, _policy(policy))
+    show("price search", found, "The best catalogue for recorded customers", json, out, plots, basis)
 
 
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":
@@ -448,14 +476,50 @@ def _policy(path: Path | None) -> "Policy | None":
     return None if path is None else Policy.load(path)
 
 
+def _about(customers: "Population", replications: int, seed: int) -> str:
+    """Say who is asked about, for how long and how often."""
+    from ranksim.report import units
+
+    return (
+        f"{units.many(customers.accounts, 'customer')} over {units.duration(customers.length)} from "
+        f"{units.instant(customers.start)}; {units.many(replications, 'replication')}, seed {seed}."
+    )
+
+
+def _of_recording(recording: Path) -> str:
+    return f"What would the calls of {recording.name} have been answered, and billed, under other plans?"
+
+
+def _basis(
+    context: typer.Context, kind: str, question: str, policy: "Policy | None", consulted: Sequence[str] = ()
+) -> "Basis":
+    from ranksim.contract.policy import Policy
+    from ranksim.report.basis import basis_of
+
+    return basis_of(question, policy or Policy(), consulted, again(context, kind))
+
+
+def _of_fleets(context: typer.Context, kind: str, question: str, policy: "Policy | None") -> "Basis":
+    """What an answer rests on that was found by serving whole fleets."""
+    from ranksim.fleet.engine import CONSULTED
+
+    return _basis(context, kind, question, policy, CONSULTED)
+
+
 def show(
-    kind: "Kind", answer: "ReadyAnswer", title: str, as_json: bool, out: Path | None, plots: bool
+    kind: "Kind",
+    answer: "ReadyAnswer",
+    title: str,
+    as_json: bool,
+    out: Path | None,
+    plots: bool,
+    basis: "Basis",
 ) -> None:
     """Write an answer into a directory if there is one, and print it: as tables, or as JSON."""
     from ranksim.report.answer import printed, told, write
 
     if out is not None:
-        write(kind, answer, title, out, plots)
+        write(kind, answer, title, out, plots, basis)
     if as_json:
         sys.stdout.write(told(kind, answer, title))
         return

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from ranksim.report.basis import Basis
+
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 Quantities = Mapping[str, Mapping[str, str]]
@@ -166,8 +168,18 @@ def told(kind: Kind, answer: ReadyAnswer, title: str) -> str:
     return as_text(document(kind, title, answer=answer.sentence, notes=answer.notes, tables=answer.tables()))
 
 
-def write(kind: Kind, answer: ReadyAnswer, title: str, out: Path, plots: bool = True) -> None:
-    """Write result.json, tables/, plots/ and page.html into a directory, all or nothing. Raises BadInput."""
+def write(
+    kind: Kind,
+    answer: ReadyAnswer,
+    title: str,
+    out: Path,
+    plots: bool = True,
+    basis: Basis | None = None,
+) -> None:
+    """Write result.json, tables/, plots/ and page.html into a directory, all or nothing. Raises BadInput.
+
+    `basis` is what the page tells of the question and of what the answer rests on.
+    """
     from ranksim.files import new_directory
     from ranksim.report.frames import save_tables
     from ranksim.report.page import tables_page
@@ -181,7 +193,7 @@ def write(kind: Kind, answer: ReadyAnswer, title: str, out: Path, plots: bool = 
         if plots:
             (folder / "plots").mkdir()
             images = {name: _saved(answer, name, folder / "plots") for name in answer.plots}
-        page = tables_page(title, [answer.sentence, *answer.notes], answer.views(), images)
+        page = tables_page(title, [answer.sentence, *answer.notes], answer.views(), images, basis)
         (folder / "page.html").write_text(page, encoding="utf-8")
 
 

@@ -81,12 +81,12 @@ MEASURES = {"mean": "mean", "p50": "median", "max": "longest"}
 
 
 def label(metric: str, value: str = "") -> str:
-    """The name of a metric in words, as it stands below its value: events for four lost as it was disabled."""
+    """The name of a metric in words, as it stands below its value: events for four lost."""
     return _spoken(_template(metric), value).replace("~ ", "")
 
 
 def statement(metric: str, value: str) -> str:
-    """What a metric and its value say: 1 call was refused with quota_exhausted, the longest wait … was 41m."""
+    """What a metric and its value say: 1 call was refused, the longest wait of crawl jobs was 41m."""
     template = _template(metric)
     if "*" not in template and "~" not in template:
         return f"the {template} was {value}"

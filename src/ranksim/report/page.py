@@ -10,7 +10,8 @@ from typing import Any
 
 from ranksim.contract.assumptions import ASSUMPTIONS
 from ranksim.contract.facts import FACTS
-from ranksim.report.assumptions import settings
+from ranksim.report.assumptions import CONFIDENCE, settings
+from ranksim.report.basis import Basis
 from ranksim.report.heading import Heading, answer_of, by_telling, tiles_of
 from ranksim.report.tables import View, bounded, views
 from ranksim.report.units import many
@@ -78,7 +79,10 @@ pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .9rem; margin: .25rem 0; }
 dt { color: var(--soft); }
 dd { margin: 0; }
-abbr { text-decoration: underline dotted; }
+a { color: inherit; text-decoration: underline dotted; }
+.told { font-size: .85rem; }
+.told dt { scroll-margin-top: 1rem; }
+.told :target, .told :target + dd { color: var(--ink); font-weight: 600; }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .9rem; }
 """
 
@@ -98,16 +102,27 @@ def page(
         *_expectations(heading),
         *_tables(views(tables, MOST_ROWS)),
         *plots({name: svg for name, svg in drawn.items() if name not in first}, "Further figures"),
-        *_assumptions(heading),
+        *_assumptions(heading.rests_on, heading.overrides),
         *_notes(heading),
         *_foot(heading),
     ]
     return html_document(title, parts)
 
 
-def tables_page(title: str, lines: Sequence[str], shown: Iterable[View], drawn: Mapping[str, str]) -> str:
-    """A page of tables and plots, such as that of a study: the title, the answer, and lines on it."""
+def tables_page(
+    title: str,
+    lines: Sequence[str],
+    shown: Iterable[View],
+    drawn: Mapping[str, str],
+    basis: Basis | None = None,
+) -> str:
+    """A page of tables and plots, such as that of a study: the title, the question, the answer, lines on it.
+
+    After them stands what the answer rests on, and the command that asks it again.
+    """
+    basis = basis or Basis()
     parts = [f"<h1>{foldable(title)}</h1>"]
+    parts += [f"<p>{foldable(basis.question)}</p>"] if basis.question else []
     parts += [f'<p class="answer">{with_links(line)}</p>' for line in lines[:1]]
     parts += [f"<p>{with_links(line)}</p>" for line in lines[1:]]
     tables = [bounded(view, MOST_ROWS) for view in shown]
@@ -115,7 +130,9 @@ def tables_page(title: str, lines: Sequence[str], shown: Iterable[View], drawn: 
         if view.leads:
             parts += [f"<h2>{foldable(view.title)}</h2>", *_rows(view)]
     rest = [*plots(drawn, "Figures"), *_tables(view for view in tables if not view.leads)]
-    return html_document(title, [*parts, *rest, f"<footer>{OPEN}{with_links(LISTED)}</footer>"])
+    rests = _assumptions(basis.rests_on, basis.overrides)
+    again = _again(basis.command)
+    return html_document(title, [*parts, *rest, *rests, *again, f"<footer>{OPEN}{LISTED}</footer>"])
 
 
 OPEN = "What the specification states are facts (S), what it leaves open is assumed (U): "
@@ -124,7 +141,11 @@ LISTED = f"S1 to S{len(FACTS)}, U1 to U{len(ASSUMPTIONS)}; “ranksim explain U1
 
 
 def html_document(title: str, body: Iterable[str], style: str = "") -> str:
-    """A whole HTML document around a body, with the style of all pages and more; nothing else is loaded."""
+    """A whole HTML document around a body, with the style of all pages and more; nothing else is loaded.
+
+    Before the footer, the last part of the body, stands what the facts and assumptions say that it names.
+    """
+    *parts_before, footer = body
     parts = [
         "<!doctype html>",
         '<html lang="en">',
@@ -137,7 +158,9 @@ def html_document(title: str, body: Iterable[str], style: str = "") -> str:
         f"<style>{STYLE}{style}</style>",
         "</head>",
         "<body>",
-        *body,
+        *parts_before,
+        *_named_here(parts_before),
+        footer,
         "</body>",
         "</html>",
     ]
@@ -245,27 +268,30 @@ def _rows(view: View) -> list[str]:
     return [*_table(view.headings, view.words, rows), *note]
 
 
-def _assumptions(heading: Heading) -> list[str]:
+def _assumptions(
+    rests_on: Sequence[Mapping[str, Any]], overrides: Sequence[tuple[str, str, str]]
+) -> list[str]:
     """What the result rests on: each assumption that was read, what it is here, and where more stands."""
     parts = []
-    if heading.rests_on:
+    if rests_on:
         rows = [
             f"<tr><td>{linked(one['number'], one['reason'])}</td>{cell('td', one['statement'], False)}"
             f"{cell('td', settings(one['values']), False)}<td>{escape(one['confidence'])}</td>"
             f"<td>{'<b>differs</b>' if one['changed'] else 'default'}</td></tr>"
-            for one in heading.rests_on
+            for one in rests_on
         ]
         parts += [
             "<h2>Assumptions that the result rests on</h2>",
-            f"<p>The service read {many(len(rows), 'open point')} of the specification in this run. "
-            "“ranksim explain U1” tells why one is assumed, and how a deployment shows it.</p>",
+            f"<p>{many(len(rows), 'open point')} of the specification {'was' if len(rows) == 1 else 'were'} "
+            "read on the way to it. “ranksim explain U1” tells why one is assumed, and how a deployment "
+            "shows it.</p>",
             *_table(("number", "what is open", "set here by", "confidence", "is"), 5, rows),
         ]
-    read = {one["number"] for one in heading.rests_on}
-    unread = [one for one in heading.overrides if one[0] not in read]
+    read = {one["number"] for one in rests_on}
+    unread = [one for one in overrides if one[0] not in read]
     if unread:
         cells = [
-            "<tr>" + "".join(cell("td", text, False) for text in (number, statement, value)) + "</tr>"
+            f"<tr><td>{with_links(number)}</td>{cell('td', statement, False)}{cell('td', value, False)}</tr>"
             for number, statement, value in unread
         ]
         title = "Assumptions that differ from their default" + (", but were not read" if read else "")
@@ -273,20 +299,51 @@ def _assumptions(heading: Heading) -> list[str]:
     return parts
 
 
+def _again(command: str) -> list[str]:
+    return ["<h2>Run it again</h2>", f"<pre>{escape(command)}</pre>"] if command else []
+
+
+TOLD = {
+    **{f"S{one.number}": one.statement for one in FACTS},
+    **{
+        f"U{one.number}": f"{one.statement}: {one.default}; {one.reason}. Confidence: "
+        f"{CONFIDENCE[one.confidence]}."
+        for one in ASSUMPTIONS
+    },
+}
+"""What a page tells of each fact and assumption that it names."""
+
+MENTION = re.compile(r'href="#([SU][0-9]+)"')
+
+
+def _named_here(body: Iterable[str]) -> list[str]:
+    """What the facts and assumptions say that a page names, where its links lead: it needs no other page."""
+    found = {name for part in body for name in MENTION.findall(part)}
+    names = sorted(found, key=lambda name: (name[0], int(name[1:])))
+    rows = [f'<dt id="{name}">{_on_the_site(name)}</dt><dd>{escape(TOLD[name])}</dd>' for name in names]
+    return ["<h2>Facts and assumptions named here</h2>", '<dl class="told">', *rows, "</dl>"] if rows else []
+
+
 DOCS = "RANKSIM_DOCS"
 """The environment variable with the address of the documents' site, to which pages link where it is set."""
 
-PAGES = {"S": "facts", "U": "assumptions", "E": "edge-cases"}
-"""The page of the site that tells of a fact, an assumption, an edge case."""
+PAGES = {"S": "facts", "U": "assumptions"}
+"""The page of the site that tells of a fact, and of an assumption."""
 
 
 def linked(name: str, told: str) -> str:
-    """Return an id, with what is told of it: as a link to its page, where the site is known."""
+    """Return a fact's or an assumption's id as a link to what the end of the page tells of it.
+
+    `told` is shown where one points at it.
+    """
+    return f'<a href="#{name}" title="{escape(told)}">{name}</a>'
+
+
+def _on_the_site(name: str) -> str:
+    """Return an id as a link to its page on the documents' site, where its address is known."""
     base = os.environ.get(DOCS, "").rstrip("/")
-    if not base:
-        return f'<abbr title="{escape(told)}">{name}</abbr>'
     address = f"{base}/reference/{PAGES[name[0]]}.html#{name.lower()}"
-    return f'<a href="{escape(address)}" title="{escape(told)}">{name}</a>'
+    return f'<a href="{escape(address)}">{name}</a>' if base else name
 
 
 def foldable(text: str) -> str:
@@ -306,10 +363,8 @@ INSIDE = re.compile(r"(?<=[a-z][._])(?=[a-z])")
 
 def with_links(text: str) -> str:
     """Return text as HTML, with the facts and assumptions that it names linked, or told where one points."""
-    told = {f"S{one.number}": one.statement for one in FACTS}
-    told |= {f"U{one.number}": one.statement for one in ASSUMPTIONS}
     return ID.sub(
-        lambda found: linked(found[0], told[found[0]]) if found[0] in told else found[0], foldable(text)
+        lambda found: linked(found[0], TOLD[found[0]]) if found[0] in TOLD else found[0], foldable(text)
     )
 
 
@@ -324,15 +379,12 @@ def _notes(heading: Heading) -> list[str]:
 
 
 def _foot(heading: Heading) -> list[str]:
-    parts = []
-    if heading.command:
-        parts += ["<h2>Run it again</h2>", f"<pre>{escape(heading.command)}</pre>"]
     averaged = heading.averaged and f" {heading.averaged}"
-    parts.append(
+    return [
+        *_again(heading.command),
         f"<footer>ranksim {escape(heading.version)}, seed {heading.seed}: the same seed, the same result."
-        f"{averaged} {OPEN}{with_links(LISTED)}</footer>"
-    )
-    return parts
+        f"{averaged} {OPEN}{LISTED}</footer>",
+    ]
 
 
 def _table(headings: Sequence[str], words: int, rows: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from ranksim.errors import BadInput
 
 if TYPE_CHECKING:
+    import typer
     from rich.console import RenderableType
 
 
@@ -84,3 +86,27 @@ def check_results(out: Path | None, plots: bool, *files: Path | None) -> None:
             check_matplotlib()
         except BadInput as error:
             raise BadInput(f"{error}, or give --no-plots") from None
+
+
+UNSAID = ("out", "plots", "json", "store")
+"""Options that say where results go or how they are told, not what is asked."""
+
+
+def again(context: typer.Context, kind: str) -> str:
+    """Return the command that asks the same again: what was given, in words or by environment variables.
+
+    `kind` is the command's name, such as price compare.
+    """
+    words = ["ranksim", *kind.split()]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name in UNSAID or source is None or source.name.startswith("DEFAULT"):
+            continue
+        value = context.params[name]
+        if isinstance(value, bool):
+            words.append((parameter.opts if value else parameter.secondary_opts)[0])
+            continue
+        for one in value if isinstance(value, list | tuple) else (value,):
+            words += [*parameter.opts[:1], str(one)] if parameter.opts[0].startswith("-") else [str(one)]
+    return shlex.join(words)

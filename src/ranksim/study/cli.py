@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.report.progress import shown
-from ranksim.report.terminal import check_results, print_out, say
+from ranksim.report.terminal import again, check_results, print_out, say
 
 if TYPE_CHECKING:
     from ranksim.study.results import StudyResult
@@ -17,6 +17,7 @@ FAILED, INTERRUPTED = 1, 130
 
 
 def study(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The study to run.")],
     replications: Annotated[
         int | None,
@@ -81,7 +82,7 @@ def study(
         say(f"interrupted; what is finished is kept in {kept}")
         raise typer.Exit(INTERRUPTED) from None
     if out is not None:
-        _write(out, result, plots)
+        _write(out, result, plots, again(context, "study"))
     print_out(result.to_json() if json else result.summary())
     if not json:
         print_out(f"\nKept in {kept}\n" + (f"Written to {out}\n" if out is not None else ""))
@@ -92,7 +93,7 @@ def study(
         raise typer.Exit(FAILED)
 
 
-def _write(out: Path, result: "StudyResult", plots: bool) -> None:
+def _write(out: Path, result: "StudyResult", plots: bool, command: str) -> None:
     from ranksim.files import new_directory
     from ranksim.report.frames import save_tables
     from ranksim.study import plots as drawing
@@ -108,7 +109,7 @@ def _write(out: Path, result: "StudyResult", plots: bool) -> None:
         if plots:
             (folder / "plots").mkdir()
             images = drawing.save_all(result.study, result.tables, folder / "plots")
-        (folder / "page.html").write_text(page(result, images), encoding="utf-8")
+        (folder / "page.html").write_text(page(result, images, command), encoding="utf-8")
 
 
 def _problems(made: "Study", result: "StudyResult") -> list[str]:

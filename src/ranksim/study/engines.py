@@ -80,6 +80,9 @@ class Engine(Protocol):
     def meaning(self, built: Any) -> str:
         """Return an input as text: the same for inputs that mean the same."""
 
+    def consulted(self, seed: int) -> Iterable[str]:
+        """Return the fields of the policy that runs read."""
+
     def observe(self, built: Any, seed: int, index: int) -> Measurement:
         """Run one replication, which has the same random numbers at every point."""
 
@@ -162,6 +165,10 @@ class Worlds:
             if isinstance(client, Arrivals):
                 plain["clients"][name]["source"] |= _recording(client)
         return json.dumps(plain, sort_keys=True)
+
+    def consulted(self, seed: int) -> Iterable[str]:
+        """The fields of the policy that the service reads in a run of the scenario, which this takes."""
+        return replicate(self.scenario, seed, 0, 0).consulted
 
     def observe(self, built: Scenario, seed: int, index: int) -> Measurement:
         """One replication: its metrics, and the waits of each kind of job."""

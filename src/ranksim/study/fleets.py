@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from ranksim.clock import DAY
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
-from ranksim.fleet.engine import simulate_fleet
+from ranksim.fleet.engine import CONSULTED, simulate_fleet
 from ranksim.fleet.offers import price_of, sold_to
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
@@ -124,6 +124,10 @@ class Fleets:
         """What of a population and its policy decides their runs."""
         population, policy = built
         return population.model_dump_json(exclude={"name"}) + policy.model_dump_json(exclude={"name"})
+
+    def consulted(self, seed: int) -> Iterable[str]:
+        """The fields of the policy that every fleet reads."""
+        return CONSULTED
 
     def observe(self, built: tuple[Population, Policy], seed: int, index: int) -> Measurement:
         """One replication: its metrics."""

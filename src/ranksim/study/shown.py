@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from ranksim.contract.policy import Policy
 from ranksim.report import units
+from ranksim.report.basis import Basis, basis_of
 from ranksim.report.page import tables_page
 from ranksim.report.tables import View
 from ranksim.study.condition import MetricCondition
@@ -40,13 +42,32 @@ def heading(result: StudyTables) -> list[str]:
     return [spec.title or spec.name, f"{', '.join(about)}; on {result.study.engine.name}"]
 
 
-def page(result: StudyTables, images: Mapping[str, str]) -> str:
-    """Return a study as one HTML page, with its plots as SVG by name."""
+def page(result: StudyTables, images: Mapping[str, str], command: str = "") -> str:
+    """Return a study as one HTML page, with its plots as SVG by name; `command` asks it again.
+
+    A run of a study's scenario tells which assumptions its worlds rest on.
+    """
     title, *lines = heading(result)
-    lines += [result.study.spec.description] if result.study.spec.description else []
     first, *rest = views(result) or [View("Nothing", (), 0, ())]
     shown = [replace(first, leads=True), *rest]
-    return tables_page(title, [answer(result), *lines], shown, dict(_answer_first(images)))
+    spec, engine = result.study.spec, result.study.engine
+    basis = Basis(asked := spec.description or question(result), command=command)
+    if isinstance(policy := engine.roots().get("policy"), Policy):
+        basis = basis_of(asked, policy, engine.consulted(spec.seed), command)
+    return tables_page(title, [answer(result), *lines], shown, dict(_answer_first(images)), basis)
+
+
+def question(result: StudyTables) -> str:
+    """What a study asks, in a sentence, where its file does not say it."""
+    spec, metrics = result.study.spec, " and ".join(result.study.measured)
+    if spec.goal is not None:
+        which = "smallest" if spec.goal.smallest else "largest"
+        return f"Which is the {which} {spec.goal.parameter} such that {spec.goal.such_that}?"
+    if spec.sensitivity is not None:
+        return f"How much does {metrics} depend on {' and '.join(spec.sensitivity.parameters)}?"
+    if spec.factors:
+        return f"What is {metrics} for each {' and '.join(spec.factors)}?"
+    return f"What is {metrics} for each of {', '.join(spec.variants)}?" if spec.variants else ""
 
 
 def _answer_first(images: Mapping[str, str]) -> list[tuple[str, str]]:
