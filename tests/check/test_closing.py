@@ -104,6 +104,9 @@ class Nothing:
     def lines(self) -> Iterator[dict[str, Any]]:
         return iter(())
 
+    def write(self, *, missing: bool) -> None:
+        raise AssertionError("who makes the calls writes it")
+
 
 def checked(machine: Busy, time: Micros) -> Checking:
     checking = Checking(

@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 
 from ranksim.conformance.compare import compare
+from ranksim.receiver import ALONE
 from ranksim.testing import Server
+from ranksim.trace import Trace
 
 pytestmark = pytest.mark.heavy
 
@@ -116,5 +118,11 @@ def test_what_was_recorded_is_judged_and_what_was_created_is_removed_or_listed(
     assert [one for one in left if one not in str(check["left"])] == [], told
     if way == "caller killed":
         assert "the process that makes the calls was ended" in str(check["troubles"])
+        assert {path.name for path in out.iterdir()} >= {"trace.jsonl", "policy.yaml", "page.html"}
+        assert not list(out.glob(".parts-*"))
+        trace = Trace.read(out / "trace.jsonl")
+        assert trace.header.capture == "complete"
+        assert any(note.text == ALONE for note in trace.notes)
+        assert compare(trace).deviating == ()
     if way == "interrupted":
         assert left == []

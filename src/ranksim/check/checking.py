@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from collections import Counter
@@ -20,30 +21,40 @@ from ranksim.check.plan import CLOSING, CheckPlan
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.compare import Judgement, compare
 from ranksim.contract.policy import Policy
-from ranksim.load.merging import Merged, joined
+from ranksim.errors import BadInput
+from ranksim.load.merging import Merged, joined, merge, outlived
 from ranksim.load.recorder import AnchoredClock
+from ranksim.records import read_lines
 from ranksim.report import units
 
 JUDGED_EVERY: Micros = 10 * SECOND
 """Between the end of a judgement and the next, at least; three times as long as it took, at least."""
 
+NOTING: Micros = 5 * SECOND
+"""How long a receiver may take to note that the process is gone which it is for."""
+
 HEARD_EVERY = 0.5
 """Seconds that pass at most until a stop is noticed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CheckRecording:
-    """Where a run records: the directory of its parts, the trace that they will be, and the clock of both."""
+    """Where a run records: the directory of its parts, the trace that they will be, and the clock of both.
+
+    `receiver` says that webhooks are received.
+    """
 
     directory: Path
     trace: Path
     clock: AnchoredClock
+    receiver: bool = False
+    _partial: bool = False
 
     @classmethod
     def of(cls, opened: Mapping[str, Any]) -> CheckRecording:
         """Read it from what the process says that makes the calls."""
         clock = AnchoredClock(**opened["clock"])
-        return cls(Path(opened["directory"]), Path(opened["trace"]), clock)
+        return cls(Path(opened["directory"]), Path(opened["trace"]), clock, opened["receiver"])
 
     def judged(self, policy: Policy | None) -> Judgement:
         """Judge what is recorded: the trace where it is written, else what its parts hold by now."""
@@ -52,8 +63,30 @@ class CheckRecording:
         return compare((json.dumps(line) for line in self.lines()), policy)
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Return the lines of the trace that is recorded by now, as far as it was not written."""
-        return joined(self.directory, Merged(), self.clock.now())
+        """Return the lines of the trace that is recorded by now."""
+        if self.trace.exists():
+            return map(json.loads, read_lines(self.trace))
+        return joined(self.directory, Merged(), self.clock.now(), partial=self._partial)
+
+    def write(self, *, missing: bool) -> None:
+        """Write the trace, as the process that makes the calls is gone and did not. Raises BadInput, OSError.
+
+        Each call was recorded before it was made, so none is missing unless it could not be recorded, as
+        `missing` says; of attempts none that came before the process was gone, if its own receiver outlived
+        it. Where that is not known, the trace is partial.
+        """
+        if self.trace.exists():  # it had, and could not say so any more
+            return
+        self._partial = missing or not self._all_received()
+        merge(self.directory, self.trace, partial=self._partial)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _all_received(self) -> bool:
+        """Return whether each attempt is recorded that came until the calls ended."""
+        ends = self.clock.now() + NOTING
+        while (heard := outlived(self.directory)) is False and self.clock.now() < ends:
+            time.sleep(HEARD_EVERY / 10)
+        return bool(heard) if heard is not None else not self.receiver
 
 
 class Told(Protocol):
@@ -80,6 +113,9 @@ class RecordedSoFar(Protocol):
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Return its lines."""
+
+    def write(self, *, missing: bool) -> None:
+        """Write the trace, as nobody else will; `missing` says that not all could be recorded."""
 
 
 def monotonic() -> Micros:
@@ -139,6 +175,8 @@ class Checking:
     """Whether it is known what is left of what was created."""
     gone: bool = False
     """Whether the process has ended that makes the calls."""
+    _broken: bool = False
+    """Whether something could not be recorded."""
     _judging: Future[Judgement] | None = None
     _judging_since: Micros = 0
     _judging_calls: int = 0
@@ -251,6 +289,7 @@ class Checking:
         elif "done" in message:
             self.left, self.tidied = message["done"]["left"], True
         elif "broken" in message:
+            self._broken = True
             if message["broken"] not in self.troubles:
                 self.troubles.append(message["broken"])
             self.stopping = self.stopping or "what came could not be recorded"
@@ -272,6 +311,8 @@ class Checking:
         must = self.began + self.plan.time - self.closing.reporting(calls)
         self._wait_for(self._judging, must)
         self._take_judgement()
+        if not self.whole:
+            self._write_trace()
         by, last = self._at, self.beside(lambda: self.recording.judged(self.policy))
         self._wait_for(last, must)
         if last.done() or self.judgement is None:
@@ -281,9 +322,18 @@ class Checking:
                 f"there was no time to judge what came after {by}; `ranksim compare` does, from the trace"
             )
         self._wait(lambda: self.tidied)
-        if not self.tidied and not self.whole:
+        if not self.tidied:
             self.left = left_over(self.recording.lines())
         self.crew.close()
+
+    def _write_trace(self) -> None:
+        """Write the trace that the process which makes the calls did not write; say so where that fails."""
+        try:
+            self.recording.write(missing=self._broken)
+            self.whole = True
+        except (OSError, BadInput) as error:
+            if str(error) not in self.troubles:
+                self.troubles.append(str(error))
 
     def _wait_for(self, judging: Future[Judgement] | None, must: Micros) -> None:
         """Wait until something is judged, at most until an instant where there is a judgement already."""

@@ -23,6 +23,7 @@ from ranksim.callers.steps import Send
 from ranksim.clock import DISTANT_FUTURE
 from ranksim.errors import BadInput
 from ranksim.files import new_file, packing
+from ranksim.receiver import ALONE
 from ranksim.service.routes import values_of
 
 HEADER = "header.json"
@@ -48,20 +49,25 @@ class Merged:
     """Parts of other machines, with the µs that are unknown between their clock and the leader's."""
 
 
-def merge(directory: Path, path: Path) -> Merged:
-    """Make one trace of the parts in a directory; .gz packs. Raises BadInput."""
+def merge(directory: Path, path: Path, *, partial: bool = False) -> Merged:
+    """Make one trace of the parts in a directory; .gz packs. Raises BadInput.
+
+    `partial` says that exchanges or attempts are missing.
+    """
     merged = Merged()
     with new_file(path) as temporary, packing(temporary, path) as file:
-        for line in joined(directory, merged):
+        for line in joined(directory, merged, partial=partial):
             file.write(_line(line))
     return merged
 
 
-def joined(directory: Path, merged: Merged, until: int = DISTANT_FUTURE) -> Iterator[Line]:
+def joined(
+    directory: Path, merged: Merged, until: int = DISTANT_FUTURE, *, partial: bool = False
+) -> Iterator[Line]:
     """Return the lines of the trace that the parts in a directory make, the header first; count in `merged`.
 
-    With `until`, an instant before now while the run goes on, what was seen later is not known yet: a call
-    whose reply came later has none. Raises BadInput.
+    `partial` is as in `merge`. With `until`, an instant before now while the run goes on, what was seen later
+    is not known yet: a call whose reply came later has none. Raises BadInput.
     """
     try:
         header = json.loads((directory / HEADER).read_text(encoding="utf-8"))
@@ -69,7 +75,8 @@ def joined(directory: Path, merged: Merged, until: int = DISTANT_FUTURE) -> Iter
         raise BadInput(f"{directory / HEADER}: expected the header of a run ({error})") from None
     parts = sorted(directory.glob("part-*.jsonl"))
     endpoints = _endpoints(parts)
-    if until == DISTANT_FUTURE and any(_is_torn(path) for path in (*parts, directory / RECEIVER)):
+    torn = until == DISTANT_FUTURE and any(_is_torn(path) for path in (*parts, directory / RECEIVER))
+    if partial or torn:
         header["capture"] = PARTIAL
     yield header
     streams = [_timed(_joined(part, merged)) for part in parts]
@@ -90,7 +97,18 @@ def miss(directory: Path) -> None:
     """Write into the header of a run that exchanges or attempts are missing."""
     header = directory / HEADER
     told = json.loads(header.read_text(encoding="utf-8")) | {"capture": PARTIAL}
-    header.write_text(json.dumps(told), encoding="utf-8")
+    with new_file(header) as temporary:  # a full disk leaves the header as it is
+        temporary.write_text(json.dumps(told), encoding="utf-8")
+
+
+def outlived(directory: Path) -> bool | None:
+    """Return whether the run's own receiver noted that the run was gone; None where it has none."""
+    log = directory / RECEIVER
+    if not log.exists():
+        return None
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 4096))
+        return ALONE.encode() in file.read()
 
 
 def _is_torn(path: Path) -> bool:

@@ -15,6 +15,7 @@ import typer
 
 from ranksim.clock import iso
 from ranksim.errors import BadInput
+from ranksim.receiver import ALONE
 from ranksim.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken
 
 if TYPE_CHECKING:
@@ -144,7 +145,12 @@ def receive(
             by = f" by the bearer token {receiver.token}" if receiver.token else ""
             print(f"ranksim: {where}{by}", file=sys.stderr, flush=True)
             if with_parent:
-                threading.Thread(target=_until_end_of_input, args=(stopped,), daemon=True).start()
+
+                def alone() -> None:
+                    written({"kind": "note", "t": receiver.clock(), "text": ALONE})
+                    stopped.set()
+
+                threading.Thread(target=_after_end_of_input, args=(alone,), daemon=True).start()
             stopped.wait()
     if failures:
         raise failures[0]
@@ -211,10 +217,10 @@ def _log_of(path: Path | None) -> Iterator[Callable[[Mapping[str, Any]], None]]:
         yield write
 
 
-def _until_end_of_input(stopped: threading.Event) -> None:
+def _after_end_of_input(done: Callable[[], None]) -> None:
     while os.read(0, 4096):  # a reader of sys.stdin could not be left behind at the end
         pass
-    stopped.set()
+    done()
 
 
 def _print(line: str) -> None:
