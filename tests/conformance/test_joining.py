@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ranksim.conformance.compare import compare, compare_all
 from ranksim.conformance.report.as_dict import plain
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.policy import Policy
+from ranksim.errors import BadInput
 from ranksim.sim.rehearsal import START, rehearse
 from ranksim.sim.rehearsal_worlds import compact, make_world
 from ranksim.trace import Exchange, Header, Trace, TraceKey
@@ -124,6 +126,42 @@ def test_an_idempotency_key_of_another_trace_may_be_replayed() -> None:
     joint = compare_all([keyed(0, "k"), keyed(3600, "k"), keyed(7200, "other")])
     posts = [next(history.by_operation("jobs.create")) for history in joint.histories]
     assert [post.unsure for post in posts] == [True, True, False]
+
+
+# Whether they are of one deployment
+
+
+def at(**targets: str) -> Trace:
+    return Trace(Header(targets=targets, keys={"main": TraceKey(account="acme")}), [dealing.usage(0)])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://api.example.com", "https://api.example.org"),
+        ("http://127.0.0.1:8080", "http://10.0.0.7:8080"),
+    ],
+)
+def test_traces_of_different_machines_are_refused(one: str, other: str) -> None:
+    told = f"traces 1 and 3 are of different deployments: production is {one} in one and {other} in the other"
+    with pytest.raises(BadInput, match=re.escape(told)):
+        compare_all([at(production=one), at(sandbox=one), at(production=other)])
+
+
+@pytest.mark.parametrize(
+    ("second", "several"),
+    [
+        ({"production": "http://127.0.0.1:8080/"}, False),
+        ({"production": "http://127.0.0.1:9090"}, True),
+        ({"production": "http://localhost:8080"}, True),
+        ({"sandbox": "http://sandbox.example.com"}, False),
+        ({}, False),
+    ],
+)
+def test_one_machine_may_have_moved_its_deployment(second: dict[str, str], several: bool) -> None:
+    joint = compare_all([at(production="http://127.0.0.1:8080"), at(**second)])
+    said = plain(joint, trace=["one", "two"])["relied_on"]
+    assert any("several addresses of production (http://127.0.0.1:8080, " in line for line in said) == several
 
 
 # On the command line

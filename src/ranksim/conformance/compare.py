@@ -15,7 +15,7 @@ from ranksim.conformance.calls.schema_checks import SchemaJudge
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation
 from ranksim.conformance.history.trace_reader import Source, read
-from ranksim.conformance.joining import join
+from ranksim.conformance.joining import join, moved
 from ranksim.conformance.judging import FAMILIES, show
 from ranksim.conformance.rate.elimination import Excluded
 from ranksim.conformance.rate.windows import Owner, Window, WindowJudge
@@ -170,8 +170,8 @@ def compare_all(
 ) -> Judgement:
     """Judge several traces of one deployment jointly (`joining` says what is joined); ids are "2/x17" then.
 
-    `progress` is told how far it is; without it a notebook shows it. Raises BadInput for a broken trace, or
-    for none.
+    `progress` is told how far it is; without it a notebook shows it. Raises BadInput for a broken trace, for
+    none, and for traces of different deployments.
     """
     if not sources:
         raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
@@ -187,6 +187,7 @@ def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgemen
     for number, (source, judge) in enumerate(zip(sources, schemas, strict=True)):
         passed = shares(part(reading, number * each, (number + 1) * each))
         histories.append(read(source, judge.see_raw, f"{number + 1}/" if several else "", passed))
+        moved([history.run.header for history in histories])
     if several:
         join(histories)
     findings, tallies = [], []

@@ -6,6 +6,9 @@ how a key's windows run (`WindowJudge.earlier`). To know that nobody else used i
 lie beside another one that has them: which traces do is told by the deployment's clock, where both know it
 by its Date headers, and by their wall clocks with slack. An Idempotency-Key of one trace that another has,
 too, may be replayed there.
+
+Whether traces are of one deployment is told by the addresses in their headers, environment by environment:
+other machines are other deployments; another port or path of one machine may be one that was started again.
 """
 
 from __future__ import annotations
@@ -13,10 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Final
+from urllib.parse import urlsplit
 
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.packed import PackedObservations
+from ranksim.errors import BadInput
+from ranksim.serving.control_auth import LOOPBACK
+from ranksim.trace import Header
 
 SLACK: Final = 5 * MINUTE
 """How far the wall clocks of two machines may be apart."""
@@ -25,6 +32,40 @@ NEAR: Final = 2 * SECOND
 """How far two readings of one machine's clock, or of the deployment's several, may be apart."""
 
 Span = tuple[Micros, Micros]
+
+
+def moved(headers: Sequence[Header]) -> list[str]:
+    """Return for each environment that traces have at several addresses of one machine, that it has.
+
+    Raises BadInput where the addresses are of several machines.
+    """
+    said = []
+    for environment in dict.fromkeys(name for header in headers for name in header.targets):
+        urls = {
+            number: header.targets[environment].rstrip("/")
+            for number, header in enumerate(headers, 1)
+            if environment in header.targets
+        }
+        (first, url), *others = urls.items()
+        for number, other in others:
+            if _machine(url) != _machine(other):
+                raise BadInput(
+                    f"traces {first} and {number} are of different deployments: {environment} is {url} in "
+                    f"one and {other} in the other; several traces are judged jointly only if they are of "
+                    "one, so judge each by itself"
+                )
+        if len(set(urls.values())) > 1:
+            places = ", ".join(dict.fromkeys(urls.values()))
+            said.append(
+                f"the traces name several addresses of {environment} ({places}), which are taken for one "
+                "deployment that moved"
+            )
+    return said
+
+
+def _machine(url: str) -> str | None:
+    host = urlsplit(url).hostname
+    return LOOPBACK[0] if host in LOOPBACK else host
 
 
 def join(histories: Sequence[History]) -> None:

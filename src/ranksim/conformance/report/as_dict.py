@@ -13,6 +13,7 @@ from ranksim.conformance.explain import fact
 from ranksim.conformance.following import Cause, causes
 from ranksim.conformance.history.history import History
 from ranksim.conformance.history.observation import Observation
+from ranksim.conformance.joining import moved
 from ranksim.conformance.report import throughput
 from ranksim.conformance.report.figures import drawn
 from ranksim.conformance.report.looked_at import found_in
@@ -67,7 +68,7 @@ def plain(
         "keys": {name: key for one in reversed(traces) for name, key in one["keys"].items()},
         "exclusive": all(one["exclusive"] for one in traces),
         "relied_on": list(dict.fromkeys(said for one in traces for said in one["relied_on"]))
-        + ([JOINED] if len(traces) > 1 else []),
+        + ([*moved([history.run.header for history in histories]), JOINED] if len(traces) > 1 else []),
         "clock_offset": traces[0]["clock_offset"] if len(traces) == 1 else None,
         "pace": traces[0]["pace"],
         "coverage": {
