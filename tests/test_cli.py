@@ -253,7 +253,7 @@ def test_out_holds_everything(scenario: Path, tmp_path: Path) -> None:
     told = Told("run", scenario, "--out", out)
     assert told.code == 0
     assert told.out.endswith(f"\n\nWritten to {out}\n")
-    assert {path.name for path in out.iterdir()} == files.WRITTEN
+    assert {path.name for path in out.iterdir()} == files.RESULTS.names
     assert (out / "result.json").read_text() == Told("run", scenario, "--json").out
     assert (out / "tables" / "calls.parquet").exists()
     assert (out / "plots" / "slots.png").exists()

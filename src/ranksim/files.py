@@ -8,8 +8,9 @@ import lzma
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,12 +19,16 @@ from ranksim.errors import BadInput
 MARKER = "result.json"
 """The file that says a directory was written by ranksim."""
 
-WRITTEN = {MARKER, "scenario.json", "page.html", "trace.jsonl", "tables", "plots"}
-"""Everything that ranksim puts into a directory of results."""
-
-
 DOCUMENT = {"kind", "version", "metrics", "expectations", "tables"}
 """Fields that tell a result of ranksim (`ranksim.report.document`) from other JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What ranksim writes into a directory of some sort: all names, and how its own is told from others'."""
+
+    names: frozenset[str]
+    is_own: Callable[[Path], bool]
 
 
 @contextmanager
@@ -63,12 +68,12 @@ def packing(temporary: Path, path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def new_directory(path: Path) -> Iterator[Path]:
+def new_directory(path: Path, contents: Contents | None = None) -> Iterator[Path]:
     """A temporary directory beside `path`, which replaces it when the block ends well and vanishes otherwise.
 
     What stood at `path` must pass `check_directory`. Raises BadInput when nothing can be written there.
     """
-    check_directory(path)
+    check_directory(path, contents)
     target = path.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -122,10 +127,11 @@ def check_apart(directory: Path | None, files: Iterable[Path | None]) -> None:
             raise BadInput(f"{path}: lies in {directory}, which is replaced as a whole; give another path")
 
 
-def check_directory(path: Path) -> None:
+def check_directory(path: Path, contents: Contents | None = None) -> None:
     """Raise BadInput unless `path` is free, an empty directory, or results that ranksim wrote earlier.
 
-    It can be replaced only where one may write beside it, and where it is no mount point.
+    `contents` is what was written there, where that is no `RESULTS`. It can be replaced only where one may
+    write beside it, and where it is no mount point.
     """
     _check_parents(path)
     if not path.exists():
@@ -137,23 +143,30 @@ def check_directory(path: Path) -> None:
     names = {entry.name for entry in path.iterdir()}
     if not names:
         return
-    if not _is_result(path / MARKER):
+    contents = contents or RESULTS
+    if not contents.is_own(path):
         raise BadInput(
             f"{path}: is not empty and holds no results of ranksim; give an empty or a new directory"
         )
-    foreign = sorted(names - WRITTEN)
+    foreign = sorted(names - contents.names)
     if foreign:
         raise BadInput(
             f"{path}: holds {foreign[0]}, which ranksim did not write; move it or give another directory"
         )
 
 
-def _is_result(marker: Path) -> bool:
+def _is_result(directory: Path) -> bool:
     try:
-        document = json.loads(marker.read_text(encoding="utf-8"))
+        document = json.loads((directory / MARKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(document, dict) and document.keys() >= DOCUMENT
+
+
+RESULTS = Contents(
+    frozenset({MARKER, "scenario.json", "page.html", "trace.jsonl", "tables", "plots"}), _is_result
+)
+"""A directory of results."""
 
 
 def _check_parents(path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,15 @@ from tests.conformance.elsewhere.test_elsewhere import served
 from typer.testing import CliRunner
 
 from ranksim import cli
-from ranksim.clock import instant
+from ranksim.clock import SECOND, Micros, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.journal.write_ahead import attach
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.load.target_file import read_target
+from ranksim.mirror.reading import ReadAccount, Reading
+from ranksim.mirror.world import world_of
 from ranksim.pricing.catalogues import read_catalogue
 from ranksim.pricing.own_account import notes_of, population_of, read_own_account
 from ranksim.service.calls import Call
@@ -109,7 +113,8 @@ def test_a_twin_has_the_limits_the_portfolio_and_what_is_used(tmp_path: Path) ->
     assert "1 job was under way there, and not here" in told.stdout
     assert scenario.accounts[name].used is not None
     [cooling] = scenario.accounts[name].used.cooldowns
-    assert (cooling.spend, cooling.domain, cooling.since) == ("crawl", "site1.example", scenario.start)
+    asked_for = scenario.start - SECOND  # in the second that the Date tells, and the world starts after it
+    assert (cooling.spend, cooling.domain, cooling.since) == ("crawl", "site1.example", asked_for)
     for number, code in ((1, "cooldown_active"), (2, None)):
         world = World(scenario)
         actor = world.actors[name]
@@ -119,6 +124,62 @@ def test_a_twin_has_the_limits_the_portfolio_and_what_is_used(tmp_path: Path) ->
         assert (reply.body or {}).get("code") == code, reply
     assert run(scenario).tables["notes"] == []
     assert "next: ranksim run" in told.stdout
+
+
+def test_a_twin_is_written_again_where_nothing_else_lies(tmp_path: Path) -> None:
+    out = tmp_path / "twin"
+    with Server() as server:
+        words = ("--host", server.url, "--out", out)
+        assert mirror(*words, key=server.key).exit_code == 0
+        key = used_up(server)
+        assert mirror(*words, key=key).exit_code == 0
+        again = (out / "world.yaml").read_text(encoding="utf-8")
+        assert "site1.example" in again
+        (out / "notes.txt").write_text("mine", encoding="utf-8")
+        told = mirror(*words, key=key)
+    assert (told.exit_code, "holds notes.txt, which ranksim did not write" in told.stderr) == (2, True)
+    assert (out / "world.yaml").read_text(encoding="utf-8") == again
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "catalogue.yaml").write_text("name: acme\n", encoding="utf-8")
+    told = mirror("--host", "http://127.0.0.1:9", "--out", tmp_path / "mine", key="k")
+    assert (told.exit_code, "is not empty" in told.stderr) == (2, True)  # before anything is read
+
+
+def test_what_comes_next_names_an_account_where_there_are_several(tmp_path: Path) -> None:
+    with Server() as server:
+        used_up(server)
+        target = tmp_path / "target.yaml"
+        target.write_text(
+            f"environments: {{production: {server.url}, sandbox: {server.url}/sandbox}}\n"
+            f"keys: {{main: {{token: {server.key}}},\n"
+            f"  test: {{token: {server.sandbox_key}, environment: sandbox}}}}\n",
+            encoding="utf-8",
+        )
+        told = mirror("--target", target, "--out", tmp_path / "twin")
+        alone = mirror("--host", server.url, "--out", tmp_path / "one", key=server.key)
+    assert "--account" not in alone.stdout
+    [fit] = re.findall(r"ranksim (capacity fit .*)", told.stdout)
+    assert " --account " in fit
+    result = CliRunner().invoke(cli.app, fit.split())
+    assert result.exit_code == 0, result.output
+    assert re.search(r"price compare --scenario \S+ --account \S+ --b CATALOGUE", told.stdout)
+
+
+@pytest.mark.parametrize("after", [0, 300_000, 1_300_000])
+def test_a_cooldown_that_begins_while_it_is_read_is_not_lost(after: Micros) -> None:
+    """A reply's Date has no fraction, so a job of the same second, or one begun since, is later than it."""
+    began = instant("2026-03-04T10:00:00Z")
+    now = began + SECOND  # read of a Date
+    lists = {
+        "domains.list": [{"id": "dom_1", "host": "a.example"}],
+        "jobs.list": [{"kind": "crawl", "domain_id": "dom_1", "created_at": iso(began + after)}],
+    }
+    entitled = {"cooldown_seconds": {"crawl": 60}}
+    account = ReadAccount("acme", "production", {"main": None}, {"account.entitlements": entitled}, lists)
+    world = world_of(Reading((account,), {}, began), "http://127.0.0.1", now).scenario
+    [cooling] = world["accounts"]["acme"]["used"]["cooldowns"]
+    assert cooling["since"] == iso(min(began + after, now))
+    assert world["start"] == iso(now)
 
 
 def test_a_twins_files_are_read_by_the_other_commands(tmp_path: Path) -> None:
@@ -263,7 +324,15 @@ def test_a_key_that_tells_of_no_account_is_refused(tmp_path: Path) -> None:
     with Server() as server:
         told = mirror("--host", server.url, "--out", tmp_path / "twin", key="rk_live_wrong")
     assert (told.exit_code, "no key of the target tells" in told.stderr) == (2, True)
+    assert "(main: 401: the key is refused)" in told.stderr
     assert not (tmp_path / "twin").exists()
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        host = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        told = mirror("--host", host, "--out", tmp_path / "twin", key="rk_live_any")
+    assert (told.exit_code, "main: nothing was answered: connection refused" in told.stderr) == (2, True), (
+        told.stderr
+    )
     told = mirror("--host", "http://127.0.0.1:9", "--target", tmp_path, key="k")
     assert (told.exit_code, "expected either" in told.stderr) == (2, True)
 

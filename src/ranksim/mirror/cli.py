@@ -27,22 +27,25 @@ def mirror(
     Example: RANKSIM_KEY=... ranksim mirror --host https://sandbox.example.com --out twin
     """
     from ranksim.errors import BadInput
+    from ranksim.files import check_directory
     from ranksim.load.options import LoadOptions
-    from ranksim.mirror.mirror import STATE, mirrored, write
+    from ranksim.mirror.mirror import FILES, STATE, mirrored, write
     from ranksim.report import units
 
     if target is not None and host:
         raise BadInput("--host: expected either --host and a key or --target, found both")
     options = LoadOptions(host, "" if target is None else str(target))
+    check_directory(out, FILES)
     twin = mirrored(options.target())
     write(twin, out)
-    accounts = twin.scenario["accounts"]
+    accounts = list(twin.scenario["accounts"])
+    one = f" --account {accounts[0]}" if len(accounts) > 1 else ""
     lines = [f"Written to {out}: {units.many(len(accounts), 'account')}, {', '.join(accounts)}"]
     lines += [f"note: {note}" for note in twin.notes]
     lines += [
         f"next: ranksim run {out}/world.yaml",
         f"      ranksim serve --policy {out}/policy.yaml --state {out}/{STATE}",
-        f"      ranksim capacity fit --scenario {out}/world.yaml",
-        f"      ranksim price compare --scenario {out}/world.yaml --b CATALOGUE",
+        f"      ranksim capacity fit --scenario {out}/world.yaml{one}",
+        f"      ranksim price compare --scenario {out}/world.yaml{one} --b CATALOGUE",
     ]
     print_out("\n".join(lines) + "\n")

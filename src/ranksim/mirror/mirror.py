@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ranksim.callers.target import Target
+from ranksim.clock import SECOND
 from ranksim.editors import copy_schemas, schema_line
 from ranksim.errors import BadInput
-from ranksim.files import new_directory
+from ranksim.files import Contents, new_directory
 from ranksim.load.driver import drive
 from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.load.session import Session
@@ -40,19 +41,20 @@ def mirrored(target: Target) -> MirroredWorld:
             session.close()
             recorder.close()
     if not found.accounts:
+        tried = "; ".join(f"{name}: {why}" for name, why in found.unknown.items())
         raise BadInput(
-            f"mirror: no key of the target tells of its account (tried {', '.join(found.unknown)}); check "
-            "the address, which is without the /v1, and give a key that is not bound to a domain"
+            f"mirror: no key of the target tells of its account ({tried}); check the address, which is "
+            "without the /v1, and give a key that is not bound to a domain"
         )
-    now = clock.now() if found.date is None else found.date
+    now = clock.now() if found.date is None else found.date + SECOND  # a Date has no fraction (RFC 9110)
     return world_of(found, next(iter(target.environments.values())), now)
 
 
 def write(twin: MirroredWorld, out: Path) -> None:
-    """Write a twin's files into a new directory: world.yaml, policy.yaml, catalogue.yaml; to be served, where
-    what serves is installed, world.db and target.yaml. Raises BadInput.
+    """Write a twin's files into a directory, instead of an earlier twin's: world.yaml, policy.yaml,
+    catalogue.yaml; to be served, where what serves is installed, world.db and target.yaml. Raises BadInput.
     """
-    with new_directory(out) as folder:
+    with new_directory(out, FILES) as folder:
         heading = "".join(f"# {note}\n" for note in twin.notes)
         policy = {"name": "twin", "catalogue": "catalogue.yaml"}
         texts = {
@@ -70,6 +72,22 @@ def write(twin: MirroredWorld, out: Path) -> None:
             keys = write_state(Scenario.load(folder / "world.yaml"), folder / STATE)
             (folder / "target.yaml").write_text(schema_line("target") + _yaml(keys), encoding="utf-8")
         copy_schemas(folder, ("catalogue", "policy", "scenario", "target"))
+
+
+def _is_twin(directory: Path) -> bool:
+    try:
+        return CATALOGUE_NAME in (directory / "catalogue.yaml").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return False
+
+
+CATALOGUE_NAME = "name: mirror"
+"""The line of its catalogue by which a twin is known."""
+
+FILES = Contents(
+    frozenset({"world.yaml", "policy.yaml", "catalogue.yaml", "target.yaml", "schemas", STATE}), _is_twin
+)
+"""What a twin's directory has."""
 
 
 def _yaml(data: dict[str, Any]) -> str:

@@ -23,6 +23,8 @@ OWNED = (
 )
 """Lists that tell what an account tracks and has run; keywords are counted by their lists."""
 
+NO_ACCOUNT = "it tells no account"
+
 Item = Mapping[str, Any]
 
 
@@ -47,13 +49,13 @@ class ReadAccount:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of a deployment: its accounts, and the keys of which none could be told.
+    """What was read of a deployment: its accounts, and the keys of which none could be told, with why not.
 
     `date` is its own clock (µs), None where it dates no reply.
     """
 
     accounts: tuple[ReadAccount, ...]
-    unknown: tuple[str, ...]
+    unknown: Mapping[str, str]
     date: Micros | None = None
 
 
@@ -61,17 +63,17 @@ def read(target: Target) -> Generator[Any, Any, Reading]:
     """Read every account that a target has keys of."""
     reach: Reach = yield from explore(target)
     found: dict[tuple[str, str], list[str]] = {}
-    unknown = []
+    unknown: dict[str, str] = {}
     for key in reach.keys.values():
         if key.usable and key.account:
             found.setdefault((key.environment, key.account), []).append(key.name)
         else:
-            unknown.append(key.name)
+            unknown[key.name] = key.reason or NO_ACCOUNT
     accounts = []
     for (environment, _), names in found.items():
         whole = [name for name in names if "account.get" in reach.keys[name].reads]
         if not whole:
-            unknown += names
+            unknown |= {name: reach.keys[name].lacks.get("account.get", NO_ACCOUNT) for name in names}
             continue
         main = reach.keys[whole[0]]
         lists: dict[str, list[Item]] = {}
@@ -83,4 +85,4 @@ def read(target: Target) -> Generator[Any, Any, Reading]:
         bound = {name: reach.keys[name].domain_id for name in names}
         label = str(singles["account.get"].get("name") or "account")
         accounts.append(ReadAccount(label, environment, bound, singles, lists, main.lacks))
-    return Reading(tuple(accounts), tuple(unknown), reach.date)
+    return Reading(tuple(accounts), unknown, reach.date)

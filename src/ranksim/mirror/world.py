@@ -35,7 +35,8 @@ class MirroredWorld:
 
 
 def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
-    """Make a twin of what was read of `host` at `now`."""
+    """Make a twin of what was read of `host` by `now`; it starts with the next full second."""
+    now = -(-now // SECOND) * SECOND
     shown = Policy().catalogue
     plans: dict[str, Any] = {}
     twin = MirroredWorld({}, {})
@@ -49,7 +50,7 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         accounts[name] = _account(read, plan, terms, now, twin.notes)
         receivers |= _receivers(read, name, len(receivers), twin.notes)
     twin.notes += [
-        f"key {name}: it tells no account, so it has no place in the twin" for name in reading.unknown
+        f"key {name}: {why}, so it has no place in the twin" for name, why in reading.unknown.items()
     ]
     twin.notes.append(
         "not shown by the API, and so as in the illustrative catalogue or at its default: unit costs, how "
@@ -69,7 +70,7 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         "scenario": 1,
         "name": "twin",
         "description": f"The accounts at {host} as they could be read on {iso(now)}.",
-        "start": iso(now // SECOND * SECOND),
+        "start": iso(now),
         "length": LENGTH,
         "policy": "policy.yaml",
         "accounts": accounts,
@@ -277,8 +278,8 @@ def _cooldowns(
         if kind not in lengths or domain not in hosts or job.get("status") == "failed":
             continue
         with suppress(ValueError):
-            since = instant(str(job.get("created_at")))
-            if since <= now < since + duration(lengths[kind]):
+            since = min(now, instant(str(job.get("created_at"))))  # it began while this was read
+            if now < since + duration(lengths[kind]):
                 last[kind, domain] = max(since, last.get((kind, domain), since))
     for (kind, domain), since in sorted(last.items()):
         yield {"spend": kind, "domain": hosts[domain], "since": iso(since)}
