@@ -171,6 +171,24 @@ def test_windows_that_admit_too_many_are_not_why_others_refuse_too_early() -> No
 
 
 @pytest.mark.parametrize(
+    ("says", "side", "follows"),
+    [
+        ("an admitted call is told RateLimit-Remaining 600 of 600", "no more", True),
+        ("an admitted call is told RateLimit-Remaining 600 of 600", "no fewer", False),
+        ("RateLimit-Remaining is 598 of 600: 2 were counted", "no more", False),
+    ],
+)
+def test_a_limiter_that_counts_nothing_has_all_left_in_every_class(
+    says: str, side: str, follows: bool
+) -> None:
+    told = Tally([Rule(name, name, (105,)) for name in ("rate.expensive", "rate.remaining")])
+    beyond = Evidence("49 calls were admitted", ("x1", "x49"), about="key main, expensive calls")
+    told.broke("rate.expensive", beyond, case=f"key main, {side}")
+    told.broke("rate.remaining", Evidence(says, ("x9",), about="key main, read calls"))
+    assert ("rate.remaining" in causes(told.findings())) == follows
+
+
+@pytest.mark.parametrize(
     ("case", "expected"), [("expensive", {"rate.traffic_only": "rate.remaining"}), ("read", {})]
 )
 def test_a_refusal_is_told_what_every_call_of_its_class_is_told(case: str, expected: dict[str, str]) -> None:

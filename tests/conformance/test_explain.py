@@ -17,6 +17,8 @@ from ranksim.conformance.exhibits import exhibits
 from ranksim.conformance.explain import Explanation, explain, names
 from ranksim.conformance.report import what_is_judged
 from ranksim.conformance.report.as_dict import plain
+from ranksim.conformance.verdict.verdicts import ANY
+from ranksim.conformance.ways import ways
 from ranksim.contract.assumptions import ASSUMPTIONS, assumption
 from ranksim.contract.facts import CHECK_OF, EVENT_TYPES
 from ranksim.contract.views import QuotaMeta
@@ -99,6 +101,29 @@ def test_the_meta_of_a_code_is_what_the_assumption_says(code: str) -> None:
     said = assumption(7 if code == "rate_limited" else 26).default
     for name in lines(explain(code))["meta"].split(", "):
         assert re.search(rf"\b{name}\b", said), name
+
+
+def test_what_is_told_as_judged_is_told_here() -> None:
+    """Every way to break a fact or to choose otherwise, as the page has it, with its case or why none can."""
+    for way in ways():
+        told = explain(way.of).text()
+        assert "no rule of its own" not in told
+        assert f"    {way.says}: {way.rule or f'not seen: {way.why}'}" in told
+        assert way.case in told or way.case == ANY or not way.rule
+    assert "a page has more than 200: paging.limit, keywords.list, largest" in explain("S43").text()
+    assert "calls over GraphQL do not count for rate windows: assumption differs, U11" in explain("S4").text()
+    assert "page_limit_over: refuse: assumption differs\n" in explain("U34").text()
+
+
+def test_codes_and_edge_cases_have_the_cases_of_rules() -> None:
+    by_name = {rule.name: rule for rule in RULES}
+    assert "guards.codes, quota_exhausted" in explain("quota_exhausted").text()
+    assert "    idempotency.mismatch, dry, then for real\n" in explain("E1").text()
+    assert "    dry_run.order, capability before subscription; " in explain("E12").text()
+    assert "no rule of its own" in explain("E46").text()
+    for name in (f"E{number}" for number in range(1, 51)):
+        for way in explain(name).ways:
+            assert set(way.case.split("; ")) <= set(by_name[way.rule].cases), name
 
 
 def test_letters_of_any_case_are_read_and_families_list_their_rules() -> None:

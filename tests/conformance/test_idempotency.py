@@ -164,6 +164,20 @@ def test_what_a_policy_pins_is_a_deviation(pinned: dict[str, Any], rule: str, en
     assert found(judged(idempotency, entries, policy_of(**pinned)), rule) == "broken"
 
 
+@pytest.mark.parametrize(
+    ("rule", "entries", "case"),
+    [
+        (REPLAY, [job(0, 1), job(2, 3, "cooldown_active")], "jobs.create"),
+        (MISMATCH, [post(0, 1, body=HOST | {"dry_run": True}), post(2, 3)], "dry, then for real"),
+        (MISMATCH, [post(0, 1), post(2, 3, "dom_2", **OTHER)], "domains.create"),
+        (MISMATCH, [post(0, 1), post(2, 3, **MISMATCHED)], "domains.create"),
+    ],
+)
+def test_what_is_broken_is_the_case_that_would_have_held(rule: str, entries: list[Entry], case: str) -> None:
+    [finding] = [one for one in judged(idempotency, entries).findings() if one.rule.name == rule]
+    assert [one.name for one in finding.cases if one.broken] == [case]
+
+
 def test_other_work_by_a_mutation_excludes_that_the_key_is_honoured() -> None:
     one = call(
         "domains.create", 0, 1, surface="graphql", body=HOST, once="k", reply={"data": {"x": {"id": "a"}}}

@@ -1,5 +1,6 @@
 """Verdicts from what held, broke and stayed open; coverage apart from agreement."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 import ranksim.conformance
 from ranksim.conformance.judging import FAMILIES, Judge
+from ranksim.conformance.rate.windows import BY_CLASS, REMAINING
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import (
     IN_KEEPING,
@@ -20,6 +22,38 @@ from ranksim.conformance.verdict.verdicts import (
     merged_findings,
     rules_decided,
 )
+
+SPLIT = {
+    rule.name: rule.cases
+    for make in FAMILIES
+    for rule in make(Options.of()).tally.rules
+    if rule.cases or rule.name in (*BY_CLASS.values(), REMAINING, "access.accepted", "quota.counted")
+}
+"""Rules that have cases, some by the keys and plans of a deployment."""
+
+
+@pytest.mark.parametrize("module", sorted(Path(ranksim.conformance.__file__).parent.rglob("*.py")), ids=str)
+def test_what_breaks_a_rule_with_cases_is_of_one(module: Path) -> None:
+    """A breach of no case stands beside the case that it broke, which then seems not exercised."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    named = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("broke", "check"):
+            continue
+        if not ast.unparse(call.func.value).endswith("tally") or any(
+            one.arg == "case" for one in call.keywords
+        ):
+            continue
+        rule = ast.unparse(call.args[0])
+        name = named.get(rule, rule.strip("'"))
+        assert name not in SPLIT, f"{module}:{call.lineno}: {name}"
+
 
 RULES = tuple(Rule(f"a.{name}", "", ()) for name in ("one", "two", "three", "four"))
 BROKEN = Evidence("no", ("x1", "x2"))

@@ -200,17 +200,31 @@ def test_what_is_in_use_is_never_excluded(limiters: ModuleType, kind: str, seed:
 @pytest.mark.parametrize("users", [1, 20])
 @pytest.mark.parametrize("rate_class", [EXPENSIVE, WRITE, READ])
 @pytest.mark.parametrize(
-    "off", [{"beyond": 1}, {"beyond": -1}, {"length": 59 * SECOND}, {"length": 61 * SECOND}], ids=str
+    ("off", "side"),
+    [
+        ({"beyond": 1}, "no more"),
+        ({"beyond": -1}, "no fewer"),
+        ({"length": 59 * SECOND}, "no more"),
+        ({"length": 61 * SECOND}, "no fewer"),
+    ],
+    ids=str,
 )
 def test_a_limit_or_a_window_that_is_off_is_found(
-    limiters: ModuleType, off: dict[str, int], rate_class: RateClass, users: int
+    limiters: ModuleType, off: dict[str, int], side: str, rate_class: RateClass, users: int
 ) -> None:
-    """From bursts of one or many users with slow probes after them, headers and all."""
+    """From bursts of one or many users with slow probes after them, headers and all; as of its case."""
     network = limiters.Network(random.Random(1), 500)
     calls = network.burst(rate_class, users, cycles=3)
     judged = Judged(limiters.history(limiters.Limiter(**off), calls))
     assert judged.deviating
     assert all(name.startswith("rate.") for name in judged.deviating)
+    about = {
+        f"rate.{rate_class.label}": f"key main, {side}",
+        "rate.remaining": f"key main, {rate_class.label}",
+    }
+    for name in judged.deviating.keys() & about:
+        broken = [case.name for case in judged.findings[name].cases if case.broken]
+        assert broken == [about[name]], name
     assert Judged(limiters.history(limiters.Limiter(), calls)).deviating == {}
 
 

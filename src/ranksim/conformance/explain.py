@@ -19,7 +19,8 @@ from typing import Any
 from ranksim.conformance.compare import RULES
 from ranksim.conformance.judging import FAMILIES
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Rule
+from ranksim.conformance.verdict.verdicts import ANY, Rule
+from ranksim.conformance.ways import Departure, ways
 from ranksim.contract.assumptions import ASSUMPTIONS, assumption
 from ranksim.contract.facts import CHECK_NAMES, CHECK_OF
 from ranksim.contract.policy import Policy
@@ -39,7 +40,10 @@ SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One id explained: its text, labelled lines about it, the rules that judge it, where it is decided."""
+    """One id explained: its text, labelled lines about it, the rules that judge it, where it is decided.
+
+    `ways` are those to do otherwise, each with the case that shows it, or with why none can.
+    """
 
     name: str
     kind: str
@@ -47,6 +51,7 @@ class Explanation:
     lines: tuple[tuple[str, str], ...] = ()
     rules: tuple[Rule, ...] = ()
     decided: tuple[str, ...] = ()
+    ways: tuple[Departure, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -56,6 +61,7 @@ class Explanation:
             "says": self.says,
             **dict(self.lines),
             "rules": [{"name": rule.name, "says": rule.says} for rule in self.rules],
+            "ways": [{"says": way.says, "shown": _shown(way)} for way in self.ways],
             "decided": list(self.decided),
         }
 
@@ -66,12 +72,23 @@ class Explanation:
         if self.rules:
             shown.append("  judged by:")
             shown += [f"    {rule.name}  {rule.says}" for rule in self.rules]
-        elif self.kind in ("fact", "assumption"):
+        elif not self.ways and self.kind in ("fact", "assumption", "edge case"):
             shown.append("  judged by: no rule of its own")
+        if self.ways:
+            shown.append("  cases:")
+            shown += ["    " + ": ".join(filter(None, (way.says, _shown(way)))) for way in self.ways]
         if self.decided:
             shown.append("  decided in:")
             shown += [f"    {place}" for place in self.decided]
         return "\n".join(shown) + "\n"
+
+
+def _shown(way: Departure) -> str:
+    """Return the rule and the case that show a way to do otherwise, or why nothing does."""
+    if not way.rule:
+        return f"not seen: {way.why}"
+    unsaid = way.case in (ANY, way.of) and way.of not in TEXTS
+    return way.rule if unsaid else f"{way.rule}, {way.case}"
 
 
 def explain(name: str) -> Explanation:
@@ -131,7 +148,13 @@ def _settings() -> Mapping[str, int]:
 def _fact(number: int) -> Explanation:
     judging = tuple(rule for rule in RULES if number in rule.facts)
     return Explanation(
-        f"S{number}", "fact", _texts("facts")[number], (), judging, _decided(f"S{number}", judging)
+        f"S{number}",
+        "fact",
+        _texts("facts")[number],
+        (),
+        judging,
+        _decided(f"S{number}", judging),
+        _ways(f"S{number}"),
     )
 
 
@@ -147,14 +170,30 @@ def _assumption(number: int) -> Explanation:
     )
     judging = tuple(rule for rule in RULES if number in rule.assumptions)
     return Explanation(
-        f"U{number}", "assumption", known.statement, lines, judging, _decided(f"U{number}", judging)
+        f"U{number}",
+        "assumption",
+        known.statement,
+        lines,
+        judging,
+        _decided(f"U{number}", judging),
+        _ways(f"U{number}"),
     )
 
 
 def _edge_case(number: int) -> Explanation:
+    name = f"E{number}"
+    judged = [told.partition(", ") for told in _specification()["judged"].get(name, ())]
+    by_name = {rule.name: rule for rule in RULES}
+    judging = tuple(dict.fromkeys(by_name[rule] for rule, _, _ in judged))
+    cases = [(rule, case or "; ".join(by_name[rule].cases)) for rule, _, case in judged]
+    ways_of_it = tuple(Departure(name, "", rule, case) for rule, case in cases if case)
     return Explanation(
-        f"E{number}", "edge case", _texts("edge_cases")[number], (), (), _decided(f"E{number}")
+        name, "edge case", _texts("edge_cases")[number], (), judging, _decided(name), ways_of_it
     )
+
+
+def _ways(name: str) -> tuple[Departure, ...]:
+    return tuple(way for way in ways() if way.of == name)
 
 
 _NUMBERED = {"S": _fact, "U": _assumption, "E": _edge_case}
@@ -189,7 +228,8 @@ def _code(code: str) -> Explanation:
         ("remedy", remedy),
     )
     judging = tuple(rule for rule in RULES if not set(about.get("facts", ())).isdisjoint(rule.facts))
-    return Explanation(code, "error code", about["when"], lines, judging, _decided(code))
+    cases = tuple(Departure(code, rule.says, rule.name, code) for rule in RULES if code in rule.cases)
+    return Explanation(code, "error code", about["when"], lines, judging, _decided(code), cases)
 
 
 def _stated_status(code: str) -> str:

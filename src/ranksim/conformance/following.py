@@ -9,10 +9,12 @@ a finding of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ranksim.conformance.rate.windows import NO_MORE
 from ranksim.conformance.verdict.verdicts import Finding, Verdict
 from ranksim.contract.facts import CHECK_NAMES
 
@@ -21,7 +23,8 @@ from ranksim.contract.facts import CHECK_NAMES
 class Cause:
     """The rule from which a finding follows, and why; by the exchanges of both, if nothing else is said.
 
-    By `place` both are about windows of the same class; by `case` the follower's cases are the classes of the
+    By `place` both are about windows of the same class; by `uncounted` the cause admits too many, and every
+    other window tells that nothing was counted in it. By `case` the follower's cases are the classes of the
     windows that the cause is about. `alike` windows all refuse too early, or all admit too many. With `check`
     both break in the same pairs of checks: the follower's case is "CHECK before LATER", the cause's "before
     LATER". By `account` both are about the same accounts; with `tells` evidence of the cause says, too, what
@@ -31,6 +34,7 @@ class Cause:
     rule: str
     because: str
     place: bool = False
+    uncounted: bool = False
     case: bool = False
     alike: bool = False
     check: str = ""
@@ -41,6 +45,8 @@ class Cause:
 
 _CHECKS: Final = "a dry run reports by the same checks"
 _WINDOW: Final = "a window that admits otherwise tells otherwise"
+_CLASSES: Final = ("read", "write", "expensive")
+_UNCOUNTED: Final = "a limiter that counts no calls has all of them left"
 _BODY: Final = "the same error body, read for what its code promises"
 _FIELDS: Final = "the same resource, read for what its fields say"
 _BOOKS: Final = "the same readings, with dry runs between them"
@@ -51,8 +57,9 @@ _QUEUED: Final = Cause(
 )
 
 FOLLOWS: Final[Mapping[str, tuple[Cause, ...]]] = {
-    "rate.remaining": tuple(
-        Cause(f"rate.{name}", _WINDOW, place=True) for name in ("read", "write", "expensive")
+    "rate.remaining": (
+        *(Cause(f"rate.{name}", _WINDOW, place=True) for name in _CLASSES),
+        *(Cause(f"rate.{name}", _UNCOUNTED, place=True, uncounted=True) for name in _CLASSES),
     ),
     **{
         f"rate.{name}": (
@@ -143,7 +150,10 @@ def _explains(cause: Cause, finding: Finding, other: Finding) -> bool:
     """Return whether all instances of a finding follow from those of the cause."""
     mine, its = finding.breaches, other.breaches
     if cause.place:
-        return {_class(by) for by in mine} <= {_class(by) for by in its}
+        places = {_class(by) for by in its}
+        if cause.uncounted and _beyond(other) and len(finding.evidence) == finding.broken:
+            places |= {_class((piece.about,)) for piece in finding.evidence if _ALL_LEFT.search(piece.says)}
+        return {_class(by) for by in mine} <= places
     if cause.case:
         return _pairs(finding, "") <= {_class(by).removesuffix(" calls") for by in its}
     if cause.alike:
@@ -155,6 +165,15 @@ def _explains(cause: Cause, finding: Finding, other: Finding) -> bool:
     if all(not named.isdisjoint(by[1:]) for by in mine):
         return True
     return bool(cause.check) and _pairs(finding, "") <= _pairs(other, cause.check)
+
+
+_ALL_LEFT: Final = re.compile(r"RateLimit-Remaining ([0-9]+) of \1$")
+"""How evidence ends of a call that was admitted and not counted."""
+
+
+def _beyond(finding: Finding) -> bool:
+    """Return whether windows admitted too many."""
+    return any(case.broken and case.name.endswith(NO_MORE) for case in finding.cases)
 
 
 def _class(by: tuple[str, ...]) -> str:

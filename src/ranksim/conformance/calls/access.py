@@ -260,9 +260,9 @@ def _judge_stranger(seen: Observation, options: Options, tally: Tally) -> None:
     """Without a valid key nothing is answered but the event types."""
     if seen.operation != "webhook_events.list":
         says = f"{seen.id} had no valid key and was answered {seen.status}"
-        who, what = "a wrong key" if seen.key else "no key", "read" if seen.method == "GET" else "write"
+        case = _unkeyed(seen)
         if seen.ok or seen.status not in FURTHER:
-            _check(KEY, not seen.ok, says, seen, tally, f"{who}, {what}")
+            _check(KEY, not seen.ok, says, seen, tally, case)
         else:
             tally.held(KEY, case=None)
         _status(seen, options, tally)
@@ -274,6 +274,12 @@ def _judge_stranger(seen: Observation, options: Options, tally: Tally) -> None:
         tally.open(PUBLIC, "the deployment has no GET /v1/webhook-events, or a key was sent along")
 
 
+def _unkeyed(seen: Observation) -> str:
+    """Return the case of a call without a key that is good there."""
+    who, what = "a wrong key" if seen.key else "no key", "read" if seen.method == "GET" else "write"
+    return f"{who}, {what}"
+
+
 def _status(seen: Observation, options: Options, tally: Tally) -> None:
     """The status of a missing or unknown key is assumed (U12); what matters is that it is refused."""
     wanted = options.default_status("unauthorized")
@@ -283,7 +289,7 @@ def _status(seen: Observation, options: Options, tally: Tally) -> None:
     if options.status("unauthorized") is None:
         tally.differs(12, wanted, seen.status, evidence)
     else:
-        tally.broke(KEY, evidence)
+        tally.broke(KEY, evidence, case=_unkeyed(seen))
 
 
 # Domain scope

@@ -8,7 +8,7 @@ from ranksim.clock import HOUR
 from ranksim.conformance.calls.pages import CURSOR, WALK, Origins, Page, Query, Return, case_of, listed, pair
 from ranksim.conformance.calls.walks import Acting
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Tally
 
 PROMPT = HOUR
 """A cursor refused sooner than this did not expire: that is unstated (U36), but walks must be possible."""
@@ -50,7 +50,7 @@ def judge_cursor(
     if seen.code == "invalid_cursor":
         tally.held(CURSOR, case=case, by=(same_list[-1].id, seen.id))
         if mine[4] == "rest":  # GraphQL has no status of its own for an error (U83)
-            _judge_status(seen, options, tally)
+            _judge_status(seen, case, options, tally)
     elif case is not None:
         says = f"{seen.id} took the cursor of {same_list[-1].id} under other filters"
         tally.broke(CURSOR, pair(same_list[-1], seen, says), case=case)
@@ -73,7 +73,7 @@ def _judge_return(seen: Return, origin: Page, rate: int, tally: Tally) -> None:
         tally.broke(WALK, pair(origin, seen, says), case=listed(seen.query))
 
 
-def _judge_status(seen: Return, options: Options, tally: Tally) -> None:
+def _judge_status(seen: Return, case: str | None, options: Options, tally: Tally) -> None:
     wanted = options.default_status("invalid_cursor")
     if seen.status == wanted:
         return
@@ -81,4 +81,4 @@ def _judge_status(seen: Return, options: Options, tally: Tally) -> None:
     if options.status("invalid_cursor") is None:
         tally.differs(16, wanted, seen.status, found)
     else:
-        tally.broke(CURSOR, found)
+        tally.broke(CURSOR, found, case=case or ANY)

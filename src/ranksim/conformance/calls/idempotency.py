@@ -221,13 +221,12 @@ def _same_work(group: Group, one: Observation, other: Observation, options: Opti
     if made[0] == made[1] or None in made or NOTHING in made:
         says = f"the repeated POST was answered {other.status} with another body than the {one.status} before"
         same = one.answer == other.answer and one.status == other.status
-        case = other.operation + (DRY if other.dry_run else "")
-        tally.check(REPLAY, same, group.evidence(says, one, other), case=case)
+        tally.check(REPLAY, same, group.evidence(says, one, other), case=_replayed(other))
     marker = options.default("replay_header")
     if one.received < other.sent and not other.replayed and not one.replayed and marker is not None:
         found = group.evidence(f"{other.id} repeats {one.id} and carries no {marker}", one, other)
         if options.pinned("replay_header"):
-            tally.broke(REPLAY, found)
+            tally.broke(REPLAY, found, case=_replayed(other))
         else:
             tally.differs(31, marker, "no such header", found)
 
@@ -253,7 +252,7 @@ def _after_success(group: Group, done: Observation, near: Sequence[Observation],
     for seen in near:
         if seen.sent > done.received and seen.code in CHECKS:
             says = f"{done.id} succeeded, and its repetition {seen.id} was refused {seen.code}"
-            tally.broke(REPLAY, group.evidence(says, done, seen))
+            tally.broke(REPLAY, group.evidence(says, done, seen), case=_replayed(seen))
 
 
 def _after_refusal(group: Group, near: Sequence[Observation], options: Options, tally: Tally) -> None:
@@ -274,7 +273,7 @@ def _after_refusal(group: Group, near: Sequence[Observation], options: Options, 
         elif "success" in options.candidates("idempotency_stores"):
             tally.differs(29, "all", "success", group.evidence(says, one, other))
         else:
-            tally.broke(REPLAY, group.evidence(says, one, other))
+            tally.broke(REPLAY, group.evidence(says, one, other), case=_replayed(other))
 
 
 def _same_refusal(one: Observation, other: Observation, options: Options) -> bool:
@@ -336,7 +335,7 @@ def _both_succeeded(
         if (other.path, other.query) != (seen.path, seen.query):
             tally.differs(28, "method, path and query too", "the body alone", found)
         elif _asked(other.body) != _asked(seen.body):
-            tally.broke(MISMATCH, found, case=seen.operation)
+            tally.broke(MISMATCH, found, case=_changed(other, seen))
             return
 
 
@@ -366,9 +365,7 @@ def _cause(
             tally.broke(MISMATCH, group.evidence(says, same, seen), case=seen.operation)
         return
     if own is not None:
-        changed = own.dry_run and not seen.dry_run
-        case = "dry, then for real" if changed else seen.operation
-        tally.held(MISMATCH, case=case, by=(own.id, seen.id))
+        tally.held(MISMATCH, case=_changed(own, seen), by=(own.id, seen.id))
         return
     twins = [other for other in group.posts if other.ok and other.received < seen.sent]
     found = group.evidence(
@@ -385,7 +382,7 @@ def _cause(
     elif all(twin.wording != seen.wording for twin in twins) and "raw" in options.candidates("fingerprint"):
         tally.differs(28, "canonical", "raw", found)
     else:
-        tally.broke(MISMATCH, found)
+        tally.broke(MISMATCH, found, case=seen.operation)
 
 
 def _succeeded_before(group: Group, seen: Observation) -> Observation | None:
@@ -427,6 +424,16 @@ def _in_flight(group: Group, tally: Tally) -> None:
 
 
 # Of one exchange
+
+
+def _replayed(seen: Observation) -> str:
+    """Return the case of a repetition that is answered."""
+    return seen.operation + (DRY if seen.dry_run else "")
+
+
+def _changed(one: Observation, other: Observation) -> str:
+    """Return the case of a POST that another body came before."""
+    return "dry, then for real" if one.dry_run and not other.dry_run else other.operation
 
 
 NOTHING = "nothing new"

@@ -317,7 +317,7 @@ class PaginationJudge:
         if number > self.options.facts.page_max:
             found = _evidence(seen, f"{seen.id} asked for {wanted} items and was refused {seen.status}")
             if self.options.candidates("page_limit_over") == ("clamp",):
-                self.tally.broke(LIMIT, found)
+                self.tally.broke(LIMIT, found, case=f"{case_of(seen.operation, seen.surface)}, largest")
             elif self.too_large is None:
                 self.too_large = found
 

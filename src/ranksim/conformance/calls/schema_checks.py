@@ -280,7 +280,8 @@ class SchemaJudge:
             if bare is not None and shown.received < bare.sent and not changed:
                 says = f"{bare.id} shows no {CRAWLED} of {domain[-1]}, and {shown.id} did before"
                 pair = (shown.id, bare.id)
-                self.tally.broke(FIELDS, Evidence(says, pair, about=bare.operation, at=bare.sent))
+                found = Evidence(says, pair, about=bare.operation, at=bare.sent)
+                self.tally.broke(FIELDS, found, case=bare.operation)
 
 
 def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> None:

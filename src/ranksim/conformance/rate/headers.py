@@ -200,7 +200,7 @@ def _judge_reset_format(exchange: Observation, options: Options, tally: Tally) -
         return
     evidence = _evidence(f"RateLimit-Reset is {exchange.reset}", exchange)
     if options.pinned("reset_format"):
-        tally.broke(HEADERS, evidence)
+        tally.broke(HEADERS, evidence, case=kind_of_answer(exchange))
     tally.differs(5, f"reset_format: {assumed}", found, evidence)
 
 
@@ -259,7 +259,7 @@ def _judge_refusal(exchange: Observation, case: str, options: Options, tally: Ta
         if found != assumed:
             evidence = _evidence(f"Retry-After is {found.replace('_', ' ')}", exchange)
             if options.pinned("retry_after_format"):
-                tally.broke(RETRY_AFTER, evidence)
+                tally.broke(RETRY_AFTER, evidence, case=case)
             tally.differs(6, f"retry_after_format: {assumed}", found, evidence)
     if exchange.code != "rate_limited" and exchange.surface == "rest":
         tally.differs(

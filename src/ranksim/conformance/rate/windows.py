@@ -24,7 +24,7 @@ from ranksim.conformance.rate.elimination import (
 from ranksim.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
 from ranksim.conformance.rate.window_calls import WindowCalls
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Rule, Tally
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import RATE_LABELS, RateClass
 
 READ, WRITE, EXPENSIVE = "rate.read", "rate.write", "rate.expensive"
@@ -162,7 +162,8 @@ def _judge_scope(
         if explained:
             evidence = next(iter(failing[0].against.values()))
             says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
-            tally.broke(PER_KEY, replace(evidence, says=says, expected="a window for each key"))
+            evidence = replace(evidence, says=says, expected="a window for each key")
+            tally.broke(PER_KEY, evidence, case=rate_class.label)
             return True
         tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
         return False
@@ -193,9 +194,11 @@ def _judge_window(
     options: Options,
     tally: Tally,
 ) -> None:
-    calls, rule = examined.calls, BY_CLASS[rate_class]
+    calls, rule, about = examined.calls, BY_CLASS[rate_class], f"key {examined.name}, {rate_class.label}"
     if not examined.acting:
-        tally.broke(rule, next(iter(examined.against.values())))
+        against = next(iter(examined.against.values()))
+        side = _broken_side(ledger, calls, against, rate_class, run, options)
+        tally.broke(rule, against, case=f"key {examined.name}, {side}")
         return
     tested = _tested(ledger, calls, rate_class, run, options)
     if tested:
@@ -207,9 +210,8 @@ def _judge_window(
     if not len(calls.stated):
         return
     if not examined.surviving:
-        tally.broke(REMAINING, examined.against[examined.acting[0]])
+        tally.broke(REMAINING, examined.against[examined.acting[0]], case=about)
         return
-    about = f"key {examined.name}, {rate_class.label}"
     tally.held(REMAINING, case=about, by=calls.evidence("", int(calls.stated.who[0])).exchanges)
     _tell_differences(examined, options, tally)
 
@@ -233,14 +235,42 @@ def _tested(
     """
     if len(calls.admitted) < calls.limit:
         return {}
-    near = {*NEAR, calls.limit // 20, calls.limit // 10} - {0}
     tested: dict[str, tuple[str, ...]] = {}
-    for side, sign in ((NO_MORE, 1), (NO_FEWER, -1)):
-        limits = [calls.limit + sign * beyond for beyond in sorted(near) if calls.limit + sign * beyond > 0]
-        against = excludes(limits, ledger, rate_class, run, options)
+    for side in (NO_MORE, NO_FEWER):
+        against = excludes(_near(calls.limit, side), ledger, rate_class, run, options)
         if against is not None:
             tested[side] = against.exchanges
     return tested
+
+
+def _broken_side(
+    ledger: KeyLedger,
+    calls: WindowCalls,
+    against: Evidence,
+    rate_class: RateClass,
+    run: ObservedRun,
+    options: Options,
+) -> str:
+    """Return on which side a limit was not kept: that of the limits near it which explain what was seen.
+
+    Where those of both sides do, or of none, the last call of the evidence tells: whether it was refused.
+    """
+    explain = [
+        side
+        for side in (NO_MORE, NO_FEWER)
+        if excludes(_near(calls.limit, side), ledger, rate_class, run, options) is None
+    ]
+    if len(explain) == 1:
+        return explain[0]
+    refused = {calls.log.id(int(one)) for one in calls.refused.who}
+    return NO_MORE if refused.isdisjoint(against.exchanges[-1:]) else NO_FEWER
+
+
+def _near(limit: int, side: str) -> list[int]:
+    """Return the limits near one that would admit more, or fewer."""
+    sign = 1 if side == NO_MORE else -1
+    near = {*NEAR, limit // 20, limit // 10} - {0}
+    return [limit + sign * beyond for beyond in sorted(near) if limit + sign * beyond > 0]
 
 
 def _tell_differences(examined: Examined, options: Options, tally: Tally) -> None:

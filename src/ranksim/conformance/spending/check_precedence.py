@@ -30,7 +30,7 @@ from ranksim.conformance.spending.failed_checks import (
 from ranksim.conformance.spending.spend_parsing import spend_of
 from ranksim.conformance.spending.statements import Bracket, BusinessClock
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
 from ranksim.contract.facts import CHECK_NAMES, CHECK_OF, Spend
 
 
@@ -165,7 +165,9 @@ def judge_codes(failures: FailedChecks, options: Options, tally: Tally) -> None:
                 tally.open("guards.codes", "what is beyond a cap may be refused with a code of its own (U47)")
         elif exchange.status == PAY:
             says = f"refused with status 402 and code {exchange.code!r}, which is of none of the six checks"
-            tally.broke("guards.codes", activity.evidence(says, (exchange.id,), exchange.sent))
+            failure = next(failures.of(CheckOutcome.of_other(exchange)), None)
+            case = ANY if failure is None else CODES[failure.check - 1]
+            tally.broke("guards.codes", activity.evidence(says, (exchange.id,), exchange.sent), case=case)
         else:
             calls = let_in.get(_wanted(exchange))
             if calls is None or calls.before(exchange.sent) is None or calls.after(exchange.received) is None:
@@ -302,19 +304,23 @@ def judge_status(activity: AccountActivity, refused: RefusedSpend, options: Opti
     if options.status(exchange.code) is None:
         tally.differs(numbers[refused.check], expected, exchange.status, evidence)
     else:
-        tally.broke("guards.codes", evidence)
+        tally.broke("guards.codes", evidence, case=exchange.code)
+
+
+READ_AT = {2: "past due", 3: "at the ceiling"}
+"""The case of a read, by the check that fails meanwhile."""
 
 
 def judge_reads(failures: FailedChecks, tally: Tally) -> None:
     """No read is refused for the health of the account or its spending: reads pass no such check."""
     for exchange in failures.activity.refused_reads:
         free = (2, 3, 4) if exchange.operation == "keyword_briefs.list" else (2, 3)
-        if CHECKS[exchange.code] in free:
+        check = CHECKS[exchange.code]
+        if check in free:
             says = f"a read was refused as {exchange.code}"
             evidence = failures.activity.evidence(says, (exchange.id,), exchange.sent)
-            tally.broke("guards.reads", evidence)
+            tally.broke("guards.reads", evidence, case=READ_AT.get(check, ANY))
     for sent, received in failures.activity.reads:
         failing = failures.unhealthy(sent, received) or failures.at_ceiling(sent, received)
         if failing:
-            case = "past due" if failing.check == HEALTH else "at the ceiling"
-            tally.held("guards.reads", case=case, by=failing.ids)
+            tally.held("guards.reads", case=READ_AT[failing.check], by=failing.ids)

@@ -133,7 +133,7 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, options: Opt
     expected = f"cost_cap_reached from {usd(ceiling)} on"
     evidence = activity.evidence(says, (refused.exchange.id,), refused.low, expected)
     if options.candidates("cost_gate") == ("at_ceiling",) or refused.spend in ("keywords", "scans"):
-        tally.broke("cost.refused", evidence)
+        tally.broke("cost.refused", evidence, case=refused.spend)
     else:
         tally.differs(48, "at_ceiling", "would_exceed", evidence)
         tally.open("cost.refused", "the request may have passed the ceiling by its own cost (U48)")

@@ -162,9 +162,14 @@ def _apart(first: StatedNumber, second: StatedNumber) -> bool:
     return (first.ends, first.beside) != (second.ends, second.beside)
 
 
-def _only(dry: Sequence[Observation]) -> str:
-    """Return the one operation of which dry runs were answered, if it is one."""
-    spends = {spend_of(exchange, body_of(exchange)) for exchange in dry if exchange.ok}
+def _only(dry: Sequence[Observation], allowed: _Allowed, by: Collection[str] = ()) -> str:
+    """Return the one operation of which dry runs can have done something, if it is one.
+
+    Those that said yes can, of the operations `by` which it is done, where these are known.
+    """
+    said = {report.exchange.index: report.spend for report in allowed.reports}
+    spends = {said[one.index] for one in dry if one.index in said and (not by or said[one.index] in by)}
+    spends = spends or {spend_of(one, body_of(one)) for one in dry if one.ok}
     return next(iter(spends)) or ANY if len(spends) == 1 else ANY
 
 
@@ -200,7 +205,9 @@ def judge_free(activity: AccountActivity, tally: Tally) -> None:
             else:
                 evidence = activity.evidence(says, ids, second.low)
                 free = second.value <= first.value
-                tally.check("dry_run.free", free, evidence, case=None if free else _only(dry))
+                tally.check(
+                    "dry_run.free", free, evidence, case=None if free else _only(dry, allowed, first.by)
+                )
                 for report in allowed.between(first.high, second.low) if free else ():
                     if report.spend in first.by:
                         ids = (first.exchange.id, report.exchange.id, second.exchange.id)
@@ -256,7 +263,8 @@ def judge_appeared(
     """
     if not activity.alone:
         return
-    could = {report.exchange.index for report in _Allowed(activity).reports}
+    allowed = _Allowed(activity)
+    could = {report.exchange.index for report in allowed.reports}
     lost = RunningSums((work.low, 1) for work in activity.works if not work.sure and not work.id)
     joinable = [work for work in activity.works if work.spend == RANK_RUN and work.id]
     lists: dict[tuple[str, str, str], list[Observation]] = defaultdict(list)
@@ -284,7 +292,7 @@ def judge_appeared(
             says = f"the job {min(new, default='')} appeared, which no call but a dry run can have started"
             ids = (first.id, dry[0].id, second.id)
             evidence = activity.evidence(says, ids, second.sent)
-            tally.check("dry_run.queues", not new, evidence, case=None if not new else _only(dry))
+            tally.check("dry_run.queues", not new, evidence, case=None if not new else _only(dry, allowed))
             for exchange in (one for one in dry if one.index in could and not new):
                 shown = _shows(activity, first, body_of(exchange))
                 if shown and not _joined_later(exchange, joinable, set(second.data) - set(first.data)):

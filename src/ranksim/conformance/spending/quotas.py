@@ -45,7 +45,7 @@ from ranksim.conformance.spending.statements import (
     meter_of,
 )
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
 from ranksim.contract.facts import SPENDING_OPERATIONS
 from ranksim.contract.views import created_by
 
@@ -295,9 +295,11 @@ def judge_counter(
             tally.differs(106, "one unit a job or scan", "another number of units", first)
         else:
             tally.differs(54, "a unit a keyword", "one a request", first)
-    if broken and _counts_dry_runs(activity, marks, consumers, options):
+    consumed = _dry_runs_counted(activity, marks, consumers, options) if broken else set()
+    if consumed:
         evidence = _evidence(activity, metric, broken[0], moves)
-        tally.broke("dry_run.free", replace(evidence, says=f"{evidence.says}, unless dry runs consumed"))
+        says, case = f"{evidence.says}, unless dry runs consumed", ANY if len(consumed) > 1 else min(consumed)
+        tally.broke("dry_run.free", replace(evidence, says=says), case=case)
         tally.open("quota.counted", "it shows what it would if dry runs consumed", len(broken))
     else:
         for bound in broken[:MOST_SHOWN]:
@@ -315,10 +317,10 @@ def judge_counter(
         judge_limit(activity, metric, bound, limit, moves, checked, tally)
 
 
-def _counts_dry_runs(
+def _dry_runs_counted(
     activity: AccountActivity, marks: Sequence[Sample], consumers: Consumers, options: Options
-) -> bool:
-    """Return whether a counter is right, under some unit, if each dry run that said yes consumed (S66).
+) -> set[str]:
+    """Return of what dry runs that said yes must have consumed, for a counter to be right by some unit (S66).
 
     Then the dry runs are the cause, not the counter. One without an answer may have consumed.
     """
@@ -335,8 +337,9 @@ def _counts_dry_runs(
             surely = least if work.sure and work.spend in consumers.known else 0
             moves.append(Increment(work.low, work.high, surely, most, work.exchange.id))
         if not any(_breaks(activity, bound) for bound in bounds(marks, moves, falls)):
-            return True
-    return False
+            sure = {one.spend for one in tried if one.sure}
+            return sure & consumers.known or sure & consumers.possible or {ANY}
+    return set()
 
 
 def _note_refunds(
@@ -463,7 +466,7 @@ def judge_meta(
     if exchange.code == "allowance_exhausted":
         found = activity.evidence("refused as allowance_exhausted", (exchange.id,), exchange.sent)
         if options.candidates("weekly_exhaustion_code") == ("quota_exhausted",):
-            tally.broke("quota.meta", found)
+            tally.broke("quota.meta", found, case=refused.spend)
         else:
             tally.differs(53, "quota_exhausted", "allowance_exhausted", found)
         return

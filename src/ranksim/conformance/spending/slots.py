@@ -165,7 +165,7 @@ def _judge_bound(
     if mark.value < bound.least and removed:
         tally.broke("slots.held", _evidence(activity, bound, moves), case=_removed(activity, bound))
     elif mark.value < bound.least or (mark.value > bound.most and activity.alone):
-        tally.broke("slots.counted", _evidence(activity, bound, moves))
+        tally.broke("slots.counted", _evidence(activity, bound, moves), case="read between")
     elif since is not None and bound.least > -UNBOUNDED // 2:
         if removed:
             tally.held("slots.held", case=None)
@@ -262,7 +262,7 @@ def judge_held(
                 f"{first.held} slots were held, at most {revived} taken up again, and {second.held} are held"
             )
             ids = (first.exchange.id, second.exchange.id)
-            tally.broke("slots.held", activity.evidence(says, ids, second.low))
+            tally.broke("slots.held", activity.evidence(says, ids, second.low), case="held before")
 
 
 def judge_refused(
@@ -302,7 +302,7 @@ def judge_refused(
         more = activity.evidence(
             f"{says}, but the call can ask for {most} at most", (refused.exchange.id,), refused.low
         )
-        tally.broke("slots.counted", more)
+        tally.broke("slots.counted", more, case=refused.spend)
 
 
 def _passes_dimensions(activity: AccountActivity, body: Mapping[str, Json]) -> bool:

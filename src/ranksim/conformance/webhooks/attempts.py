@@ -409,11 +409,11 @@ def _judge_event(attempts: Sequence[ReceivedAttempt], tally: Tally) -> None:
     """All attempts under one event id tell of one thing; a body that changes between them excludes U68."""
     first = attempts[0]
     for other in attempts[1:]:
+        case = "retries" if other.endpoint == first.endpoint else "two endpoints"
         if (other.type, job_of(other).get("id")) != (first.type, job_of(first).get("id")):
             says = f"event {first.event} came as {first.type} and again as {other.type} of another thing"
-            tally.broke(EVENT, _evidence(says, other))
+            tally.broke(EVENT, _evidence(says, other), case=case)
             continue
-        case = "retries" if other.endpoint == first.endpoint else "two endpoints"
         tally.held(EVENT, case=case, by=(name_of(first), name_of(other)))
         if other.digest != first.digest and other.endpoint == first.endpoint:
             found = _evidence("the body of a retry differs", other)
@@ -442,7 +442,8 @@ def _judge_jobs(
         else:
             says = f"job {job} ended once and came as events {first.event} and {arrived.event}"
             pair = (name_of(first), name_of(arrived))
-            tally.broke(EVENT, Evidence(says, (), pair, arrived.endpoint, arrived.received))
+            found = Evidence(says, (), pair, arrived.endpoint, arrived.received)
+            tally.broke(EVENT, found, case="retries")
 
 
 def _judge_accounts(

@@ -331,7 +331,7 @@ def _judge_needless(
         says = (
             f"attempt {one.attempt} was answered {one.status} in time, and {other.attempt} came all the same"
         )
-        tally.broke(ACKNOWLEDGED, _evidence(says, (one, other)))
+        tally.broke(ACKNOWLEDGED, _evidence(says, (one, other)), case=str(one.status))
 
 
 # What should have come
