@@ -73,6 +73,9 @@ def failing(tmp_path: Path) -> Path:
     return path
 
 
+ROOT = Path(__file__).parents[1]
+
+
 def command(*words: str | Path) -> list[str]:
     return [sys.executable, "-m", "ranksim", *map(str, words)]
 
@@ -107,7 +110,16 @@ def test_help_tells_environment_variables_only_when_asked() -> None:
 )
 @pytest.mark.parametrize(
     ("words", "whole"),
-    [("capacity f", "fit"), ("schema pol", "policy"), ("load --profile everyd", "everyday")],
+    [
+        ("capacity f", "fit"),
+        ("schema pol", "policy"),
+        ("load --profile everyd", "everyday"),
+        ("capacity portfolio --plan age", "agency"),
+        ("plans star", "starter"),
+        ("explain S10", "S105"),
+        ("why x.yaml refusals.quo", "refusals.quota_exhausted"),
+        (f"why {ROOT}/scenarios/quickstart.yaml slots.acme.u", "slots.acme.used"),
+    ],
 )
 def test_a_shell_completes_words(shell: str, asked: dict[str, str], words: str, whole: str) -> None:
     line = f"ranksim {words}"
@@ -124,6 +136,45 @@ def test_a_shell_completes_words(shell: str, asked: dict[str, str], words: str, 
     assert "outage" not in told.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("capacity", "portfolio", "--vary", "keywords"), "--grow"),
+        (("run", "x.yaml", "--replication", "2"), "--replications"),
+        (("run", "x.yaml", "--sede", "2"), "--seed"),
+    ],
+)
+def test_an_unknown_option_gets_the_one_that_was_meant(words: tuple[str, ...], hint: str) -> None:
+    done = process(*words)
+    assert done.returncode == 2
+    assert hint in done.stderr
+
+
+def test_options_that_share_their_first_letters_alone_are_not_named() -> None:
+    assert "ossible" not in process("capacity", "fit", "--plan", "pro").stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("clients: {x: {kind: caller, account: a, mix: {labels.creat: 1}, every: 5m}}", "'labels.create'"),
+        ("clients: {x: {kind: poller, account: a, operation: account.usge, every: 5m}}", "'account.usage'"),
+        ("receivers: {x: {account: a, latency: {lognormale: {median: 1s, sigma: 1}}}}", "'lognormal'"),
+    ],
+)
+def test_a_word_of_a_scenario_gets_the_one_that_was_meant(given: str, hint: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    head = "scenario: 1\nstart: 2026-03-02T00:00:00Z\nlength: 1d\naccounts: {a: {plan: pro}}\n"
+    path.write_text(head + given + "\n", encoding="utf-8")
+    told = Told("run", path)
+    assert (told.code, told.out) == (2, "")
+    assert f"did you mean {hint}" in told.err
+
+
+def test_an_assumption_gets_the_one_that_was_meant() -> None:
+    assert "did you mean 'window'?" in Told("assumptions", "windw").err
+
+
 # The plans
 
 
@@ -138,6 +189,14 @@ def test_plans_lists_a_catalogue(tmp_path: Path) -> None:
     own = tmp_path / "mine.yaml"
     own.write_text((Path(ranksim.__file__).parent / "data/catalogues/illustrative.yaml").read_text("utf-8"))
     assert Told("plans", "--catalogue", own).code == 0
+
+
+def test_plans_shows_those_that_are_named() -> None:
+    plain = json.loads(Told("plans", "pro", "agency", "--json").out)
+    assert [plan["name"] for plan in plain["tables"]["plans"]] == ["pro", "agency"]
+    told = Told("plans", "agencyy")
+    assert (told.code, told.out) == (2, "")
+    assert "no plan 'agencyy'; expected one of free, starter, pro, agency; did you mean 'agency'?" in told.err
 
 
 def test_plans_knows_no_other_catalogue() -> None:

@@ -75,6 +75,21 @@ def test_each_reader_recognises_each_other_kind(kind: str, expected: str, tmp_pa
         assert str(refused.value).startswith(str(path))
 
 
+def test_json_that_a_command_printed_is_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text('{\n  "kind": "run",\n  "version": 1,\n  "tables": {}\n}\n', encoding="utf-8")
+    for read in READERS["trace"]:
+        with pytest.raises(BadInput, match=r"run.json:1: is a result as JSON; .* expected here: a trace"):
+            read(path)
+
+
+def test_a_catalogue_of_the_command_line_is_recognised_too(tmp_path: Path) -> None:
+    for kind in ("trace", "scenario"):
+        told = CliRunner().invoke(app, ["plans", "--catalogue", str(file_of(kind, tmp_path))])
+        assert told.exit_code == 2
+        assert USES[kind] in told.stderr
+
+
 def test_every_kind_is_tried() -> None:
     assert set(USES) - set(FILES) == {"columns"}
 

@@ -6,6 +6,7 @@ import pydoc
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -80,3 +81,35 @@ def test_import_is_lazy() -> None:
         check=True,
     )
     assert done.stdout.split() == []
+
+
+SCENARIO = Path(__file__).parents[1] / "scenarios" / "quickstart.yaml"
+POPULATION = Path(__file__).parents[1] / "examples" / "pricing" / "population.yaml"
+
+
+def test_worlds_and_fleets_take_files() -> None:
+    assert ranksim.World(str(SCENARIO)).scenario == ranksim.Scenario.load(SCENARIO)
+    read = ranksim.Population.load(POPULATION)
+    one, other = (
+        ranksim.simulate_fleet(given, compiled=False, accounts=(0, 2)) for given in (POPULATION, read)
+    )
+    assert one.population == other.population
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda: ranksim.run(SCENARIO, replications="5"), "replications: expected a whole number, found '5'"),
+        (lambda: ranksim.run(SCENARIO, workers=1.5), "workers: expected a whole number, found 1.5"),
+        (lambda: ranksim.run(SCENARIO, seed="a"), "seed: expected a whole number, found 'a'"),
+        (lambda: ranksim.capacity.Portfolio(domains="3"), "domains: expected a whole number, found '3'"),
+        (lambda: ranksim.capacity.Portfolio(churn="3"), "churn: expected a number, found '3'"),
+        (lambda: ranksim.capacity.Sync(keywords=None), "keywords: expected a whole number, found None"),
+        (lambda: ranksim.capacity.fit(ranksim.capacity.Portfolio(), growth="2"), "growth: expected a number"),
+        (lambda: ranksim.simulate_fleet(POPULATION, threads="2"), "threads: expected a whole number"),
+    ],
+)
+def test_a_number_of_another_type_is_bad_input(wrong: Callable[[], object], told: str) -> None:
+    with pytest.raises(ranksim.BadInput) as caught:
+        wrong()
+    assert str(caught.value).startswith(told)

@@ -18,7 +18,7 @@ from ranksim.check import cli as checking
 from ranksim.command_line import FAILED, add_serve, new_app, run, spoken
 from ranksim.conformance import cli as judging
 from ranksim.conformance.calibrate import cli as calibrating
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, listed
 from ranksim.extras import install_line
 from ranksim.facade import state_cli, webhook_cli
 from ranksim.load import cli as loading
@@ -27,7 +27,7 @@ from ranksim.pricing import cli as pricing
 from ranksim.pricing import import_cli as importing
 from ranksim.receiver import cli as receive_cli
 from ranksim.report.progress import shown
-from ranksim.report.terminal import check_results, print_out, rendered, say
+from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say
 from ranksim.sim.why import cli as asking
 from ranksim.study import cli as studying
 from ranksim.view import cli as viewing
@@ -157,6 +157,10 @@ def assumptions_command(
 
 @app.command("plans", short_help="List the plans of a catalogue.")
 def plans_command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PLAN", help="Only these plans; all without.", autocompletion=plan_names),
+    ] = None,
     catalogue: Annotated[
         str, typer.Option(metavar="FILE", help="A catalogue's YAML file, or the name of a shipped one.")
     ] = "illustrative",
@@ -164,7 +168,7 @@ def plans_command(
 ) -> None:
     """List what a catalogue sells: plans with their limits and prices, and add-ons; and what work costs.
 
-    Example: ranksim plans --catalogue illustrative-metered
+    Example: ranksim plans pro agency --catalogue illustrative-metered
     """
     with spoken():
         from ranksim.contract.located import Located
@@ -174,6 +178,11 @@ def plans_command(
         from ranksim.report.document import as_text
 
         sold = read_catalogue(Located("--catalogue", catalogue, {}), Path())
+        if names:
+            for name in names:
+                if name not in sold.plans:
+                    raise BadInput(f"no plan {name!r}; expected one of {listed(sold.plans, name)}")
+            sold = sold.model_copy(update={"plans": {name: sold.plans[name] for name in names}})
         if json:
             print_out(as_text(plans.as_document(sold)))
         else:

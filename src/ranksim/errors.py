@@ -14,6 +14,14 @@ class BadInput(ValueError):
     """
 
 
+def whole(what: str, given: object, least: int | None = None) -> None:
+    """Raise BadInput unless a whole number, of so much at least, is given."""
+    if not hasattr(given, "__index__") or isinstance(given, bool):
+        raise BadInput(f"{what}: expected a whole number, found {given!r}")
+    if least is not None and given.__index__() < least:
+        raise BadInput(f"{what}: expected at least {least}, found {given}")
+
+
 def near(name: object, known: "Iterable[str]") -> str:
     """What to add to a refusal of a name, a hint at those that come near: "; did you mean 'pro'?", or ""."""
     from difflib import get_close_matches  # late: errors are read before an interrupt can be caught

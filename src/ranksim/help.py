@@ -5,6 +5,9 @@ from typing import Any
 
 from typer.core import TyperGroup, TyperOption
 
+MEANT = {"--vary": "--grow", "--grow": "--vary", "--file": "--out", "--output": "--out"}
+"""Options that are elsewhere called so, and what says the same."""
+
 
 def tell_variables_when_asked(command: Any) -> None:
     """Take environment variables out of --help of a command and all below it; add --help-all with them."""
@@ -37,10 +40,19 @@ def _parsing(command: Any, parse: Callable[..., Any]) -> Callable[..., Any]:
             if hasattr(error, "possibilities") and hasattr(error, "option_name"):
                 names = sorted(name for one in command.params for name in one.opts)
                 begun = [name for name in names if name.startswith(error.option_name)]
-                error.possibilities = begun or error.possibilities
+                error.possibilities = begun or _meant(error.option_name, names)
             raise
 
     return parse_args
+
+
+def _meant(given: str, names: list[str]) -> list[str]:
+    """Return the options that come near one that there is not, by their letters: all begin with dashes."""
+    from difflib import get_close_matches
+
+    if MEANT.get(given) in names:
+        return [MEANT[given]]
+    return [f"--{name}" for name in get_close_matches(given.strip("-"), [name[2:] for name in names])]
 
 
 def _tell_all(context: Any, parameter: TyperOption, wanted: bool) -> None:

@@ -218,13 +218,13 @@ def entries(
     Unknown fields are ignored (E46). Raises BadInput naming the line that is broken, or that names a target
     or a key which the header does not declare.
     """
-    if isinstance(source, str | Path) and Path(source).suffix in (".yaml", ".yml"):
-        from ranksim.contract.yamlfile import refuse_yaml  # most read no YAML, and it takes long to read
-
-        refuse_yaml(source, "trace")
     where, lines = _lines_of(source, passed)
     number, header = 0, Header()
     for number, line in enumerate(lines, 1):
+        if number == 1 and isinstance(source, str | Path) and not line.startswith('{"ranksim_trace"'):
+            from ranksim.contract.yamlfile import refuse_yaml  # most read no YAML, and it takes long to read
+
+            refuse_yaml(source, "trace")
         entry = _parse(f"{where}:{number}", line)
         if isinstance(entry, Header) != (number == 1):
             wanted = "the header, which has ranksim_trace" if number == 1 else "one header, on line 1"

@@ -651,7 +651,7 @@ PEOPLE = {"kind": "app_users", "every": "1s", "mix": ONE}
         ),
         (
             {**STEADY, "mix": {"jobs.start": 1}},
-            "expected an operation such as jobs.list, jobs.get, jobs.create, found",
+            "expected an operation, found .jobs.start.; did you mean .jobs.list.",
         ),
         ({**STEADY, "mix": {}}, "at least 1 item"),
         ({**STEADY, "mix": {"account.get": 0}}, "greater than 0"),

@@ -115,8 +115,8 @@ def test_replace_leaves_the_original_alone() -> None:
         ),
         (
             {"catalogue": "best"},
-            "replace: catalogue: expected one of illustrative, illustrative-metered, a path ending in .yaml "
-            "or a mapping, found 'best'",
+            "replace: catalogue: expected one of illustrative, illustrative-metered, or a catalogue's YAML "
+            "file, found 'best'",
         ),
     ],
 )
@@ -250,8 +250,8 @@ def test_missing_files(tmp_path: Path) -> None:
         ("statuses:\n  created: 99\n", "policy.yaml:2: statuses.created: expected at least 200, found 99"),
         (
             "catalogue: best\n",
-            "policy.yaml:1: catalogue: expected one of illustrative, illustrative-metered, a path ending in "
-            ".yaml or a mapping, found 'best'",
+            "policy.yaml:1: catalogue: expected one of illustrative, illustrative-metered, or a catalogue's "
+            "YAML file, found 'best'",
         ),
         (
             "name: x\ncatalogue:\n  name: y\n",

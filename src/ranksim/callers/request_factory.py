@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Protocol
 from urllib.parse import quote
 
@@ -26,7 +25,7 @@ from ranksim.callers.steps import Send
 from ranksim.contract.quantities import NUMBER, Frozen, also
 from ranksim.contract.views import created_by
 from ranksim.draws import Purpose
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, near
 from ranksim.service.calls import Body
 from ranksim.service.operations import OPERATIONS
 
@@ -47,8 +46,8 @@ def on_one(operation: str) -> bool:
 
 def _read_operation(value: Any) -> Any:
     if value not in OPERATIONS:
-        close = get_close_matches(str(value), OPERATIONS, n=3) or list(OPERATIONS)[:3]
-        raise ValueError(f"expected an operation such as {', '.join(close)}, found {value!r}")
+        hint = near(value, OPERATIONS) or f"; they are {', '.join(OPERATIONS)}"
+        raise ValueError(f"expected an operation, found {value!r}{hint}")
     return value
 
 

@@ -17,7 +17,7 @@ import typer
 from ranksim import clock
 from ranksim.errors import BadInput, listed
 from ranksim.report.progress import shown
-from ranksim.report.terminal import check_results
+from ranksim.report.terminal import check_results, plan_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,10 @@ def slots(
     removals: Annotated[float, typer.Option(help="Keywords removed a day, for longer than the month.")] = 0.0,
     pairings: Annotated[int | None, typer.Option(help="Pairings of engine and device.  [default: 1]")] = None,
     geographies: Annotated[int | None, typer.Option(help="Geographies.  [default: 1]")] = None,
-    plan: Annotated[str | None, typer.Option(help="The plan whose slots these are.  [default: pro]")] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(help="The plan whose slots these are.  [default: pro]", autocompletion=plan_names),
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Slots, instead of the plan's.")] = None,
     law: Annotated[
         str, typer.Option(metavar="poisson|fixed", help="Additions and removals at random, or so many a day.")
@@ -392,7 +395,9 @@ def fit(
 @of_portfolio
 def portfolio(
     tracked: dict[str, Any],
-    plan: Annotated[str | None, typer.Option(help="The plan; of a scenario, the account's.")] = None,
+    plan: Annotated[
+        str | None, typer.Option(help="The plan; of a scenario, the account's.", autocompletion=plan_names)
+    ] = None,
     grow: Annotated[
         str, typer.Option(metavar="keywords|domains", help="What is to be as many as possible.")
     ] = "keywords",

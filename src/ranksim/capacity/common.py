@@ -4,18 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from ranksim.clock import Micros, duration, format_duration, in_micros, instant
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput, listed, near
+from ranksim.errors import BadInput, listed, near, whole
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 WITHOUT_END = 10**15
 """A ceiling (µUSD) or a number of slots that nobody reaches."""
+
+
+def check_numbers(question: DataclassInstance) -> None:
+    """Raise BadInput where a field that is a number by its annotation holds something else."""
+    for one in fields(question):
+        given = getattr(question, one.name)
+        if one.type == "int":
+            whole(one.name, given)
+        elif one.type == "float":
+            number(one.name, given)
+
+
+def number(what: str, given: object) -> None:
+    """Raise BadInput unless a number is given."""
+    expect(isinstance(given, Real) and not isinstance(given, bool), what, "a number", repr(given))
 
 
 def plan_named(policy: Policy, name: str) -> Plan:

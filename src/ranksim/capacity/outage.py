@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.common import DurationField, expect, expect_one_of, question_repr
+from ranksim.capacity.common import DurationField, check_numbers, expect, expect_one_of, question_repr
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.inference.estimate import Estimate
@@ -81,6 +81,7 @@ class Outage:
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
+        check_numbers(self)
         expect(self.length > 0, "length", "a duration above 0", self.length)
         expect(self.every > 0, "every", "a duration above 0", self.every)
         expect(self.together >= 1, "together", "1 or more", self.together)

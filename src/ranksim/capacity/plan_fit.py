@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ranksim.capacity.bursts import Burst, burst_of, enough_keys, enough_spread, most_started
-from ranksim.capacity.common import expect, micros
+from ranksim.capacity.common import expect, micros, number
 from ranksim.capacity.limits import (
     MOST,
     RATE,
@@ -334,6 +334,7 @@ def fit(
         policy = policy.model_copy(update={"catalogue": catalogue})
     if spread is not None:
         load = replace(load, spread=micros("spread", spread))
+    number("growth", growth)
     expect(1 <= growth <= 1000, "growth", "a factor from 1 to 1000", growth)
     expect(load.spread >= 0, "spread", "0 or more", load.spread)
     check_add_ons(load.add_ons, policy)

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ranksim.capacity.common import DurationField, expect, expect_one_of, plan_named, question_repr
+from ranksim.capacity.common import (
+    DurationField,
+    check_numbers,
+    expect,
+    expect_one_of,
+    plan_named,
+    question_repr,
+)
 from ranksim.capacity.limits import MOST, Limit, allowed_alone, check_add_ons, limits
 from ranksim.capacity.workload import MONTH, PlannedWork, Workload
 from ranksim.clock import DAY, HOUR, WEEK
@@ -53,6 +60,7 @@ class Portfolio:
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
+        check_numbers(self)
         for what in ("domains", "keywords", "pairings", "geographies", "keys"):
             expect(getattr(self, what) >= 1, what, "1 or more", getattr(self, what))
         for what in ("crawls", "optimizations", "pages", "ai_scans", "questions", "briefs"):

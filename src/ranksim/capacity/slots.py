@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.capacity.common import expect, expect_one_of, moment
+from ranksim.capacity.common import check_numbers, expect, expect_one_of, moment
 from ranksim.clock import DAY, Micros, billing_month, iso
 from ranksim.extras import imported
 from ranksim.inference.estimate import Estimate
@@ -66,6 +66,7 @@ class Churn:
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
+        check_numbers(self)
         expect(0 <= self.keywords <= MANY, "keywords", f"0 to {MANY}", self.keywords)
         expect(self.pairings >= 1, "pairings", "1 or more", self.pairings)
         expect(self.geographies >= 1, "geographies", "1 or more", self.geographies)

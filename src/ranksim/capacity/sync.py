@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ranksim.capacity.common import DurationField, expect, question_repr
+from ranksim.capacity.common import DurationField, check_numbers, expect, question_repr
 from ranksim.clock import SECOND, Micros
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
@@ -65,6 +65,7 @@ class Sync:
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
+        check_numbers(self)
         expect(self.keywords >= 0, "keywords", "0 or more", self.keywords)
         expect(self.removals >= 0, "removals", "0 or more", self.removals)
         expect(self.batch >= 1, "batch", "1 or more", self.batch)

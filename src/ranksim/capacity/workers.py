@@ -25,7 +25,7 @@ from itertools import count
 from statistics import fmean, pvariance
 from typing import TYPE_CHECKING, ClassVar
 
-from ranksim.capacity.common import DurationField, expect, micros, question_repr
+from ranksim.capacity.common import DurationField, check_numbers, expect, micros, question_repr
 from ranksim.clock import HOUR, MINUTE, Micros
 from ranksim.contract.plans import JobLabel
 from ranksim.contract.policy import Policy
@@ -80,6 +80,7 @@ class Peak:
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
+        check_numbers(self)
         expect(1 <= self.jobs <= MANY, "jobs", f"1 to {MANY}", self.jobs)
         expect(self.over >= 0, "over", "0 or more", self.over)
         fine = bool(self.profile) and all(0 <= weight < math.inf for weight in self.profile)

@@ -89,12 +89,20 @@ def compare(
         raise typer.Exit(DEVIATES)
 
 
+def _ids(incomplete: str) -> list[str]:
+    """The ids that a shell completes a word to."""
+    from ranksim.conformance.explain import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
 def explain(
     names: Annotated[
         list[str],
         typer.Argument(
             metavar="ID...",
             help="What stands in a report: S105, U34, E12, rate.headers, rate, quota_exhausted.",
+            autocompletion=_ids,
         ),
     ],
     json: Annotated[bool, typer.Option("--json", help="Print JSON, not text.")] = False,

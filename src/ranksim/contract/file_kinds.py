@@ -31,7 +31,7 @@ USES = {
     "policy": "is a policy; give it as --policy, or name it in a scenario",
     "map": "is a map of an access log; give it to ranksim import or ranksim price back-test as --map",
     "accounts": "says what accounts had; give it to ranksim price back-test as --accounts",
-    "result": "is a result; its page stands beside it, and ranksim why takes its directory",
+    "result": "is a result as JSON; a run's directory, of --out, is what ranksim why takes",
     "trace": "is a trace; give it to ranksim compare, or to ranksim price back-test",
     "columns": "has recorded calls as columns; give it to ranksim price back-test",
 }

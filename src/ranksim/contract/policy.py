@@ -135,15 +135,15 @@ def read_catalogue(located: Located, folder: Path) -> Catalogue:
         return validate(Catalogue, located)
     if name in CATALOGUES:
         return shipped_catalogue(name)
-    if name.endswith((".yaml", ".yml")):
-        path = folder / name
+    path = folder / name
+    if name.endswith((".yaml", ".yml")) or path.is_file():
         if not path.is_file():
             raise located.error(f"no such file as {str(path)!r}; the path is relative to {str(folder)!r}")
         from ranksim.contract.yamlfile import read_yaml
 
         return validate(Catalogue, read_yaml(path, "catalogue"))
     raise located.error(
-        f"expected one of {', '.join(CATALOGUES)}, a path ending in .yaml or a mapping, found {name!r}"
+        f"expected one of {', '.join(CATALOGUES)}, or a catalogue's YAML file, found {name!r}"
         f"{near(name, CATALOGUES)}"
     )
 

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from ranksim import clock
+from ranksim.errors import near
 
 MICRO_USD = 1_000_000
 """Micro-dollars in one dollar."""
@@ -195,7 +196,7 @@ class Distribution(Frozen):
             return {"kind": kind, "durations": tuple(given)}
         names = _PARAMETERS.get(kind)
         if names is None:
-            raise ValueError(f"expected one of {', '.join(KINDS)}, found {kind!r}")
+            raise ValueError(f"expected one of {', '.join(KINDS)}, found {kind!r}{near(kind, KINDS)}")
         if not isinstance(given, dict) or set(given) != set(names):
             raise ValueError(f"{kind} takes {' and '.join(names)}")
         durations = tuple(given[name] for name in names if name != "sigma")

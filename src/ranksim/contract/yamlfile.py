@@ -43,17 +43,24 @@ def read_yaml(path: str | Path, expected: str = "") -> Located:
 def refuse_yaml(path: str | Path, expected: str) -> None:
     """Raise BadInput where a file that is no YAML was expected, and a YAML file of a known kind is given.
 
-    Only what is named as YAML is read: a recording may be large.
+    Only what is named as YAML is read, or is JSON over several lines as --json prints it: a recording may be
+    large, and has an entry on each line.
     """
-    if Path(path).suffix not in (".yaml", ".yml"):
-        return
     try:
+        if Path(path).suffix not in (".yaml", ".yml") and not _is_laid_out(Path(path)):
+            return
         located = read_yaml(path)
-    except BadInput:
+    except (BadInput, OSError):
         return
     kind = kind_of(located.data) if isinstance(located.data, dict) else ""
     if kind:
         raise located.error(told_other(kind, expected))
+
+
+def _is_laid_out(path: Path) -> bool:
+    """Whether a file begins as JSON does that has a line for each field."""
+    with path.open("rb") as file:
+        return file.readline(8).strip() == b"{"
 
 
 def load_yaml(text: str, where: str) -> Located:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
 from ranksim.clock import DAY
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, whole
 from ranksim.fleet.bounds import check_bounds
 from ranksim.fleet.customers import Customers, customers_of
 from ranksim.fleet.kernel import Given, Ledger
@@ -46,8 +47,8 @@ CONSULTED = tuple(
 
 
 def simulate_fleet(
-    population: Population,
-    policy: Policy | None = None,
+    population: Population | str | Path,
+    policy: Policy | str | Path | None = None,
     seed: int = 0,
     *,
     threads: int = 1,
@@ -58,16 +59,22 @@ def simulate_fleet(
 ) -> FleetResult:
     """Let every account of a population call a service under a policy, and count what it gets.
 
-    The result depends on population, policy and seed alone: not on `threads`, on `chunk` (accounts served in
-    one go), on `compiled`, or on where `accounts` (first, last) cut the population to be joined again with
-    `FleetResult.joined`. `compiled` None compiles where Numba is installed; True insists on it. `log` keeps
-    that many of the first requests. Raises BadInput.
+    The result depends on population, policy and seed alone: not on `threads`, on `chunk` (accounts served
+    in one go), on `compiled`, or on where `accounts` (first, last) cut the population to be joined again
+    with `FleetResult.joined`. `compiled` None compiles where Numba is installed; True insists on it.
+    `log` keeps that many of the first requests. Population and policy may be given as files. Raises
+    BadInput.
     """
+    if isinstance(population, str | Path):
+        population = Population.load(population)
+    if isinstance(policy, str | Path):
+        policy = Policy.load(policy)
+    whole("threads", threads, 1)
+    whole("chunk", chunk, 1)
+    whole("log", log)
     first, last = (0, population.accounts) if accounts is None else accounts
     if not 0 <= first < last <= population.accounts:
         raise BadInput(f"accounts: expected a part of 0 to {population.accounts}, found {first} to {last}")
-    if threads < 1 or chunk < 1 or log < 0:
-        raise BadInput("threads and chunk: expected at least 1 each, and a log of at least 0")
     engine = machine(compiled)
     run = _opened(FleetSide(population, Policy() if policy is None else policy), seed, first, last, log)
     _serve([run], engine, seed, 1 if log else threads, chunk)

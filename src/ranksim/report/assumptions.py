@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.contract.assumptions import ASSUMPTIONS, Assumption
 from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, near
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,8 +29,9 @@ def select(numbers: Iterable[str]) -> list[Assumption]:
         having = [found] if found is not None else _about(number)
         if not having:
             other = re.fullmatch("[SsEe][0-9]+", number) is not None
+            close = near(number, [name.rpartition(".")[2] for one in ASSUMPTIONS for name in one.fields])
             hint = f"; `ranksim explain {number}` tells of facts and edge cases" if other else ""
-            raise BadInput(f"{number}: no such assumption; they are U1 to U{len(ASSUMPTIONS)}{hint}")
+            raise BadInput(f"{number}: no such assumption; they are U1 to U{len(ASSUMPTIONS)}{hint or close}")
         chosen += having
     return chosen or list(ASSUMPTIONS)
 

@@ -110,3 +110,11 @@ def again(context: typer.Context, kind: str) -> str:
         for one in value if isinstance(value, list | tuple) else (value,):
             words += [*parameter.opts[:1], str(one)] if parameter.opts[0].startswith("-") else [str(one)]
     return shlex.join(words)
+
+
+def plan_names(incomplete: str) -> list[str]:
+    """Return the plans that a shell completes a word to: those of the shipped catalogues."""
+    from ranksim.contract.policy import CATALOGUES, shipped_catalogue
+
+    names = dict.fromkeys(name for one in CATALOGUES for name in shipped_catalogue(one).plans)
+    return [name for name in names if name.startswith(incomplete)]

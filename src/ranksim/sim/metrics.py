@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ranksim.contract.facts import JobKind
 from ranksim.inference.kinds import Kind
 from ranksim.service.errors import TEXTS
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.statistics import Replication
+
+if TYPE_CHECKING:
+    from ranksim.sim.scenario import Scenario
 
 Unit = Literal["count", "share", "duration", "instant", "money"]
 Scalars = dict[str, float | None]
@@ -111,6 +114,16 @@ def always() -> frozenset[str]:
     """The metrics that every scenario has."""
     nothing = Replication(0, 0, 0, [], {}, [], {}, {})
     return frozenset(scalars(nothing))
+
+
+def named(scenario: Scenario) -> Iterator[str]:
+    """Yield the metrics about clients, endpoints and accounts of a scenario."""
+    accounts = tuple(scenario.accounts)
+    about = {"clients": tuple(scenario.clients), "endpoints": tuple(scenario.receivers)}
+    for family, (what, fields) in NAMED.items():
+        if what in ("NAME", "ACCOUNT"):
+            for name in about.get(family, accounts):
+                yield from (f"{family}.{name}.{field}" for field in fields)
 
 
 def unknown(metric: str, known: Collection[str]) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ranksim.clock import Micros, format_duration
 from ranksim.contract.policy import Policy
 from ranksim.draws import Purpose, derive, entity
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, whole
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.inference.warm_up import longest, mser5, welch
@@ -72,10 +72,11 @@ def run(
         from ranksim.sim.scenario import Scenario  # a world that is made in Python reads no file
 
         scenario = Scenario.load(scenario)
-    if workers < 1:
-        raise BadInput(f"workers: expected at least 1, found {workers}")
-    if replications is not None and replications < 1:
-        raise BadInput(f"replications: expected at least 1, found {replications}")
+    whole("workers", workers, 1)
+    if replications is not None:
+        whole("replications", replications, 1)
+    if seed is not None:
+        whole("seed", seed)
     precision = scenario.precision if replications is None else None
     least = scenario.replications if replications is None else replications
     most = least if precision is None else max(least, precision.max_replications)

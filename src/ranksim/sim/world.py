@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import simpy
@@ -76,7 +77,7 @@ class Fork:
 
 
 class World(SimpyClock):
-    """A scenario brought to life.
+    """A scenario, or the scenario of a file, brought to life.
 
     Without `env` the world has its own clock of integer µs, which starts at 0; `run` runs it to its end. In a
     caller's `env` it lives beside the caller's processes; `tick` is the µs in one unit of that clock, the
@@ -90,7 +91,7 @@ class World(SimpyClock):
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenario: Scenario | str | Path,
         *,
         seed: int | None = None,
         env: simpy.Environment | None = None,
@@ -101,6 +102,8 @@ class World(SimpyClock):
     ) -> None:
         if tick < 1:
             raise BadInput(f"tick: expected at least 1 µs, found {tick}")
+        if isinstance(scenario, str | Path):
+            scenario = Scenario.load(scenario)
         super().__init__(env, start=scenario.start, tick=tick)
         scenario.check()
         self.scenario = scenario

@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from ranksim.sim.scenario import Scenario
 
 
+def _metrics(context: typer.Context, incomplete: str) -> list[str]:
+    """The metrics that a shell completes a word to: those of the run before it, else those of every run."""
+    from ranksim.sim.metrics import always, named
+
+    try:
+        scenario = _read(Path(context.params["run"]), None)[0]
+        own = list(named(scenario))
+    except (BadInput, KeyError, TypeError):
+        own = []
+    return sorted(name for name in (*always(), *own) if name.startswith(incomplete))
+
+
 def why(
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="A directory of `ranksim run --out`, or a scenario file.")
@@ -20,7 +32,9 @@ def why(
     asked: Annotated[
         str,
         typer.Argument(
-            metavar="METRIC", help="What to ask about: refusals.CODE, or 'jobs.rank_run.wait.max > 10m'."
+            metavar="METRIC",
+            help="What to ask about: refusals.CODE, or 'jobs.rank_run.wait.max > 10m'.",
+            autocompletion=_metrics,
         ),
     ],
     futures: Annotated[
@@ -48,19 +62,24 @@ def why(
       ranksim why scenarios/agency-month.yaml refusals.slot_limit_exceeded
     """  # fmt: skip
     from ranksim.report.answer import printed
-    from ranksim.sim.runner import replication_seed
-    from ranksim.sim.scenario import Scenario
     from ranksim.sim.why.answer import why as explain
 
-    if run.is_dir():
-        scenario, seeds = _kept(run)
-    else:
-        scenario = Scenario.load(run)
-        root = scenario.seed if seed is None else seed
-        seeds = [replication_seed(root, index) for index in range(scenario.replications)]
+    scenario, seeds = _read(run, seed)
     with shown("asking why") as tell:
         answer = explain(scenario, seeds, asked, futures, tell)
     print_out(answer.to_json() if json else printed(answer.sentence, (), answer.views()))
+
+
+def _read(run: Path, seed: int | None) -> "tuple[Scenario, list[int]]":
+    """The scenario of a directory or a file, and the seeds of its replications. Raises BadInput."""
+    from ranksim.sim.runner import replication_seed
+    from ranksim.sim.scenario import Scenario
+
+    if run.is_dir():
+        return _kept(run)
+    scenario = Scenario.load(run)
+    root = scenario.seed if seed is None else seed
+    return scenario, [replication_seed(root, index) for index in range(scenario.replications)]
 
 
 def _kept(folder: Path) -> "tuple[Scenario, list[int]]":
