@@ -15,8 +15,9 @@ from ranksim.callers.profiles.probing import window_of
 from ranksim.callers.steps import Lap, Pause, Program, Spawn
 from ranksim.callers.target import Target
 from ranksim.check.choice import Rounds
+from ranksim.check.closing import CLOSING
 from ranksim.check.pacing import Pacer, paced
-from ranksim.check.plan import CLOSING, CheckPlan, make_plan
+from ranksim.check.plan import CheckPlan, make_plan
 from ranksim.check.tasks import CheckTask
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.compare import RULES, compare

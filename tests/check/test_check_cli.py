@@ -22,12 +22,14 @@ ELSEWHERE = ("--host", "https://api.example.com")
     ("words", "told"),
     [
         (("--host", "localhost:1"), "no API key: set RANKSIM_KEY"),
+        ((), "no deployment is named: give --host and a key, or --target FILE"),
         (("--target", "gone.yaml"), "gone.yaml"),
         ((*ELSEWHERE, "--key", "k"), "--yes: expected beyond this machine where nobody can be asked"),
         ((*ELSEWHERE, "--key", "k", "--time", "5s"), "--time: expected at least a minute"),
         ((*ELSEWHERE, "--key", "k", "--time", "soon"), "--time: "),
         ((*ELSEWHERE, "--key", "k", "--require", "rates"), "--require: no rule is named 'rates'"),
-        ((*ELSEWHERE, "--key", "k", "--yes", "--only", "rates"), "--only: no rule is named 'rates'"),
+        ((*ELSEWHERE, "--key", "k", "--yes", "--only", "rates"), "--only: no rule is named 'rates'; "),
+        ((*ELSEWHERE, "--key", "k", "--yes", "--only", "rate,paging.onse"), "did you mean 'paging.once'"),
         ((*ELSEWHERE, "--key", "k", "--spend-cap", "much"), "--spend-cap: "),
     ],
 )
@@ -68,13 +70,15 @@ def test_what_is_of_this_machine_has_no_cap_of_its_own() -> None:
 @pytest.mark.slow
 def test_a_plan_reads_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "40")
     with Server(clock="real", start=None) as server:
         host = server.url.removeprefix("http://")
         result = CliRunner().invoke(
             app, ["check", "--host", host, "--key", server.key, "--plan-only", "--only", "paging"]
         )
     assert result.exit_code == 0, result.output
-    assert "can decide 7 of 7 rules with these keys" in result.output
+    assert "can decide 7 of 7 rules with these keys in 10m" in " ".join(result.output.split())
+    assert max(map(len, result.output.splitlines())) <= 40
     assert "uses up at most" not in result.output
     assert not list(tmp_path.iterdir())
 
@@ -102,6 +106,9 @@ def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) 
         "conforms"
     ]
     assert found["check"]["left"] == []
+    assert {rule["name"] for rule in found["tables"]["rules"]} == set(found["check"]["rules"])
+    assert "of 7 rules decided" in result.output
+    assert "Not exercised, by the profile" not in result.output
     assert domains == []
     assert server.key not in (out / "trace.jsonl").read_text(encoding="utf-8")
 

@@ -12,9 +12,9 @@ import pytest
 
 from ranksim.callers.discovery import explore
 from ranksim.check.checking import Checking
-from ranksim.check.closing import Closing
+from ranksim.check.closing import CLOSING, Closing
 from ranksim.check.crew import GONE
-from ranksim.check.plan import CLOSING, CheckPlan, make_plan
+from ranksim.check.plan import CheckPlan, make_plan
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.compare import RULES, Judgement, compare
 from ranksim.contract.policy import Policy
@@ -24,10 +24,10 @@ from ranksim.trace import Trace
 
 
 @cache
-def planned(time: Micros) -> CheckPlan:
+def planned(time: Micros, read: Micros = 20 * SECOND) -> CheckPlan:
     service, target = make_world(seed=1)
     reach = Rehearsal(service, target).alone(explore(target))
-    return make_plan(reach, RULES, time, ("paging",), receiver=True)
+    return make_plan(reach, RULES, time, ("paging",), receiver=True, read=read)
 
 
 @dataclass
@@ -108,15 +108,14 @@ class Nothing:
         raise AssertionError("who makes the calls writes it")
 
 
-def checked(machine: Busy, time: Micros) -> Checking:
+def checked(machine: Busy, plan: CheckPlan) -> Checking:
     checking = Checking(
-        planned(time),
+        plan,
         machine,
         Nothing(),
         None,
         lambda news: None,
         0,
-        20 * SECOND,
         now=machine.now,
         beside=machine.beside,
     )
@@ -127,7 +126,7 @@ def checked(machine: Busy, time: Micros) -> Checking:
 @pytest.mark.parametrize("per_call", [0, 100, 3_000, 10_000, 15_000])
 def test_what_is_left_after_the_last_judgement_does_for_the_page_and_the_policy(per_call: Micros) -> None:
     machine, time = Busy(per_call), 10 * MINUTE
-    checking = checked(machine, time)
+    checking = checked(machine, planned(time))
     assert checking.troubles == []
     assert machine.judged[-1][0] >= (machine._stopped or 0)  # all of it was judged
     last = machine.calls * per_call
@@ -136,7 +135,7 @@ def test_what_is_left_after_the_last_judgement_does_for_the_page_and_the_policy(
 
 def test_judging_takes_a_quarter_of_the_time_at_most_while_tasks_run() -> None:
     machine = Busy(15_000)
-    checked(machine, 20 * MINUTE)
+    checked(machine, planned(20 * MINUTE))
     pairs = zip(machine.judged, machine.judged[1:], strict=False)
     for (began, ended), (again, _) in list(pairs)[:-1]:
         assert again - ended >= 3 * (ended - began)
@@ -144,12 +143,26 @@ def test_judging_takes_a_quarter_of_the_time_at_most_while_tasks_run() -> None:
 
 def test_where_judging_became_slow_the_judgement_before_it_stands() -> None:
     machine, time = Busy(3_000, turns=8 * MINUTE, later=30), 10 * MINUTE
-    checking = checked(machine, time)
+    checking = checked(machine, planned(time))
     assert [
         trouble for trouble in checking.troubles if "there was no time to judge what came after" in trouble
     ]
     assert checking.judgement is not None
     assert machine.at <= time
+
+
+def test_what_the_plan_admits_is_begun_in_the_shortest_time_too() -> None:
+    plan = planned(MINUTE, 2_300_000)
+    assert [task.name for task in plan.runs] == ["walk"]
+    machine = Busy(0, at=plan.read)
+    checking = checked(machine, plan)
+    assert (dict(checking.rounds.begun), checking.not_run()) == ({"walk": 1}, {})
+    assert machine.at <= MINUTE
+
+
+def test_of_a_short_time_a_quarter_is_kept_for_the_end_at_least() -> None:
+    assert [Closing(time * SECOND).length(0, 0) // SECOND for time in (60, 100, 120, 600)] == [15, 25, 30, 30]
+    assert Closing(MINUTE, read=10 * SECOND).length(0, 0) == 22_500_000
 
 
 def test_the_end_has_half_of_the_time_at_most_and_half_a_minute_at_least() -> None:

@@ -7,16 +7,17 @@ from functools import cache
 
 import pytest
 
-from ranksim.callers.discovery import Reach, explore
+from ranksim.callers.discovery import Reach, explore, state
+from ranksim.callers.profiles.profile import Needs
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
 from ranksim.check.choice import Rounds, choose, gain, open_cases, turns, worth
-from ranksim.check.plan import CLOSING, CheckPlan, make_plan
+from ranksim.check.plan import SHOWN_BY_READING, CheckPlan, check_runs, make_plan
 from ranksim.check.tasks import by_turns, standing_in, tasks
 from ranksim.check.told import lines
 from ranksim.clock import HOUR, MINUTE, SECOND, instant
-from ranksim.conformance.compare import RULES
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.compare import RULES, compare
+from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally, Verdict
 from ranksim.errors import BadInput
 from ranksim.sim.rehearsal import Rehearsal
 from ranksim.sim.rehearsal_worlds import make_world
@@ -109,7 +110,8 @@ def held_back(plan: CheckPlan) -> set[str]:
 
 
 def test_what_other_keys_would_decide_is_said() -> None:
-    assert held_back(planned(reached(*ALL))) == {"idempotency.retention", "webhook.six_attempts"}
+    hours = {"idempotency.retention", "webhook.six_attempts"}
+    assert held_back(planned(reached(*ALL))) == hours | {"header.deprecation"}
     alone = planned(reached("main", environments=1))
     assert held_back(alone) >= {
         "access.scope",
@@ -121,17 +123,24 @@ def test_what_other_keys_would_decide_is_said() -> None:
     }
     said = "\n".join(lines(alone))
     assert "not guards.health: no key's account is past due; wants a key with `purpose: past_due`" in said
-    assert f"can decide {len(RULES) - len(held_back(alone))} of {len(RULES)} rules with these keys" in said
+    assert "not access.scope, access.scoped_endpoints, access.scoped_writes: no key is bound to one" in said
+    assert f"can decide {len(alone.decidable)} of {len(RULES)} rules with these keys in 1h" in "\n".join(
+        lines(replace(alone, time=HOUR))
+    )
 
 
 def test_settings_and_hours_hold_rules_back() -> None:
     reach = reached(*ALL)
     assert held_back(planned(reach, receiver=False)) > {"webhook.sent", "webhook.test"}
     assert "webhooks" not in [task.name for task in planned(reach, receiver=False).tasks]
-    assert "quota.refused" in held_back(planned(with_target(reach, dry_run_only=True)))
+    dry = held_back(planned(with_target(reach, dry_run_only=True)))
+    assert dry >= {"quota.refused", "guards.health", "guards.slots", "slots.refused", "error.meta"}
+    assert not {"dry_run.verdict", "guards.reads", "slots.limit"} & dry
+    one = held_back(planned(with_target(reached("main", environments=1), dry_run_only=True)))
+    assert one >= {"guards.reads", "slots.limit"}
     assert "slots.refused" in held_back(planned(with_target(reach, exclusive=False)))
     fast = planned(with_target(reach, time_scale=240), time=HOUR)
-    assert held_back(fast) == set()
+    assert held_back(fast) == {"header.deprecation"}
     assert "webhooks-long" in [task.name for task in fast.runs]
 
 
@@ -233,8 +242,56 @@ def test_only_some_rules() -> None:
         "webhooks",
         "webhooks-long",
     }
-    with pytest.raises(BadInput, match=r"--only: no rule is named 'rates'; .* families: rate, guards, cost"):
+    with pytest.raises(BadInput, match=r"--only: no rule is named 'rates'; .*; did you mean 'rate'\?"):
         planned(reached(*ALL), "rates")
+
+
+def test_rules_are_named_by_facts_too() -> None:
+    assert planned(reached("main"), "S105").rules == ("rate.remaining", "rate.headers")
+
+
+def promised(plan: CheckPlan) -> int:
+    [said] = [line for line in lines(plan) if line.startswith("can decide ")]
+    return int(said.split()[2])
+
+
+def test_what_can_be_decided_is_what_can_in_this_time() -> None:
+    reach = reached("main", environments=1)
+    found = [promised(planned(reach, time=time)) for time in (MINUTE, 3 * MINUTE, 10 * MINUTE, HOUR)]
+    assert found[0] < found[1] < found[2] <= found[3]
+    assert found[3] == len(planned(reach, time=HOUR).decidable)
+    short = planned(reach, "rate.read", "paging", time=3 * MINUTE)
+    said = lines(short)
+    assert "can decide 7 of 8 rules with these keys in 3m" in said
+    assert "  not rate.read: no time for burst and windows; wants --time 6m" in said
+    assert "can decide 8 of 8 rules with these keys in 6m" in lines(replace(short, time=6 * MINUTE))
+
+
+def test_where_no_task_can_be_run_there_is_no_check() -> None:
+    reach = reached("main", environments=1)
+    with pytest.raises(BadInput, match=r"--time: expected more than 1m, of which .* leave 45s for tasks"):
+        check_runs(planned(reach, "webhook", time=MINUTE))
+    check_runs(planned(reach, "paging", time=MINUTE))
+
+
+def test_what_is_sought_has_tasks_begun_for_it_though_it_may_not_be_there() -> None:
+    plan = planned(reached("main", environments=1), "header.deprecation", "access.scope")
+    assert plan.decidable == []
+    breadth = next(task for task in plan.tasks if task.name == "breadth")
+    scope = next(task for task in plan.tasks if task.name == "scope")
+    assert gain(plan, breadth, dict.fromkeys(plan.rules, 1)) == 1
+    assert gain(plan, scope, dict.fromkeys(plan.rules, 1)) == 0
+
+
+def test_rules_that_reading_shows_are_decided_without_a_task() -> None:
+    service, target = make_world(seed=1)
+    target = target.model_copy(update={"keys": {"main": target.keys["main"]}})
+    rehearsal = Rehearsal(service, target)
+    reach = rehearsal.alone(explore(target))
+    for _ in range(2):
+        rehearsal.alone(state(reach))
+    found = compare(rehearsal.finish(reach)).findings
+    assert {one.rule.name for one in found if one.verdict == Verdict.CONFORMS} >= set(SHOWN_BY_READING)
 
 
 def test_what_it_takes_is_said() -> None:
@@ -251,13 +308,20 @@ def test_what_it_takes_is_said() -> None:
     assert long.endswith("; would want --time 9h41m")
 
 
+def test_one_of_a_thing_is_one() -> None:
+    plan = planned(reached(*ALL), "webhook", time=MINUTE)
+    [task] = [task for task in plan.tasks if task.name == "webhooks"]
+    once = replace(task, needs=Needs(SECOND, jobs=1, slots=2))
+    assert "uses up at most 1 job, 2 slots; " in "\n".join(lines(replace(plan, tasks=(once,))))
+
+
 def test_amounts_are_those_of_all_rounds_too() -> None:
     plan = planned(reached("main", environments=1), "webhook", "rate")
     once = sum(task.needs.jobs for task in plan.runs)
     said = "\n".join(lines(plan))
     assert f"uses up at most {once} jobs" in said
     assert "in all, as far as accounts have it" in said
-    most = sum(task.needs.jobs * min(3, (plan.time - CLOSING) // task.needs.length) for task in plan.runs)
+    most = sum(task.needs.jobs * min(3, (plan.for_calls) // task.needs.length) for task in plan.runs)
     assert f"with further rounds, for what is undecided then: {most} jobs" in said
     assert most > once
 

@@ -115,7 +115,7 @@ HOST = ("--host", "http://127.0.0.1:1")
 @pytest.mark.parametrize(
     ("words", "variables", "message"),
     [
-        ((), {}, "nothing to load: give --host and a key, or --target FILE"),
+        ((), {}, "no deployment is named: give --host and a key, or --target FILE"),
         (HOST, {}, "no API key: set RANKSIM_KEY to one, or give --target FILE with keys"),
         (("--host", "api.example.com"), {"RANKSIM_KEY": "k"}, "ranksim: --host: expected a URL such as"),
         (HOST, {"RANKSIM_KEY": "rk_live\r"}, "ranksim: RANKSIM_KEY: expected an API key"),

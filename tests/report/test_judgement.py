@@ -164,6 +164,12 @@ def test_the_page_names_what_exercised_each_case_and_what_is_left() -> None:
     assert "not exercised: south, all" in text
 
 
+def test_what_a_check_left_open_is_told_by_the_check_alone() -> None:
+    whole, of_a_check = printed(PARTLY), printed(PARTLY | {"check": {"undecided": {}}})
+    assert "Not exercised, by the profile that would" in whole
+    assert "Not exercised" not in of_a_check
+
+
 def test_all_cases_may_be_required() -> None:
     assert report.headline(WANTED) == (
         "Nothing deviates, but 1 required rule does not conform in all cases: rate.read"

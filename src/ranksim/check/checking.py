@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ranksim.check.choice import MOST_ROUNDS, Rounds
+from ranksim.check.choice import MOST_ROUNDS, Rounds, times_for
 from ranksim.check.closing import REPORTS, Closing
 from ranksim.check.crew import GONE
 from ranksim.check.left_over import left_over
-from ranksim.check.plan import CLOSING, CheckPlan
+from ranksim.check.plan import CheckPlan
 from ranksim.clock import SECOND, Micros
 from ranksim.conformance.compare import Judgement, compare
+from ranksim.conformance.verdict.verdicts import Rule
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.load.merging import Merged, joined, merge, outlived
@@ -141,8 +142,8 @@ def beside(work: Callable[[], Judgement]) -> Future[Judgement]:
 class Checking:
     """What a check knows while it runs; `show` is called whenever there is news.
 
-    `began` is the instant by `now` from which its time counts, `read` how long exploring and reading the
-    state before took (µs), and `reports` how many times as long as judging what is written of it takes.
+    `began` is the instant by `now` from which its time counts, and `reports` how many times as long as
+    judging what is written of it takes.
     `beside` has something judged while everything else goes on.
     """
 
@@ -152,7 +153,6 @@ class Checking:
     policy: Policy | None
     show: Callable[[Checking], None]
     began: Micros
-    read: Micros = 0
     reports: int = REPORTS
     now: Callable[[], Micros] = monotonic
     beside: Callable[[Callable[[], Judgement]], Future[Judgement]] = beside
@@ -169,6 +169,8 @@ class Checking:
     left: list[str] = field(default_factory=list)
     stopping: str = ""
     """Why no further task is begun, "" while that is not so."""
+    early: bool = False
+    """Whether something else than its time ended it."""
     whole: bool = False
     """Whether the trace was written."""
     tidied: bool = False
@@ -188,7 +190,7 @@ class Checking:
 
     def __post_init__(self) -> None:
         self.rounds = Rounds.of(self.plan)
-        self.closing = Closing(self.plan.time, self.read, self.reports)
+        self.closing = Closing(self.plan.time, self.plan.read, self.reports)
 
     @property
     def elapsed(self) -> Micros:
@@ -215,16 +217,21 @@ class Checking:
         while not self.stopping:
             self._begin_what_fits()
             if not self.rounds.running and not self.stopping:
-                self.stopping = "nothing is left to run that time allows"
+                self._stop("nothing is left to run that time allows", early=False)
             self._hear(HEARD_EVERY)
             self._judge_when_due()
             self._stop_what_is_decided()
             if self._asked:
-                self.stopping = "it was asked to stop"
+                self._stop("it was asked to stop")
             elif self.remaining == 0:
-                self.stopping = f"--time {units.duration(self.plan.time)} was over"
+                self._stop(f"--time {units.duration(self.plan.time)} was over", early=False)
             self.show(self)
         self._finish()
+
+    def _stop(self, why: str, *, early: bool = True) -> None:
+        """Begin no further task; the first reason stands."""
+        if not self.stopping:
+            self.stopping, self.early = why, early
 
     def _begin_what_fits(self) -> None:
         while not self.stopping:
@@ -292,11 +299,11 @@ class Checking:
             self._broken = True
             if message["broken"] not in self.troubles:
                 self.troubles.append(message["broken"])
-            self.stopping = self.stopping or "what came could not be recorded"
+            self._stop("what came could not be recorded")
         elif message is GONE:
             if not self.tidied:
                 self.troubles.append("the process that makes the calls was ended")
-            self.stopping = self.stopping or "the process that makes the calls was ended"
+            self._stop("the process that makes the calls was ended")
             self.gone = True
 
     def _finish(self) -> None:
@@ -362,7 +369,7 @@ class Checking:
         for task in self.plan.tasks:
             length = units.duration(task.needs.length)
             if self.plan.too_long(task):
-                time, left = units.duration(self.plan.time), units.duration(self.plan.time - CLOSING)
+                time, left = units.duration(self.plan.time), units.duration(self.plan.for_calls)
                 said[task.name] = f"takes {length}, and --time {time} leaves {left} for calls"
             elif not self.rounds.begun[task.name]:
                 said[task.name] = f"takes {length}, and {self.stopping or 'it never had its turn'}"
@@ -376,7 +383,7 @@ class Checking:
         """Return for each rule that is not decided, why not, and what it waits for."""
         if self.judgement is None:
             return {}
-        said = {}
+        said, times = {}, self._times()
         for finding in self.judgement.findings:
             name = finding.rule.name
             if name not in self.plan.rules or finding.verdict in ("conforms", "deviates"):
@@ -386,12 +393,29 @@ class Checking:
                 said[name] = f"{lack.why}; wants {lack.would}"
                 continue
             seen = f"{finding.reasons[0][0]}" if finding.reasons else "nothing came up that would show it"
-            serving = [task for task in self.plan.tasks if task.serves(name)]
-            begun = self.rounds.begun
-            waits = [task.name for task in serving if not begun[task.name] or task.name in self.cut]
-            if waits:
-                seen += f"; a longer --time runs {', '.join(waits)}"
-            elif all(begun[task.name] >= MOST_ROUNDS for task in serving):
-                seen += f", in {MOST_ROUNDS} rounds"
-            said[name] = seen
+            said[name] = seen + self._waits_for(finding.rule, times)
         return said
+
+    def _times(self) -> dict[str, Micros]:
+        """Return in how much time each task would have its turn that had none."""
+        never = [task for task in self.plan.tasks if not self.rounds.begun[task.name]]
+        return {} if self.early else times_for(self.plan, never)
+
+    def _waits_for(self, rule: Rule, times: Mapping[str, Micros]) -> str:
+        """Return what would decide a rule: tasks that did not run through, else what they try."""
+        begun = self.rounds.begun
+        serving = [task for task in self.plan.tasks if task.serves(rule.name)]
+        waits = [task for task in serving if not begun[task.name] or task.name in self.cut]
+        if not waits:
+            rounds = (
+                f", in {MOST_ROUNDS} rounds" if all(begun[t.name] >= MOST_ROUNDS for t in serving) else ""
+            )
+            tried = [what for part in rule.exercise.split("; ") if (what := part.partition(": ")[2])]
+            return rounds + (f"; would show it: {'; or '.join(tried)}" if tried else "")
+        if self.early:
+            return f"; {self.stopping} before {' and '.join(task.name for task in waits)} had run through"
+        wants = {task.name: times.get(task.name, self.plan.time) for task in waits}
+        least = min(wants.values())
+        names = " and ".join(name for name, time in wants.items() if time == least)
+        longer = "a longer --time" if least == self.plan.time else f"--time {units.duration(least)}"
+        return f"; wants {longer}, for {names}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from ranksim.check.plan import CheckPlan
 from ranksim.check.tasks import CheckTask
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.verdict.verdicts import Finding, Verdict
 
 MOST_ROUNDS = 3
@@ -168,15 +168,32 @@ def turns(plan: CheckPlan, time: Micros) -> dict[str, tuple[Micros, Micros]]:
         rounds.ended(number)
 
 
+def times_for(plan: CheckPlan, tasks: Collection[CheckTask]) -> dict[str, Micros]:
+    """Return in how much time each task would get a turn, if all take what they say: about, in whole minutes.
+
+    It is looked for from the time of the plan on, a minute or a tenth longer each time.
+    """
+    found: dict[str, Micros] = {}
+    time = plan.time + -plan.time % MINUTE
+    while waiting := [task for task in tasks if task.name not in found]:
+        longer = replace(plan, time=time)
+        in_time = turns(longer, longer.for_calls)
+        found |= {task.name: time for task in waiting if task.name in in_time}
+        wanting = min(task.needs.length for task in waiting) - longer.for_calls
+        step = wanting + -wanting % MINUTE if wanting > 0 else time // 10 // MINUTE * MINUTE
+        time += max(MINUTE, step)
+    return found
+
+
 def rounds_in(task: CheckTask, time: Micros) -> int:
     """Return how often a task can be begun in so much time (µs), at most."""
     return min(MOST_ROUNDS, time // max(1, task.needs.length))
 
 
 def gain(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> int:
-    """Return how many open cases a task is for, of rules that nothing holds back."""
+    """Return how many open cases a task is for, of rules that are sought."""
     rules = [rule for rule in plan.rules if rule in undecided and task.serves(rule)]
-    return sum(undecided[rule] for rule in rules if plan.held_back(rule) is None)
+    return sum(undecided[rule] for rule in rules if plan.sought(rule))
 
 
 def worth(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> Fraction:

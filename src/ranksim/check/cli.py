@@ -16,7 +16,7 @@ from ranksim.clock import SECOND, Micros
 from ranksim.clock import duration as parse_duration
 from ranksim.errors import BadInput
 from ranksim.load.cli import Key, TargetFile
-from ranksim.report.terminal import print_out, rendered, say
+from ranksim.report.terminal import print_out, rendered, say, wrapped
 
 if TYPE_CHECKING:
     from ranksim.check.checking import Checking, CheckRecording
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ranksim.load.options import LoadOptions
     from ranksim.mirror.world import MirroredWorld
 
-DEVIATES = 1
+DEVIATES, NOTHING_CHECKED = 1, 2
 
 CAUTIOUS_CAP = "2 USD"
 """What a check beyond loopback spends at most, unless it is told otherwise."""
@@ -182,7 +182,7 @@ def _check(wanted: _Wanted) -> None:
     from ranksim.mirror.mirror import mirrored
 
     def agreed(plan: "CheckPlan") -> bool:
-        print_out("".join(f"{line}\n" for line in told.lines(plan)))
+        print_out(wrapped("".join(f"{line}\n" for line in told.lines(plan))))
         return not wanted.plan_only and _agreed(wanted.asking)
 
     asked = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy, wanted.model)
@@ -197,16 +197,18 @@ def _report(
 ) -> None:
     """Write what a check leaves, print what it found, and end with its exit code."""
     from ranksim.check import told
+    from ranksim.conformance.compare import check_required
     from ranksim.conformance.exhibits import exhibits
     from ranksim.conformance.report.as_dict import plain
     from ranksim.report import judgement as report
 
     assert checking.judgement is not None
+    judgement = checking.judgement.about({*checking.plan.rules, *check_required(wanted.required)})
     trace = str(recording.trace) if checking.whole else str(recording.directory)
-    whole = exhibits([recording.trace], checking.judgement) if checking.whole else None
+    whole = exhibits([recording.trace], judgement) if checking.whole else None
     modelled = None if twin is None else _modelled(twin, checking, recording)
     found = plain(
-        checking.judgement,
+        judgement,
         trace=trace,
         policy=wanted.policy_path,
         required=wanted.required,
@@ -226,7 +228,7 @@ def _report(
         "left": checking.left,
         "spent": checking.spent,
     }
-    parts = [rendered(report.summary(found)), *(f"{line}\n" for line in _ending(wanted, checking, recording))]
+    parts = [rendered(report.summary(found)), wrapped("".join(_ending(found["check"], checking, recording)))]
     try:
         parts += [f"{line}\n" for line in _write(wanted, found, checking, recording)]
     except (OSError, BadInput) as error:
@@ -234,6 +236,8 @@ def _report(
     print_out("".join(parts))
     if report.fails(found):
         raise typer.Exit(DEVIATES)
+    if not found["check"]["tasks"]:
+        raise typer.Exit(NOTHING_CHECKED)
 
 
 def _modelled(
@@ -253,16 +257,15 @@ def _modelled(
         return None
 
 
-def _ending(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") -> list[str]:
-    """Say what was not decided and not run, what was used up, and what was not removed."""
+def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecording") -> list[str]:
+    """Return the lines that say what was not decided and not run, what was used up, what was not removed."""
     from ranksim.report import units
+    from ranksim.report.of_a_check import by_reason
 
-    said = [""]
-    undecided, not_run = checking.undecided_because(), checking.not_run()
-    decided = len(checking.plan.rules) - len(undecided)
-    said.append(f"decided: {decided} of {units.many(len(checking.plan.rules), 'rule')}")
-    said += [f"  not {name}: {why}" for name, why in undecided.items()]
-    said += [f"did not run: {name}: {why}" for name, why in not_run.items()]
+    decided = len(check["rules"]) - len(check["undecided"])
+    said = ["", f"decided: {decided} of {units.many(len(check['rules']), 'rule')}"]
+    said += [f"  not {names}: {why}" for why, names in by_reason(check["undecided"])]
+    said += [f"did not run: {name}: {why}" for name, why in check["not_run"].items()]
     said.append(
         f"{units.many(checking.answers.total(), 'call')} of tasks in "
         f"{units.duration(checking.elapsed)}; spent {units.usd(checking.spent)} by what usage says"
@@ -273,7 +276,7 @@ def _ending(wanted: _Wanted, checking: "Checking", recording: "CheckRecording") 
         said += [f"  {one}" for one in checking.left]
     if not checking.whole:
         said.append(f"the trace was not written; what was recorded lies in {recording.directory}")
-    return said
+    return [f"{line}\n" for line in said]
 
 
 def _write(

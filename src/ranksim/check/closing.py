@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ranksim.check.plan import CLOSING
 from ranksim.clock import SECOND, Micros
+
+CLOSING: Micros = 30 * SECOND
+"""Of the time given, what is kept at least for reading the state after, and removing what was created."""
+
+SHORT = 4
+"""The part of a short time that is kept at least: a quarter, of less than two minutes."""
 
 STOPPING: Micros = 5 * SECOND
 """What calls under way take to end, mostly."""
@@ -34,6 +39,11 @@ class Closing:
     reports: int = REPORTS
     _per_call: Micros = 0
 
+    @property
+    def least(self) -> Micros:
+        """What is kept at least."""
+        return min(CLOSING, self.time // SHORT)
+
     def judged(self, calls: int, took: Micros) -> None:
         """Note what judging so many calls took."""
         self._per_call = -(-took // max(1, calls))
@@ -52,9 +62,9 @@ class Closing:
         For so long the process that makes the calls removes meanwhile what was created.
         """
         judging = JUDGEMENTS * self.judging(calls) + self.reporting(calls)
-        return min(max(CLOSING // 2, judging, removing), self.time // 2)
+        return min(max(self.least // 2, judging, removing), self.time // 2)
 
     def length(self, calls: int, removing: Micros) -> Micros:
         """Return what is kept for the end in all: half of the time, at most."""
         reading = STOPPING + self.read
-        return min(max(CLOSING, reading + self.after_reading(calls, removing)), self.time // 2)
+        return min(max(self.least, reading + self.after_reading(calls, removing)), self.time // 2)

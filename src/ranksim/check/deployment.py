@@ -64,15 +64,18 @@ def carried_out(
     try:
         opened = crew.opened()
         reach = reach_from_message(opened["reach"], wanted.options.target())
-        plan = planning.make_plan(reach, RULES, wanted.length, wanted.only, receiver=opened["receiver"])
         read = monotonic() - began
+        plan = planning.make_plan(
+            reach, RULES, wanted.length, wanted.only, receiver=opened["receiver"], read=read
+        )
         if not agreed(plan):
             crew.tell(abandon=True)
             return None
+        planning.check_runs(plan)
         recording, began = CheckRecording.of(opened), monotonic() - read  # it does not count to be asked
         reports = REPORTS + MODELS * wanted.model
         with watching() as show:
-            checking = Checking(plan, crew, recording, wanted.policy, show, began, read, reports)
+            checking = Checking(plan, crew, recording, wanted.policy, show, began, reports)
             with stopping(checking):
                 checking.run()
         return checking, recording

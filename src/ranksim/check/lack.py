@@ -9,13 +9,15 @@ from dataclasses import dataclass
 class Lack:
     """Rules that cannot be decided, by name or by what names begin with; `why`, and what would help.
 
-    Where only a `part` of them cannot be seen, it is told, and holds no rule back.
+    Where only a `part` of them cannot be seen, it is told, and holds no rule back. What is `sought` all the
+    same has tasks look for it as if nothing were lacking: it may turn up.
     """
 
     rules: tuple[str, ...]
     why: str
     would: str
     part: str = ""
+    sought: bool = False
 
     def covers(self, rule: str) -> bool:
         """Return whether it holds a rule back."""

@@ -26,19 +26,26 @@ def lacking(reach: Reach, time: Micros, *, receiver: bool) -> list[Lack]:
         *_keys(reach),
         *_settings(reach, receiver),
         *_operations(reach),
+        NOTHING_GOES,
         *_hours(reach, time),
         *hidden_by_numbers(reach, time),
     ]
 
 
+NOTHING_GOES = Lack(
+    ("header.deprecation",),
+    "nothing is to go before there is a /v2",
+    "a deployment that has one",
+    sought=True,
+)
+
+
 def _keys(reach: Reach) -> Iterator[Lack]:
     lines = "a key with `purpose: {}` in the target file"
     if not reach.of("scoped"):
-        yield Lack(
-            ("access.scope", "access.scoped_endpoints"),
-            "no key is bound to one domain",
-            f"{lines.format('scoped')} and its domain_id",
-        )
+        why, would = "no key is bound to one domain", f"{lines.format('scoped')} and its domain_id"
+        yield Lack(("access.scope", "access.scoped_endpoints"), why, would)
+        yield Lack(("access.scoped_writes",), why, would, sought=True)
     if len(reach.target.environments) < 2:
         yield Lack(("access.environment",), "there is one environment", "a second one under `environments`")
     if len({key.name for key in reach.usable()}) < 2:
@@ -92,9 +99,19 @@ def _settings(reach: Reach, receiver: bool) -> Iterator[Lack]:
         yield Lack(
             (
                 *("cooldown.", "job.", "cost.refused", "cost.meta", "guards.ceiling"),
-                *("quota.refused", "quota.meta", "quota.limit", "guards.quota", "slots.held"),
-                *("webhook.outcome", "webhook.event", "webhook.sent", "webhook.types", "webhook.scope"),
-                *("dry_run.verdict", "guards.codes"),
+                *(
+                    "quota.refused",
+                    "quota.meta",
+                    "quota.limit",
+                    "slots.held",
+                    "slots.counted",
+                    "slots.refused",
+                ),
+                *("guards.quota", "guards.slots", "guards.codes", "guards.healthy", "guards.health"),
+                *("guards.capability", "cost.tracking", "error.meta"),
+                *("webhook.outcome", "webhook.sent", "webhook.types", "webhook.scope"),
+                *(() if reach.of("past_due") else ("guards.reads",)),
+                *(() if reach.of("near_limit") else ("slots.limit",)),
             ),
             "nothing is spent with --dry-run-only",
             "a --spend-cap in its place",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ranksim.callers.budget import micros_of, spent_of
 from ranksim.callers.discovery import KeyReach, Reach
-from ranksim.check.choice import rounds_in, turns
-from ranksim.check.plan import CLOSING, CheckPlan
+from ranksim.check.choice import rounds_in, times_for, turns
+from ranksim.check.plan import SHOWN_BY_READING, CheckPlan
 from ranksim.check.tasks import CheckTask
-from ranksim.clock import MINUTE
+from ranksim.clock import Micros
 from ranksim.report import units
 
 FEW = 4
@@ -18,24 +19,30 @@ FEW = 4
 
 def lines(plan: CheckPlan) -> list[str]:
     """Return the plan as lines of text."""
-    reach, target = plan.reach, plan.reach.target
-    decidable = plan.decidable
+    reach, target, time = plan.reach, plan.reach.target, units.duration(plan.time)
+    in_time = turns(plan, plan.for_calls)
+    runs = [task for task in plan.tasks if task.name in in_time]
+    waiting, times = _waiting(plan, runs), times_for(plan, [task for task in plan.tasks if task not in runs])
+    decidable = len(plan.decidable) - sum(map(len, waiting.values()))
     said = [f"{_key(key)}" for key in reach.keys.values()]
-    said.append(f"can decide {len(decidable)} of {units.many(len(plan.rules), 'rule')} with these keys")
-    for lack in plan.lacks:
-        held = [rule for rule in plan.rules if plan.held_back(rule) is lack]
-        if held:
-            said.append(f"  not {', '.join(held)}: {lack.why}; wants {lack.would}")
+    said.append(f"can decide {decidable} of {units.many(len(plan.rules), 'rule')} with these keys in {time}")
+    held = defaultdict[str, list[str]](list)
+    for rule in plan.rules:
+        if (lack := plan.held_back(rule)) is not None:
+            held[f"{lack.why}; wants {lack.would}"].append(rule)
+    said += [f"  not {', '.join(rules)}: {why}" for why, rules in held.items()]
+    for tasks, rules in waiting.items():
+        would = min(times[task.name] for task in tasks)
+        names = " and ".join(task.name for task in tasks)
+        said.append(f"  not {', '.join(rules)}: no time for {names}; wants --time {units.duration(would)}")
     for lack in plan.lacks:
         about = [rule for rule in plan.decidable if lack.part and lack.is_about(rule)]
         if about:
             families = list(dict.fromkeys(rule.partition(".")[0] for rule in about))
             named = ", ".join(about if len(about) <= FEW else families)
             said.append(f"  of {named} not {lack.part}: {lack.why}; wants {lack.would}")
-    in_time = turns(plan, plan.time - CLOSING)
-    runs = [task for task in plan.tasks if task.name in in_time]
-    said.append(f"takes at most {units.duration(plan.time)}: {', '.join(map(_length, runs))}")
-    said += _no_turn(plan, [task for task in plan.tasks if task not in runs])
+    said.append(f"takes at most {time}: {', '.join(map(_length, runs)) or 'no task has the time'}")
+    said += _no_turn(plan, times)
     said += _spending(plan)
     if target.time_scale != 1 or target.traffic_scale != 1:
         said.append(
@@ -55,16 +62,24 @@ def _length(task: CheckTask) -> str:
     return f"{task.name} {units.duration(task.needs.length)}"
 
 
-def _no_turn(plan: CheckPlan, tasks: Sequence[CheckTask]) -> Iterator[str]:
+def _waiting(plan: CheckPlan, runs: Sequence[CheckTask]) -> dict[tuple[CheckTask, ...], list[str]]:
+    """Return the rules that nothing but time keeps from being decided, by the tasks that are for them."""
+    found = defaultdict[tuple[CheckTask, ...], list[str]](list)
+    for rule in plan.decidable:
+        serving = tuple(task for task in plan.tasks if task.serves(rule))
+        if serving and rule not in SHOWN_BY_READING and not any(task in runs for task in serving):
+            found[serving].append(rule)
+    return found
+
+
+def _no_turn(plan: CheckPlan, times: Mapping[str, Micros]) -> Iterator[str]:
     """Say what does not fit into the time beside what comes before it, and how much time would do."""
-    for task in tasks:
-        wants = max(plan.time, task.needs.length + CLOSING)
-        wants += -wants % MINUTE
-        while task.name not in turns(plan, wants - CLOSING):
-            wants += max(MINUTE, wants // 10 // MINUTE * MINUTE)
+    for task in plan.tasks:
+        if task.name not in times:
+            continue
         takes = f"  not {task.name}: going through takes {units.duration(task.needs.length)}"
         first = "" if plan.too_long(task) else ", and what decides more in its time comes first"
-        yield f"{takes}{first}; would want --time {units.duration(wants)}"
+        yield f"{takes}{first}; would want --time {units.duration(times[task.name])}"
 
 
 def _spending(plan: CheckPlan) -> list[str]:
@@ -75,7 +90,7 @@ def _spending(plan: CheckPlan) -> list[str]:
     once = _amounts((task, task.laps) for task in plan.runs)
     if not once:
         return ["spends nothing"]
-    most = _amounts((task, task.laps * rounds_in(task, plan.time - CLOSING)) for task in plan.runs)
+    most = _amounts((task, task.laps * rounds_in(task, plan.for_calls)) for task in plan.runs)
     said = [f"uses up at most {once}; slots stay held to the month's end"]
     if most != once:
         said.append(
@@ -96,11 +111,11 @@ def _amounts(runs: Iterable[tuple[CheckTask, int]]) -> str:
     """Say what tasks use up that go through so many times."""
     needs = [task.needs.times(laps) for task, laps in runs]
     totals = (
-        (sum(one.jobs for one in needs), "jobs"),
-        (sum(one.briefs for one in needs), "keyword briefs"),
-        (sum(one.slots for one in needs), "slots"),
+        (sum(one.jobs for one in needs), "job"),
+        (sum(one.briefs for one in needs), "keyword brief"),
+        (sum(one.slots for one in needs), "slot"),
     )
-    return ", ".join(f"{units.count(number)} {what}" for number, what in totals if number)
+    return ", ".join(units.many(number, what) for number, what in totals if number)
 
 
 def _left(reach: Reach) -> int | None:

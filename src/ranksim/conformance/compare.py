@@ -7,8 +7,8 @@ be kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ranksim.conformance.calls.schema_checks import SchemaJudge
@@ -105,6 +105,12 @@ class Judgement:
         """The findings of rules that deviate."""
         return tuple(finding for finding in self.findings if finding.verdict == Verdict.DEVIATES)
 
+    def about(self, rules: Collection[str]) -> Judgement:
+        """The same, of some rules alone and of all that deviate."""
+        deviating = self.deviating
+        kept = (one for one in self.findings if one.rule.name in rules or one in deviating)
+        return replace(self, findings=tuple(kept))
+
     def missing(self, required: Iterable[str]) -> tuple[Finding, ...]:
         """The findings of required rules that do not conform.
 
@@ -135,16 +141,22 @@ def check_required(required: Iterable[str]) -> dict[str, bool]:
     wanted = dict[str, bool]()
     for name in required:
         bare = name.removesuffix(IN_ALL_CASES)
-        named = [rule.name for rule in RULES if _is_named(rule, bare)]
-        if not named:
-            families = dict.fromkeys(rule.name.partition(".")[0] for rule in RULES)
-            hint = near(bare, [*families, *(rule.name for rule in RULES)])
-            raise BadInput(
-                f"--require: no rule is named {bare!r}; `ranksim compare --rules` lists them{hint}"
-            )
-        for rule in named:
+        for rule in rules_named("--require", bare):
             wanted[rule] = wanted.get(rule, False) or bare != name
     return wanted
+
+
+def rules_named(option: str, name: str) -> list[str]:
+    """Return the rules of a name: a rule, a family ("rate"), an S number ("S102") or "all".
+
+    Raises BadInput where it names none, at the `option` that has it.
+    """
+    named = [rule.name for rule in RULES if _is_named(rule, name)]
+    if not named:
+        families = dict.fromkeys(rule.name.partition(".")[0] for rule in RULES)
+        hint = near(name, [*families, *(rule.name for rule in RULES)])
+        raise BadInput(f"{option}: no rule is named {name!r}; `ranksim compare --rules` lists them{hint}")
+    return named
 
 
 def _is_named(rule: Rule, name: str) -> bool:

@@ -107,7 +107,7 @@ class LoadOptions:
 
     def _simple(self) -> Target:
         if not self.host:
-            raise BadInput("nothing to load: give --host and a key, or --target FILE")
+            raise BadInput("no deployment is named: give --host and a key, or --target FILE")
         token = os.environ.get(KEY, "")
         if not token:
             raise BadInput(f"no API key: set {KEY} to one, or give --target FILE with keys")

@@ -39,8 +39,10 @@ def summary(judgement: Plain) -> list[RenderableType]:
     if judgement["model"] is not None:
         parts += [Text(), Text("Measured against the model", style="bold"), Text(MODEL), Text()]
         parts.append(to_rich(model_view(judgement["model"])))
-    rules = judgement["rules"]
-    return [*parts, *_verdicts(rules), *_required(judgement), *_not_exercised(rules)]
+    rules, shown = judgement["rules"], _verdicts(judgement["rules"])
+    if "check" in judgement:  # which tells itself what it did not decide, and what that waits for
+        return [*parts, *shown, *_required(judgement)]
+    return [*parts, *shown, *_undecided(rules), *_required(judgement), *_not_exercised(rules)]
 
 
 MODEL = (
@@ -246,7 +248,13 @@ def _verdicts(rules: Sequence[Plain]) -> list[RenderableType]:
         for rule in exercised
     ]
     table = View("Rules that were exercised", ("rule", "verdict", *numbers), 2, tuple(rows))
-    return [Text(), to_rich(table), *_undecided(exercised)]
+    return [Text(), to_rich(table)]
+
+
+def why_undecided(rule: Plain) -> str:
+    """Return why instances of a rule are open, and where it is undecided the profile that shows more."""
+    would = f"; profile that would show more: {rule['exercise']}" if rule["verdict"] == "undecided" else ""
+    return f"{rule['reasons'][0]['why']}{would}"
 
 
 def _required(judgement: Plain) -> list[RenderableType]:
@@ -271,7 +279,7 @@ def _undecided(rules: Sequence[Plain]) -> list[RenderableType]:
     from rich.text import Text
 
     reasons = {
-        rule["name"]: rule["reasons"][0]["why"]
+        rule["name"]: why_undecided(rule)
         for rule in rules
         if rule["verdict"] == "undecided" and rule["reasons"]
     }

@@ -21,6 +21,7 @@ from ranksim.report.judgement import (
     model_view,
     run_lines,
     verdict,
+    why_undecided,
 )
 from ranksim.report.judgement_figures import FIGURES, staircase, timeline
 from ranksim.report.of_a_check import check_of, not_done, told, why_open
@@ -267,7 +268,7 @@ def _verdict_row(rule: Plain, judgement: Plain) -> str:
 
 def _why(rule: Plain, judgement: Plain) -> str:
     """Return why a rule is open; a check tells what it waits for, too."""
-    return why_open(judgement, rule) or str(rule["reasons"][0]["why"])
+    return why_open(judgement, rule) or why_undecided(rule)
 
 
 def _cases(rule: Plain) -> str:

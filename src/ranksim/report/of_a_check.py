@@ -45,13 +45,13 @@ def not_done(check: Plain) -> list[str]:
     return [
         *_listed("Trouble", check["troubles"]),
         *_listed("Created, and not removed", check["left"]),
-        *_table("Not decided, and what it waits for", ("why", "rules"), _by_reason(check["undecided"])),
+        *_table("Not decided, and what it waits for", ("why", "rules"), by_reason(check["undecided"])),
         *_table("What did not run", ("task", "why"), check["not_run"].items()),
         f'<details class="piece"><summary>The plan</summary><pre>{escape(plan)}</pre></details>',
     ]
 
 
-def _by_reason(undecided: Mapping[str, str]) -> list[tuple[str, str]]:
+def by_reason(undecided: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return each reason with the rules that it keeps open."""
     rules: dict[str, list[str]] = defaultdict(list)
     for rule, why in undecided.items():

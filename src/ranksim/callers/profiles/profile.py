@@ -59,7 +59,7 @@ class Profile:
 
     def serves(self, rule: str) -> bool:
         """Return whether it is for a rule."""
-        return any(rule.startswith(beginning) for beginning in self.rules)
+        return rule.startswith(self.rules)
 
 
 def drawn(calls: int, percent: int) -> int:
