@@ -68,7 +68,7 @@ def test_what_was_stopped_does_not_want_more_time() -> None:
     checking._stop("it was asked to stop")
     said = checking.undecided_because()
     assert said["paging.once"] == f"{NOTHING}; it was asked to stop before walk had run through"
-    assert said["rate.read"] == f"{NOTHING}; it was asked to stop before burst and windows had run through"
+    assert said["rate.read"] == f"{NOTHING}; it was asked to stop before burst, windows had run through"
 
 
 def test_where_all_tasks_ran_it_says_what_would_show_it() -> None:

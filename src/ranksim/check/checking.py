@@ -413,9 +413,9 @@ class Checking:
             tried = [what for part in rule.exercise.split("; ") if (what := part.partition(": ")[2])]
             return rounds + (f"; would show it: {'; or '.join(tried)}" if tried else "")
         if self.early:
-            return f"; {self.stopping} before {' and '.join(task.name for task in waits)} had run through"
+            return f"; {self.stopping} before {', '.join(task.name for task in waits)} had run through"
         wants = {task.name: times.get(task.name, self.plan.time) for task in waits}
         least = min(wants.values())
-        names = " and ".join(name for name, time in wants.items() if time == least)
+        names = ", ".join(name for name, time in wants.items() if time == least)
         longer = "a longer --time" if least == self.plan.time else f"--time {units.duration(least)}"
         return f"; wants {longer}, for {names}"
