@@ -104,7 +104,7 @@ class Result:
         return page(self.heading, self.tables, images)
 
     def why(self, asked: str, futures: int = 20, progress: Tell | None = None) -> Why:
-        """Tell when something became inevitable, and the smallest change that would have prevented it.
+        """Tell when something became inevitable, and the change that would have prevented it.
 
         `asked` is a metric that only grows, such as refusals.slot_limit_exceeded, which asks for the first,
         or a metric and a bound, `jobs.rank_run.wait.max > 10m`; the first replication that shows it is looked

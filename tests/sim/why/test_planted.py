@@ -281,6 +281,17 @@ pools: {crawl: {capacity: 1, queue_limit: 8, duration: 12h}}
     ),
 ]
 
+# Twelve runs of about five minutes each: of three workers' four rounds the last waits three, of six workers'
+# two it waits one.
+FEW_WORKERS = world(
+    "7d",
+    """
+accounts: {acme: {plan: pro, portfolio: {domains: 12, keywords: 100}}}
+clients:
+  nightly: {kind: schedule, account: acme, job: rank_run, every: day, at: "02:00"}
+pools: {rank_run: {capacity: 3}}
+""",
+)
 
 QUICK = ("a cooldown", "a key withdrawn", "a weekly quota")
 
@@ -311,6 +322,20 @@ def test_a_planted_cause_is_named(planted: Planted) -> None:
 @pytest.mark.parametrize("planted", [p for p in PLANTED if p.name not in QUICK], ids=lambda p: p.name)
 def test_every_planted_cause_is_named(planted: Planted) -> None:
     check(planted)
+
+
+@pytest.mark.heavy
+def test_more_workers_are_named_where_a_smaller_change_is_not_sure() -> None:
+    why = run(Scenario.parse(FEW_WORKERS, "few workers")).why("jobs.rank_run.wait.max > 10m")
+    assert not why.moment.causes
+    assert why.change is not None
+    assert (why.change.path, why.change.old) == ("scenario.pools.rank_run.capacity", "3")
+    assert int(why.change.new) in (5, 6)
+    assert why.change.holds
+    smallest = min(why.changes, key=lambda one: one.size)
+    assert (smallest.path, smallest.holds) == ("scenario.clients.nightly.spread", False)
+    assert why.sentence.startswith("a rank_run job waits more than 10m (10m8.475s), 2026-03-01T02:10:08")
+    assert "The smallest of all is scenario.clients.nightly.spread 0s → 11m42s" in why.sentence
 
 
 def test_there_are_twelve_worlds_at_least() -> None:

@@ -6,7 +6,7 @@ from math import comb, exp, factorial
 
 import pytest
 
-from ranksim.clock import DAY, HOUR, Micros
+from ranksim.clock import DAY, HOUR, MINUTE, Micros
 from ranksim.errors import BadInput
 from ranksim.inference.shares import chance
 from ranksim.report.progress import nobody
@@ -18,7 +18,7 @@ from ranksim.sim.why.answer import _Prevention
 from ranksim.sim.why.changes import dotted, knobs
 from ranksim.sim.why.futures import Question, Rerunner, narrowed
 from ranksim.sim.why.moments import as_of, planned
-from ranksim.sim.why.told import Chance, Happening, Path, TurningPoint, Why
+from ranksim.sim.why.told import Chance, Happening, Path, Remedy, TurningPoint, Why
 from ranksim.sim.world import Fork, World
 
 # Other futures
@@ -97,10 +97,38 @@ clients:
 receivers: {{erp: {{account: acme}}}}
 """
     )
-    small = narrowed(scenario, Question.parse("refusals.cooldown_active"), "crawls")
+    small = narrowed(scenario, Question.parse("refusals.cooldown_active"), "acme")
     assert (list(small.clients), list(small.receivers)) == (["crawls"], [])
-    limited = narrowed(scenario, Question.parse("refusals.rate_limited"), "crawls")
+    limited = narrowed(scenario, Question.parse("refusals.rate_limited"), "acme")
     assert list(limited.clients) == ["reads", "crawls"]
+    waits = narrowed(scenario, Question.parse("jobs.crawl.wait.max > 1m"), "")
+    assert (list(waits.clients), list(waits.receivers)) == (["crawls", "others"], [])
+    slots = narrowed(scenario, Question.parse("refusals.slot_limit_exceeded"), "acme")
+    assert list(slots.clients) == []
+    lost = narrowed(scenario, Question.parse("endpoints.erp.lost"), "acme")
+    assert (list(lost.clients), list(lost.receivers)) == (["crawls"], ["erp"])
+
+
+def test_another_receiver_is_not_named() -> None:
+    scenario = Scenario.load("scenarios/receiver-down-3h.yaml")
+    worlds = Rerunner(Question.parse("endpoints.four.lost"), nobody)
+    first, _ = worlds.first(scenario, 1)
+    assert first is not None
+    assert first.text == "receiver four loses 4 events: the endpoint of receiver four is disabled"
+
+
+def test_who_waits_too_long_is_watched() -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 1d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 3}}}}}}
+clients: {{nightly: {{kind: schedule, account: acme, job: crawl, every: day, at: "02:00"}}}}
+pools: {{crawl: {{capacity: 1, duration: 4m}}}}
+""")
+    worlds = Rerunner(Question.parse("jobs.crawl.wait.max > 7m"), nobody)
+    first, _ = worlds.first(scenario, 1)
+    late = scenario.start + 2 * HOUR + 8 * MINUTE
+    assert first == Happening(late, "a crawl job waits more than 7m (8m)")
+    assert worlds.runs == 2  # it is seen when it happens, not looked for
 
 
 def test_a_chance_has_an_interval() -> None:
@@ -157,7 +185,50 @@ def test_the_title_of_the_plot_is_the_finding(at: Micros, causes: tuple[Path, ..
     assert why.plot().get_title(loc="left") == title
 
 
+def remedy(path: str, size: float, hits: int, kind: str) -> Remedy:
+    return Remedy(path, "1", "2", size, chance(hits, 20), kind)
+
+
+SPREAD, WORKERS = remedy("a.spread", 0.01, 14, "done"), remedy("a.workers", 0.25, 20, "done")
+LIMIT, OUTAGE = remedy("a.limit", 0.1, 20, "sold"), remedy("a.outage", 0.4, 20, "cause")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named", "smallest"),
+    [
+        ((OUTAGE,), "a.outage 1 → 2, the smallest change in what set in at that moment; a run", ""),
+        ((WORKERS, LIMIT), "in what is done; a run", "all, in what is bought or granted, is a.limit 1 → 2"),
+        (
+            (WORKERS, SPREAD),
+            "in what is done that holds in nearly all other worlds; a run",
+            "all is a.spread 1 → 2, which holds in 70 % of those tried",
+        ),
+        ((SPREAD,), "That is not sure: no change that was found holds in nearly all", ""),
+    ],
+)
+def test_it_is_told_why_a_change_is_named(changes: tuple[Remedy, ...], named: str, smallest: str) -> None:
+    first, moment = Happening(1, "refused"), TurningPoint(0, "as the run starts", ())
+    why = Why("refusals.total", "", 0, 1, 0, first, moment, (), chance(10, 10), changes, 1)
+    assert named in why.sentence
+    assert smallest in why.sentence
+    assert ("The smallest of all" in why.sentence) == bool(smallest)
+
+
 # What is asked
+
+
+@pytest.mark.parametrize(
+    ("asked", "value", "words"),
+    [
+        ("jobs.rank_run.wait.max > 10m", 669_000_000, "a rank_run job waits more than 10m (11m9s)"),
+        ("jobs.rank_run.wait.max", 9_000_000, "a rank_run job waits (9s)"),
+        ("endpoints.four.lost", 4, "receiver four loses 4 events"),
+        ("endpoints.four.delay.max > 1h", 7_200_000_000, "endpoints.four.delay.max is more than 1h (2h)"),
+        ("jobs.crawl.failed", 2, "jobs.crawl.failed is not 0 (2)"),
+    ],
+)
+def test_what_was_asked_is_told_with_its_value(asked: str, value: float, words: str) -> None:
+    assert Question.parse(asked).told(value) == words
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ranksim.errors import BadInput
 from ranksim.inference.shares import chance
@@ -14,7 +14,7 @@ from ranksim.sim.scenario import Scenario
 from ranksim.sim.why.changes import Knob, dotted, knobs
 from ranksim.sim.why.futures import Question, Rerunner, narrowed, other, tried
 from ranksim.sim.why.moments import MomentSearch
-from ranksim.sim.why.told import Happening, Remedy, TurningPoint, Why
+from ranksim.sim.why.told import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Why
 
 FUTURES = 20
 """How many other futures, and other worlds, are tried unless it is said."""
@@ -27,8 +27,17 @@ STAGES = {"cause": (0.1, 0.2), "done": (0.2, 0.4), "sold": (0.4, 0.55), "told": 
 
 Item = TypeVar("Item")
 
-Found: TypeAlias = tuple[Knob, int]
-"""A knob, and the index of its value."""
+
+class _Found(NamedTuple):
+    """A knob, the index of its value, and whether that prevents it in some other worlds as well."""
+
+    knob: Knob
+    turn: int
+    sure: bool = True
+
+    @property
+    def size(self) -> float:
+        return self.knob.size(self.turn)
 
 
 def why(
@@ -57,14 +66,15 @@ def _why(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: in
     plain = scenario.model_copy(update={"expect": ()})
     replication, first, before = _first_of(worlds, plain, seeds)
     seed = seeds[replication]
-    small = narrowed(plain, question, first.client)
-    if worlds.question.of_calls and worlds.first(small, seed)[0] != first:
-        small = plain
+    account = _account_of(plain, question, first)
+    small = narrowed(plain, question, account)
+    if small != plain:
+        found, earlier = worlds.first(small, seed)
+        small, before = (small, earlier) if found == first else (plain, before)
     search = MomentSearch(worlds, small, seed, futures)
     moment = search.moment(first, before)
     prevention = _Prevention(worlds, plain, small, seed, futures, moment)
-    changes = prevention.changes(_account_of(plain, question, first))
-    others = tried(lambda number: worlds.happens(small, other(seed, "world", number)), futures)
+    changes = prevention.changes(account)
     return Why(
         str(question),
         scenario.name,
@@ -74,7 +84,7 @@ def _why(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: in
         first,
         moment,
         tuple(search.chances(moment, first, before)),
-        chance(*others),
+        search.otherwise(),
         tuple(changes),
         worlds.runs,
     )
@@ -114,25 +124,36 @@ class _Prevention:
     moment: TurningPoint
 
     def changes(self, account: str) -> list[Remedy]:
-        """Return changes that prevent it, the best first: of the cause, then what is done, then what is sold.
+        """Return changes that prevent it, the best first: of each kind and parameter the smallest.
 
-        Of each kind the smallest comes first, and is made so large that it also prevents it in some other
-        worlds. The first of all is confirmed by a run of the whole scenario.
+        Those that also prevent it in some other worlds, to which each is made large enough if it can, come
+        before others; of these the cause's, then what is done, then what is sold; then the smaller. The best
+        is the first that a run of the whole scenario confirms and that holds in nearly all further worlds.
         """
-        found: list[Found] = []
+        found: list[_Found] = []
         code = self.worlds.question.code
         turned = knobs(self.small, account, limited=code in ("", "rate_limited"))
-        for kind in ("cause", "done", "sold"):
-            best = self._smallest_of(kind, [knob for knob in turned if self._kind(knob) == kind])
-            if best:
-                best[0] = self._reliable(*best[0])
-            found += best
-        while found and not self._confirmed(*found[0]):
+        for kind in KINDS:
+            found += self._smallest_of(kind, [knob for knob in turned if self._kind(knob) == kind])
+        found.sort(key=lambda one: (not one.sure, list(KINDS).index(self._kind(one.knob)), one.size))
+        while found and not self._confirmed(found[0]):
             del found[0]
-        return [
-            self._change(*one, self.futures if one is found[0] else PROBES)
-            for one in self._followed("told", found)
+        told = [
+            self._change(one, PROBES if index else self.futures)
+            for index, one in self._followed("told", list(enumerate(found)))
         ]
+        return told and self._best_first(found, told)
+
+    def _best_first(self, found: list[_Found], told: list[Remedy]) -> list[Remedy]:
+        """Put first what holds in nearly all of many further worlds, if anything does."""
+        for index, one in enumerate(found):
+            if index:
+                if not told[index].holds or not self._confirmed(one):
+                    continue
+                told[index] = self._change(one, self.futures)
+            if told[index].holds:
+                return [told[index], *told[:index], *told[index + 1 :]]
+        return told
 
     def _followed(self, stage: str, several: Sequence[Item]) -> Iterator[Item]:
         """Yield what a stage works through, and note how much of the search is over."""
@@ -147,26 +168,29 @@ class _Prevention:
             return "cause"
         return "sold" if knob.sold else "done"
 
-    def _smallest_of(self, kind: str, several: Sequence[Knob]) -> list[Found]:
-        """Return the knob that needs the smallest turn, and behind it those that were best before.
+    def _smallest_of(self, kind: str, several: Sequence[Knob]) -> list[_Found]:
+        """Return of each parameter the knob that needs the smallest turn.
 
-        A knob is only looked at closely where less than the best so far is enough of it.
+        One is only looked at closely where less than the best so far is enough of it; and leaving something
+        out only where nothing else helps.
         """
-        found: list[Found] = []
-        for knob in self._followed(kind, several):
-            most = knob.count if not found else knob.below(found[0][0].size(found[0][1]))
-            index = self._smallest(knob, 0, most, [self.seed])
+        best: dict[str, _Found] = {}
+        for knob in self._followed(kind, sorted(several, key=lambda one: one.parameter == LEFT_OUT)):
+            if knob.parameter == LEFT_OUT and best.keys() - {LEFT_OUT}:
+                continue
+            known = best.get(knob.parameter)
+            index = self._smallest(knob, 0, knob.below(known.size) if known else knob.count, [self.seed])
             if index is not None:
-                found.insert(0, (knob, index))
-        return found
+                best[knob.parameter] = _Found(knob, index)
+        return [self._reliable(one) for one in best.values()]
 
-    def _reliable(self, knob: Knob, nearest: int) -> Found:
+    def _reliable(self, one: _Found) -> _Found:
         """Turn a knob further, where that prevents it in some other worlds as well."""
         others = [other(self.seed, "world", number) for number in range(PROBES)]
-        if self._prevents(knob, nearest, others):
-            return knob, nearest
-        further = self._smallest(knob, nearest, knob.count, [*others, self.seed])
-        return knob, nearest if further is None else further
+        if self._prevents(one.knob, one.turn, others):
+            return one
+        further = self._smallest(one.knob, one.turn, one.knob.count, [*others, self.seed])
+        return one._replace(sure=False) if further is None else one._replace(turn=further)
 
     def _smallest(self, knob: Knob, low: int, high: int, seeds: Sequence[int]) -> int | None:
         """The nearest value beyond `low` that prevents it in worlds; None where not even that at `high` does.
@@ -199,19 +223,19 @@ class _Prevention:
         except BadInput:
             return True
 
-    def _confirmed(self, knob: Knob, index: int) -> bool:
-        changed = knob.turned(self.whole, index)
+    def _confirmed(self, one: _Found) -> bool:
+        changed = one.knob.turned(self.whole, one.turn)
         return self.worlds.value(changed, self.seed) <= self.worlds.question.bound
 
-    def _change(self, knob: Knob, index: int, trials: int) -> Remedy:
+    def _change(self, one: _Found, trials: int) -> Remedy:
         """Tell a change, with its success in worlds that it was not chosen by."""
-        changed = knob.turned(self.small, index)
+        knob, changed = one.knob, one.knob.turned(self.small, one.turn)
         kept = tried(lambda number: not self._happens(changed, other(self.seed, "fresh", number)), trials)
         return Remedy(
             dotted(knob.path),
             knob.write(knob.old),
-            knob.write(knob.value(index)),
-            knob.size(index),
+            knob.write(knob.value(one.turn)),
+            one.size,
             chance(*kept),
             self._kind(knob),
         )

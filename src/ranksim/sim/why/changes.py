@@ -59,6 +59,13 @@ class Knob:
         """Return the index of the nearest value that is not below another; of those that grow."""
         return 1 + bisect_left(range(1, self.count + 1), value, key=self.value)
 
+    @property
+    def parameter(self) -> str:
+        """The parameter's name, whatever it is of, or that something is left out."""
+        if self.value(1) == LEFT_OUT:
+            return LEFT_OUT
+        return next(part for part in reversed(self.path) if isinstance(part, str))
+
     def is_part_of(self, path: Path) -> bool:
         """Whether it is a parameter of what stands at a path."""
         return self.path[: len(path)] == path
@@ -101,14 +108,14 @@ def knobs(scenario: Scenario, account: str = "", limited: bool = True) -> list[K
     long that work is not done.
     """
     found: list[Knob] = []
+    for kind in scenario.pools:
+        found += _of_pool(scenario, kind)
     for name, client in scenario.clients.items():
         if account in ("", client.account or account):
             found += _of_client(scenario, name, limited)
     for index, action in enumerate(scenario.timeline):
         if account in ("", getattr(action, "account", account)):
             found += _of_action(scenario, index)
-    for kind in scenario.pools:
-        found += _of_pool(scenario, kind)
     for name, receiver in scenario.receivers.items():
         if account in ("", receiver.account):
             found += _of_receiver(scenario, name)

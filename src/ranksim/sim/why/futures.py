@@ -9,21 +9,21 @@ from typing import Any
 
 from simpy.events import Event
 
-from ranksim.callers.programs import AnyClient, AppUsers, Caller, Poller
+from ranksim.callers.programs import AnyClient, AppUsers, BriefRefresher, Caller, Poller, Schedule
 from ranksim.clock import Micros
 from ranksim.draws import Purpose, derive, entity
 from ranksim.errors import BadInput
 from ranksim.report import units
 from ranksim.report.progress import Tell
 from ranksim.service.calls import Answer, Attempt, Call, Reply
-from ranksim.service.events import EndpointDisabled, JobEnded, JobStarted, ServiceEvent
+from ranksim.service.events import EndpointDisabled, JobEnded, JobQueued, JobStarted, ServiceEvent
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.service.service import Service
 from ranksim.sim.expectations import READERS, show
 from ranksim.sim.metrics import REFUSING, check_name, scalars, unit_of
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.statistics import ReplicationTally
-from ranksim.sim.timeline import OfReceiver
+from ranksim.sim.timeline import OfReceiver, ResizePool
 from ranksim.sim.why.told import Happening
 from ranksim.sim.world import Fork, World
 
@@ -75,6 +75,29 @@ class Question:
         """Whether it is about refused calls, which can be watched one by one."""
         return self.metric.startswith("refusals.") or _client_of(self.metric) != ""
 
+    @property
+    def waiting(self) -> str:
+        """The kind of the jobs whose waits it is about, or ""; these can be watched one by one, too."""
+        return (
+            self.metric[5:-9] if self.metric.startswith("jobs.") and self.metric.endswith(".wait.max") else ""
+        )
+
+    @property
+    def receiver(self) -> str:
+        """The receiver that it is about, or ""."""
+        family, _, rest = self.metric.partition(".")
+        return rest.partition(".")[0] if family == "endpoints" else ""
+
+    def told(self, value: float) -> str:
+        """Return in words that the answer is yes, with the value that made it so."""
+        unit, field = unit_of(self.metric), self.metric.rpartition(".")[2]
+        shown, more = show(value, unit), f" more than {show(self.bound, unit)}" if self.bound else ""
+        if self.waiting:
+            return f"a {self.waiting} job waits{more} ({shown})"
+        if self.receiver and field.startswith("lost"):
+            return f"receiver {self.receiver} loses {units.many(int(value), 'event')}"
+        return f"{self.metric} is{more or ' not 0'} ({shown})"
+
     def counts(self, client: str, reply: Reply) -> bool:
         """Return whether a call is one of those that it is about."""
         if reply.outcome not in REFUSING:
@@ -102,27 +125,27 @@ def _bound(metric: str, text: str) -> float:
 
 
 class Watch(ReplicationTally):
-    """Watches for the first call that makes the answer yes, and counts nothing else."""
+    """Watches for what first makes the answer yes, and counts nothing else."""
 
     def __init__(self, question: Question, world_of: Scenario) -> None:
         super().__init__(world_of.start, world_of.length, world_of.length)
         self.question = question
-        self.seen = 0
         self.found: Happening | None = None
         self.stop: Event | None = None
 
-    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
-        """Look at a call."""
-        if self.found is None and self.question.counts(client, reply):
-            self.seen += 1
-            if self.seen > self.question.bound:
-                self.found = _of_call(now, client, reply)
-                self.end_now()
+    def find(self, found: Happening) -> None:
+        """Keep what made the answer yes, and let the run end."""
+        if self.found is None:
+            self.found = found
+            self.end_now()
 
     def end_now(self) -> None:
         """Let the run end, unless it has."""
         if self.stop is not None and not self.stop.triggered:
             self.stop.succeed()
+
+    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
+        """Look away."""
 
     def observe(self, events: Iterable[ServiceEvent]) -> None:
         """Look away."""
@@ -135,6 +158,40 @@ class Watch(ReplicationTally):
 
     def sample(self, now: Micros, service: Service) -> None:
         """Look away."""
+
+
+class CallWatch(Watch):
+    """Watches for the call whose refusal is one too many."""
+
+    seen = 0
+
+    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
+        """Look at a call."""
+        if self.question.counts(client, reply):
+            self.seen += 1
+            if self.seen > self.question.bound:
+                found = _of_call(now, client, reply)
+                number = f", {self.seen:,} of them" if self.seen > 1 else ""
+                self.find(found._replace(text=f"{found.text}{number}"))
+
+
+class WaitWatch(Watch):
+    """Watches for the job that waits too long."""
+
+    def __init__(self, question: Question, world_of: Scenario) -> None:
+        super().__init__(question, world_of)
+        self.queued: dict[str, Micros] = {}
+
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        """Look at jobs that are handed to their pool, and taken up."""
+        for event in events:
+            match event:
+                case JobQueued(kind=kind) if kind == self.question.waiting:
+                    self.queued[event.job] = event.at
+                case JobStarted() if event.job in self.queued:
+                    wait = event.at - self.queued.pop(event.job)
+                    if wait > self.question.bound:
+                        self.find(Happening(event.at, self.question.told(wait)))
 
 
 class Diary(ReplicationTally):
@@ -160,14 +217,16 @@ class Diary(ReplicationTally):
                 case JobEnded():
                     self.happenings.append(Happening(event.at, f"a {event.kind} job is {event.outcome}"))
                 case EndpointDisabled():
-                    self.happenings.append(Happening(event.at, "a webhook endpoint is disabled"))
+                    name = self.endpoint_names.get(event.endpoint, event.endpoint)
+                    text = f"the endpoint of receiver {name} is disabled"
+                    self.happenings.append(Happening(event.at, text, receiver=name))
 
     def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
         """Count a webhook attempt and write it down."""
         super().attempt(now, task, answer, acted)
         name = self.endpoint_names.get(task.endpoint, task.url)
         said = answer.error or answer.status
-        self.happenings.append(Happening(now, f"attempt {task.number} at {name}: {said}"))
+        self.happenings.append(Happening(now, f"attempt {task.number} at {name}: {said}", receiver=name))
 
 
 def _of_call(now: Micros, client: str, reply: Reply) -> Happening:
@@ -197,9 +256,14 @@ class Rerunner:
     runs: int = 0
     share: float = 0.0
 
+    @property
+    def watches(self) -> bool:
+        """Whether what is asked can be watched, so that a world ends as soon as it happens."""
+        return self.question.of_calls or self.question.waiting != ""
+
     def happens(self, scenario: Scenario, seed: int, fork: Fork | None = None) -> bool:
         """Return whether it happens in a world, or in another future of it."""
-        if self.question.of_calls:
+        if self.watches:
             return self._watched(scenario, seed, fork) is not None
         return self.value(scenario, seed, fork=fork) > self.question.bound
 
@@ -223,15 +287,15 @@ class Rerunner:
 
     def first(self, scenario: Scenario, seed: int) -> tuple[Happening | None, list[Happening]]:
         """Return what first made the answer yes, or None, and all that happened before it."""
+        found = self._watched(scenario, seed, None) if self.watches else None
+        if self.watches and found is None:
+            return None, []
         diary = Diary(scenario)
-        ended = self._measured(scenario, seed, diary, None, None)
-        if (ended.get(self.question.metric) or 0) <= self.question.bound:
-            return None, diary.happenings
+        ended = self._measured(scenario, seed, diary, found.at if found else None, None)
         happenings = sorted(diary.happenings, key=lambda one: one.at)
-        if self.question.of_calls:
-            found = self._watched(scenario, seed, None)
-            assert found is not None
-        else:
+        if found is None:
+            if (ended.get(self.question.metric) or 0) <= self.question.bound:
+                return None, happenings
             found = self._bisected(scenario, seed, happenings)
         return found, [one for one in happenings if one.at < found.at]
 
@@ -239,18 +303,23 @@ class Rerunner:
         """Find what made the answer yes by ending the run earlier and earlier."""
         times = sorted({one.at for one in happenings})
         low, high = -1, len(times) - 1  # yes by the end of the run, which may be after the last of them
-        if not self.value(scenario, seed, until=times[high]) > self.question.bound:
-            return Happening(scenario.end, "the run ends")
+        value = self.value(scenario, seed, until=times[high])
+        if not value > self.question.bound:
+            return Happening(
+                scenario.end, f"{self.question.told(self.value(scenario, seed))} as the run ends"
+            )
         while high - low > 1:
             middle = (low + high) // 2
-            if self.value(scenario, seed, until=times[middle]) > self.question.bound:
-                high = middle
+            if (now := self.value(scenario, seed, until=times[middle])) > self.question.bound:
+                high, value = middle, now
             else:
                 low = middle
-        return next(one for one in reversed(happenings) if one.at == times[high])
+        then = [one for one in happenings if one.at == times[high]]
+        about = [one for one in then if one.receiver == self.question.receiver] or then
+        return about[-1]._replace(text=f"{self.question.told(value)}: {about[-1].text}")
 
     def _watched(self, scenario: Scenario, seed: int, fork: Fork | None) -> Happening | None:
-        watch = Watch(self.question, scenario)
+        watch = (CallWatch if self.question.of_calls else WaitWatch)(self.question, scenario)
         quiet = scenario.model_copy(update={"sample_every": scenario.length})
         world = self._world(quiet, seed, watch, fork)
         watch.stop = world.env.event()
@@ -301,24 +370,38 @@ def other(seed: int, kind: str, number: int) -> int:
     return derive(seed, entity(f"why/{kind}"), number, Purpose.REPLICATION)
 
 
-def narrowed(scenario: Scenario, question: Question, client: str) -> Scenario:
-    """Leave out who cannot have part in a refusal of a client's call, so that many worlds can be tried.
+def narrowed(scenario: Scenario, question: Question, account: str) -> Scenario:
+    """Leave out who cannot have part in what happens to an account, so that many worlds can be tried.
 
-    Clients that only read take no part unless the rate limit refuses, receivers none at all, and clients of
-    other accounts none where no pool is shared.
+    Clients that only read take no part unless calls are counted or the rate limit refuses, nor do those that
+    only start jobs where slots are lacking. Receivers take part in what is asked of receivers only, and what
+    is of other accounts in nothing where no workers are shared.
     """
-    code, clients = question.code, dict(scenario.clients)
-    if not question.of_calls or not code:
+    if question.of_calls and not question.code:
         return scenario
-    account = clients[client].account if client in clients else None
-    if code != "rate_limited":
-        clients = {name: one for name, one in clients.items() if name == client or not _only_reads(one)}
-    if account is not None and not scenario.pools:
-        clients = {name: one for name, one in clients.items() if one.account in (None, account)}
-    changes: dict[str, Any] = {"clients": clients, "expect": ()}
-    if not any(isinstance(action, OfReceiver) for action in scenario.timeline):
-        changes["receivers"] = {}
-    return scenario.model_copy(update=changes)
+    shared = any(pool.capacity != "unlimited" for pool in scenario.pools.values())
+    apart = account and not shared and not any(isinstance(one, ResizePool) for one in scenario.timeline)
+    clients = {
+        name: one
+        for name, one in scenario.clients.items()
+        if not (apart and one.account not in (None, account)) and _has_part(scenario, question, one)
+    }
+    named = {action.receiver for action in scenario.timeline if isinstance(action, OfReceiver)}
+    asked = question.metric.startswith(("endpoints.", "deliveries."))
+    receivers = {
+        name: one
+        for name, one in scenario.receivers.items()
+        if name in named or (asked and (not apart or one.account == account))
+    }
+    return scenario.model_copy(update={"clients": clients, "receivers": receivers})
+
+
+def _has_part(scenario: Scenario, question: Question, client: AnyClient) -> bool:
+    if question.code == "rate_limited":
+        return True
+    if question.code == "slot_limit_exceeded" and isinstance(client, Schedule | BriefRefresher):
+        return scenario.policy.assumptions.expensive_debits_write  # else they leave writes as they are
+    return not _only_reads(client)
 
 
 def _only_reads(client: AnyClient) -> bool:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ranksim.clock import Micros
+from ranksim.inference.estimate import Estimate
+from ranksim.inference.shares import chance
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.timeline import IssueKey
 from ranksim.sim.why.futures import FEW, Rerunner, other, tried
@@ -112,6 +114,16 @@ class MomentSearch:
         marks[moment.at] = moment.text
         rows = [self._chance(at, marks[at]) for at in sorted(marks) if at < first.at]
         return [*rows, Chance(first.at, first.text, *tried(lambda _: True, self.futures))]
+
+    def otherwise(self) -> Estimate:
+        """Return how likely it is in other worlds: futures of the start, if nothing sets in later."""
+        start = self.scenario.start
+        if as_of(self.scenario, start) == self.scenario:
+            return self._chance(start, "").estimate
+        worlds = tried(
+            lambda number: self.worlds.happens(self.scenario, other(self.seed, "world", number)), self.futures
+        )
+        return chance(*worlds)
 
     def _between(self, times: Sequence[Micros]) -> tuple[Micros, Micros]:
         """Narrow [not yet inevitable, …, inevitable] down to two neighbours."""

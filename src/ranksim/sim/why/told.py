@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ranksim.clock import DAY, Micros, iso
+from ranksim.clock import DAY, HOUR, Micros, iso
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
 from ranksim.report import units
@@ -22,12 +22,32 @@ LEFT_OUT = "left out"
 """What stands for the value of what is taken out of a scenario."""
 
 
+KINDS = {
+    "cause": "in what set in at that moment",
+    "done": "in what is done",
+    "sold": "in what is bought or granted",
+}
+"""What a change may be of, in the order in which changes are preferred, and in words."""
+
+NEARLY_ALL = 0.9
+"""The share of other worlds in which a change holds that is preferred."""
+
+
+ORDER = (
+    "Of each parameter the smallest change that prevents it. Named is the first that holds in nearly all "
+    "other worlds: of the cause (what set in at the moment), else of what is done, else of what is sold "
+    "(bought or granted), and of these the smallest."
+)
+"""Which of the changes that prevent it is named."""
+
+
 class Happening(NamedTuple):
-    """Something that was seen in a run: when, in words, and whose doing it was (a client, or "")."""
+    """Something that was seen in a run: when, in words, whose doing it was, and at which receiver (or "")."""
 
     at: Micros
     text: str
     client: str = ""
+    receiver: str = ""
 
 
 class Chance(NamedTuple):
@@ -71,6 +91,11 @@ class Remedy:
     kind: str
 
     @property
+    def holds(self) -> bool:
+        """Whether it prevents it in nearly all other worlds."""
+        return (self.prevented.mean or 0) >= NEARLY_ALL
+
+    @property
     def sentence(self) -> str:
         """The change in words."""
         if self.new == LEFT_OUT:
@@ -110,7 +135,7 @@ class Why:
 
     @property
     def change(self) -> Remedy | None:
-        """The smallest change of one parameter that prevents it, or None."""
+        """The best change of one parameter that prevents it, or None."""
         return self.changes[0] if self.changes else None
 
     @property
@@ -133,12 +158,22 @@ class Why:
         change = self.change
         if change is None:
             return "No change of one parameter that was tried prevents it."
-        share = units.percent(change.prevented.mean or 0)
-        low = units.percent(change.prevented.low or 0)
-        return (
-            f"The smallest change that prevents it: {change.sentence}; a run with it confirms that, and it "
-            f"holds in {share} of other worlds (at least {low})."
+        share, low = (units.percent(one or 0) for one in (change.prevented.mean, change.prevented.low))
+        smaller = any(one.kind == change.kind and one.size < change.size for one in self.changes)
+        which = "a change" if smaller and not change.holds else "the smallest change"
+        sure = " that holds in nearly all other worlds" if smaller and change.holds else ""
+        told = (
+            f"What prevents it: {change.sentence}, {which} {KINDS[change.kind]}{sure}; a run with it "
+            f"confirms that, and it holds in {share} of other worlds (at least {low})."
         )
+        if not change.holds:
+            told += " That is not sure: no change that was found holds in nearly all of them."
+        least = min(self.changes, key=lambda one: one.size)
+        if round(least.size, 3) < round(change.size, 3):
+            of = f", {KINDS[least.kind]}," if least.kind != change.kind else ""
+            holds = units.percent(least.prevented.mean or 0)
+            told += f" The smallest of all{of} is {least.sentence}, which holds in {holds} of those tried."
+        return told
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """The answer as plain rows: `chances` by moment (µs), and `changes`, the best first."""
@@ -202,13 +237,14 @@ class Why:
         )  # fmt: skip
         usual = units.write("share", *self.otherwise)
         note = (
-            f"Other futures of the same past, as things stood then. In other worlds of the scenario as it is "
-            f"it happens in {usual}. {self.worlds} worlds were run."
+            "Other futures of the same past, as things stood then, without what the scenario brings later. "
+            f"In other worlds of the scenario, with all that it brings, it happens in {usual}. "
+            f"{self.worlds} worlds were run."
         )
         found = [View("How likely it was", ("from", "what came then", "chance"), 2, chances, note)]
         if changes:
             headings = ("parameter", "is", "would be", "of", "differs by", "prevents it in")
-            found.append(View("What would have prevented it", headings, 4, changes))
+            found.append(View("What would have prevented it", headings, 4, changes, ORDER))
         return found
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -216,11 +252,12 @@ class Why:
         from ranksim.report.figure import BLUE, new_figure, plain_axes
 
         ax = new_figure().subplots() if ax is None else ax
-        days = [(one.at - self.start) / DAY for one in self.chances]
+        unit, named = (HOUR, "hours") if self.first.at - self.start < 2 * DAY else (DAY, "days")
+        times = [(one.at - self.start) / unit for one in self.chances]
         shares = [100 * one.hits / one.futures for one in self.chances]
-        ax.step(days, shares, where="post", color=BLUE, linewidth=2, marker="o", markersize=4)
+        ax.step(times, shares, where="post", color=BLUE, linewidth=2, marker="o", markersize=4)
         ax.set_ylim(-4, 104)
-        ax.set_xlabel(f"days since {iso(self.start)}")
+        ax.set_xlabel(f"{named} since {iso(self.start)}")
         ax.set_ylabel("futures that come to it, %")
         since = iso(self.moment.at)[:16].replace("T", " ") if self._had_a_beginning else "the start"
         ax.set_title(f"{self.question}: inevitable from {since} on", loc="left")
