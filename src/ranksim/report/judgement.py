@@ -229,9 +229,11 @@ def _difference(difference: Plain) -> RenderableType:
     from rich.padding import Padding
     from rich.text import Text
 
+    evidence = difference["evidence"]
+    by = ", ".join((*evidence["exchanges"], *evidence["deliveries"]))
     says = (
         f"U{difference['number']} {difference['statement']}: assumed {difference['assumed']}, "
-        f"found {difference['found']} ({difference['evidence']['says']})"
+        f"found {difference['found']} ({evidence['says']}; {by})"
     )
     return Padding(Text(says, overflow="fold"), (0, 0, 0, 2))
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args, get_origin
 
 from ranksim.conformance.calibrate import policy_file
+from ranksim.conformance.calibrate.cooldowns import FIELDS as OF_COOLDOWNS
 from ranksim.conformance.calibrate.cooldowns import cooldowns
 from ranksim.conformance.calibrate.exclusions import Sign, signs
 from ranksim.conformance.calibrate.found import Choice, Found
@@ -105,7 +106,8 @@ def _calibrated(history: History, options: Options, enough: Callable[[], bool], 
             against |= _merged(reset_signs(history, options, _windows(choices, options)), {})
         if not _try(name, history, options, opened, against.get(name, {}), enough):
             untried.add(name)
-        choices.append(_choice(name, options, opened, against.get(name, {})))
+        choice = _choice(name, options, opened, against.get(name, {}))
+        choices.append(replace(choice, shown=waits.refused or name not in OF_COOLDOWNS))
     return Calibration(
         choices=(*choices, *_scope(findings)),
         statuses=tuple(statuses(history, options)),

@@ -64,18 +64,21 @@ class CooldownFit:
 
 @dataclass(frozen=True, slots=True)
 class Cooldowns:
-    """What is excluded, by assumption and value, and the measured lengths."""
+    """What is excluded, by assumption and value, and the measured lengths; whether any run was refused."""
 
     against: Mapping[str, Mapping[Any, Evidence]]
     measures: tuple[Measure, ...]
+    refused: bool
 
 
 def cooldowns(history: History, options: Options) -> Cooldowns:
     """Try each open reading of U46 on a trace."""
     stated = _stated(history)
     readings = [CooldownFit(*chosen) for chosen in product(*(options.candidates(name) for name in FIELDS))]
+    refused = False
     if history.run.rate:
         world = _World(history)
+        refused = any(one.refused for attempts in world.tried.values() for one in attempts)
         for reading in readings:
             for which, (length, by) in stated.items():
                 reading.bounds[which].least(length, by)
@@ -88,7 +91,7 @@ def cooldowns(history: History, options: Options) -> Cooldowns:
             found = [reading.against for reading in readings if reading.value(name) == value]
             if left and found and all(one is not None for one in found):
                 against.setdefault(name, {})[value] = next(one for one in found if one is not None)
-    return Cooldowns(against, tuple(_measures(left or readings, stated)))
+    return Cooldowns(against, tuple(_measures(left or readings, stated)), refused)
 
 
 def _measures(

@@ -18,7 +18,8 @@ from ranksim.contract.policy import Policy
 class Choice:
     """One assumption with a few options: which are left, and what excludes each other one.
 
-    `name` is the field of a policy's assumptions, "" for a scope that no field sets.
+    `name` is the field of a policy's assumptions, "" for a scope that no field sets. Where it is not `shown`,
+    the others are excluded and nothing speaks for what is left: there may be something else altogether.
     """
 
     name: str
@@ -27,11 +28,12 @@ class Choice:
     default: Any
     left: tuple[Any, ...]
     against: Mapping[Any, Evidence]
+    shown: bool = True
 
     @property
     def pinned(self) -> bool:
-        """Whether one option is left of several."""
-        return len(self.left) == 1 and bool(self.against)
+        """Whether one option is left of several, and shown."""
+        return len(self.left) == 1 and bool(self.against) and self.shown
 
     @property
     def observe(self) -> str:

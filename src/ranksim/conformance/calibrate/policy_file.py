@@ -292,6 +292,8 @@ def _unpinned(found: Found) -> list[str]:
     for choice in found.choices:
         if not choice.pinned:
             left = " or ".join(map(str, choice.left))
+            if not choice.shown and choice.against:
+                left = f"not {', '.join(map(str, choice.against))}, and nothing was refused for one"
             lines.append(f"  {choice.name or choice.says} (U{choice.numbers[0]}): {left}; {choice.observe}")
     for shown in found.statuses:
         if shown.status is None:

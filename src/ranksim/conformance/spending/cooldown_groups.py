@@ -33,6 +33,14 @@ class CooldownInterpretation:
     def __str__(self) -> str:
         return f"per {self.scope}, from {self.begins}"
 
+    def without(self, other: CooldownInterpretation) -> str:
+        """Return what of it another one has not."""
+        differing = (
+            *([f"per {self.scope}"] if self.scope != other.scope else ()),
+            *([f"from {self.begins}"] if self.begins != other.begins else ()),
+        )
+        return f"not {', '.join(differing)}"
+
 
 class CooldownGroup:
     """Works that share a cooldown, or may, in order of sending, with the latest begin of each."""

@@ -94,11 +94,15 @@ class Trials:
         return [kind for kind in kinds if kind not in excluded] or list(kinds)
 
     def tell(self, kinds: Sequence[CooldownInterpretation], tally: Tally) -> None:
-        """Report to the tally what the first reading says that nothing excludes, else the default."""
+        """Report to the tally what the first reading says that nothing excludes, else the default.
+
+        Where nothing was refused as it says, the default is excluded, and there may be no cooldown.
+        """
         chosen = self.left(kinds)[0]
         for (_, kind), found in self.broke.items():
             if kind == kinds[0] != chosen and found:
-                tally.differs(46, kinds[0], chosen, found[0][1])
+                shown = any(self.held[rule, chosen] for rule in ("cooldown.refused", "cooldown.stated"))
+                tally.differs(46, kinds[0], chosen if shown else kinds[0].without(chosen), found[0][1])
         for (rule, kind), count in self.held.items():
             if kind == chosen:
                 tally.held(rule, count, case=None)
