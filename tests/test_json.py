@@ -114,3 +114,32 @@ def test_a_metric_and_a_flat_row_has_a_line_of_its_own(
     rows = [row for table in found["tables"].values() for row in table if len(table) > 5]
     flat = [row for row in rows if not any(isinstance(value, dict | list) for value in row.values())]
     assert all(json.dumps(row, ensure_ascii=False) in lines for row in flat)
+
+
+PLANNED = {
+    "plans": ("pro.price", "agency.slot_limit", "brief_pack.price", "crawl_page.cost"),
+    "capacity fit": ("agency.price", "agency.provider_cost", "agency.factor", "free.keyword_slots.used"),
+    "capacity slots": ("31.refused_by", "1.used_mean"),
+    "capacity sync": ("first_hit.retry.time",),
+    "capacity workers": ("crawl.by_formula",),
+    "capacity outage": ("disabled.expected", "events.simulated"),
+    "capacity portfolio": ("keyword_slots.allows",),
+    "price back-test": ("A.revenue", "B.margin"),
+    "price compare": ("margin.difference", "starter.revenue.a"),
+    "price break-even": ("starter.even",),
+    "price pareto": ("pro.quotas.keyword_brief_refreshes.limit_30.margin",),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in PLANNED],
+)
+def test_a_planners_numbers_have_names(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    words = (QUICK | SLOW)[name]
+    found = json.loads(CliRunner().invoke(cli.app, shlex.split(f"{name} {words} --json")).stdout)["metrics"]
+    assert set(PLANNED[name]) <= set(found)
+    assert {"money", "count", "share", "duration"} >= {one["unit"] for one in found.values()}
+    if name == "price back-test":
+        assert (found["A.margin"]["value"], found["A.margin"]["unit"]) == (28_680_000, "money")

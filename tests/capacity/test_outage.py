@@ -185,3 +185,10 @@ def test_it_draws_what_is_computed_and_what_was_seen() -> None:
     ax = simulate_outage(Outage(3 * HOUR, 45 * MINUTE), replications=5).plot()
     assert {text.get_text() for text in ax.texts} == {"computed", "simulated"}
     assert ax.get_xlabel() == "hours since the outage began"
+
+
+def test_what_hardly_ever_happens_is_none() -> None:
+    told = outage_cost(Outage(3 * HOUR, 2 * MINUTE))
+    assert 0 < told.expected.delayed < 1e-6
+    assert "are lost and 0 come late" in told.sentence
+    assert dict(row[:2] for row in told.views()[0].rows)["delivered late"] == "0"

@@ -233,7 +233,7 @@ def test_prices_that_are_not_known_are_not_told() -> None:
     assert answer.sentence.startswith("The plan agency fits, for a price that is not known; the work costs")
     assert "The catalogue does not know what every plan costs" in answer.notes[-1]
     assert {(row["plan_price_uusd"], row["price_uusd"]) for row in answer.rows()} == {(None, None)}
-    assert {row[4] for row in answer.views()[0].rows} == {"not known"}
+    assert {row[2] for row in answer.views()[0].rows} == {"not known"}
 
 
 def test_another_catalogue_may_be_named() -> None:
@@ -249,3 +249,47 @@ def test_a_price_that_is_written_is_known() -> None:
     assert answer.sentence.startswith("The plan agency fits, for 3,000.00 USD a month")
     found = {row["plan"]: row["price_uusd"] for row in answer.rows()}
     assert found == {"agency": 3_000_000_000, "free": None, "starter": None, "pro": None}
+
+
+def test_fields_of_a_portfolio_may_be_given_as_the_command_takes_them() -> None:
+    given = fit(domains=30, keywords=300, pairings=4, run_every="12h")
+    assert given.rows() == fit(Portfolio(domains=30, keywords=300, pairings=4, run_every="12h")).rows()
+    with pytest.raises(BadInput, match="no such argument 'pairing'; did you mean 'pairings'"):
+        fit(domains=30, pairing=4)
+    with pytest.raises(BadInput, match="domains: what is asked about says it; leave one out"):
+        fit(Portfolio(), domains=30)
+
+
+def test_what_does_not_grow_is_told_once() -> None:
+    answer = fit(domains=30, growth=1)
+    assert "×1 it still fits" not in answer.sentence
+    assert "As domains are added, what breaks first is" in answer.sentence
+    assert not any(
+        "→" in view.title + "".join(cell for row in view.rows for cell in row) for view in answer.views()
+    )
+
+
+def test_its_tables_need_no_more_than_eighty_columns() -> None:
+    from ranksim.report.answer import printed  # loads slowly
+
+    answer = fit(domains=30, keywords=300, pairings=4)
+    plans, first, _ = answer.views()
+    assert [row[2] for row in plans.rows] == ["0.00 USD", "29.00 USD", "129.00 USD", "2,990.00 USD"]
+    assert first.rows[-1] == ("agency", "job starts in a burst", "×3.37", "101", "–")
+    widths = [
+        max(map(len, line.splitlines())) for line in [printed("", (), [plans, first]).split("The price")[0]]
+    ]
+    assert max(widths) <= 80
+
+
+def test_its_page_is_that_of_the_command() -> None:
+    page = fit(domains=30).page()
+    assert ("<svg " in page, "The plan free fits" in page) == (True, True)
+    assert "<svg " not in fit(domains=30).page(plots=False)
+
+
+def test_delays_are_durations_in_its_frame() -> None:
+    frame = fit(domains=30).frame()
+    assert [str(frame[column].dtype)[:11] for column in ("burst_late", "burst_late_grown")] == [
+        "timedelta64"
+    ] * 2

@@ -97,6 +97,14 @@ class Outage:
         expect_one_of(("down", "late"), "failure", self.failure)
 
 
+NONE = 1e-6
+"""Fewer events than this, on average, are none to people."""
+
+
+def _few(events: float) -> str:
+    return count(events if events >= NONE else 0)
+
+
 @dataclass(frozen=True, slots=True)
 class OutageOutcome:
     """What becomes of the events of one outage, on average; `disabled` is the chance that it disables."""
@@ -137,11 +145,11 @@ class OutageCost:
         """The answer in a sentence."""
         text = (
             f"Of {count(self.expected.events)} events in {duration(self.outage.length)}, "
-            f"{count(self.lost)} are lost and {count(self.expected.delayed)} come late; "
+            f"{_few(self.lost)} are lost and {_few(self.expected.delayed)} come late; "
             f"the endpoint is disabled with a chance of {percent(self.expected.disabled)}"
         )
         if self.expected.duplicates:
-            text += f"; {count(self.expected.duplicates)} are done again"
+            text += f"; {_few(self.expected.duplicates)} are done again"
         return text + "."
 
     def rows(self) -> list[Row]:
@@ -164,7 +172,8 @@ class OutageCost:
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        return views_of(f"An outage of {duration(self.outage.length)}", self.rows(), COLUMNS)
+        shown = [row | {"expected": row["expected"] if row["expected"] >= NONE else 0} for row in self.rows()]
+        return views_of(f"An outage of {duration(self.outage.length)}", shown, COLUMNS)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the chance of being disabled over the outage. Raises BadInput without matplotlib."""

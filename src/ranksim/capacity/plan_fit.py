@@ -6,6 +6,7 @@ many job starts the rate limit lets in that come at once, before one is given up
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from ranksim.clock import DAY, Micros
 from ranksim.contract.located import Located
 from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import Policy, read_catalogue
-from ranksim.errors import BadInput
+from ranksim.errors import BadInput, no_such
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, answer_frame
 from ranksim.report.notebook import answer_repr, fragment
@@ -202,6 +203,8 @@ class Fit:
     def _growth(self, best: PlanFit) -> str:
         first, times = best.first, _times(self.growth)
         breaks = "nothing breaks" if first is None else _broken(best)
+        if self.growth == 1:
+            return f"As domains are added, {breaks}."
         if best.grown.fits and not best.grown.helps:
             return f"At {times} it still fits; {breaks}."
         if best.grown.fits:
@@ -231,8 +234,8 @@ class Fit:
         return [plan.row() | _burst_row(self.burst, self.burst_grown) for plan in self.plans]
 
     def views(self) -> list[View]:
-        """The answer as tables for people: a row a plan, and the use of each limit by plan."""
-        return [self._plans_view(), self._limits_view()]
+        """The answer as tables for people: a row a plan, what breaks first, and the use of each limit."""
+        return [self._plans_view(), self._first_view(), self._limits_view()]
 
     def tables(self) -> dict[str, list[Row]]:
         """The same as flat tables: `answer`, a row a plan, and `limits` of all plans."""
@@ -242,44 +245,54 @@ class Fit:
         found = [{"plan": plan.plan, **use.row()} for plan in self.plans for use in plan.limits]
         return {"answer": plans, "limits": found}
 
+    @property
+    def _sizes(self) -> str:
+        """The sizes that a table shows."""
+        return "×1" if self.growth == 1 else f"×1 → {_times(self.growth)}"
+
+    def _named(self, plan: PlanFit) -> str:
+        return f"{plan.plan} (now)" if plan.plan == self.load.plan else plan.plan
+
     def _plans_view(self) -> View:
-        times = _times(self.growth)
-        headings = (
-            "plan", "fits", f"fits at {times}", "what breaks first", "price a month", f"price at {times}",
-            "provider cost", f"provider cost at {times}", "breaks at", "from day",
-        )  # fmt: skip
+        rows = tuple(
+            (
+                self._named(plan),
+                _both(plan.now.word, plan.grown.word),
+                _both(_price(plan, plan.now), _price(plan, plan.grown)),
+                _both(units.usd(plan.now.cost), units.usd(plan.grown.cost)),
+            )
+            for plan in self.plans
+        )
+        note = (
+            "The price is the invoice, with add-ons where these make the plan fit; the provider cost is what "
+            "a month's work costs whoever runs the service, which the plan's ceiling bounds."
+        )
+        headings = ("plan", "fits", "price a month", "provider cost")
+        return View(f"Plans, at {self._sizes}", headings, 2, rows, note)
+
+    def _first_view(self) -> View:
         rows = []
         for plan in self.plans:
             first = plan.first
-            day = None if first is None else first.day or first.grown_day
-            rows.append(
-                (
-                    f"{plan.plan} (now)" if plan.plan == self.load.plan else plan.plan,
-                    plan.now.word,
-                    plan.grown.word,
-                    "–" if first is None else first.now.name,
-                    _price(plan, plan.now),
-                    _price(plan, plan.grown),
-                    units.usd(plan.now.cost),
-                    units.usd(plan.grown.cost),
-                    "–" if first is None or first.factor is None else _times(first.factor),
-                    units.text(None)
-                    if day is None
-                    else f"{day}{'' if first and first.day else f' at {times}'}",
-                )
-            )
+            if first is None or first.factor is None:
+                rows.append((self._named(plan), *[units.text(None)] * 4))
+                continue
+            day = units.text(first.day or first.grown_day)
+            then = f" at {_times(self.growth)}" if not first.day and first.grown_day else ""
+            broken = (first.now.name, _times(first.factor), units.count(first.breaks_at or 0), day + then)
+            rows.append((self._named(plan), *broken))
         note = (
-            "The price is the invoice, add-ons included; the provider cost is what a month's work costs "
-            "whoever runs the service, which the plan's ceiling bounds. “Breaks at” is the first size, in "
-            "times of the domains there are, that loses work; days are those of the billing month."
+            "The first size that loses work, in times of the domains there are; days are those of the "
+            "billing month."
         )
-        return View("Plans", headings, 4, tuple(rows), note)
+        headings = ("plan", "what breaks first", "breaks at", "domains", "from day")
+        return View("What breaks first", headings, 2, tuple(rows), note)
 
     def _limits_view(self) -> View:
         names = list(dict.fromkeys(use.now.name for plan in self.plans for use in plan.limits))
         by_plan = [{use.now.name: use for use in plan.limits} for plan in self.plans]
         rows = tuple((name, *(_share(uses.get(name)) for uses in by_plan)) for name in names)
-        title = f"Use of each limit, at ×1 → {_times(self.growth)}"
+        title = f"Use of each limit, at {self._sizes}"
         note = (
             f"The limit of {BURST} is how many of them the rate limit lets in before one is given up, which "
             f"was refused {self.load.tries} times."
@@ -289,10 +302,26 @@ class Fit:
     __repr__ = answer_repr
 
     frame = answer_frame
-    quantities: ClassVar[Quantities] = {"answer": {}, "limits": {}}
+    quantities: ClassVar[Quantities] = {
+        "answer": {"burst_late": "duration", "burst_late_grown": "duration"},
+        "limits": {},
+    }
 
     def _repr_html_(self) -> str:
         return fragment(self.sentence, self.notes, self.views())
+
+    def page(self, plots: bool = True) -> str:
+        """Return the HTML page that `ranksim capacity fit --out` writes. Raises BadInput."""
+        from ranksim.report.page import tables_page
+
+        images = {}
+        if plots:
+            from ranksim.report.figure import new_figure, to_svg
+
+            figure = new_figure()
+            self.plot(figure.subplots())
+            images = {"limits": to_svg(figure)}
+        return tables_page("Which plan fits", [self.sentence, *self.notes], self.views(), images)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the use of each limit of the cheapest plan that fits. Raises BadInput without matplotlib."""
@@ -304,28 +333,39 @@ class Fit:
 
 
 def fit(
-    tracked: Portfolio | Scenario | Workload | str | Path,
+    tracked: Portfolio | Scenario | Workload | str | Path | None = None,
     policy: Policy | None = None,
     *,
     account: str = "",
     growth: float = 2.0,
     spread: Micros | str | None = None,
     catalogue: str | Path | Catalogue | None = None,
+    **done: Any,
 ) -> Fit:
     """Find for every plan of a catalogue whether it fits a portfolio, and what breaks first as it grows.
 
-    `tracked` is a portfolio, or a scenario or its file, of which an `account` is meant (the only one, unless
-    it is named); `policy` is the scenario's unless given, and `catalogue` stands in place of the policy's: a
-    file's path, or the name of a shipped one. Grown are the domains, `growth` times, and with
-    them all their work. The rank runs of one occasion are started evenly over `spread` (µs, or text such as
-    "10m"; at one instant unless the scenario says otherwise), each again after a 429. Raises BadInput.
+    `tracked` is a portfolio, whose fields may be given instead (domains=30, keywords=300), or a scenario or
+    its file, of which an `account` is meant (the only one, unless it is named), with fields of what is done
+    in place of what its clients do (crawls=2). `policy` is the scenario's unless given, and `catalogue`
+    stands in place of the policy's: a file's path, or the name of a shipped one. Grown are the domains,
+    `growth` times, and with them all their work. The rank runs of one occasion are started evenly over
+    `spread` (µs, or text such as "10m"; at one instant unless the scenario says otherwise), each again after
+    a 429. Raises BadInput.
     """
     if isinstance(tracked, str | Path):
         tracked = Scenario.load(tracked)
+    fields = tuple(field.name for field in dataclasses.fields(Portfolio))
+    for name in done:
+        if name not in fields:
+            raise BadInput(no_such("argument", name, fields))
     if isinstance(tracked, Scenario):
-        policy, tracked = policy or tracked.policy, workload_of(tracked, account)
+        policy, tracked = policy or tracked.policy, workload_of(tracked, account, **done)
     elif account:
         raise BadInput("account: only a scenario has accounts; leave it out")
+    elif tracked is None:
+        tracked = Portfolio(**done)
+    elif done:
+        raise BadInput(f"{next(iter(done))}: what is asked about says it; leave one out")
     load = tracked.workload if isinstance(tracked, Portfolio) else tracked
     policy = policy or Policy()
     if isinstance(catalogue, str | Path):
@@ -449,8 +489,14 @@ def _broken(plan: PlanFit) -> str:
 
 
 def _price(plan: PlanFit, size: Size) -> str:
-    """The invoice of a month."""
-    return UNKNOWN if plan.price is None else units.write("money", size.price)
+    """The invoice of a month; of a plan that does not fit, without further add-ons."""
+    price = plan.price if size.price is None else size.price
+    return UNKNOWN if price is None else units.usd(price)
+
+
+def _both(now: str, grown: str) -> str:
+    """What is told of both sizes; a unit stands once."""
+    return now if now == grown else f"{now.removesuffix(' USD')} → {grown}"
 
 
 def _for(size: Size) -> str:

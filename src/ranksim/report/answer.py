@@ -165,7 +165,13 @@ def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: in
 
 def told(kind: Kind, answer: ReadyAnswer, title: str) -> str:
     """The answer as JSON text."""
-    return as_text(document(kind, title, answer=answer.sentence, notes=answer.notes, tables=answer.tables()))
+    from ranksim.report.named import metrics_of
+
+    tables = answer.tables()
+    named = metrics_of(kind, tables)
+    return as_text(
+        document(kind, title, answer=answer.sentence, notes=answer.notes, metrics=named, tables=tables)
+    )
 
 
 def write(

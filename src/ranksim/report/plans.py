@@ -7,7 +7,7 @@ from typing import Any
 
 from ranksim.contract.plans import Catalogue, Plan
 from ranksim.report import units
-from ranksim.report.document import document
+from ranksim.report.document import MetricShown, document
 from ranksim.report.tables import View
 
 UNKNOWN = "not known"
@@ -48,7 +48,34 @@ def as_document(catalogue: Catalogue) -> dict[str, Any]:
         "unit_costs": [{"unit": unit, "cost": cost} for unit, cost in plain["unit_costs"].items()],
     }
     title = f"The catalogue {catalogue.name}"
-    return document("plans", title, answer=sentence(catalogue), notes=[plain["note"]], tables=tables)
+    return document(
+        "plans",
+        title,
+        answer=sentence(catalogue),
+        notes=[plain["note"]],
+        metrics=_metrics(catalogue),
+        tables=tables,
+    )
+
+
+def _metrics(catalogue: Catalogue) -> dict[str, MetricShown]:
+    """What is sold and what work costs, as numbers by name: µUSD, slots."""
+    found: dict[str, MetricShown] = {}
+    for name, plan in catalogue.plans.items():
+        price = plan.price if catalogue.knows_price_of(name) else None
+        found[f"{name}.price"] = _number("money", price)
+        found[f"{name}.cost_ceiling"] = _number("money", plan.cost_ceiling)
+        found[f"{name}.slot_limit"] = _number("count", plan.slot_limit)
+    for name, add_on in catalogue.add_ons.items():
+        found[f"{name}.price"] = _number("money", add_on.price)
+        found[f"{name}.amount"] = _number("count", add_on.amount)
+    for name, cost in catalogue.unit_costs.model_dump().items():
+        found[f"{name}.cost"] = _number("money", cost)
+    return found
+
+
+def _number(unit: str, value: int | None) -> MetricShown:
+    return {"unit": unit, "value": value, "low": None, "high": None}
 
 
 def _plans(catalogue: Catalogue) -> View:
