@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ranksim.conformance.calibrate.calibrate import calibrate
 from ranksim.contract.policy import Policy
 
 Steps = Callable[[ModuleType], list[Any]]
@@ -305,6 +306,20 @@ def test_what_is_left_of_a_run_is_in_no_cooldown_that_began_with_it(d: ModuleTyp
     steps = lasting(d, d.job(0, id="a"), d.job(50, **d.cooling(120)), d.shown(51, "a"))
     pinned = Policy().replace(assumptions={"cooldown_from": "acceptance"})
     assert d.verdict("cooldown.stated", steps, pinned) == "broke"
+
+
+@pytest.mark.fact("U46")
+def test_what_begins_a_cooldown_is_not_found_where_nothing_was_refused_for_one(d: ModuleType) -> None:
+    """Two runs accepted one after the other are as well those of a deployment without cooldowns."""
+    steps = lasting(d, d.job(0, id="a"), d.job(50, id="b"), d.shown(51, "a", "running"))
+    [found] = [one for one in d.judged(steps).differences if one.number == 46]
+    assert (found.assumed, found.found) == ("per domain, from acceptance", "not from acceptance")
+    steps += [d.shown(60, "b"), d.job(70, **d.cooling(90))]
+    [found] = [one for one in d.judged(steps).differences if one.number == 46]
+    assert found.found == "per domain, from finish"
+    for known, pinned in ((steps[:-2], False), (steps, True)):
+        choice = calibrate(d.history(known)).choice("cooldown_from")
+        assert (choice.left, choice.pinned) == (("finish",), pinned)
 
 
 @pytest.mark.fact("U46")

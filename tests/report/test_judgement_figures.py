@@ -43,6 +43,22 @@ def test_calls_of_one_window_are_drawn_from_its_first_or_to_its_refusal(
     assert "limit 3" in staircase(figure)
 
 
+@pytest.mark.parametrize(
+    ("says", "bad", "drawn_too"),
+    [("4 calls were admitted", 1, False), ("4 calls, which meets two windows of 3 at most", 0, True)],
+)
+def test_the_figure_counts_what_its_evidence_says(says: str, bad: int, drawn_too: bool) -> None:
+    """Up to the last call that evidence names, against the limit of as many windows as it may meet."""
+    later = [*CALLS, call("jobs.list", 55, 55.5, [], headers=LIMIT)]
+    figure = drawn("rate.read", Evidence(says, ("x1", "x4")), [read(a_trace(later))], Facts())["staircase"]
+    drawing = staircase(figure)
+    assert "4 admitted" in drawing
+    assert drawing.count('class="bad"') - drawing.count('<text class="bad"') >= bad
+    assert ("two windows, 6" in drawing) == drawn_too
+    assert ("bad" in drawing) == bool(bad)
+    assert "(0 s), 0s after the trace began" in drawing
+
+
 def test_attempts_are_drawn_against_when_they_were_due() -> None:
     history = read(a_trace(ATTEMPTS))
     figure = drawn("webhook.retry_delays", Evidence("no", (), ("evt_1/2",)), [history], Facts())["timeline"]

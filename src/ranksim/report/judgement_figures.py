@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ranksim.clock import MINUTE, SECOND
+from ranksim.clock import MINUTE, SECOND, format_millis
 from ranksim.report import units
 
 Plain = Mapping[str, Any]
@@ -26,10 +26,11 @@ def staircase(figure: Plain) -> str:
     begins: int = figure["t"]
     length: int = figure["length"]
     limit: int = figure["limit"]
+    most: int = limit * figure["windows"]
     calls = figure["calls"]
     first, last = begins - length / 10, begins + length * 1.1
-    admitted = [call for call in calls if call["admitted"] and begins <= call["t"] <= begins + length]
-    top = max(limit, len(admitted)) * 1.12 + 1
+    admitted = [call for call in calls if call["admitted"] and begins <= call["t"] <= figure["until"]]
+    top = max(most, len(admitted)) * 1.12 + 1
 
     def x(t: float) -> float:
         return LEFT + (t - first) / (last - first) * (WIDE - LEFT - RIGHT)
@@ -43,6 +44,14 @@ def staircase(figure: Plain) -> str:
         _line(x(first), y(0), x(last), y(0), "axis"),
         _line(x(first), y(limit), x(last), y(limit), "limit"),
         _text(x(last) + 6, y(limit) + 4, f"limit {units.count(limit)}"),
+        *(
+            (
+                _line(x(first), y(most), x(last), y(most), "limit"),
+                _text(x(last) + 6, y(most) + 4, f"two windows, {units.count(most)}"),
+            )
+            if most > limit
+            else ()
+        ),
         _text(x(begins), HIGH - 8, "0 s", "middle"),
         _text(x(begins + length), HIGH - 8, f"{length / SECOND:g} s", "middle"),
         _text(LEFT - 8, y(0) + 4, "0", "end"),
@@ -51,14 +60,14 @@ def staircase(figure: Plain) -> str:
     every = max(1, len(admitted) // MOST_MARKS)
     for number, call in enumerate(admitted, 1):
         path += f"H{x(call['t']):.1f}V{y(number):.1f}"
-        if call["marked"] or number % every == 0 or number in (limit, limit + 1):
+        if call["marked"] or number % every == 0 or number in (most, most + 1):
             says = f"{call['id']}: call {number} of the window, {(call['t'] - begins) / SECOND:.3f} s"
             marks.append(
-                _dot(x(call["t"]), y(number), says, "bad" if number > limit else "step", call["marked"])
+                _dot(x(call["t"]), y(number), says, "bad" if number > most else "step", call["marked"])
             )
     parts += [f'<path d="{path}" class="stairs"/>', *marks]
     if admitted:
-        over = len(admitted) > limit
+        over = len(admitted) > most
         parts.append(
             _text(x(admitted[-1]["t"]) + 7, y(len(admitted)) - 5, f"{units.count(len(admitted))} admitted",
                   kind="bad" if over else "")
@@ -67,9 +76,11 @@ def staircase(figure: Plain) -> str:
         if not call["admitted"]:
             says = f"{call['id']}: refused, {(call['t'] - begins) / SECOND:.3f} s"
             parts.append(_cross(x(call["t"]), y(0) - 7, says, marked=call["marked"]))
+    two = f", and {units.count(most)} in two windows that meet" if most > limit else ""
     caption = (
-        f"Calls admitted since {units.instant(begins)}, against the limit of {units.count(limit)} in "
-        f"{length / SECOND:g} s; crosses are refusals, ringed what proves the deviation."
+        f"Calls admitted since {units.instant(begins)} (0 s), {format_millis(figure['since'])} after the "
+        f"trace began, against the limit of {units.count(limit)} in {length / SECOND:g} s{two}; crosses are "
+        "refusals, ringed what proves the deviation."
     )
     return _figure(parts, HIGH, caption)
 

@@ -27,6 +27,10 @@ def check_first_hit(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     return found or (Chain(calls).check() if calls.exclusive else None)
 
 
+TWO_WINDOWS = "meets two windows"
+"""What evidence says of calls that no one window can have admitted."""
+
+
 def _any_two_windows(calls: WindowCalls) -> Evidence | None:
     """Less than one window's length meets at most two windows, so admits at most twice `limit`."""
     side = calls.admitted.within(calls.short)
@@ -39,7 +43,7 @@ def _any_two_windows(calls: WindowCalls) -> Evidence | None:
     last = int(np.searchsorted(side.ends, side.sent[first] + calls.short, "left")) - 1
     says = (
         f"{int(count[first])} calls were admitted in less than {format_millis(calls.length)} from "
-        f"{calls.clock(side.sent[first])}, which meets two windows of {calls.limit} at most"
+        f"{calls.clock(side.sent[first])}, which {TWO_WINDOWS} of {calls.limit} at most"
     )
     return calls.evidence(says, int(side.who[first]), int(side.ends_who[last]))
 

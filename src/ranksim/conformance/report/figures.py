@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ranksim.conformance.history.history import History
+from ranksim.conformance.rate.first_hit import TWO_WINDOWS
 from ranksim.conformance.verdict.verdicts import Evidence
 from ranksim.contract.facts import Facts
 
@@ -24,7 +25,9 @@ SIDE = 10
 def staircase(history: History, evidence: Evidence, facts: Facts) -> Row | None:
     """Return the calls of a window: its `limit`, from when (`t`) for how long, each call; None without any.
 
-    The window begins with the first call that evidence names, or ends with the first that was refused.
+    The window begins with the first call that evidence names, or ends with the first that was refused. It is
+    `since` so long after the trace began, and stands for so many `windows`, which may admit the limit each.
+    `until` is when the last call comes of which evidence speaks.
     """
     named = [one for one in history.named(set(evidence.exchanges)) if not one.lost]
     rate = history.run.traffic_rate
@@ -47,7 +50,19 @@ def staircase(history: History, evidence: Evidence, facts: Facts) -> Row | None:
         if low <= one.sent and one.received <= high
     ][:MOST_CALLS]
     calls.sort(key=lambda call: call["t"])
-    return {"limit": limit, "t": begins, "length": length, "calls": calls} if len(calls) > 1 else None
+    if len(calls) < 2:
+        return None
+    return {
+        "limit": limit,
+        "windows": 2 if TWO_WINDOWS in evidence.says else 1,
+        "t": begins,
+        "since": begins - (history.run.began or begins),
+        "length": length,
+        "until": max(one.received for one in named)
+        if refused is None and len(named) > 1
+        else begins + length,
+        "calls": calls,
+    }
 
 
 def timeline(history: History, evidence: Evidence, facts: Facts) -> Row | None:
