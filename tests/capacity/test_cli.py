@@ -128,7 +128,7 @@ def test_it_writes_a_page_with_its_figures(name: str, tmp_path: Path) -> None:
     assert (code, said.rstrip().endswith(f"Written to {out}")) == (0, True)
     page = (out / "page.html").read_text(encoding="utf-8")
     plots = list((out / "plots").glob("*.png"))
-    assert (SENTENCES[name][:8] in page, page.count("<svg ") == len(plots) > 0) == (True, True)
+    assert (SENTENCES[name][:8] in page, page.count("<figure>") == len(plots) > 0) == (True, True)
     assert json.loads((out / "result.json").read_text(encoding="utf-8"))["tables"]
 
 

@@ -57,7 +57,7 @@ def test_it_answers_and_writes(name: str, tmp_path: Path) -> None:
     filled = {table for table, rows in result["tables"].items() if rows}
     assert {path.stem for path in (out / "tables").iterdir()} == filled
     page = (out / "page.html").read_text("utf-8")
-    assert page.count("<svg role=") == len(WRITTEN[name])
+    assert page.count("<figure>") == len(WRITTEN[name])
     assert f"<pre>ranksim price {name} " in page
     assert f"--out {out}" not in page
     assert page.index("</h1>") < page.index("?") < page.index('<p class="answer">')

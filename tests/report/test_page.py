@@ -12,6 +12,7 @@ from ranksim.contract.policy import Policy
 from ranksim.report.basis import basis_of
 from ranksim.report.heading import ExpectationVerdict, Heading, answer_of, tiles_of
 from ranksim.report.page import cell, foldable, page, tables_page
+from ranksim.report.tables import View
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -80,8 +81,8 @@ def test_long_text_keeps_some_room_on_a_narrow_page(heading: Heading, tables: Ta
     tables["jobs"][0]["kind"] = "pro.cost_ceiling 90 USD, free.cost_ceiling 1 USD"
     tables["jobs"][1]["kind"] = "crawl"
     text = page(heading, tables, {})
-    assert '<td class="long">pro.<wbr>cost_<wbr>ceiling 90 USD' in text
-    assert "<td>crawl</td>" in text
+    assert '<td class="long" data-of="kind">pro.<wbr>cost_<wbr>ceiling 90 USD' in text
+    assert '<td data-of="kind">crawl</td>' in text
     assert "td.long { min-width: 9rem; }" in text
 
 
@@ -260,6 +261,16 @@ def test_what_there_is_none_of_has_no_heading(heading: Heading, tables: Tables, 
     bare = replace(heading, verdicts=(), notes=(), overrides=())
     assert part not in Reader(page(bare, tables, {})).words
     assert part in Reader(page(heading, tables, {"slots": SVG, "jobs": SVG})).words
+
+
+def test_wide_tables_stand_as_stacks_on_a_phone_and_small_ones_as_they_are() -> None:
+    small = View("Small", ("code", "count"), 1, (("quota_exhausted", "12"),))
+    wide = View("Wide", ("code", "what it says"), 1, (("quota_exhausted", "12 (11 to 13), " * 3),))
+    text = tables_page("Two tables", [], [small, wide], {})
+    assert "<table>" in text[text.index("Small") : text.index("Wide")]
+    assert '<table class="stacks">' in text[text.index("Wide") :]
+    assert text.count('data-of="code"') == 1
+    assert '<td class="number" data-of="what it says">' in text
 
 
 def test_an_amount_in_a_column_of_words_stands_in_one_line() -> None:

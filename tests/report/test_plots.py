@@ -9,6 +9,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -197,8 +198,12 @@ def test_the_longest_delay_is_that_of_the_table(tables: Tables) -> None:
     longest = max(row["delay"] for row in tables["delays"] if row["quantile"] == 1)
     for row in tables["delivering"]:
         row["delay"] = longest // 2  # the mean of the longest of a stretch, over replications
-    title = plots.plot(tables, "delays").get_title().replace("\n", " ")
+    ax = plots.plot(tables, "delays")
+    title = ax.get_title().replace("\n", " ")
     assert title.startswith(f"Events arrive up to {units.duration(longest)} late")
+    assert "longest of a run" in texts(ax)
+    assert longest in {y for line in ax.lines for y in line.get_ydata()}
+    assert ax.get_ylim()[1] > longest
 
 
 def test_a_line_that_would_lie_on_another_is_dashed(tables: Tables) -> None:
@@ -213,6 +218,8 @@ def test_short_delays_stand_on_a_linear_axis(tables: Tables) -> None:
     assert plots.plot(tables, "delays").get_yscale() == "symlog"
     for row in tables["delivering"]:
         row["delay"], row["lost"] = 200_000, 0
+    for row in tables["delays"]:
+        row["delay"] = 200_000
     ax = plots.plot(tables, "delays")
     assert (ax.get_yscale(), ax.get_ylim()[0]) == ("linear", 0)
     assert "200ms" in [ax.yaxis.get_major_formatter()(200_000, 0)]
@@ -271,10 +278,10 @@ def test_what_was_never_used_is_not_saved(tables: Tables) -> None:
 def test_a_few_bars_are_not_very_wide(tables: Tables) -> None:
     tables["deliveries"] = tables["deliveries"][:1]
     tables["refusals"] = tables["refusals"][:1]
-    low, high = plots.plot(tables, "deliveries").get_xlim()
-    assert high - low == plots.FEWEST_BARS
-    low, high = plots.plot(tables, "refusals").get_ylim()
-    assert low - high == plots.FEWEST_BARS
+    ax = plots.plot(tables, "deliveries")
+    assert (ax.get_xlim(), ax.patches[0].get_width()) == ((-0.5, 0.5), pytest.approx(0.2))
+    ax = plots.plot(tables, "refusals")
+    assert (ax.get_ylim(), ax.patches[0].get_height()) == ((0.5, -0.5), pytest.approx(0.2))
 
 
 def test_only_tables_with_rows_are_drawn(tables: Tables) -> None:
@@ -293,3 +300,19 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(figure, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"plots need matplotlib, .*txt '\.\[plots\]'"):
         figure.check_matplotlib()
+
+
+@pytest.mark.parametrize("name", ["refusals", "delays", "windows"])
+def test_a_narrow_page_has_a_figure_of_its_own_with_its_title_in_short_lines(
+    name: str, tables: Tables
+) -> None:
+    drawn = plots.svgs({"slots": tables["slots"], **tables})[name]
+    broad, slim = (ElementTree.fromstring(f"<svg {part}") for part in drawn.split("<svg ")[1:])
+    assert (broad.get("class"), slim.get("class")) == ("broad", "slim")
+    assert broad.get("viewBox", "").startswith("0 0 460.8 ")
+    assert slim.get("viewBox", "").startswith("0 0 288 ")
+    lines = [text.text or "" for text in slim.iter(f"{{{figure.SVG}}}text")]
+    title = plots.plot(tables, name).get_title().split()
+    at = " ".join(lines).split()
+    assert all(word in at for word in title)
+    assert max(map(len, lines)) <= figure.NARROW_TITLE

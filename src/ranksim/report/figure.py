@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from ranksim.extras import missing
@@ -54,11 +54,58 @@ def tip(artist: Artist, text: str) -> None:
 
 
 def to_svg(figure: Figure) -> str:
-    """A figure as an SVG element for a page, with its tooltips; the same for the same figure."""
+    """A figure as SVG for a page, with its tooltips: an element for wide pages and one for narrow ones.
+
+    The same for the same figure, which is narrow afterwards.
+    """
+    broad = _element(figure, "broad")
+    _narrow(figure)
+    return broad + _element(figure, "slim")
+
+
+NARROW = (4.0, 3.4)
+"""Width of a figure on a narrow page, and its least height, inches."""
+
+NARROW_TITLE = 40
+"""Characters of a line of its title."""
+
+NARROW_LABEL = 28
+"""Characters of a line of what its axes are."""
+
+NARROW_TICKS = 4
+"""Ticks that an axis of time has there at most."""
+
+
+def _narrow(figure: Figure) -> None:
+    """Give a figure the width of a phone, with letters as large as before."""
+    from matplotlib.dates import AutoDateLocator
+
+    figure.set_size_inches(NARROW[0], max(NARROW[1], figure.get_figheight()))
+    for ax in figure.axes:
+        if said := " ".join(ax.get_title().split()):  # above all, as labels leave the Axes little width
+            ax.set_title("")
+            figure.suptitle(fill(said, NARROW_TITLE), fontsize=11)
+        dated = any(isinstance(panel.xaxis.get_major_locator(), AutoDateLocator) for panel in _panels(ax))
+        width = NARROW_LABEL * 2 // 3 if dated else NARROW_LABEL  # beside it stands which month it is
+        ax.set_xlabel(fill(ax.get_xlabel(), width), loc="left" if dated else "center")
+        ax.set_ylabel(fill(ax.get_ylabel(), NARROW_LABEL))
+        for panel in _panels(ax):
+            locator = panel.xaxis.get_major_locator()
+            if isinstance(locator, AutoDateLocator):
+                locator.maxticks = dict.fromkeys(locator.maxticks, NARROW_TICKS)
+
+
+def _panels(ax: Any) -> list[Any]:
+    """The Axes and the panels within them."""
+    return [ax, *ax.child_axes]
+
+
+def _element(figure: Figure, kind: str) -> str:
+    """A figure as an SVG element of a class; ids of its parts are those of the class."""
     from matplotlib import rc_context
 
     stream = BytesIO()
-    with rc_context({"svg.hashsalt": "ranksim", "svg.fonttype": "none"}):
+    with rc_context({"svg.hashsalt": f"ranksim {kind}", "svg.fonttype": "none"}):
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
@@ -70,6 +117,7 @@ def to_svg(figure: Figure) -> str:
             element.insert(0, title)
     for size in ("width", "height"):  # a page gives it the room there is
         del root.attrib[size]
+    root.set("class", kind)
     return ElementTree.tostring(root, encoding="unicode")
 
 

@@ -66,10 +66,18 @@ figure > svg { display: block; width: 100%; height: auto; background: #fff;
   border: 1px solid var(--line); border-radius: .5rem; }
 @media (prefers-color-scheme: dark) {
   figure > svg { filter: invert(.91) hue-rotate(180deg); border-color: #c9c2ba; } }
+figure > svg.slim { display: none; }
 @media (max-width: 40rem) {
   figure { overflow-x: auto; }
   figure > svg { min-width: 30rem; }
-  th { white-space: normal; } }
+  figure > svg.broad { display: none; }
+  figure > svg.slim { display: block; min-width: 0; }
+  th { white-space: normal; }
+  .stacks thead { display: none; }
+  .stacks tr { display: block; padding: .35rem 0; border-bottom: 1px solid var(--line); }
+  .stacks td { display: flex; justify-content: space-between; gap: 1rem; padding: .1rem 0; border: 0;
+    white-space: normal; text-align: right; }
+  .stacks td::before { content: attr(data-of); color: var(--soft); text-align: left; } }
 td.long { min-width: 9rem; }
 .line { white-space: nowrap; }
 pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
@@ -217,7 +225,9 @@ SHOWN_BY = (
 )
 """What a metric's name has in it, and the plot that shows what it tells; the first that is drawn does."""
 
-BAD, NUMBER, LONG, ONE_LINE = (f' class="{name}"' for name in ("bad", "number", "long", "line"))
+BAD, NUMBER, LONG, ONE_LINE, STACKS = (
+    f' class="{name}"' for name in ("bad", "number", "long", "line", "stacks")
+)
 
 AMOUNT = re.compile(r"[−-]?[\d.,]+ \w+")
 """An amount with its unit, such as 90 USD."""
@@ -249,7 +259,7 @@ def figure(name: str, svg: str, caption: str = "") -> str:
     """Return a figure of a page; pointed at, its parts tell more."""
     label = f'<svg role="img" aria-label="Plot: {escape(name)}" '
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f"<figure>{svg.replace('<svg ', label, 1)}{below}</figure>"
+    return f"<figure>{svg.replace('<svg ', label)}{below}</figure>"
 
 
 def _tables(shown: Iterable[View]) -> list[str]:
@@ -260,12 +270,27 @@ def _tables(shown: Iterable[View]) -> list[str]:
 
 
 def _rows(view: View) -> list[str]:
+    stacks = _is_wide(view)
     rows = [
-        "<tr>" + "".join(cell("td", text, index >= view.words) for index, text in enumerate(row)) + "</tr>"
+        "<tr>"
+        + "".join(
+            cell("td", text, index >= view.words, heading if stacks else "")
+            for index, (heading, text) in enumerate(zip(view.headings, row, strict=True))
+        )
+        + "</tr>"
         for row in view.rows
     ]
     note = [f'<p class="soft">{escape(view.note)}</p>'] if view.note else []
-    return [*_table(view.headings, view.words, rows), *note]
+    return [*_table(view.headings, view.words, rows, stacks=stacks), *note]
+
+
+PHONE = 48
+"""Characters of a table's row that a phone shows; of a wider table each row stands there as a stack."""
+
+
+def _is_wide(view: View) -> bool:
+    columns = zip(view.headings, *view.rows, strict=True)
+    return sum(max(map(len, column)) + 2 for column in columns) > PHONE
 
 
 def _assumptions(
@@ -275,9 +300,11 @@ def _assumptions(
     parts = []
     if rests_on:
         rows = [
-            f"<tr><td>{linked(one['number'], one['reason'])}</td>{cell('td', one['statement'], False)}"
-            f"{cell('td', settings(one['values']), False)}<td>{escape(one['confidence'])}</td>"
-            f"<td>{'<b>differs</b>' if one['changed'] else 'default'}</td></tr>"
+            f'<tr><td data-of="number">{linked(one["number"], one["reason"])}</td>'
+            f"{cell('td', one['statement'], False, 'what is open')}"
+            f"{cell('td', settings(one['values']), False, 'set here by')}"
+            f'<td data-of="confidence">{escape(one["confidence"])}</td>'
+            f'<td data-of="is">{"<b>differs</b>" if one["changed"] else "default"}</td></tr>'
             for one in rests_on
         ]
         parts += [
@@ -285,7 +312,7 @@ def _assumptions(
             f"<p>{many(len(rows), 'open point')} of the specification {'was' if len(rows) == 1 else 'were'} "
             "read on the way to it. “ranksim explain U1” tells why one is assumed, and how a deployment "
             "shows it.</p>",
-            *_table(("number", "what is open", "set here by", "confidence", "is"), 5, rows),
+            *_table(("number", "what is open", "set here by", "confidence", "is"), 5, rows, stacks=True),
         ]
     read = {one["number"] for one in rests_on}
     unread = [one for one in overrides if one[0] not in read]
@@ -387,10 +414,10 @@ def _foot(heading: Heading) -> list[str]:
     ]
 
 
-def _table(headings: Sequence[str], words: int, rows: Sequence[str]) -> list[str]:
+def _table(headings: Sequence[str], words: int, rows: Sequence[str], *, stacks: bool = False) -> list[str]:
     head = "".join(cell("th", heading, index >= words) for index, heading in enumerate(headings))
     return [
-        '<div class="wide"><table>',
+        f'<div class="wide"><table{STACKS if stacks else ""}>',
         f"<thead><tr>{head}</tr></thead>",
         "<tbody>",
         *rows,
@@ -399,12 +426,16 @@ def _table(headings: Sequence[str], words: int, rows: Sequence[str]) -> list[str
     ]
 
 
-def cell(tag: str, text: str, number: bool) -> str:
-    """Return a cell of a table; one of long text keeps some room, and an amount stands in one line."""
+def cell(tag: str, text: str, number: bool, of: str = "") -> str:
+    """Return a cell of a table; one of long text keeps some room, and an amount stands in one line.
+
+    `of` is the heading that stands beside it where rows stand as stacks.
+    """
     if number:
         kind = NUMBER
     elif AMOUNT.fullmatch(text):
         kind = ONE_LINE
     else:
         kind = LONG if tag == "td" and len(text) > MANY_CHARACTERS else ""
-    return f"<{tag}{kind}>{foldable(text)}</{tag}>"
+    beside = f' data-of="{escape(of)}"' if of else ""
+    return f"<{tag}{kind}{beside}>{foldable(text)}</{tag}>"

@@ -30,7 +30,7 @@ from ranksim.report.level_plots import meters, slots, spend
 from ranksim.report.over_time import grouped
 from ranksim.report.tables import Row, Tables
 from ranksim.report.traffic_plots import jobs, windows
-from ranksim.report.webhook_plots import FEWEST_BARS, delays, deliveries, timeline
+from ranksim.report.webhook_plots import bar_width, delays, deliveries, timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,9 +93,10 @@ def refusals(tables: Tables, ax: Axes) -> None:
     names = [f"{check} {code}" if (check := group[0]["check"]) else code for code, group in groups.items()]
     counts = [sum(row["count"] for row in group) for group in groups.values()]
     errors = error_bars([group[0] if len(group) == 1 else {} for group in groups.values()], counts)
-    ax.barh(names, counts, color=BLUE, height=0.6, xerr=errors, error_kw={"ecolor": INK, "elinewidth": 1})
+    height = bar_width(len(names))
+    ax.barh(names, counts, color=BLUE, height=height, xerr=errors, error_kw={"ecolor": INK, "elinewidth": 1})
     _bar_labels(ax, counts, errors[1] if errors else [0] * len(counts))
-    ax.set_ylim(max(len(names), FEWEST_BARS) - 0.5, -0.5)
+    ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlabel("refused calls, in the order of the checks")
     most = max(groups, key=lambda code: sum(row["count"] for row in groups[code]))
     title(ax, _most_refused(most, groups[most], sum(counts)))

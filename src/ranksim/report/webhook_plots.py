@@ -31,11 +31,19 @@ ENDPOINTS = (COLOURS[0], *COLOURS[2:])
 LINEAR = 30 * SECOND
 """Below this longest delay an axis is linear."""
 
+APART = 1.05
+"""The longest delay of a run is drawn where it is so many times those of stretches, which are means."""
+
 MARKS = (SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 10 * HOUR, DAY, 10 * DAY)
 """Where an axis of durations that reaches further is marked."""
 
 FEWEST_BARS = 3
-"""Room for so many bars is made even where there are fewer, which would be very wide."""
+"""Fewer bars than these are as wide as they would be among so many."""
+
+
+def bar_width(bars: int) -> float:
+    """Return the width of each bar, as a share of its place."""
+    return 0.6 * min(1.0, bars / FEWEST_BARS)
 
 
 def _worst(tables: Tables) -> list[str]:
@@ -111,17 +119,17 @@ def delays(tables: Tables, ax: Axes) -> None:
     whole_run(ax, tables)
     shade(ax, tables.get("outages", ()), shown)
     labels: list[tuple[float, str, str]] = []
-    latest = _latest(tables["delivering"])
+    latest, longest = _latest(tables["delivering"]), _longest(tables)
     for name, colour in zip(shown, ENDPOINTS, strict=False):
         rows = [row for row in _of(tables, name) if row["delay"] is not None]
         if not rows:
             continue
-        ax.plot(
-            times(rows), [row["delay"] for row in rows], "o", color=colour, markersize=4, alpha=0.8,
-            markeredgewidth=0, clip_on=False, zorder=3,
-        )  # fmt: skip
+        ax.vlines(times(rows), 0, [row["delay"] for row in rows], color=colour, linewidth=1.6, zorder=3)
         labels.append((rows[-1]["delay"], name, colour))
-    top = _duration_axis(ax, latest)
+    if longest > latest * APART:
+        ax.axhline(longest, color=INK, linestyle="--", linewidth=1.1)
+        labels.append((longest, "longest of a run", INK))
+    top = _duration_axis(ax, max(latest, longest))
     lost = [row for name in shown for row in _of(tables, name) if row["lost"]]
     if lost:
         ax.plot(
@@ -131,7 +139,7 @@ def delays(tables: Tables, ax: Axes) -> None:
         number = units.count(sum(row["lost"] for row in lost))
         labels.append((top, f"× {number} lost", VERMILLION))
     ax.set_ylabel("until it arrives, longest")
-    said = f"Events arrive up to {units.duration(_longest(tables))} late" if latest else "No event arrives"
+    said = f"Events arrive up to {units.duration(longest)} late" if latest else "No event arrives"
     if never := sum(row["lost"] for row in tables["delivering"]):
         said += f", {units.count(never)} never"
     title(ax, of_many(said, len(shown), len(worst), "endpoints"))
@@ -168,14 +176,15 @@ def deliveries(tables: Tables, ax: Axes) -> None:
     names = [str(attempt) for attempt in sorted(attempts, key=int)]
     good = [sum(row["acknowledged"] for row in attempts[name]) for name in names]
     bad = [sum(row["failed"] for row in attempts[name]) for name in names]
-    ax.bar(names, good, color=BLUE, width=0.6)
-    ax.bar(names, bad, bottom=good, color=VERMILLION, width=0.6)
+    width = bar_width(len(names))
+    ax.bar(names, good, color=BLUE, width=width)
+    ax.bar(names, bad, bottom=good, color=VERMILLION, width=width)
     for name, bar, g, b in zip(names, ax.patches, good, bad, strict=False):
         tip(bar, f"attempt {name}: {units.count(g)} acknowledged, {units.count(b)} failed")
     top = max(g + b for g, b in zip(good, bad, strict=True)) or 1
     for x, (g, b) in enumerate(zip(good, bad, strict=True)):
         ax.text(x, g + b + top * 0.02, units.count(g + b), ha="center", color=INK, fontsize=8)
-    ax.set_xlim(-0.5, max(len(names), FEWEST_BARS) - 0.5)
+    ax.set_xlim(-0.5, len(names) - 0.5)
     ax.set_ylim(0, top * 1.12)
     separated(ax.yaxis)
     labels = [(top * 0.9, "acknowledged", BLUE), (top, "failed", VERMILLION)]
