@@ -291,7 +291,9 @@ def test_the_page_shows_verdicts_evidence_and_load() -> None:
     links = read(DEVIATING)
     assert "header.request_id" in links.text
     assert "x1 has no X-Request-Id" in links.text
-    assert page(DEVIATING).count('aria-label="Plot: ') == 2
+    assert (
+        page(DEVIATING).count('aria-label="Plot: ') == 4
+    )  # two figures, each for wide pages and for narrow ones
 
 
 def test_each_verdict_stacks_on_a_narrow_screen() -> None:
