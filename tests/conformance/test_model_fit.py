@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ranksim as rs
-from ranksim.clock import HOUR, SECOND, iso
+from ranksim.clock import HOUR, SECOND, Micros, iso
 from ranksim.conformance.history.history import History, Offset
 from ranksim.conformance.history.trace_reader import read
 from ranksim.conformance.report import model_fit
@@ -18,6 +18,7 @@ from ranksim.conformance.report.model_fit import (
     Compared,
     against,
     delivery_delays,
+    job_lengths,
     job_waits,
     read_result,
 )
@@ -139,6 +140,34 @@ def test_waits_agree_within_a_fifth(model: float, says: str) -> None:
     assert row.margin == max(model_fit.LEAST_MARGIN, 0.2 * model)
 
 
+# How long jobs take
+
+
+def ended(number: int, kind: str, took: Micros, state: str = "done") -> str:
+    """Give a poll of a job that ended after so many µs."""
+    began = number * HOUR
+    job = {"id": f"job_{number}", "kind": kind, "status": state, "created_at": iso(began)}
+    body = json.dumps({"data": job | {"finished_at": iso(began + took)}})
+    path = f"/v1/jobs/{kind}/job_{number}"
+    return exchange(number, sent=began + took, received=began + took + 10_000, path=path, response=body)
+
+
+def test_a_job_takes_what_lies_between_its_stamps() -> None:
+    lines = [ended(1, "crawl", 3 * SECOND), ended(1, "crawl", 3 * SECOND), ended(2, "crawl", 5 * SECOND)]
+    found = job_lengths(history(*lines, ended(3, "crawl", 9 * SECOND, "failed")))
+    assert found == {"crawl": [3 * SECOND, 5 * SECOND]}
+
+
+def test_what_jobs_take_is_set_beside_the_simulated_trace() -> None:
+    real = history(*(ended(number, "crawl", 60 * SECOND) for number in range(1, 20)))
+    alike, slower = (
+        history(*(ended(number, "crawl", took * SECOND) for number in range(1, 20))) for took in (61, 90)
+    )
+    for simulated, says in ((alike, "agrees"), (slower, "differs"), (None, "not predicted")):
+        row = by_name(against(real, {"tables": TABLES}, simulated))["crawl takes, 50 %"]
+        assert (row.measured, row.says) == (60 * SECOND, says)
+
+
 # Delays and latencies
 
 
@@ -150,6 +179,8 @@ def test_a_delay_is_known_as_well_as_the_clock_is() -> None:
     assert delivery_delays(found) == []
     found.run.offset = Offset(-SECOND // 2, SECOND, 1)
     assert delivery_delays(found) == [(3 * SECOND - SECOND // 2, 4 * SECOND)]
+    row = by_name(against(found, {"tables": TABLES}))["webhook delay, 50 %"]
+    assert (row.measured, row.predicted, row.says) == (3.25 * SECOND, None, "not predicted")
 
 
 def test_latency_from_the_plan_shows_what_latency_from_sending_hides() -> None:

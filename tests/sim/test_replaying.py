@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from json import loads
@@ -54,6 +55,35 @@ def test_a_recorded_call_is_about_the_twin() -> None:
     request = as_recorded(row, ids)
     assert request is not None
     assert (request.path, request.query) == ({"kind": "crawl", "id": "job_1"}, {"after": "job_1"})
+
+
+def test_calls_with_no_key_of_their_environment_are_refused_here_too(tmp_path: Path) -> None:
+    keys: dict[str, object] = {"main": {}, "test": {"environment": "sandbox"}}
+    lines: list[dict[str, object]] = [{"ranksim_trace": 1, "keys": keys}]
+    for number, key in enumerate((None, "unknown", "test", "main")):
+        lines.append(
+            {
+                "kind": "exchange",
+                "id": f"x{number}",
+                "sent": number * 1_000_000,
+                "received": number * 1_000_000 + 1,
+                "operations": ["domains.list"],
+                "method": "GET",
+                "path": "/v1/domains",
+                "status": 200 if key == "main" else 401,
+                "api_key": key,
+            }
+        )
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    world = Scenario.parse(
+        "{scenario: 1, start: 2026-03-04T10:00:00Z, length: 1m, "
+        "accounts: {acme: {plan: pro, keys: [main]}}, clients: {recorded: "
+        f"{{kind: arrivals, account: acme, source: {{trace: {trace}}}}}}}}}"
+    )
+    result = run(world).tables
+    assert {(row["code"], row["count"]) for row in result["refusals"]} == {("unauthorized", 3)}
+    assert sum(row["count"] for row in result["calls"]) == 4
 
 
 @pytest.mark.parametrize("body", ["{", "[]", '{"a": ' + "[" * 100_000])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Any, NamedTuple
 
 from pydantic import Field
@@ -16,7 +17,7 @@ from ranksim.contract.quantities import Frozen
 from ranksim.records import parsed_object, read_access_log
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.routes import values_of
-from ranksim.trace import Exchange, entries
+from ranksim.trace import UNKNOWN_KEY, Exchange, Header, entries
 
 Json = Any
 
@@ -25,7 +26,10 @@ DISORDER = 5 * MINUTE
 
 
 class Recorded(NamedTuple):
-    """What a recording tells of one call; a series of counts tells nothing but its instant."""
+    """What a recording tells of one call; a series of counts tells nothing but its instant.
+
+    `strange` says that it was sent without a key, or with one that nobody has in that environment.
+    """
 
     t: Micros
     client: str
@@ -37,6 +41,7 @@ class Recorded(NamedTuple):
     surface: str = "rest"
     idempotency_key: str | None = None
     response: str = ""
+    strange: bool = False
 
 
 def logged_calls(path: str) -> Iterator[Recorded]:
@@ -46,6 +51,8 @@ def logged_calls(path: str) -> Iterator[Recorded]:
 
 def traced_calls(path: str) -> Iterator[Recorded]:
     """Read the exchanges of a trace as they were sent, in order of time. Raises BadInput."""
+    header, *_ = islice(entries(path), 1)
+    assert isinstance(header, Header)
     rows = (
         Recorded(
             entry.sent if entry.planned is None else entry.planned,
@@ -58,11 +65,19 @@ def traced_calls(path: str) -> Iterator[Recorded]:
             entry.surface,
             next((v for k, v in entry.request_headers.items() if k.lower() == "idempotency-key"), None),
             entry.response if entry.status is not None and entry.status < 300 else "",
+            entry.surface != "app" and _is_strange(entry, header),
         )
         for entry in entries(path)
         if isinstance(entry, Exchange)
     )
     return _in_order(rows)
+
+
+def _is_strange(exchange: Exchange, header: Header) -> bool:
+    key = exchange.api_key
+    if key is None or key == UNKNOWN_KEY:
+        return True
+    return key in header.keys and header.keys[key].environment != exchange.environment
 
 
 def _in_order(rows: Iterator[Recorded]) -> Iterator[Recorded]:

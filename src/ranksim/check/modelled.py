@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 from ranksim.clock import MINUTE
 from ranksim.conformance.history.history import History
+from ranksim.conformance.history.trace_reader import read
 from ranksim.conformance.report.model_fit import Compared, against
 from ranksim.mirror.mirror import write
 from ranksim.mirror.world import MirroredWorld, replay
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
+from ranksim.trace_writer import TraceWriter
 
 TWIN = "twin"
 """The directory of the twin's files, beside the trace."""
@@ -27,5 +30,9 @@ def beside_twin(twin: MirroredWorld, trace: Path, history: History) -> list[Comp
     replay(twin, f"../{trace.name}", length + MINUTE)
     folder = trace.parent / TWIN
     write(twin, folder)
-    result = run(Scenario.load(folder / "world.yaml"), replications=1)
-    return against(history, json.loads(result.to_json()))
+    world = Scenario.load(folder / "world.yaml")
+    with tempfile.TemporaryDirectory(prefix="ranksim-twin-") as aside:
+        with TraceWriter(Path(aside) / "trace.jsonl", started=world.start) as writer:
+            result = run(world, trace=writer)
+        simulated = read(Path(aside) / "trace.jsonl")
+        return against(history, json.loads(result.to_json()), simulated)

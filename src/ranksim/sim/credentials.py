@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from ranksim.callers.portfolio import Actor
 from ranksim.callers.steps import Send
+from ranksim.callers.target import UNKNOWN
 from ranksim.service.calls import Call
 from ranksim.service.operations import OPERATIONS
+
+STRANGE = ("", UNKNOWN)
+"""What steps name where they send no key, or one that nobody has."""
+
+NOBODYS = "none"
+"""A token that no key has."""
 
 
 class Credentials:
@@ -22,14 +29,19 @@ class Credentials:
 
     def call_of(self, send: Send, client: str) -> Call:
         """Return a client's call as the service takes it, with the token that the key has now."""
-        actor, key = self._known[send.key]
         call = Call(send.operation, None, send.path, send.query, send.body, send.idempotency_key)
-        call.environment, call.surface = actor.environment, send.surface
+        call.surface = send.surface
+        if send.key in STRANGE:
+            call.environment = send.environment
+            call.key = None if send.key == "" else NOBODYS
+            return call
+        actor, key = self._known[send.key]
+        call.environment = actor.environment
         if key is None:
             call.account = actor.account
         elif OPERATIONS[send.operation].keyless:
             call.caller = client
         else:
             # A key that is not issued yet is a key nobody knows.
-            call.key = actor.keys.get(key, "none")
+            call.key = actor.keys.get(key, NOBODYS)
         return call

@@ -14,6 +14,7 @@ from ranksim.callers.programs.client import Client, Setting
 from ranksim.callers.recordings import IdTranslation, Recorded, RecordingRule, as_recorded
 from ranksim.callers.request_factory import Item
 from ranksim.callers.steps import Program, Spawn, Until
+from ranksim.callers.target import UNKNOWN
 from ranksim.clock import HOUR, SECOND, format_duration
 from ranksim.records import parsed_object
 from ranksim.service.operations import OPERATIONS
@@ -122,7 +123,10 @@ class _Crowd:
             return
         if self.spec.scale == 1:
             send.idempotency_key = row.idempotency_key
-        answer = yield client.signed(send)
+        client.signed(send)
+        if row.strange:
+            send.key, send.environment = UNKNOWN if row.client else "", client.actor.environment
+        answer = yield send
         if answer.ok:
             self.ids.learn_replies(parsed_object(row.response), answer.body)
 

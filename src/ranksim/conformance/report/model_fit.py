@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,12 +80,16 @@ def read_result(path: Path) -> Mapping[str, Any]:
     return found
 
 
-def against(history: History, result: Mapping[str, Any]) -> list[Compared]:
-    """Compare a recorded run with a simulated one: refusals by code, waits, delays and latencies."""
+def against(history: History, result: Mapping[str, Any], simulated: History | None = None) -> list[Compared]:
+    """Compare a recorded run with a simulated one: refusals by code, waits, lengths, delays and latencies.
+
+    How long jobs take in the simulated run only its trace tells, `simulated`.
+    """
     tables = result["tables"]
     return [
         *_refusals(history, tables),
         *_waits(history, tables),
+        *_lengths(history, simulated),
         *_delays(history, tables),
         *_latencies(history),
     ]
@@ -152,6 +157,38 @@ def job_waits(history: History) -> dict[str, list[tuple[Micros, Micros]]]:
     return waits
 
 
+def _lengths(history: History, simulated: History | None) -> list[Compared]:
+    """How long jobs take, from acceptance to their end, as they tell it themselves."""
+    measured, predicted = job_lengths(history), {} if simulated is None else job_lengths(simulated)
+    rows = []
+    for kind, lengths in measured.items():
+        spans = [(length, length) for length in lengths]
+        values = np.asarray(predicted.get(kind, []), dtype=np.float64)
+        for q in QUANTILES:
+            model = (_quantile(values, q), *_bootstrap(values, q)) if len(values) else (None, None, None)
+            rows.append(_duration(f"{kind} takes, {round(100 * q)} %", spans, q, *model))
+    return rows
+
+
+def job_lengths(history: History) -> dict[str, list[Micros]]:
+    """How long jobs took that were done, by kind: what lies between their two stamps, µs."""
+    ended: dict[str, tuple[str, Micros]] = {}
+    for exchange in history.by_operation("jobs.get"):
+        job = exchange.data if exchange.ok and isinstance(exchange.data, dict) else {}
+        began, end = job.get("created_at"), job.get("finished_at")
+        if job.get("status") == "done" and isinstance(began, str) and isinstance(end, str):
+            with suppress(ValueError):
+                ended[job_name(job)] = str(job.get("kind", "")), instant(end) - instant(began)
+    lengths: dict[str, list[Micros]] = defaultdict(list)
+    for kind, took in ended.values():
+        lengths[kind].append(took)
+    return dict(sorted(lengths.items()))
+
+
+NO_DELAY: Mapping[str, Any] = {"delay": None, "low": None, "high": None}
+"""Of a simulated world with no receiver, or with several, whose delays are told apart."""
+
+
 def _delays(history: History, tables: Mapping[str, Any]) -> list[Compared]:
     """Delays of webhooks, from the event to the attempt that was acknowledged, all endpoints together."""
     spans = delivery_delays(history)
@@ -161,8 +198,8 @@ def _delays(history: History, tables: Mapping[str, Any]) -> list[Compared]:
             model[row["quantile"]].append(row)
     rows = []
     for q in QUANTILES:
-        if len(model[q]) == 1:
-            row = model[q][0]
+        [row] = model[q] if len(model[q]) == 1 else [NO_DELAY]
+        if spans or row is not NO_DELAY:
             title = f"webhook delay, {round(100 * q)} %"
             rows.append(_duration(title, spans, q, row["delay"], row["low"], row["high"]))
     return rows
@@ -217,12 +254,15 @@ def _duration(
     model_high: float | None,
 ) -> Compared:
     """Compare one quantile; observations are intervals, so it lies between those of their two ends."""
-    if not spans or model is None:
-        why = "not measured" if not spans else "not predicted"
-        return Compared(title, "duration", None, None, None, model, model_low, model_high, None, why)
+    if not spans:
+        return Compared(
+            title, "duration", None, None, None, model, model_low, model_high, None, "not measured"
+        )
     least, most = (np.asarray([span[side] for span in spans], dtype=np.float64) for side in (0, 1))
     low, high = _bootstrap(least, q)[0], _bootstrap(most, q)[1]
     middle = (_quantile(least, q) + _quantile(most, q)) / 2
+    if model is None:
+        return Compared(title, "duration", middle, low, high, None, None, None, None, "not predicted")
     margin = max(float(LEAST_MARGIN), RELATIVE_MARGIN * model)
     return _compared(title, "duration", (middle, low, high), [model, model_low, model_high], margin)
 
