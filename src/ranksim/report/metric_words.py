@@ -60,6 +60,7 @@ OF_ACCOUNTS = {
         "settled": "settled provider cost of {name} in the last month",
         "reserved": "reserved provider cost of {name} at the end",
     },
+    "invoice": {"total": "invoices of {name} in all"},
     "meters": {
         "max": "{metric} of {name} ~ used at most",
         "used": "{metric} of {name} ~ used at the end",
@@ -118,6 +119,8 @@ def _template(metric: str) -> str:
             return OF_WEBHOOKS.get(field, metric).format(name=name or "receivers")
         case "meters" | "windows":
             return OF_ACCOUNTS[family].get(field, metric).format(name=inner.rpartition(".")[2], metric=last)
+        case "invoice" if field != "total":
+            return f"invoice of {name} for {field}"
         case _:
             return OF_ACCOUNTS.get(family, {}).get(field, metric).format(name=name)
 

@@ -5,6 +5,7 @@ A name is a family, then what it is about (which may itself contain dots), then 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from functools import cache
@@ -49,15 +50,19 @@ NAMED = {
     "endpoints": ("NAME", (*DELIVERIES, "disabled_at", *(f"delay.{time}" for time in TIMES))),
     "slots": ("ACCOUNT", ("max_used", "used", "active", "held")),
     "spend": ("ACCOUNT", ("max", "spent", "settled", "reserved")),
+    "invoice": ("ACCOUNT", ("total", "YYYY-MM")),
     "meters": ("ACCOUNT.METRIC", ("used", "max")),
     "windows": ("ACCOUNT.KEY.CLASS", ("admitted", "refused")),
 }
 """Families whose names depend on the scenario: what the name is about, and the fields."""
 
+MONTH = re.compile(r"[.][0-9]{4}-(0[1-9]|1[0-2])$")
+"""The field of an invoice that stands in NAMED as YYYY-MM."""
+
 
 def unit_of(metric: str) -> Unit:
     """Return the unit of a metric: a count, a share, a duration (µs), an instant (µs) or money (µUSD)."""
-    if metric.startswith("spend."):
+    if metric.startswith(("spend.", "invoice.")):
         return "money"
     if metric.endswith(".disabled_at"):
         return "instant"
@@ -94,6 +99,7 @@ def scalars(replication: Replication) -> Scalars:
     found.update(_jobs(replication))
     found.update(_deliveries(replication.endpoints))
     found.update(_levels(replication.series))
+    found.update(_invoices(replication.invoices))
     return found
 
 
@@ -102,6 +108,7 @@ def check_name(metric: str) -> None:
     family, _, rest = metric.partition(".")
     if family in NAMED:
         about, fields = NAMED[family]
+        rest = MONTH.sub(".YYYY-MM", rest) if family == "invoice" else rest
         if any(rest.endswith(f".{field}") and len(rest) > len(field) + 1 for field in fields):
             return
         raise ValueError(f"no metric {metric!r}; write {family}.{about} and one of {', '.join(fields)}")
@@ -123,7 +130,7 @@ def named(scenario: Scenario) -> Iterator[str]:
     for family, (what, fields) in NAMED.items():
         if what in ("NAME", "ACCOUNT"):
             for name in about.get(family, accounts):
-                yield from (f"{family}.{name}.{field}" for field in fields)
+                yield from (f"{family}.{name}.{field}" for field in fields if field != "YYYY-MM")
 
 
 def unknown(metric: str, known: Collection[str]) -> str:
@@ -223,6 +230,16 @@ def _levels(series: dict[str, list[dict[str, Any]]]) -> Iterator[tuple[str, floa
         name = f"windows.{row['account']}.{row['key']}.{row['rate_class']}"
         for field in ("admitted", "refused"):
             yield f"{name}.{field}", sum(row[field])
+
+
+def _invoices(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float | None]]:
+    paid: dict[str, list[int | None]] = {}
+    for row in rows:
+        yield f"invoice.{row['account']}.{row['month']}", row["uusd"]
+        paid.setdefault(row["account"], []).append(row["uusd"])
+    for account, months in paid.items():
+        known = [one for one in months if one is not None]
+        yield f"invoice.{account}.total", sum(known) if len(known) == len(months) else None
 
 
 def last(values: list[int]) -> int | None:

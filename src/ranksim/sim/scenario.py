@@ -409,7 +409,7 @@ def _expectation_misfits(scenario: Scenario) -> Iterator[Misfit]:
     """Metrics about an account or client that the scenario has not, which a long run would end with."""
     clients = ("client", (*scenario.clients, CLIENT))
     accounts = ("account", tuple(scenario.accounts))
-    about = {"clients": clients} | dict.fromkeys(("slots", "spend", "meters", "windows"), accounts)
+    about = {"clients": clients} | dict.fromkeys(("slots", "spend", "invoice", "meters", "windows"), accounts)
     for index, expectation in enumerate(scenario.expect):
         family, _, rest = expectation.metric.partition(".")
         what, known = about.get(family, ("", ()))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.clock import DISTANT_FUTURE, Micros, billing_month, iso
 from ranksim.contract.facts import JobKind, RateClass
 from ranksim.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.rules.windows import remaining
@@ -62,6 +62,8 @@ class Replication:
       acknowledged and that failed in it, and of the events that were created in it the longest delay (µs,
       None without one) and how many were lost
     - `series` by table: rows of its names, `peak`, and lists of equal length: t and the columns of `COLUMNS`
+    - `invoices`: rows of account, month ("2026-03", in which the billing month begins), uusd: the price of
+      the plan and add-ons that it had at the last sample of that month; None where a price is not known
     - `notes`: text to how often it was noted
     - `consulted`: the fields of the policy that the service read, which are no statistics
     - `network` by client that calls over one: `unanswered`, how many calls got no reply in time, and
@@ -78,6 +80,7 @@ class Replication:
     notes: dict[str, int]
     network: dict[str, dict[str, Any]] = field(default_factory=dict)
     consulted: tuple[str, ...] = ()
+    invoices: list[dict[str, Any]] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
         """Return the statistics as one dict, for JSON; without `network` where there is none."""
@@ -225,6 +228,7 @@ class ReplicationTally:
         self._endpoints: dict[str, _Endpoint] = {}
         self._open: dict[int, _Open] = {}
         self._series = SampledSeries()
+        self._sold: dict[tuple[str, Micros], tuple[str, dict[str, int]]] = {}
         self._notes: dict[str, int] = {}
         self._travels: dict[str, _Travels] = {}
 
@@ -380,6 +384,7 @@ class ReplicationTally:
         self._rates.clear()
         self._no_slots.clear()
         self._series.clear()
+        self._sold.clear()
         for kind, jobs in self._jobs.items():
             self._jobs[kind] = jobs.reset(now)
         self._endpoints = {name: _Endpoint(row.account, row.url) for name, row in self._endpoints.items()}
@@ -418,6 +423,7 @@ class ReplicationTally:
                 for client, row in sorted(self._travels.items())
             },
             consulted=service.consulted(),
+            invoices=self._invoice_rows(service),
         )
 
     # Jobs and deliveries
@@ -464,6 +470,8 @@ class ReplicationTally:
         self._sampled = now if keep else self._sampled
         for account in state.accounts.values():
             books = account.books
+            month, _ = billing_month(books.anchor, at)
+            self._sold[account.id, month] = account.plan, dict(account.add_ons)
             held = held_at(at, books)
             used = books.active + held
             row = (books.active, held, used, books.slot_limit, self._no_slots.get(account.id, 0))
@@ -515,6 +523,18 @@ class ReplicationTally:
         return [
             {**dict(zip(names, what, strict=True)), "count": count}
             for what, count in sorted(self._calls.items())
+        ]
+
+    def _invoice_rows(self, service: Service) -> list[dict[str, Any]]:
+        """What each account pays for each billing month, by what it had at its end, or at that of the run."""
+        catalogue, names = service.policy.catalogue, account_names(service.state)
+        return [
+            {
+                "account": names[account],
+                "month": iso(month)[:7],
+                "uusd": catalogue.price_of(plan, add_ons) if catalogue.knows_price_of(plan) else None,
+            }
+            for (account, month), (plan, add_ons) in sorted(self._sold.items())
         ]
 
     def _job_row(self, kind: str) -> dict[str, Any]:
