@@ -113,3 +113,17 @@ def test_a_number_of_another_type_is_bad_input(wrong: Callable[[], object], told
     with pytest.raises(ranksim.BadInput) as caught:
         wrong()
     assert str(caught.value).startswith(told)
+
+
+def test_what_is_shown_of_an_object_is_a_line() -> None:
+    population, policy = ranksim.Population.load(POPULATION), ranksim.Policy()
+    study = ranksim.Study.load(POPULATION.parents[1] / "studies" / "workers.yaml")
+    trace = ranksim.Trace.read(POPULATION.parent / "trace.jsonl")
+    changed = policy.replace(assumptions={"window": "gcra", "join": "never"})
+    assert repr(changed) == "<Policy 'default': 2 changed of the defaults, catalogue 'illustrative'>"
+    shown = [population, policy, policy.catalogue, policy.catalogue.plans["pro"], study, trace]
+    for one in shown:
+        assert str(one) == repr(one)
+        assert repr(one).startswith(f"<{type(one).__name__}"), repr(one)
+        assert len(repr(one)) < 200
+        assert "\n" not in repr(one)

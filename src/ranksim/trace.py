@@ -285,6 +285,10 @@ class Trace:
     deliveries: list[DeliveryAttempt] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        numbers = [f"{len(getattr(self, what)):,} {what}" for what in ("exchanges", "deliveries", "notes")]
+        return f"<Trace: {', '.join(numbers)}>"
+
     @classmethod
     def read(cls, source: str | Path | Iterable[str], passed: Passed | None = None) -> Self:
         """Read a trace; `source` is a path (.gz and .xz too) or its lines.

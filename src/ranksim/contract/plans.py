@@ -188,6 +188,11 @@ class Catalogue(Public):
         """The capability that check 1 asks for (U60)."""
         return next(name for label, name in self.capability_of.items() if label == operation)
 
+    def __repr__(self) -> str:
+        sold = [f"plans {', '.join(self.plans)}"]
+        sold += [f"add-ons {', '.join(self.add_ons)}"] if self.add_ons else []
+        return f"<Catalogue {self.name!r}: {'; '.join(sold)}>"
+
     def knows_price_of(self, plan: str) -> bool:
         """Whether it is known what a plan costs a month."""
         return self.prices_known or self.plans[plan].price > 0

@@ -52,6 +52,11 @@ class Policy(Public):
     statuses: Statuses = Statuses()
     catalogue: Catalogue = Field(default_factory=_illustrative)
 
+    def __repr__(self) -> str:
+        stated = (self.facts, self.assumptions, self.statuses)
+        changed = sum(len(_changed_fields(section)) for section in stated)
+        return f"<Policy {self.name!r}: {changed} changed of the defaults, catalogue {self.catalogue.name!r}>"
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a policy file. Raises BadInput naming the line of the first mistake."""
@@ -157,17 +162,20 @@ def _merged(old: Any, new: Any) -> Any:
     return kept | {key: _merged(kept.get(key), value) for key, value in new.items()}
 
 
+def _changed_fields(section: BaseModel) -> list[str]:
+    """The fields of a section that differ from the default."""
+    default = type(section)()
+    return [name for name in type(section).model_fields if getattr(section, name) != getattr(default, name)]
+
+
 def _changed(section: BaseModel) -> "CommentedMap":
     """The fields of a section that differ from the default, with a comment that names their S or U."""
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-    default = type(section)()
     written = section.model_dump(mode="json")
     changed = CommentedMap()
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if value == getattr(default, name):
-            continue
+    for name in _changed_fields(section):
+        field, value = type(section).model_fields[name], getattr(section, name)
         if isinstance(value, BaseModel):
             changed[name] = _changed(value)
             continue

@@ -27,5 +27,8 @@ class Public(Frozen, metaclass=OwnNames):
         except ValidationError as error:
             raise explain(type(self), error, Located(type(self).__name__, given, {})) from None
 
+    def __str__(self) -> str:
+        return repr(self)
+
     # As pydantic marks its own: a model in a file is checked as before, without calling this.
     vars(__init__)["__pydantic_base_init__"] = True

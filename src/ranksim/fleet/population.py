@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
-from ranksim.clock import SECOND
+from ranksim.clock import SECOND, format_duration
 from ranksim.contract.facts import Decision
 from ranksim.contract.located import Located, explain, validate
 from ranksim.contract.public import Public
@@ -215,6 +215,12 @@ class Population(Public):
         if not max(segment.share for segment in self.segments.values()) > 0:
             raise ValueError("segments: expected at least one share above 0")
         return self
+
+    def __repr__(self) -> str:
+        return (
+            f"<Population {self.name!r}: {self.accounts:,} accounts over {format_duration(self.length)}, "
+            f"segments {', '.join(self.segments)}>"
+        )
 
     @property
     def end(self) -> int:

@@ -43,7 +43,7 @@ MONTH_COLUMNS = ("calls", "admitted", "refused", "limited", "spend", "slots_peak
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FleetResult:
     """One run of a fleet: arrays with a row an account, in the order of the accounts' numbers.
 
@@ -66,6 +66,9 @@ class FleetResult:
     meters: Records
     books: Records
     log: Records
+
+    def __repr__(self) -> str:
+        return f"<FleetResult of {self.population.name!r}: {len(self.customers):,} accounts, {self.engine}>"
 
     @property
     def note(self) -> str:

@@ -9,9 +9,7 @@ from ranksim.report.terminal import print_out
 
 
 def mirror(
-    host: Annotated[
-        str, typer.Option(metavar="URL", help="The base URL, without the /v1; the key is in RANKSIM_KEY.")
-    ] = "",
+    host: Annotated[str, typer.Option(metavar="URL", help="The base URL, without the /v1.")] = "",
     target: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A target file with several keys, instead of --host.")
     ] = None,

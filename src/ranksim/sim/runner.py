@@ -186,6 +186,7 @@ def _tally(
         attempts=scenario.policy.facts.webhook_attempts,
         rate_class_of=rate_classes(scenario.policy),
         reserved_counts=scenario.policy.assumptions.spent_counts == "settled_and_reserved",
+        catalogue=scenario.policy.catalogue,
         on_sample=on_sample,
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ranksim.clock import DISTANT_FUTURE, Micros, billing_month, iso
 from ranksim.contract.facts import JobKind, RateClass
+from ranksim.contract.plans import Catalogue
 from ranksim.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.rules.windows import remaining
 from ranksim.service.calls import Answer, Attempt, Call, Reply
@@ -204,6 +205,7 @@ class ReplicationTally:
         attempts: int = 6,
         rate_class_of: Mapping[str, str] | None = None,
         reserved_counts: bool = True,
+        catalogue: Catalogue | None = None,
         on_sample: Callable[[Micros], None] | None = None,
     ) -> None:
         self.start = start
@@ -214,6 +216,7 @@ class ReplicationTally:
         self.endpoint_names: dict[str, str] = {}
         self.outages: dict[str, Callable[[Micros], list[tuple[Micros, Micros]]]] = {}
         self.reserved_counts = reserved_counts
+        self.catalogue = catalogue
         self.on_sample = on_sample
         self._cut = start + warm_up if warm_up else DISTANT_FUTURE
         self._stride = max(1, -(-length // (max(1, sample_every) * MAX_SAMPLES)))
@@ -423,7 +426,7 @@ class ReplicationTally:
                 for client, row in sorted(self._travels.items())
             },
             consulted=service.consulted(),
-            invoices=self._invoice_rows(service),
+            invoices=self._invoice_rows(state),
         )
 
     # Jobs and deliveries
@@ -525,9 +528,11 @@ class ReplicationTally:
             for what, count in sorted(self._calls.items())
         ]
 
-    def _invoice_rows(self, service: Service) -> list[dict[str, Any]]:
+    def _invoice_rows(self, state: State) -> list[dict[str, Any]]:
         """What each account pays for each billing month, by what it had at its end, or at that of the run."""
-        catalogue, names = service.policy.catalogue, account_names(service.state)
+        catalogue, names = self.catalogue, account_names(state)
+        if catalogue is None:
+            return []
         return [
             {
                 "account": names[account],

@@ -34,6 +34,9 @@ class Study(CheckedSpec):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return f"<Study {self.spec.name!r} of {', '.join(self.measured)}>"
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a study file. Raises BadInput naming the line of each mistake."""

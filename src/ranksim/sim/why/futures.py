@@ -241,6 +241,7 @@ def _usual(scenario: Scenario) -> dict[str, Any]:
         "attempts": policy.facts.webhook_attempts,
         "rate_class_of": {operation.name: operation.rate_class(policy).label for operation in TABLE},
         "reserved_counts": policy.assumptions.spent_counts == "settled_and_reserved",
+        "catalogue": policy.catalogue,
     }
 
 
