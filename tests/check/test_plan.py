@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from ranksim.callers.discovery import Reach, explore, state
+from ranksim.callers.discovery import LISTS, Reach, explore, state
 from ranksim.callers.profiles.profile import Needs
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
@@ -138,6 +138,11 @@ def test_settings_and_hours_hold_rules_back() -> None:
     assert not {"dry_run.verdict", "guards.reads", "slots.limit"} & dry
     one = held_back(planned(with_target(reached("main", environments=1), dry_run_only=True)))
     assert one >= {"guards.reads", "slots.limit"}
+    assert "paging.once" not in one
+    key = reached("main").keys["main"]
+    empty = replace(key, reads=key.reads | {name: [] for name in LISTS})
+    nothing = with_target(replace(reached("main"), keys={"main": empty}), dry_run_only=True)
+    assert {"paging.once", "paging.default"} <= held_back(planned(nothing))
     assert "slots.refused" in held_back(planned(with_target(reach, exclusive=False)))
     fast = planned(with_target(reach, time_scale=240), time=HOUR)
     assert held_back(fast) == {"header.deprecation"}
@@ -263,7 +268,7 @@ def test_what_can_be_decided_is_what_can_in_this_time() -> None:
     short = planned(reach, "rate.read", "paging", time=3 * MINUTE)
     said = lines(short)
     assert "can decide 7 of 8 rules with these keys in 3m" in said
-    assert "  not rate.read: no time for burst and windows; wants --time 6m" in said
+    assert "  not rate.read: no time for burst, windows; wants --time 6m" in said
     assert "can decide 8 of 8 rules with these keys in 6m" in lines(replace(short, time=6 * MINUTE))
 
 

@@ -80,6 +80,13 @@ def test_where_all_tasks_ran_it_says_what_would_show_it() -> None:
     }
 
 
+def test_where_nothing_is_said_of_a_rule_its_cases_say_what_would_show_it() -> None:
+    said = ended(planned("paging.once"), ["walk"]).undecided_because()
+    assert said["paging.once"] == (
+        f"{NOTHING}; would show it: one of its cases, which `ranksim explain` names"
+    )
+
+
 def test_what_keys_and_the_deployment_keep_from_view_is_no_matter_of_time() -> None:
     said = ended(planned("header.deprecation", "access")).undecided_because()
     assert said["header.deprecation"] == (

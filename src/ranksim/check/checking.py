@@ -411,6 +411,8 @@ class Checking:
                 f", in {MOST_ROUNDS} rounds" if all(begun[t.name] >= MOST_ROUNDS for t in serving) else ""
             )
             tried = [what for part in rule.exercise.split("; ") if (what := part.partition(": ")[2])]
+            if not tried and rule.cases:
+                tried = ["one of its cases, which `ranksim explain` names"]
             return rounds + (f"; would show it: {'; or '.join(tried)}" if tried else "")
         if self.early:
             return f"; {self.stopping} before {', '.join(task.name for task in waits)} had run through"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ranksim.callers.discovery import KeyReach, Reach
+from ranksim.callers.discovery import LISTS, KeyReach, Reach
 from ranksim.callers.profiles.webhooks import DELAYS
 from ranksim.check.lack import Lack
 from ranksim.check.stated_numbers import hidden_by_numbers
@@ -116,6 +116,14 @@ def _settings(reach: Reach, receiver: bool) -> Iterator[Lack]:
             "nothing is spent with --dry-run-only",
             "a --spend-cap in its place",
         )
+        if all(len(key.reads.get(operation, ())) <= 1 for key in reach.usable() for operation in LISTS):
+            yield Lack(
+                tuple(
+                    f"paging.{name}" for name in ("once", "complete", "cursor", "walk", "limit", "default")
+                ),
+                "lists have hardly anything, and nothing is made to fill them with --dry-run-only",
+                "a --spend-cap in its place",
+            )
     if not target.exclusive:
         yield Lack(
             ("quota.refused", "slots.refused", "cost.refused", "dry_run.free", "dry_run.queues"),

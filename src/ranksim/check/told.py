@@ -33,7 +33,7 @@ def lines(plan: CheckPlan) -> list[str]:
     said += [f"  not {', '.join(rules)}: {why}" for why, rules in held.items()]
     for tasks, rules in waiting.items():
         would = min(times[task.name] for task in tasks)
-        names = " and ".join(task.name for task in tasks)
+        names = ", ".join(task.name for task in tasks)
         said.append(f"  not {', '.join(rules)}: no time for {names}; wants --time {units.duration(would)}")
     for lack in plan.lacks:
         about = [rule for rule in plan.decidable if lack.part and lack.is_about(rule)]

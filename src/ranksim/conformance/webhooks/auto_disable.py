@@ -33,9 +33,9 @@ RULES = (
         "Twenty consecutive failed deliveries disable an endpoint",
         (91,),
         (66, 69, 70, 71),
-        "calibration",
+        "endpoints; calibration",
     ),
-    Rule(RESET, "Any success sets the count of failures to zero", (92,), (66,), "calibration"),
+    Rule(RESET, "Any success sets the count of failures to zero", (92,), (66,), "endpoints; calibration"),
 )
 
 SETTLING = 15 * SECOND
