@@ -142,7 +142,7 @@ def test_a_scenario_is_answered_as_flags_are(tmp_path: Path) -> None:
     _, by_flags, _ = told("fit", *COMMANDS["fit"].split(), "--json")
     _, by_scenario, _ = told("fit", "--scenario", str(world), "--spread", "5m", "--json")
     assert json.loads(by_scenario)["tables"] == json.loads(by_flags)["tables"]
-    assert "No client of the scenario runs ranks" in json.loads(by_scenario)["notes"][0]
+    assert "No client of the scenario runs ranks" in json.loads(by_scenario)["notes"][1]
     code, _, err = told("fit", "--scenario", str(world), "--domains", "3")
     assert (code, "domains: the scenario says it" in err) == (2, True)
     code, _, err = told("fit", "--account", "acme")

@@ -208,15 +208,24 @@ def test_bad_input(changes: dict[str, Any], message: str) -> None:
         fit(Portfolio(), **changes)
 
 
-def test_it_draws_what_grows() -> None:
+def test_it_draws_every_limit_as_the_table_tells_it() -> None:
     answer = rs.capacity.fit(rs.capacity.Portfolio(domains=30, keywords=300, pairings=4))
     axes = answer.plot()
     assert [label.get_text() for label in axes.get_yticklabels()] == [
-        "job starts in a burst",
-        "keyword slots",
-        "provider cost a month",
-        "job starts in 1h",
+        use.now.name for use in plan_of(answer, "agency").limits
     ]
+    told = [text.get_text() for text in axes.texts]
+    assert told[:4] == ["30 → 60 %", "22.5 → 45 %", "18.6 → 37.2 %", "2.5 → 5 %"]
+    assert "4.2 %" in told
+
+
+def test_it_tells_what_was_asked_and_what_it_rests_on() -> None:
+    notes = fit(domains=30, keywords=300, pairings=4).notes
+    assert notes[0] == (
+        "A portfolio: 30 domains, 9,000 keywords in 36,000 slots; 30 × rank_run every 1d; and ×2 of it."
+    )
+    assert "U47" in notes[-1]
+    assert "9,000 keywords in 36,000 slots" in fit(domains=30, keywords=300, pairings=4).page(plots=False)
 
 
 def unpriced(**prices: int) -> Catalogue:
@@ -231,7 +240,7 @@ def unpriced(**prices: int) -> Catalogue:
 def test_prices_that_are_not_known_are_not_told() -> None:
     answer = fit(Portfolio(domains=30, keywords=300, pairings=4), catalogue=unpriced())
     assert answer.sentence.startswith("The plan agency fits, for a price that is not known; the work costs")
-    assert "The catalogue does not know what every plan costs" in answer.notes[-1]
+    assert "The catalogue does not know what every plan costs" in answer.notes[-2]
     assert {(row["plan_price_uusd"], row["price_uusd"]) for row in answer.rows()} == {(None, None)}
     assert {row[2] for row in answer.views()[0].rows} == {"not known"}
 

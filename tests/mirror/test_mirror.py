@@ -194,8 +194,8 @@ def test_a_twins_files_are_read_by_the_other_commands(tmp_path: Path) -> None:
     world = ["capacity", "fit", "--scenario", str(tmp_path / "twin" / "world.yaml"), "--json"]
     answer = json.loads(CliRunner().invoke(cli.app, world).stdout)
     assert [row["plan"] for row in answer["tables"]["answer"]] == ["pro"]
-    assert "What is used of the month so far is counted" in answer["notes"][-2]
-    assert "does not know what every plan costs" in answer["notes"][-1]
+    assert "What is used of the month so far is counted" in answer["notes"][-3]
+    assert "does not know what every plan costs" in answer["notes"][-2]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ranksim.capacity.common import expect, expect_one_of
-from ranksim.capacity.workload import MONTH, Workload
+from ranksim.capacity.workload import MONTH, Used, Workload
 from ranksim.clock import WEEK, Micros
 from ranksim.contract.facts import CHECK_OF
 from ranksim.contract.plans import Plan
@@ -51,13 +51,13 @@ class Limit:
         return self.need / self.there if self.there else math.inf if self.need else 0.0
 
 
-def limits(load: Workload, plan: Plan, policy: Policy, elapsed: Micros = MONTH) -> list[Limit]:
+def limits(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None = None) -> list[Limit]:
     """Return every limit of a plan, with what a workload needs of it, in the order of the checks.
 
-    `elapsed` (µs) is how much of the month has gone: needed is what was asked for so far, in an ordinary
-    month or, where it is more, in the present one, of which something is used. No work is refused while no
-    need exceeds what there is; the ceiling, where a job that crosses it completes (U48 "at_ceiling"), lets
-    pass less than one job more.
+    Needed is what a longest month asks for at most or, where it is more, the present one, of which something
+    is used; with `elapsed` (µs) what is asked for in so much of the present month, by the calendar. No work
+    is refused while no need exceeds what there is; the ceiling, where a job that crosses it completes (U48
+    "at_ceiling"), lets pass less than one job more.
     """
     return [
         *_plan_limits(load, plan, policy),
@@ -95,8 +95,10 @@ def _plan_limits(load: Workload, plan: Plan, policy: Policy) -> Iterator[Limit]:
             yield Limit("questions of an AI scan", questions, plan.call_cap, "count", CAPABILITY)
 
 
-def provider_cost(load: Workload, plan: Plan, policy: Policy, elapsed: Micros = MONTH) -> int:
-    """Return what all work so far costs the provider (µUSD), cut to the caps (S52-S56, U47)."""
+def provider_cost(
+    load: Workload, plan: Plan, policy: Policy, period: Micros = MONTH, since: Micros | None = None
+) -> int:
+    """Return what all work of a period costs the provider (µUSD), cut to the caps (S52-S56, U47)."""
     costs = policy.catalogue.unit_costs
     units_of: Mapping[str, tuple[int, int | float]] = {
         "rank_run": (costs.rank_run_page, math.inf),
@@ -108,48 +110,62 @@ def provider_cost(load: Workload, plan: Plan, policy: Policy, elapsed: Micros = 
     total = 0
     for work in load.of(*units_of):
         cost, cap = units_of[work.operation]
-        total += work.count(elapsed) * int(min(work.size, cap)) * cost
+        total += work.count(period, since) * int(min(work.size, cap)) * cost
     return total
 
 
-def _spent(load: Workload, plan: Plan, policy: Policy, elapsed: Micros) -> int:
+def _spent(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) -> int:
     """What the work of an ordinary month costs so far, or of the present one, if it is more."""
-    spent = provider_cost(load, plan, policy, elapsed)
+    spent = provider_cost(load, plan, policy, *_month(elapsed))
     if load.used is None:
         return spent
-    rest = max(0, elapsed - load.used.month)
-    return max(spent, load.used.spent + provider_cost(load, plan, policy, rest))
+    return max(spent, load.used.spent + provider_cost(load, plan, policy, *_rest(load.used, elapsed)))
 
 
-def _quotas(load: Workload, plan: Plan, policy: Policy, elapsed: Micros) -> Iterator[Limit]:
+def _month(elapsed: Micros | None) -> tuple[Micros, Micros | None]:
+    """So much of the present month, as a period and its beginning, or a longest month without a calendar."""
+    return (MONTH, None) if elapsed is None else (elapsed, 0)
+
+
+def _rest(used: Used, elapsed: Micros | None) -> tuple[Micros, Micros | None]:
+    """What of that is still to come."""
+    if elapsed is None:
+        return max(0, MONTH - used.month), None
+    return max(0, elapsed - used.month), used.month
+
+
+def _quotas(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) -> Iterator[Limit]:
     """Every metered allowance that the workload uses, with add-ons (S63, S109, U106)."""
     for metric, quota in plan.quotas.items():
         whole = WEEK if quota.period == "week" else MONTH
-        need = load.count(quota.consumed_by, min(elapsed, whole))
+        month, since = _month(elapsed)
+        period = min(month, whole)
+        need = load.count(quota.consumed_by, period, None if since is None else month - period)
         if load.used is not None and metric in load.used.metrics:
             gone = load.used.week if quota.period == "week" else load.used.month
-            rest = min(max(0, elapsed - load.used.month), max(0, whole - gone))
-            need = max(need, load.used.metrics[metric] + load.count(quota.consumed_by, rest))
+            rest, since = _rest(load.used, elapsed)
+            rest = min(rest, max(0, whole - gone))
+            need = max(need, load.used.metrics[metric] + load.count(quota.consumed_by, rest, since))
         bought = sum(
             count * policy.catalogue.add_ons[name].amount
             for name, count in load.add_ons.items()
             if policy.catalogue.add_ons[name].metric == metric
         )
-        if need:
+        if need or load.of(*quota.consumed_by):
             name = f"{metric} a {quota.period}"
             yield Limit(name, need, quota.limit + bought, "count", QUOTA, metric)
 
 
-def _slots(load: Workload, elapsed: Micros) -> int:
+def _slots(load: Workload, elapsed: Micros | None) -> int:
     """Slots in use when so much of a month has gone: words that were replaced are held (S26)."""
-    held = _added(load, elapsed)
+    held = _added(load, *_month(elapsed))
     if load.used is not None:
-        held = max(held, load.used.held + _added(load, max(0, elapsed - load.used.month)))
+        held = max(held, load.used.held + _added(load, *_rest(load.used, elapsed)))
     return load.slots + held
 
 
-def _added(load: Workload, period: Micros) -> int:
-    return sum(work.count(period) * work.size for work in load.of("keywords"))
+def _added(load: Workload, period: Micros, since: Micros | None) -> int:
+    return sum(work.count(period, since) * work.size for work in load.of("keywords"))
 
 
 def _cooldowns(load: Workload, plan: Plan) -> Iterator[Limit]:

@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 
 DAYS = MONTH // DAY
 
+RESTS_ON = (
+    "It rests on what is assumed of rate windows and retries (U1, U4, U6), ceilings and caps (U47, U48), "
+    "refused sizes and capabilities (U59, U60), cooldowns (U46), held slots (U63) and allowances (U106)."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
@@ -177,8 +182,21 @@ class Fit:
             "The catalogue does not know what every plan costs, as the API shows no prices: write them into "
             "it, or name another catalogue (--catalogue)."
         )
-        notes = (*self.load.notes, *(() if self.load.used is None else (used,)))
-        return (*notes, unpriced) if any(plan.price is None for plan in self.plans) else notes
+        notes = (self.question, *self.load.notes, *(() if self.load.used is None else (used,)))
+        unknown = any(plan.price is None for plan in self.plans)
+        return (*notes, *((unpriced,) if unknown else ()), RESTS_ON)
+
+    @property
+    def question(self) -> str:
+        """What was asked about: what is tracked, what is done, and the growth."""
+        load = self.load
+        done = [f"{work.each:,} × {work.operation} every {units.duration(work.gap)}" for work in load.work]
+        of = f"The account {load.name}" if load.name else "A portfolio"
+        grown = "" if self.growth == 1 else f"; and {_times(self.growth)} of it"
+        return (
+            f"{of}: {units.many(load.domains, 'domain')}, {units.many(load.keywords, 'keyword')} in "
+            f"{units.many(load.slots, 'slot')}; {', '.join(done)}{grown}."
+        )
 
     @property
     def sentence(self) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 from ranksim.callers.portfolio import AccountSpec
 from ranksim.callers.programs import AnyClient, BriefRefresher, KeywordSync, Poller, Schedule
+from ranksim.callers.programs.calendars import Calendar
 from ranksim.capacity.common import plan_named
 from ranksim.capacity.portfolio import Portfolio, work_of
 from ranksim.capacity.workload import MONTH, TRIES, PlannedWork, Used, Workload
@@ -143,7 +144,12 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
     clients = {label: one for label, one in scenario.clients.items() if one.account in (name, None)}
     given = Portfolio(**done)
     replaced = {operation for field, operation in SETS.items() if field in done}
-    planned = [one for client in clients.values() for one in _work(client, parts, given)]
+    begun = billing_month(_anchor(spec, scenario), scenario.start)[0]
+    planned = [
+        replace(one, first=_first(client, scenario.start, begun))
+        for client in clients.values()
+        for one in _work(client, parts, given)
+    ]
     work = [one for one in planned if one.operation not in replaced]
     if not any(one.operation == "rank_run" for one in work):
         replaced.add("rank_run")
@@ -219,6 +225,19 @@ def _work(client: AnyClient, parts: Sequence[TrackedPart], given: Portfolio) -> 
             if reached:
                 size = sizes.get(client.job, given.pages)
                 yield PlannedWork(client.job, reached, 1, _every(client.every), size)
+
+
+def _first(client: AnyClient, start: Micros, begun: Micros) -> Micros | None:
+    """When in the billing month that has `begun` a client first acts by the calendar (µs)."""
+    if not isinstance(client, Calendar):
+        return None
+    if isinstance(client.every, int):
+        return (next(client.times(start + client.starts, FAR)) - begun) % client.every
+    return next(client.times(begun, FAR)) - begun
+
+
+FAR = 1 << 62
+"""After every instant."""
 
 
 def _anchor(spec: AccountSpec, scenario: Scenario) -> Micros:

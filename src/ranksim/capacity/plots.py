@@ -205,18 +205,16 @@ def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
 
 
 def fit(rows: Sequence[Row], title: str, times: str, ax: Axes | None = None) -> Axes:
-    """Draw the use of each limit of a plan now (bars) and grown (marks), what breaks first on top.
-
-    Limits that do not grow with the domains are left out.
-    """
+    """Draw the use of each limit of a plan now (bars) and grown (marks), what breaks first on top."""
     ax = new_figure().subplots() if ax is None else ax
-    shown = [row for row in rows if row["used"] is not None and row["need"] != row["need_grown"]]
+    shown = [row for row in rows if row["used"] is not None]
     used, grown = ([100 * row[name] for row in shown] for name in ("used", "used_grown"))
     names = [row["name"] for row in shown]
     ax.barh(names, used, color=BLUE, height=0.5)
     ax.scatter(grown, range(len(shown)), marker="|", s=260, color=VERMILLION, zorder=3)
     for y, (now, then) in enumerate(zip(used, grown, strict=True)):
-        ax.text(max(now, then) + 2, y, f"{now:,.0f} → {then:,.0f} %", va="center", fontsize=7, color=INK)
+        both = dict.fromkeys(units.percent(share / 100).removesuffix(" %") for share in (now, then))
+        ax.text(max(now, then) + 2, y, f"{' → '.join(both)} %", va="center", fontsize=7, color=INK)
     ax.axvline(100, color=INK, linestyle="--", linewidth=1)
     ax.set_xlim(0, max(100, *used, *grown) * 1.25)
     ax.invert_yaxis()

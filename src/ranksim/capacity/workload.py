@@ -24,7 +24,8 @@ TRIES = Manners().max_tries
 class PlannedWork:
     """Planned work of one kind: `each` at every occasion, of which there are `times` in every `per` (µs).
 
-    `size` is what one comes to: pages, questions, or for keywords that are added slots.
+    `size` is what one comes to: pages, questions, or for keywords that are added slots. `first` is when in
+    the present billing month the first occasion falls (µs), None where nobody says.
     """
 
     operation: SpendLabel
@@ -32,10 +33,18 @@ class PlannedWork:
     times: int
     per: Micros
     size: int = 1
+    first: Micros | None = None
 
-    def count(self, period: Micros) -> int:
-        """How many there are in a period (µs) at most."""
-        return self.each * -(-period * self.times // self.per)
+    def count(self, period: Micros, since: Micros | None = None) -> int:
+        """How many there are in a period (µs) at most, or in the one from `since` in the present month on."""
+        if since is None or self.first is None:
+            return self.each * -(-period * self.times // self.per)
+        return self._before(since + period) - self._before(since)
+
+    def _before(self, t: Micros) -> int:
+        """How many there are by the calendar before a time in the present month."""
+        assert self.first is not None
+        return self.each * max(0, -(-(t - self.first) * self.times // self.per))
 
     @property
     def gap(self) -> Micros:
@@ -90,9 +99,9 @@ class Workload:
         """The work of some kinds."""
         return [work for work in self.work if work.operation in operations]
 
-    def count(self, operations: Iterable[str], period: Micros) -> int:
+    def count(self, operations: Iterable[str], period: Micros, since: Micros | None = None) -> int:
         """How often all domains do something in a period (µs): jobs, or keywords of briefs and additions."""
-        return sum(work.count(period) for work in self.of(*operations))
+        return sum(work.count(period, since) for work in self.of(*operations))
 
     def largest(self, *operations: str) -> int:
         """The largest size of some kinds of work, 0 where there is none."""
