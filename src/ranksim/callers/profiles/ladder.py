@@ -11,9 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ranksim.callers.discovery import KeyReach, Reach
+from ranksim.callers.discovery import GRAPHQL, KeyReach, Reach
 from ranksim.callers.manners import parse_retry_after, politely
 from ranksim.callers.profiles import ceiling
+from ranksim.callers.profiles.graphql import over_graphql
 from ranksim.callers.profiles.making import a_domain, a_list, id_of, wait_for_job
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.profiles.rung import (
@@ -82,7 +83,7 @@ def _both(reach: Reach, rung: Rung, send: Send, *, again: bool = True) -> Progra
     What cools is asked for again at once; then once more, which shows whether the last dry run was right, and
     when it says that this is over, where that is soon. A job that was begun is looked at, which shows whether
     it ran when it was asked for again. What is refused whatever was done before needs no second try, and the
-    last briefs that cool are kept for `_pairs`.
+    last briefs that cool are kept for `_pairs`. Jobs are asked for over GraphQL, too (S4, E38).
     """
     spend = spend_of(send)
     kept = spend == "keyword_briefs" and rung.key.purpose == "near_limit" and rung.cools(spend)
@@ -99,6 +100,7 @@ def _both(reach: Reach, rung: Rung, send: Send, *, again: bool = True) -> Progra
         answer = yield from at_a_pace(reach, replace(send, idempotency_key=rung.once()))
         yield from _look(rung, spend, begun)
         yield from read_used(rung)
+    yield from _over_graphql(reach, rung, send)
     yield from at_a_pace(reach, dry(send))
     if answer.code != "cooldown_active":
         return
@@ -108,6 +110,14 @@ def _both(reach: Reach, rung: Rung, send: Send, *, again: bool = True) -> Progra
         yield Pause(wait // reach.target.time_scale)
         yield from at_a_pace(reach, replace(send, idempotency_key=rung.once()))
     yield from _look(rung, spend, begun)
+
+
+def _over_graphql(reach: Reach, rung: Rung, send: Send) -> Program:
+    """Ask over GraphQL for what was asked for over REST, where there are both, and read what is used."""
+    over = over_graphql(send) if reach.can(GRAPHQL) else None
+    if over is not None:
+        yield from at_a_pace(reach, replace(over, idempotency_key=rung.once()))
+        yield from read_used(rung)
 
 
 def _look(rung: Rung, kind: str, job: str) -> Program:

@@ -1,4 +1,4 @@
-"""Deviations of lists over GraphQL alone (S4, S43-S46, S70): those of REST are as they should be."""
+"""Deviations of lists and jobs over GraphQL alone (S4, S43-S46, S70): those of REST are as they should be."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from deviating.repeats import by_offset, filters_ignored, newest_first
 from ranksim.callers.steps import Send
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.facts import Facts
-from ranksim.rules import paging
+from ranksim.rules import admission, paging
 from ranksim.rules.paging import Id
 from ranksim.service import pages
 from ranksim.service.calls import Reply
 from ranksim.service.context import Context, Request
 
 
-def over_graphql(broken: Callable[[Patch], None]) -> Callable[[Patch], None]:
-    """Break how keywords are listed for calls over GraphQL; the `endCursor` is what the page continues by."""
+def over_graphql(
+    broken: Callable[[Patch], None], operation: str = "keywords.list"
+) -> Callable[[Patch], None]:
+    """Break an operation for calls over GraphQL; the `endCursor` is what a page continues by."""
 
     def around(handler: Handler, ctx: Context, request: Request) -> Reply:
         if request.call.surface != "graphql":
@@ -34,7 +36,12 @@ def over_graphql(broken: Callable[[Patch], None]) -> Callable[[Patch], None]:
             reply.cursors = [*reply.cursors[:-1], following]
         return reply
 
-    return handled("keywords.list", around)
+    return handled(operation, around)
+
+
+def without_check(check: str) -> Callable[[Patch], None]:
+    """Leave a check out where a job is asked for over GraphQL."""
+    return over_graphql(lambda inner: inner.setattr(admission, check, lambda *_: False), "jobs.create")
 
 
 def sized(change: Callable[[str | None, int], int]) -> Callable[[Patch], None]:
@@ -123,4 +130,8 @@ OVER_GRAPHQL = (
         "graphql-scoped-key-lists-others", (70,), ("scope",), handled("domains.list", the_whole_account)
     ),
     Deviation("graphql-offset-paging", (46,), ("walk",), over_graphql(by_offset)),
+    Deviation("graphql-spends-past-due", (4, 61), ("ladder",), without_check("is_inactive")),
+    Deviation("graphql-spends-without-capability", (4, 60), ("ladder",), without_check("lacks_capability")),
+    Deviation("graphql-spends-at-the-ceiling", (4, 62), ("ladder",), without_check("over_ceiling")),
+    Deviation("graphql-runs-while-cooling", (4, 65), ("ladder",), without_check("is_cooling")),
 )
