@@ -18,6 +18,7 @@ from ranksim.callers.profiles.graphql import over_graphql
 from ranksim.callers.profiles.making import a_domain, a_list, id_of, wait_for_job
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.profiles.rung import (
+    LAST,
     ROOMY,
     Rung,
     a_rung,
@@ -113,8 +114,11 @@ def _both(reach: Reach, rung: Rung, send: Send, *, again: bool = True) -> Progra
 
 
 def _over_graphql(reach: Reach, rung: Rung, send: Send) -> Program:
-    """Ask over GraphQL for what was asked for over REST, where there are both, and read what is used."""
-    over = over_graphql(send) if reach.can(GRAPHQL) else None
+    """Ask over GraphQL for what was asked for over REST, where there are both, and read what is used.
+
+    Keys that climb last show nothing there that others do not.
+    """
+    over = over_graphql(send) if reach.can(GRAPHQL) and rung.key.purpose not in LAST else None
     if over is not None:
         yield from at_a_pace(reach, replace(over, idempotency_key=rung.once()))
         yield from read_used(rung)

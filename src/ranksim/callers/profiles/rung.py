@@ -35,6 +35,9 @@ EXPENSIVE = 20
 BREATH = 4 * MINUTE // (EXPENSIVE - 2)
 """Time in which a pace of expensive calls leaves room for four at once."""
 
+LAST = ("scoped", "other_account", "other_environment")
+"""Purposes of keys that climb after the others."""
+
 SPARE = 3
 """Calls that a window still admits, down to which there is no need to wait."""
 
@@ -100,8 +103,7 @@ def climbers(reach: Reach) -> list[KeyReach]:
     for key in reach.usable():
         if key.purpose != "second":
             climbing.setdefault((key.environment, key.account or key.name, key.purpose), key)
-    last = ("scoped", "other_account", "other_environment")
-    return sorted(climbing.values(), key=lambda key: key.purpose in last)
+    return sorted(climbing.values(), key=lambda key: key.purpose in LAST)
 
 
 def watch(reach: Reach) -> Program:
