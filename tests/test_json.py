@@ -125,7 +125,7 @@ PLANNED = {
     "capacity outage": ("disabled.expected", "events.simulated"),
     "capacity portfolio": ("keyword_slots.allows",),
     "price back-test": ("A.revenue", "B.margin"),
-    "price compare": ("margin.difference", "starter.revenue.a"),
+    "price compare": ("all.margin.difference", "starter.revenue.a"),
     "price break-even": ("starter.even",),
     "price pareto": ("pro.quotas.keyword_brief_refreshes.limit_30.margin",),
 }
@@ -140,6 +140,6 @@ def test_a_planners_numbers_have_names(name: str, monkeypatch: pytest.MonkeyPatc
     words = (QUICK | SLOW)[name]
     found = json.loads(CliRunner().invoke(cli.app, shlex.split(f"{name} {words} --json")).stdout)["metrics"]
     assert set(PLANNED[name]) <= set(found)
-    assert {"money", "count", "share", "duration"} >= {one["unit"] for one in found.values()}
+    assert {"money", "count", "share", "points", "duration"} >= {one["unit"] for one in found.values()}
     if name == "price back-test":
         assert (found["A.margin"]["value"], found["A.margin"]["unit"]) == (28_680_000, "money")
