@@ -109,6 +109,28 @@ receivers: {{erp: {{account: acme}}}}
     assert (list(lost.clients), list(lost.receivers)) == (["crawls"], ["erp"])
 
 
+@pytest.mark.parametrize(
+    ("poller", "has_part"),
+    [
+        ("key: own, every: 110ms", False),  # 546 in a minute, of 600
+        ("key: own, every: 90ms", True),
+        ("key: own, every: 1m, pages: 400", True),
+        ("key: main, every: 110ms", True),
+        ("every: 110ms", True),  # the account's first key
+    ],
+)
+def test_who_polls_below_the_limit_has_no_part_in_it(poller: str, has_part: bool) -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 1d
+accounts: {{acme: {{plan: pro, keys: [main, own], portfolio: {{domains: 1}}}}}}
+clients:
+  reads: {{kind: poller, account: acme, operation: jobs.list, {poller}}}
+  crawls: {{kind: schedule, account: acme, job: crawl, every: 6h}}
+""")
+    small = narrowed(scenario, Question.parse("refusals.rate_limited"), "acme")
+    assert ("reads" in small.clients) == has_part
+
+
 def test_another_receiver_is_not_named() -> None:
     scenario = Scenario.load("scenarios/receiver-down-3h.yaml")
     worlds = Rerunner(Question.parse("endpoints.four.lost"), nobody)

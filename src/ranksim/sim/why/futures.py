@@ -374,9 +374,9 @@ def other(seed: int, kind: str, number: int) -> int:
 def narrowed(scenario: Scenario, question: Question, account: str) -> Scenario:
     """Leave out who cannot have part in what happens to an account, so that many worlds can be tried.
 
-    Clients that only read take no part unless calls are counted or the rate limit refuses, nor do those that
-    only start jobs where slots are lacking. Receivers take part in what is asked of receivers only, and what
-    is of other accounts in nothing where no workers are shared.
+    Clients that only read take no part unless calls are counted, or the rate limit refuses and they may come
+    to it; nor do those that only start jobs where slots are lacking. Receivers take part in what is asked of
+    receivers only, and what is of other accounts in nothing where no workers are shared.
     """
     if question.of_calls and not question.code:
         return scenario
@@ -399,10 +399,27 @@ def narrowed(scenario: Scenario, question: Question, account: str) -> Scenario:
 
 def _has_part(scenario: Scenario, question: Question, client: AnyClient) -> bool:
     if question.code == "rate_limited":
-        return True
+        return not _keeps_below(scenario, client)
     if question.code == "slot_limit_exceeded" and isinstance(client, Schedule | BriefRefresher):
         return scenario.policy.assumptions.expensive_debits_write  # else they leave writes as they are
     return not _only_reads(client)
+
+
+def _keeps_below(scenario: Scenario, client: AnyClient) -> bool:
+    """Whether a client polls so seldom, with a key of its own, that the rate limit never refuses it."""
+    keys = [_key_of(scenario, one) for one in scenario.clients.values()]
+    if not isinstance(client, Poller) or not _only_reads(client) or None in keys:
+        return False
+    facts = scenario.policy.facts
+    polls = 1 + facts.rate_window // client.every
+    return keys.count(_key_of(scenario, client)) == 1 and polls * client.pages <= facts.rates.read
+
+
+def _key_of(scenario: Scenario, client: AnyClient) -> tuple[str, str] | None:
+    """The account and the key that a client calls with; None where it may be any."""
+    if client.account is None:
+        return None
+    return client.account, client.key or scenario.accounts[client.account].keys[0].name
 
 
 def _only_reads(client: AnyClient) -> bool:
