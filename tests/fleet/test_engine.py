@@ -136,9 +136,9 @@ def test_customers_keep_their_portfolio_wishes_on_another_plan() -> None:
         ({"accounts": (0, 26)}, "accounts: expected a part of 0 to 25, found 0 to 26"),
         ({"accounts": (5, 5)}, "accounts: expected a part"),
         ({"accounts": (-1, 5)}, "accounts: expected a part"),
-        ({"threads": 0}, "threads and chunk: expected at least 1"),
-        ({"chunk": 0}, "threads and chunk: expected at least 1"),
-        ({"log": -1}, "a log of at least 0"),
+        ({"threads": 0}, "threads: expected at least 1, found 0"),
+        ({"chunk": 0}, "chunk: expected at least 1, found 0"),
+        ({"log": -1}, "log: expected at least 0, found -1"),
     ],
 )
 def test_bad_requests_are_refused(how: dict[str, Any], said: str) -> None:

@@ -71,7 +71,7 @@ def simulate_fleet(
         policy = Policy.load(policy)
     whole("threads", threads, 1)
     whole("chunk", chunk, 1)
-    whole("log", log)
+    whole("log", log, 0)
     first, last = (0, population.accounts) if accounts is None else accounts
     if not 0 <= first < last <= population.accounts:
         raise BadInput(f"accounts: expected a part of 0 to {population.accounts}, found {first} to {last}")

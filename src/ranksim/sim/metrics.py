@@ -6,19 +6,16 @@ A name is a family, then what it is about (which may itself contain dots), then 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ranksim.contract.facts import JobKind
 from ranksim.inference.kinds import Kind
 from ranksim.service.errors import TEXTS
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.statistics import Replication
-
-if TYPE_CHECKING:
-    from ranksim.sim.scenario import Scenario
 
 Unit = Literal["count", "share", "duration", "instant", "money"]
 Scalars = dict[str, float | None]
@@ -123,10 +120,10 @@ def always() -> frozenset[str]:
     return frozenset(scalars(nothing))
 
 
-def named(scenario: Scenario) -> Iterator[str]:
-    """Yield the metrics about clients, endpoints and accounts of a scenario."""
-    accounts = tuple(scenario.accounts)
-    about = {"clients": tuple(scenario.clients), "endpoints": tuple(scenario.receivers)}
+def named(accounts: Iterable[str], clients: Iterable[str], endpoints: Iterable[str]) -> Iterator[str]:
+    """Yield the metrics about accounts, clients and endpoints of these names."""
+    accounts = tuple(accounts)
+    about = {"clients": tuple(clients), "endpoints": tuple(endpoints)}
     for family, (what, fields) in NAMED.items():
         if what in ("NAME", "ACCOUNT"):
             for name in about.get(family, accounts):

@@ -19,7 +19,7 @@ def _metrics(context: typer.Context, incomplete: str) -> list[str]:
 
     try:
         scenario = _read(Path(context.params["run"]), None)[0]
-        own = list(named(scenario))
+        own = list(named(scenario.accounts, scenario.clients, scenario.receivers))
     except (BadInput, KeyError, TypeError):
         own = []
     return sorted(name for name in (*always(), *own) if name.startswith(incomplete))
