@@ -57,6 +57,8 @@ def code(exchange: Exchange) -> str:
         body = json.loads(exchange.response)
     except ValueError:
         return ""
+    if exchange.surface == "graphql" and body.get("errors"):
+        return str(body["errors"][0]["extensions"]["code"])
     if exchange.status is not None and exchange.status >= 300:
         return str(body["code"])
     data = body.get("data")

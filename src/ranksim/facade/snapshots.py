@@ -59,8 +59,12 @@ class Snapshot:
 
 
 def policy_digest(policy: Policy) -> str:
-    """Return what tells one policy from another; limits of requests decide nothing that is kept."""
-    told = policy.model_dump_json(exclude={"assumptions": {"graphql_limits"}})
+    """Return what tells one policy from another.
+
+    Limits of requests, and whether prices are known, decide nothing that is kept.
+    """
+    aside = {"assumptions": {"graphql_limits"}, "catalogue": {"prices_known"}}
+    told = policy.model_dump_json(exclude=aside)
     return sha256(told.encode()).hexdigest()
 
 
