@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ranksim.errors import BadInput
-from ranksim.report import figure, plots, units
+from ranksim.report import figure, over_time, plots, units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -316,3 +316,15 @@ def test_a_narrow_page_has_a_figure_of_its_own_with_its_title_in_short_lines(
     at = " ".join(lines).split()
     assert all(word in at for word in title)
     assert max(map(len, lines)) <= figure.NARROW_TITLE
+
+
+@pytest.mark.parametrize("hours", [0.01, 1.7, 7, 37, 90, 119, 24 * 45, 24 * 600])
+def test_some_interval_of_ticks_fits_any_span_in_both_widths(hours: float) -> None:
+    """Where none does, Matplotlib warns, which is an error here."""
+    from matplotlib.figure import Figure
+
+    drawn = Figure()
+    ax = drawn.subplots()
+    over_time.finish_time(ax, [(ax, [])])
+    ax.set_xlim(20_000, 20_000 + hours / 24)
+    assert figure.to_svg(drawn).count("<svg") == 2

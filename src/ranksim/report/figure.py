@@ -72,8 +72,8 @@ NARROW_TITLE = 40
 NARROW_LABEL = 28
 """Characters of a line of what its axes are."""
 
-NARROW_TICKS = 4
-"""Ticks that an axis of time has there at most."""
+NARROW_TICKS = 2, 5
+"""Ticks that an axis of time has there at least and at most: for any span some interval gives so many."""
 
 
 def _narrow(figure: Figure) -> None:
@@ -92,7 +92,8 @@ def _narrow(figure: Figure) -> None:
         for panel in _panels(ax):
             locator = panel.xaxis.get_major_locator()
             if isinstance(locator, AutoDateLocator):
-                locator.maxticks = dict.fromkeys(locator.maxticks, NARROW_TICKS)
+                locator.minticks, most = NARROW_TICKS
+                locator.maxticks = dict.fromkeys(locator.maxticks, most)
 
 
 def _panels(ax: Any) -> list[Any]:

@@ -82,7 +82,7 @@ def finish_time(
     """Give panels the axis of time, and the labels beside what they name."""
     dates: Any = import_module("matplotlib.dates")  # which has no types
     for panel, labels in shown:
-        locator = dates.AutoDateLocator(maxticks=8, tz="UTC")
+        locator = dates.AutoDateLocator(minticks=3, maxticks=8, tz="UTC")
         panel.xaxis.set_major_locator(locator)
         formatter = dates.ConciseDateFormatter(locator, tz="UTC")
         panel.xaxis.set_major_formatter(formatter)
