@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ranksim.clock import format_millis
+from ranksim.conformance.rate.group_bounds import overfilled
 from ranksim.conformance.rate.window_calls import HIDDEN, NONE, Ints, WindowCalls
 from ranksim.conformance.verdict.verdicts import Evidence
 
@@ -48,10 +49,14 @@ class Arcs:
 def check_clock(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     """A clock window admits at most `limit` calls and refuses only once it has as many.
 
-    An edge stands within every stretch that admits `limit` + 1 calls for certain, and between a refusal and a
-    later admission; none stands between a refusal and the last moment since which `limit` calls may have come
-    before it. Refused calls change nothing (`refused_count`).
+    Wherever the edges stand, no group is admitted that is more than `group_bounds` allow. One stands within
+    every stretch that admits `limit` + 1 calls for certain, and between a refusal and a later admission; none
+    stands between a refusal and the last moment since which `limit` calls may have come before it. Refused
+    calls change nothing (`refused_count`).
     """
+    found = overfilled(calls, beside=calls.limit)
+    if found is not None:
+        return found
     arcs = clock_arcs(calls)
     cover = covering(arcs, calls.length)
     if cover is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ranksim.clock import DISTANT_FUTURE, Micros, format_millis
+from ranksim.conformance.rate.group_bounds import faster_than_refill
 from ranksim.conformance.rate.window_calls import CallIntervals, Ints, WindowCalls
 from ranksim.conformance.verdict.verdicts import Evidence
 
@@ -67,8 +68,11 @@ class Cell:
 
 def check_counter(calls: WindowCalls, refused_count: bool, *, stated: bool = False) -> Evidence | None:
     """No call is admitted when what is certainly counted leaves no room, and none is refused when what may be
-    counted leaves some; `stated`: an admitted reply states no fewer, and no more than may be (S105).
+    counted leaves some; no group is admitted that is more than `group_bounds` allow. `stated`: an admitted
+    reply states no fewer, and no more than may be (S105).
     """
+    if not stated and (found := faster_than_refill(calls, rounded_up=True)) is not None:
+        return found
     who = _excluded(calls, refused_count, stated=stated)
     if who is None:
         return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ranksim.clock import DISTANT_FUTURE, Micros, format_millis
+from ranksim.conformance.rate.group_bounds import overfilled
 from ranksim.conformance.rate.sliding import most_counted, refused_too_early
 from ranksim.conformance.rate.window_calls import HIDDEN, CallIntervals, Ints, Mask, WindowCalls
 from ranksim.conformance.verdict.verdicts import Evidence
@@ -21,31 +22,11 @@ AFTER_ALL = DISTANT_FUTURE * 2 - 1
 
 def check_first_hit(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     """A window from its first hit admits at most `limit` calls, and refuses only when it has as many."""
-    if refused_count:
-        return _check_extended(calls)
-    found = _any_two_windows(calls) or refused_too_early(calls, refused_count)
+    found = overfilled(calls, beside=calls.limit - 1)
+    if found is not None or refused_count:
+        return found or _check_extended(calls)
+    found = refused_too_early(calls, refused_count)
     return found or (Chain(calls).check() if calls.exclusive else None)
-
-
-TWO_WINDOWS = "meets two windows"
-"""What evidence says of calls that no one window can have admitted."""
-
-
-def _any_two_windows(calls: WindowCalls) -> Evidence | None:
-    """Less than one window's length meets at most two windows, so admits at most twice `limit`."""
-    side = calls.admitted.within(calls.short)
-    if len(side) <= 2 * calls.limit:
-        return None
-    count = side.before(side.sent + calls.short) - side.begun_before(side.sent)
-    first = int(np.argmax(count))
-    if count[first] <= 2 * calls.limit:
-        return None
-    last = int(np.searchsorted(side.ends, side.sent[first] + calls.short, "left")) - 1
-    says = (
-        f"{int(count[first])} calls were admitted in less than {format_millis(calls.length)} from "
-        f"{calls.clock(side.sent[first])}, which {TWO_WINDOWS} of {calls.limit} at most"
-    )
-    return calls.evidence(says, int(side.who[first]), int(side.ends_who[last]))
 
 
 def _check_extended(calls: WindowCalls) -> Evidence | None:
@@ -56,7 +37,7 @@ def _check_extended(calls: WindowCalls) -> Evidence | None:
     """
     refused = calls.refused
     if not len(refused):
-        return _any_two_windows(calls)
+        return None
     admitted = calls.admitted
     order = np.argsort(refused.done, kind="stable")
     latest = np.maximum.accumulate(refused.sent[order])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ranksim.clock import Micros, format_millis
+from ranksim.conformance.rate.group_bounds import faster_than_refill, least_opened, opened, overfilled
 from ranksim.conformance.rate.window_calls import CallIntervals, Ints, WindowCalls
 from ranksim.conformance.verdict.verdicts import Evidence
 
@@ -15,39 +16,25 @@ def check_log(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     Necessary: no `limit` + 1 admitted calls lie within less than a window for certain; and before every
     refusal, `limit` calls may lie within one. With `refused_count` refused calls are in the log as well.
     """
-    return _log_too_many(calls, refused_count) or refused_too_early(calls, refused_count)
+    found = overfilled(calls, beside=0) or (_log_full(calls) if refused_count else None)
+    return found or refused_too_early(calls, refused_count)
 
 
-def _log_too_many(calls: WindowCalls, refused_count: bool) -> Evidence | None:
-    if refused_count and len(calls.refused):
-        logged = calls.admitted.joined(calls.refused).within(calls.short)
-        late = calls.admitted.within(calls.short)
-        # Certainly before this call, and certainly less than a window before it.
-        count = logged.before(late.sent) - logged.begun(late.done - calls.short)
-        if not len(late) or count.max() < calls.limit:
-            return None
-        worst = int(np.argmax(count >= calls.limit))
-        who = int(late.who[worst])
-        first = int(logged.begun(late.done[worst : worst + 1] - calls.short)[0])
-        says = (
-            f"admitted although {int(count[worst])} calls, refused ones counted, had come within the "
-            f"{format_millis(calls.length)} before, and {calls.limit} are allowed"
-        )
-        return calls.evidence(says, int(logged.who[first]), who)
-    side = calls.admitted.within(calls.short)
-    if len(side) <= calls.limit:
+def _log_full(calls: WindowCalls) -> Evidence | None:
+    """A call is admitted although so many others, refused ones counted, are certainly in the log."""
+    logged = calls.admitted.joined(calls.refused).within(calls.short)
+    late = calls.admitted.within(calls.short)
+    # Certainly before this call, and certainly less than a window before it.
+    count = logged.before(late.sent) - logged.begun(late.done - calls.short)
+    if not len(late) or count.max() < calls.limit:
         return None
-    count = side.before(side.sent + calls.short) - side.begun_before(side.sent)
-    if count.max() <= calls.limit:
-        return None
-    first = int(np.argmax(count))
-    last = int(np.searchsorted(side.ends, side.sent[first] + calls.short, "left")) - 1
+    worst = int(np.argmax(count >= calls.limit))
+    first = int(logged.begun(late.done[worst : worst + 1] - calls.short)[0])
     says = (
-        f"{int(count[first])} calls were admitted between {calls.clock(side.sent[first])} and "
-        f"{calls.clock(side.ends[last])}, less than {format_millis(calls.length)} apart, and {calls.limit} "
-        "are allowed"
+        f"admitted although {int(count[worst])} calls, refused ones counted, had come within the "
+        f"{format_millis(calls.length)} before, and {calls.limit} are allowed"
     )
-    return calls.evidence(says, int(side.who[first]), int(side.ends_who[last]))
+    return calls.evidence(says, int(logged.who[first]), int(late.who[worst]))
 
 
 def most_counted(possible: CallIntervals, sent: Ints, done: Ints, length: Micros) -> Ints:
@@ -86,53 +73,34 @@ def check_gcra(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     a refusal some x has so many possible calls that less than one token may be left. With `refused_count`
     refused calls take tokens too.
     """
-    return _bucket_too_many(calls, refused_count) or _bucket_too_few(calls, refused_count)
+    found = faster_than_refill(calls, rounded_up=False) or (_bucket_empty(calls) if refused_count else None)
+    return found or _bucket_too_few(calls, refused_count)
 
 
-def _bucket_too_many(calls: WindowCalls, refused_count: bool) -> Evidence | None:
-    side = calls.admitted
-    if not len(side):
-        return None
-    if refused_count:
-        over = drained_at_least(calls, side.sent, side.done, refused_count) > calls.limit
-        last_who, ends = side.who, side.done
-    else:
-        taken = np.arange(1, len(side) + 1) * calls.short - (side.ends - calls.start) * calls.limit
-        over = taken - _least(side, side.ends, calls) > calls.limit * calls.short
-        last_who, ends = side.ends_who, side.ends
+def _bucket_empty(calls: WindowCalls) -> Evidence | None:
+    """A call is admitted although so many others, refused ones counted, certainly drained the bucket."""
+    side, drained = calls.admitted, calls.admitted.joined(calls.refused)
+    over = drained_at_least(calls, side.sent, side.done, refused_count=True) > calls.limit
     if not over.any():
         return None
     last = int(np.argmax(over))
-    drained = side.joined(calls.refused) if refused_count else side
-    first = int(np.argmin(_opened(drained, calls)[: int(drained.begun(ends[last : last + 1])[0])]))
-    lasted = int(ends[last] - drained.sent[first])
-    count = int(drained.before(ends[last : last + 1] + 1)[0]) - first
+    ends = side.done[last : last + 1]
+    first = int(np.argmin(opened(drained, calls)[: int(drained.begun(ends)[0])]))
+    lasted = int(ends[0] - drained.sent[first])
+    count = int(drained.before(ends + 1)[0]) - first
     says = (
         f"{count} calls were counted in {format_millis(lasted)} from {calls.clock(drained.sent[first])}; a "
         f"bucket of {calls.limit} that refills in {format_millis(calls.length)} holds out for "
         f"{calls.limit + lasted * calls.limit // calls.length}"
     )
-    return calls.evidence(says, int(drained.who[first]), int(last_who[last]))
-
-
-def _opened(side: CallIntervals, calls: WindowCalls) -> Ints:
-    """For each call: calls sent before it, times the window, less what refilled until it."""
-    opened: Ints = np.arange(len(side)) * calls.short - (side.sent - calls.start) * calls.limit
-    return opened
-
-
-def _least(side: CallIntervals, t: Ints, calls: WindowCalls) -> Ints:
-    """The smallest `_opened` of a call sent by `t`."""
-    least = np.minimum.accumulate(_opened(side, calls))
-    found: Ints = least[np.maximum(side.begun(t) - 1, 0)]
-    return found
+    return calls.evidence(says, int(drained.who[first]), int(side.who[last]))
 
 
 def drained_at_least(calls: WindowCalls, sent: Ints, done: Ints, refused_count: bool) -> Ints:
     """How many tokens the bucket lacks for certain once a call of [sent, done] was admitted, rounded up."""
     side = calls.admitted.joined(calls.refused) if refused_count else calls.admitted
     taken = side.before(sent) * calls.short - (done - calls.start) * calls.limit
-    lacking = np.where(side.begun(sent) > 0, taken - _least(side, sent, calls), 0)
+    lacking = np.where(side.begun(sent) > 0, taken - least_opened(side, sent, calls), 0)
     most: Ints = 1 - (-np.maximum(0, lacking) // calls.short)
     return most
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ranksim.conformance.history.history import History
-from ranksim.conformance.rate.first_hit import TWO_WINDOWS
+from ranksim.conformance.rate.group_bounds import TWO_WINDOWS
 from ranksim.conformance.verdict.verdicts import Evidence
 from ranksim.contract.facts import Facts
 
