@@ -64,11 +64,11 @@ def test_a_single_event_is_lost_when_all_its_attempts_fall_into_the_outage(lengt
 
 
 def test_twenty_at_once_disable_with_the_first_group() -> None:
-    """One group of twenty in an hour's outage: all are cancelled, later ones missed."""
+    """One group of twenty in an hour's outage: all are cancelled, later ones suppressed."""
     found = outage_cost(Outage(HOUR, HOUR, together=20)).expected
     assert found.disabled == pytest.approx(1 - math.exp(-1))
     assert found.cancelled == pytest.approx(20 * (1 - math.exp(-1)), rel=1e-6)  # the first group, if any
-    assert found.missed == pytest.approx(20 * math.exp(-1), rel=1e-6)
+    assert found.suppressed == pytest.approx(20 * math.exp(-1), rel=1e-6)
     assert found.delayed == pytest.approx(0, abs=1e-9)
 
 
@@ -108,7 +108,7 @@ def test_regular_events_that_disable() -> None:
     found = outage_cost(Outage(HOUR, 5 * MINUTE, law="regular")).expected
     assert found.disabled == 1
     assert found.cancelled == pytest.approx(7)
-    assert found.missed == pytest.approx(5)
+    assert found.suppressed == pytest.approx(5)
 
 
 @pytest.mark.fact("E24")
@@ -143,7 +143,7 @@ def test_simulated_worlds_agree(outage: Outage) -> None:
         spread = row["simulated_high"] - row["simulated_low"]
         assert abs(row["simulated"] - row["expected"]) <= 0.8 * spread + 1e-6, row  # 1.6 half widths
     total = answer.expected
-    parts = total.delayed + total.exhausted + total.cancelled + total.missed
+    parts = total.delayed + total.exhausted + total.cancelled + total.suppressed
     assert parts == pytest.approx(total.events)
 
 

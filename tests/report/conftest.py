@@ -63,6 +63,7 @@ class Fake:
             "endpoints": self.endpoints(),
             "delivering": self.delivering(),
             "outages": self.outages(),
+            "disabled": [],
             "notes": [{"replication": 0, "text": "one sample in 2 is kept", "count": 1}],
         }
 
@@ -237,6 +238,7 @@ class Fake:
             | self.interval(20)
             | self.ends("lost_exhausted", 18)
             | self.ends("lost_cancelled", 2)
+            | self.ends("lost_suppressed", 0)
             | self.ends("pending", 10)
             | self.ends("duplicates", 3)
             | self.ends("disabled", 1)

@@ -174,6 +174,15 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
         "510 ± 25.5 slots of acme were used at the end; 1 call was refused with quota_exhausted; "
         "7.7 (7.4 to 7.9) events for four were lost; the first disabling of four was 2026-01-05 04:46:00Z."
     )
+    unsent = {"what": "lost", "unit": "count", "value": 180, "low": None, "high": None}
+    off = [row | {"lost_suppressed": 167 if row["endpoint"] == "ops" else 0} for row in tables["endpoints"]]
+    said = answer_of(
+        replace(heading, verdicts=()), {**tables, "totals": [*tables["totals"], unsent], "endpoints": off}
+    )
+    assert said.endswith(
+        "180 of 1,640 ± 82 webhook events were lost, 167 of them never sent: "
+        "ops had been disabled after failures."
+    )
     nothing = {"totals": [row for row in tables["totals"] if row["what"] in ("calls", "refused")]}
     nothing["totals"][1] |= {"value": 0.0, "low": None, "high": None}
     assert answer_of(replace(heading, verdicts=()), nothing) == "None of 74,283 ± 3,710 calls was refused."

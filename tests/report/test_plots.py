@@ -15,6 +15,7 @@ import pytest
 
 from ranksim.errors import BadInput
 from ranksim.report import figure, over_time, plots, units
+from ranksim.report.tables import endpoints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -328,3 +329,21 @@ def test_some_interval_of_ticks_fits_any_span_in_both_widths(hours: float) -> No
     over_time.finish_time(ax, [(ax, [])])
     ax.set_xlim(20_000, 20_000 + hours / 24)
     assert figure.to_svg(drawn).count("<svg") == 2
+
+
+def test_the_timeline_shades_the_time_in_which_an_endpoint_stays_disabled(tables: Tables) -> None:
+    begin, end = tables["endpoints"][0]["disabled_at"], tables["queues"][-1]["t"]
+    off = [{"endpoint": "ops", "t": begin, "until": end, "share": 1}]
+    before, after = (plots.plot(tables | {"disabled": rows}, "timeline") for rows in ([], off))
+    assert len(after.collections) == len(before.collections) + 1
+    said = {text.get_text() for text in after.texts}
+    assert f"disabled 00:00, for {units.duration(end - begin)}" in said
+    assert r"ops: disabled from" in plots.svgs(tables | {"disabled": off})["timeline"]
+
+
+def test_the_table_of_endpoints_says_what_was_never_sent(tables: Tables) -> None:
+    rows = [row | {"lost_suppressed": 167.0} for row in tables["endpoints"][:1]]
+    assert endpoints({"endpoints": rows}).note == (
+        "Lost and never sent, as failures had disabled the endpoint: 167 for ops."
+    )
+    assert endpoints(tables).note == ""

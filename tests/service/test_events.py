@@ -17,6 +17,7 @@ from ranksim.service.events import (
     CostSettled,
     DeliveryCancelled,
     DeliveryQueued,
+    DeliverySuppressed,
     EndpointDisabled,
     EndpointEnabled,
     JobEnded,
@@ -176,6 +177,29 @@ def test_a_delivery_from_its_event_to_its_end(open_desk: Any) -> None:
     reason = desk.service.state.endpoints[endpoint].disabled_reason
     assert disabled == EndpointDisabled(desk.now, desk.account, endpoint, reason, False)
     assert cancelled == DeliveryCancelled(desk.now, desk.account, endpoint, delivery)
+
+
+@pytest.mark.fact("S22", "S91")
+def test_what_a_disabled_endpoint_is_not_sent_is_said(open_desk: Any) -> None:
+    desk = open_desk(facts={"webhook_disable_after": 1})
+
+    def hook(**fields: Any) -> str:
+        body = {"url": "https://example.com/hook", **fields}
+        return str(step_of(desk, "webhooks.create", body).reply.body["data"]["id"])
+
+    failing, off = hook(), hook(enabled=False)
+    hook(event_types=["job.failed"], enabled=False)  # which takes no such event
+    step_of(desk, "webhooks.test", id=failing)
+    (task,) = desk.service.advance(desk.now).tasks
+    desk.service.attempted(task.attempt, Answer(500), desk.now)
+    job = crawls(desk).reply.body["data"]["id"]
+    due = desk.service.next_due()
+    ended, *suppressed = desk.service.advance(due).events
+    assert isinstance(ended, JobEnded)
+    assert [one for one in suppressed if isinstance(one, DeliverySuppressed | DeliveryQueued)] == [
+        DeliverySuppressed(due, desk.account, failing, desk.domain, job, False),
+        DeliverySuppressed(due, desk.account, off, desk.domain, job, True),
+    ]
 
 
 @pytest.mark.parametrize(("status", "attempts", "outcome"), [(200, 1, "acknowledged"), (500, 6, "exhausted")])

@@ -10,6 +10,7 @@ from ranksim.clock import HOUR, MINUTE, instant, iso
 from ranksim.errors import BadInput
 from ranksim.sim.expectations import Expectation, judge, show
 from ranksim.sim.histogram import Histogram
+from ranksim.sim.metrics import LOST
 from ranksim.sim.results import Result
 from ranksim.sim.statistics import Replication
 
@@ -31,8 +32,9 @@ def result(
     spent = {"settled_uusd": [spend], "reserved_uusd": [0], "spent_uusd": [spend], "ceiling_uusd": [spend]}
     endpoint = {
         **{"endpoint": "shop", "account": "acme", "attempts": [], "answers": {}},
-        **dict.fromkeys(("events", "acknowledged", "lost_exhausted", "lost_cancelled", "pending"), 0),
-        **{"duplicates": 0, "disabled": 0, "delay": Histogram().to_plain(), "outages": [], "stretches": []},
+        **dict.fromkeys(("events", "acknowledged", *LOST, "pending"), 0),
+        **{"duplicates": 0, "disabled": 0, "disabled_spans": []},
+        **{"delay": Histogram().to_plain(), "outages": [], "stretches": []},
         "disablings": [] if disabled_at is None else [[disabled_at, "20 consecutive failed deliveries"]],
     }
     refusal = {"client": "ci", "operation": "jobs.create", "outcome": "refused", "status": 402, "check": 4}

@@ -26,7 +26,7 @@ def test_a_file_is_run_by_its_name(result: rs.Result) -> None:
 
 
 def test_expectations_and_summary(result: rs.Result) -> None:
-    assert len(result.expectations) == 8
+    assert len(result.expectations) == 9
     assert all(one.holds for one in result.expectations)
     assert result.summary().startswith("One agency for a week\n1w from 2026-01-05T00:00:00Z, 1 account")
     assert "129.00 USD invoice of a month" in result.summary()
@@ -71,7 +71,7 @@ def test_things_show_themselves(result: rs.Result) -> None:
     assert repr(rs.World(scenario)) == "<World of 'quickstart' at 2026-01-05T00:00:00Z: seed 1>"
     assert "jobs" not in rs.World(scenario)._repr_html_()
     html = result._repr_html_()
-    assert "All 8 expectations hold." in html
+    assert "All 9 expectations hold." in html
     assert "holds: refusals.rate_limited is 80" in html
     assert "<script" not in html
     assert repr(rs.capacity.fit(rs.capacity.Portfolio(domains=30))).startswith("<Fit: The plan free fits")

@@ -51,7 +51,8 @@ def replication(index: int, granted: int, refused: int, **changes: Any) -> Repli
             {
                 **{"endpoint": "shop", "account": "acme", "events": 10, "acknowledged": 5 + index},
                 **{"lost_exhausted": 3, "lost_cancelled": 1, "pending": 1 - index, "duplicates": 2},
-                "disabled": index,
+                **{"lost_suppressed": 0, "disabled": index},
+                "disabled_spans": [[MINUTE, HOUR]] if index else [],
                 "disablings": [[MINUTE, "20 consecutive failed deliveries"]] if index else [],
                 "attempts": [{"attempt": 1, "sent": 10, "acknowledged": 4, "failed": 6}],
                 "answers": {"200": 4, "timeout": 6},
@@ -346,6 +347,10 @@ def test_equal_results_are_equal_bytes_and_read_back() -> None:
     assert plain["tables"]["refusals"][0]["code"] == "quota_exhausted"
 
 
+OF_ANOTHER_VERSION = result(*TWO).replications[0].to_plain()
+del OF_ANOTHER_VERSION["endpoints"][0]["lost_suppressed"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -354,6 +359,10 @@ def test_equal_results_are_equal_bytes_and_read_back() -> None:
         ('{"kind": "run", "version": 2}', "out.json: expected a result of ranksim run, version 1"),
         ('{"kind": "study", "version": 1}', "out.json: expected a result of ranksim run, version 1"),
         ('{"kind": "run", "version": 1}', "out.json: not a complete result ('replications'); write it again"),
+        (
+            json.dumps(json.loads(result(*TWO).to_json()) | {"replications": [OF_ANOTHER_VERSION]}),
+            "out.json: not a complete result ('lost_suppressed'); write it again",
+        ),
         (
             '{"kind": "run", "version": 1, "replications": [{}]}',
             "out.json: not a complete result (Replication",

@@ -9,6 +9,7 @@ import pytest
 from ranksim.clock import HOUR, MINUTE, SECOND
 from ranksim.rules.books import Books, Meter, Window
 from ranksim.service.calls import Answer, Attempt, Call, Reply
+from ranksim.service.events import DeliverySuppressed, EndpointDisabled, EndpointEnabled
 from ranksim.service.state import Account, Delivery, Endpoint, Key, State
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.metrics import scalars
@@ -183,6 +184,34 @@ def test_a_disabling_keeps_its_instant_and_reason() -> None:
     assert row["disabled"] == MAX_DISABLINGS + 5
     assert row["disablings"][0] == [START + 5, "20 consecutive failed deliveries"]
     assert len(row["disablings"]) == MAX_DISABLINGS
+
+
+def test_what_is_never_sent_to_a_disabled_endpoint_is_lost() -> None:
+    counted, ends = tally(length=1000 * MINUTE), START + 1000 * MINUTE
+    counted.observe([
+        EndpointDisabled(START + 5, "acme", "whk_1", "20 consecutive failed deliveries", False),
+        DeliverySuppressed(START + MINUTE, "acme", "whk_1", "dom_1", "job_1", False),
+        DeliverySuppressed(START + MINUTE, "acme", "whk_1", "dom_1", "job_2", False),
+        EndpointEnabled(START + 2 * MINUTE, "acme", "whk_1"),
+        EndpointDisabled(START + 3 * MINUTE, "acme", "whk_1", "disabled by the account", True),
+        DeliverySuppressed(START + 4 * MINUTE, "acme", "whk_1", "dom_1", "job_3", True),
+        EndpointEnabled(START + 5 * MINUTE, "acme", "whk_1"),
+        EndpointDisabled(START + 6 * MINUTE, "acme", "whk_1", "20 consecutive failed deliveries", False),
+    ])  # fmt: skip
+    row = endpoint(ended(counted))
+    assert (row["events"], row["lost_suppressed"], row["disabled"]) == (2, 2, 2)
+    assert row["disabled_spans"] == [[START + 5, START + 2 * MINUTE], [START + 6 * MINUTE, ends]]
+    assert row["stretches"] == [[START + MINUTE, 0, 0, None, 2]]
+
+
+def test_an_endpoint_that_was_disabled_before_the_warm_up_ended_stays_so() -> None:
+    counted = tally(length=HOUR, warm_up=MINUTE)
+    counted.endpoint_disabled(START, "whk_1", "20 consecutive failed deliveries")
+    counted.delivery_suppressed(START + SECOND, "whk_1")
+    counted.delivery_suppressed(START + 2 * MINUTE, "whk_1")
+    row = endpoint(ended(counted))
+    assert (row["lost_suppressed"], row["disabled"]) == (1, 0)
+    assert row["disabled_spans"] == [[START + MINUTE, START + HOUR]]
 
 
 def test_an_endpoint_without_events_is_listed_and_may_have_a_name() -> None:

@@ -13,6 +13,7 @@ from ranksim.clock import DAY, HOUR, MINUTE, SECOND
 from ranksim.errors import BadInput
 from ranksim.service.calls import Answer, Attempt, Call, Reply
 from ranksim.service.service import Service
+from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.statistics import ReplicationTally
 from ranksim.sim.world import World
@@ -540,3 +541,28 @@ def test_a_world_checks_its_scenario() -> None:
     broken = scenario().model_copy(update={"warm_up": 3 * DAY})
     with pytest.raises(BadInput, match="warm_up"):
         World(broken)
+
+
+@pytest.mark.fact("S91")
+def test_events_that_a_disabled_endpoint_never_gets_are_counted_as_lost() -> None:
+    """Of thirty a night for a week the first night's disable it: none of 210 arrives."""
+    counted = run(
+        Scenario.parse("""\
+start: 2026-03-02T00:00:00Z
+length: 7d
+accounts: {us: {plan: agency, portfolio: {domains: 30}}}
+clients: {runs: {kind: schedule, account: us, job: rank_run, every: day, at: "01:00"}}
+pools: {rank_run: {capacity: unlimited, duration: 2m}}
+receivers: {erp: {account: us, outages: [{from: 30m, for: 3h}]}, other: {account: us}}
+""")
+    )
+    erp, other = counted.tables["endpoints"]
+    assert (erp["events"], erp["acknowledged"], erp["lost"], erp["pending"]) == (210, 0, 210, 0)
+    assert erp["lost_cancelled"] + erp["lost_suppressed"] == 210
+    assert erp["lost_suppressed"] >= 180  # six whole nights
+    assert (other["events"], other["acknowledged"], other["lost_suppressed"]) == (210, 210, 0)
+    (off,) = counted.tables["disabled"]
+    assert (off["endpoint"], off["until"], off["share"]) == ("erp", counted.replications[0].end, 1)
+    assert counted.metric("deliveries.lost").mean == 210
+    totals = {row["what"]: row["value"] for row in counted.tables["totals"]}
+    assert (totals["events"], totals["lost"]) == (420, 210)

@@ -55,7 +55,7 @@ WHAT = {
     "delayed": "delivered late",
     "exhausted": "lost: all attempts failed",
     "cancelled": "lost: cancelled as the endpoint was disabled",
-    "missed": "lost: came while the endpoint was disabled",
+    "suppressed": "lost: came while the endpoint was disabled",
     "duplicates": "done twice: acted on, and sent again",
     "disabled": "endpoint disabled (chance)",
 }
@@ -113,7 +113,7 @@ class OutageOutcome:
     delayed: float
     exhausted: float
     cancelled: float
-    missed: float
+    suppressed: float
     duplicates: float
     disabled: float
 
@@ -138,7 +138,7 @@ class OutageCost:
     @property
     def lost(self) -> float:
         """Events that never arrive, though a receiver that was late may have acted on some of them."""
-        return self.expected.exhausted + self.expected.cancelled + self.expected.missed
+        return self.expected.exhausted + self.expected.cancelled + self.expected.suppressed
 
     @property
     def sentence(self) -> str:
@@ -281,7 +281,7 @@ def _at_random(outage: Outage, failures: Failures) -> OutageOutcome:
 def _of_event(u: Micros, outage: Outage, failures: Failures) -> OutageOutcome:
     """Return the chances of what becomes of an event of a group that came at `u`."""
     attempts, length = failures.attempts, outage.length
-    missed = 1 - failures.below(u)
+    suppressed = 1 - failures.below(u)
     over = min(length, u + attempts.failed[-1])
     alive = failures.below(over, attempts.counted_before(over - u))
     exhausted = alive if u + attempts.failed[-1] < length else 0.0
@@ -292,7 +292,7 @@ def _of_event(u: Micros, outage: Outage, failures: Failures) -> OutageOutcome:
         if u + sent < length
     )
     duplicates = sent_again + delayed if outage.failure == "late" else 0.0
-    return OutageOutcome(1.0, delayed, exhausted, 1 - missed - alive, missed, duplicates, 0.0)
+    return OutageOutcome(1.0, delayed, exhausted, 1 - suppressed - alive, suppressed, duplicates, 0.0)
 
 
 def _mean(outcomes: Sequence[OutageOutcome]) -> OutageOutcome:
@@ -323,7 +323,7 @@ def _of_phase(outage: Outage, attempts: Attempts, phase: float) -> tuple[OutageO
         delayed=delayed * outage.together,
         exhausted=exhausted * outage.together,
         cancelled=cancelled * outage.together,
-        missed=(len(came) - len(created)) * outage.together,
+        suppressed=(len(came) - len(created)) * outage.together,
         duplicates=duplicates * outage.together,
         disabled=float(end < math.inf),
     )

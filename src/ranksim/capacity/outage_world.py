@@ -29,9 +29,11 @@ MANY = 1_000_000
 """Events of all simulated outages together; more would take minutes."""
 
 METRICS = {
+    "events": "events",
     "delayed": "acknowledged",
     "exhausted": "lost_exhausted",
     "cancelled": "lost_cancelled",
+    "suppressed": "lost_suppressed",
     "duplicates": "duplicates",
     "disabled": "disabled",
 }
@@ -72,15 +74,12 @@ def simulate_outage(
 
     result = run(scenario, seed=seed, replications=replications, world=world, progress=progress)
     values = {name: result.values(f"endpoints.erp.{metric}") for name, metric in METRICS.items()}
-    jobs = [value or 0.0 for value in result.values("jobs.crawl.done")]
-    sent = [value or 0.0 for value in result.values("endpoints.erp.events")]
-    each = max(1.0, fmean(jobs))
+    came = [value or 0.0 for value in values["events"]]
+    each = max(1.0, fmean(came))
     seen = {name: counted([value or 0.0 for value in found], together=each) for name, found in values.items()}
-    seen["events"] = counted(jobs, together=outage.together)
-    missed = [came - told for came, told in zip(jobs, sent, strict=True)]
-    seen["missed"] = counted(missed, together=each)
+    seen["events"] = counted(came, together=outage.together)
     hits = sum(bool(value) for value in values["disabled"])
-    return replace(computed, simulated=seen | {"disabled": chance(hits, len(jobs))})
+    return replace(computed, simulated=seen | {"disabled": chance(hits, len(came))})
 
 
 def _scenario(outage: Outage, policy: Policy) -> Scenario:

@@ -26,6 +26,7 @@ from ranksim.service.events import (
     CostSettled,
     DeliveryCancelled,
     DeliveryQueued,
+    DeliverySuppressed,
     EndpointDisabled,
     EndpointEnabled,
     JobEnded,
@@ -63,6 +64,7 @@ WORDS: dict[type, str] = {
     JobStarted: "job.started",
     DeliveryQueued: "delivery.queued",
     DeliveryCancelled: "delivery.cancelled",
+    DeliverySuppressed: "delivery.suppressed",
     EndpointDisabled: "endpoint.disabled",
     EndpointEnabled: "endpoint.enabled",
 }

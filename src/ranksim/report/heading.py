@@ -143,13 +143,26 @@ def answer_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]
         row, share = totals["refused"]
         refused = f"{share} of {totals['calls'][1]} calls were refused"
         said.append(refused if row["value"] else f"none of {totals['calls'][1]} calls was refused")
+    lost = _lost(tables, totals["events"][1], totals["lost"][1]) if "lost" in totals else ""
     told = {
         one.metric: statement(one.metric, one.found.replace("T", " "))
         for one in by_telling(heading.verdicts)
         if one.found and (not one.holds or (TELLING.search(one.metric) and one.found != "0"))
     }
-    parts = [" and ".join(said), "; ".join(list(told.values())[:MOST_TILES])]
+    parts = [" and ".join(said), lost, "; ".join(list(told.values())[:MOST_TILES])]
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
+
+
+def _lost(tables: Mapping[str, Sequence[Mapping[str, Any]]], events: str, lost: str) -> str:
+    """Say how many webhook events never arrive, and how many of them were not even sent."""
+    off = [row for row in tables.get("endpoints", ()) if row["lost_suppressed"]]
+    text = f"{lost} of {events} webhook events {'was' if lost == '1' else 'were'} lost"
+    if not off:
+        return text
+    names = [row["endpoint"] for row in off]
+    who = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} endpoints"
+    number = sum(row["lost_suppressed"] for row in off)
+    return f"{text}, {units.count(number)} of them never sent: {who} had been disabled after failures"
 
 
 def numbers_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
@@ -163,6 +176,7 @@ TOTALS = {
     "refused": "of them refused",
     "jobs_done": "jobs done",
     "events": "webhook events",
+    "lost": "of them lost",
     "provider_cost": "highest provider cost of a month",
 }
 """What the rows of the table `totals` are called."""

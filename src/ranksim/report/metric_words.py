@@ -41,6 +41,7 @@ OF_WEBHOOKS = {
     "lost": "event* for {name} ~ lost",
     "lost_exhausted": "event* for {name} ~ lost after the last attempt",
     "lost_cancelled": "event* for {name} ~ lost as it was disabled",
+    "lost_suppressed": "event* for {name} ~ never sent as it was disabled",
     "pending": "event* for {name} ~ still to be sent",
     "duplicates": "event* ~ sent to {name} twice",
     "disabled": "disabling* of {name}",

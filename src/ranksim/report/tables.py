@@ -130,7 +130,13 @@ def endpoints(tables: Tables) -> View:
         for row in tables.get("endpoints", ())
     ]
     headings = ("endpoint", "events", "acknowledged", "lost", "pending", "sent twice", "disabled")
-    return View("Webhook endpoints", headings, 1, tuple(rows))
+    unsent = [
+        f"{_spanned(row, 'lost_suppressed', 'count')} for {row['endpoint']}"
+        for row in tables.get("endpoints", ())
+        if row["lost_suppressed"]
+    ]
+    note = f"Lost and never sent, as failures had disabled the endpoint: {', '.join(unsent)}."
+    return View("Webhook endpoints", headings, 1, tuple(rows), note if unsent else "")
 
 
 def attempts(tables: Tables) -> View:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ def _worst(tables: Tables) -> list[str]:
 
 
 def timeline(tables: Tables, ax: Axes) -> None:
-    """Draw what happened when, a lane an endpoint: outages, attempts, and where it was disabled."""
+    """Draw what happened when, a lane an endpoint: outages, attempts, and while it was disabled."""
     endpoints = grouped(tables["delivering"], "endpoint")
     worst = _worst(tables)
     shown = worst[: len(ENDPOINTS)]
@@ -70,12 +70,16 @@ def timeline(tables: Tables, ax: Axes) -> None:
             marks = ax.vlines(times(rows), lane + up - 0.15, lane + up + 0.15, color=colour, linewidth=1.6)
             total = units.count(sum(row[column] for row in rows))
             tip(marks, f"{name}: {total} attempts {column}")
+        spans = [row for row in tables.get("disabled", ()) if row["endpoint"] == name]
+        _shade_lane(ax, lane, name, spans)
         if name in disabled:
             at = times([disabled[name]], "disabled_at")[0]
             ax.plot(at, lane, "X", color=INK, markersize=8, zorder=5)
             when = units.instant(disabled[name]["disabled_at"])[11:16]
+            one = len(spans) == 1 and spans[0]["share"] == 1
+            stays = f", for {units.duration(spans[0]['until'] - spans[0]['t'])}" if one else ""
             ax.annotate(
-                f"disabled {when}", (at, lane), xytext=(8, 0), textcoords="offset points", va="center",
+                f"disabled {when}{stays}", (at, lane), xytext=(8, 0), textcoords="offset points", va="center",
                 fontsize=8, color=INK, bbox={"color": "white", "alpha": 0.7, "pad": 1, "linewidth": 0},
             )  # fmt: skip
     ax.set_yticks(range(len(shown)), shown)
@@ -83,6 +87,17 @@ def timeline(tables: Tables, ax: Axes) -> None:
     title(ax, of_many(_what_became(tables, worst), len(shown), len(worst), "endpoints"))
     finish_time(ax, [(ax, [(-0.2, "acknowledged", BLUE), (0.2, "failed", VERMILLION)])])
     ax.grid(visible=False)
+
+
+def _shade_lane(ax: Axes, lane: int, name: str, spans: Iterable[Row]) -> None:
+    """Shade an endpoint's lane while failures had disabled it, the darker the more replications show it."""
+    for row in spans:
+        begin, end = times([row, {"t": row["until"]}])
+        drawn = ax.fill_between(
+            [begin, end], lane - 0.38, lane + 0.38, color=VERMILLION, alpha=0.22 * row["share"],
+            linewidth=0, zorder=0.5,
+        )  # fmt: skip
+        tip(drawn, f"{name}: disabled from {begin}Z for {units.duration(row['until'] - row['t'])}")
 
 
 def _what_became(tables: Tables, worst: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ from ranksim.service.events import (
     AttemptMade,
     DeliveryCancelled,
     DeliveryQueued,
+    DeliverySuppressed,
     EndpointDisabled,
     EndpointEnabled,
 )
@@ -265,10 +266,19 @@ def _secret(seed: int, endpoint: str) -> str:
 def emit_job_event(ctx: Context, job: Job, now: Micros) -> None:
     """Send job.completed or job.failed of a finished job to every endpoint that takes it (S76, E28, U74).
 
-    Without such an endpoint there is no event.
+    Without such an endpoint there is no event. That a disabled endpoint is not sent it is told by
+    DeliverySuppressed.
     """
     event_type = "job.completed" if job.status == "done" else "job.failed"
     account = ctx.state.accounts[job.account]
+    for endpoint in map(ctx.state.endpoints.__getitem__, account.endpoints):
+        if not endpoint.enabled and matches(
+            True, endpoint.event_types, endpoint.domain, event_type, job.domain
+        ):
+            by_account = endpoint.disabled_reason == BY_THE_ACCOUNT
+            ctx.events.append(
+                DeliverySuppressed(now, account.id, endpoint.id, job.domain, job.id, by_account)
+            )
     takers = takers_of(ctx.state, account, event_type, job.domain)
     if not takers:
         return

@@ -197,6 +197,17 @@ class DeliveryCancelled(NamedTuple):
     delivery: int
 
 
+class DeliverySuppressed(NamedTuple):
+    """A job event was not sent to an endpoint that takes its type, as that is disabled (S22, S91, U69)."""
+
+    at: int
+    account: str
+    endpoint: str
+    domain: str
+    job: str
+    by_account: bool
+
+
 class EndpointDisabled(NamedTuple):
     """An endpoint was disabled, by its account or after failures: the `reason` says which (S22, S91)."""
 
@@ -234,6 +245,7 @@ ServiceEvent: TypeAlias = (
     | AttemptMade
     | AttemptAnswered
     | DeliveryCancelled
+    | DeliverySuppressed
     | EndpointDisabled
     | EndpointEnabled
 )

@@ -20,6 +20,9 @@ from ranksim.sim.statistics import Replication
 Unit = Literal["count", "share", "duration", "instant", "money"]
 Scalars = dict[str, float | None]
 
+LOST = ("lost_exhausted", "lost_cancelled", "lost_suppressed")
+"""In which ways events of an endpoint never arrive: tried in vain, cancelled, never sent."""
+
 OUTCOMES = ("ok", "granted", "dry_run", "joined", "refused", "replayed", "limited", "error")
 REFUSING = ("refused", "limited", "error")
 """Outcomes of calls that did not get what they wanted."""
@@ -36,6 +39,7 @@ DELIVERIES = (
     "lost",
     "lost_exhausted",
     "lost_cancelled",
+    "lost_suppressed",
     "pending",
     "duplicates",
     "disabled",
@@ -197,7 +201,7 @@ def _deliveries(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float | None]
             **{field: row[field] for field in DELIVERIES if field in row},
             "sent": sum(attempt["sent"] for attempt in row["attempts"]),
             "failed": sum(attempt["failed"] for attempt in row["attempts"]),
-            "lost": row["lost_exhausted"] + row["lost_cancelled"],
+            "lost": sum(row[field] for field in LOST),
         }
         name = f"endpoints.{row['endpoint']}"
         for field in DELIVERIES:

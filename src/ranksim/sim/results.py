@@ -304,6 +304,11 @@ class Result:
         return self.frame("outages")
 
     @property
+    def disabled(self) -> pd.DataFrame:
+        """When failures had disabled webhook endpoints."""
+        return self.frame("disabled")
+
+    @property
     def notes(self) -> pd.DataFrame:
         """Remarks on the run and on its replications."""
         return self.frame("notes")
@@ -340,7 +345,7 @@ class Result:
             )
         try:
             replications = [Replication(**replication) for replication in plain["replications"]]
-            return cls(
+            read = cls(
                 plain["scenario"],
                 plain["seed"],
                 replications,
@@ -348,5 +353,7 @@ class Result:
                 remarks=plain["notes"],
                 expectations=[ExpectationVerdict(**one) for one in plain["expectations"]],
             )
+            _ = read.scalars  # which want every field that this version counts
+            return read
         except (KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a complete result ({error}); write it again") from None

@@ -18,7 +18,9 @@ from ranksim.rules.windows import remaining
 from ranksim.service.calls import Answer, Attempt, Call, Reply
 from ranksim.service.events import (
     CallRefused,
+    DeliverySuppressed,
     EndpointDisabled,
+    EndpointEnabled,
     JobEnded,
     JobQueued,
     JobStarted,
@@ -38,7 +40,7 @@ MAX_NOTES = 100
 LEFT_OUT = f"notes beyond the first {MAX_NOTES} are left out"
 
 MAX_DISABLINGS = 20
-"""The most disablings of one endpoint that are kept."""
+"""The most disablings of one endpoint, and spans in which it was disabled, that are kept."""
 
 MAX_OUTAGES = 100
 """The most outages of one receiver that are kept."""
@@ -55,13 +57,14 @@ class Replication:
     - `jobs` by kind: queued, started, done, failed, joined, max_waiting; `busy`, `offered` and `waiting` are
       the time integrals (µs) of the pool's busy workers, its capacity (None: unlimited) and its queue;
       `wait` (µs) is a histogram
-    - `endpoints`: rows of endpoint, account, events, acknowledged, lost_exhausted, lost_cancelled, pending,
-      duplicates, `disabled` (how often), `disablings` ([instant, reason], the first few), `attempts` (rows of
-      attempt, sent, acknowledged, failed), `answers` (status or error to count), `delay` (histogram, µs),
-      `outages` ([begin, end] of its receiver, the first few), `stretches` of time, each a thousandth of the
-      run, in which something was tried or became of an event: rows of its begin, the attempts that were
-      acknowledged and that failed in it, and of the events that were created in it the longest delay (µs,
-      None without one) and how many were lost
+    - `endpoints`: rows of endpoint, account, events, acknowledged, lost_exhausted, lost_cancelled,
+      lost_suppressed (never sent, as failures had disabled it), pending, duplicates, `disabled` (how often),
+      `disablings` ([instant, reason], the first few), `disabled_spans` ([begin, end] of the time it stayed
+      so, the first few), `attempts` (rows of attempt, sent, acknowledged, failed), `answers` (status or error
+      to count), `delay` (histogram, µs), `outages` ([begin, end] of its receiver, the first few),
+      `stretches` of time, each a thousandth of the run, in which something was tried or became of an event:
+      rows of its begin, the attempts that were acknowledged and that failed in it, and of the events that
+      came in it the longest delay (µs, None without one) and how many were lost
     - `series` by table: rows of its names, `peak`, and lists of equal length: t and the columns of `COLUMNS`
     - `invoices`: rows of account, month ("2026-03", in which the billing month begins), uusd: the price of
       the plan and add-ons that it had at the last sample of that month; None where a price is not known
@@ -156,9 +159,12 @@ class _Endpoint:
     acknowledged: int = 0
     exhausted: int = 0
     cancelled: int = 0
+    suppressed: int = 0
     duplicates: int = 0
     disabled: int = 0
     disablings: list[list[Any]] = field(default_factory=list)
+    disabled_since: Micros | None = None
+    disabled_spans: list[list[Micros]] = field(default_factory=list)
     attempts: dict[int, list[int]] = field(default_factory=dict)
     """Attempt number to [acknowledged, failed]."""
     answers: dict[str, int] = field(default_factory=dict)
@@ -172,6 +178,17 @@ class _Endpoint:
         if found is None:
             found = self.stretches[number] = [0, 0, -1, 0]
         return found
+
+    def enable(self, now: Micros) -> None:
+        """End the time in which it is disabled, if it is."""
+        if self.disabled_since is not None and len(self.disabled_spans) < MAX_DISABLINGS:
+            self.disabled_spans.append([self.disabled_since, now])
+        self.disabled_since = None
+
+    def reset(self, now: Micros) -> _Endpoint:
+        """Start counting afresh; one that is disabled stays so."""
+        since = None if self.disabled_since is None else now
+        return _Endpoint(self.account, self.url, disabled_since=since)
 
 
 @dataclass(slots=True)
@@ -249,6 +266,10 @@ class ReplicationTally:
                     self.job_ended(event.at, event.kind, event.job, event.outcome)
                 case EndpointDisabled(by_account=False):
                     self.endpoint_disabled(event.at, event.endpoint, event.reason)
+                case EndpointEnabled():
+                    self.endpoint_enabled(event.at, event.endpoint)
+                case DeliverySuppressed(by_account=False):
+                    self.delivery_suppressed(event.at, event.endpoint)
                 case CallRefused(code="slot_limit_exceeded"):
                     self._no_slots[event.account] = self._no_slots.get(event.account, 0) + 1
 
@@ -357,8 +378,24 @@ class ReplicationTally:
             self.reset(self._cut)
         row = self._endpoint(endpoint)
         row.disabled += 1
+        row.disabled_since = now
         if len(row.disablings) < MAX_DISABLINGS:
             row.disablings.append([now, reason])
+
+    def endpoint_enabled(self, now: Micros, endpoint: str) -> None:
+        """Note that an endpoint was enabled again."""
+        if now >= self._cut:
+            self.reset(self._cut)
+        self._endpoint(endpoint).enable(now)
+
+    def delivery_suppressed(self, now: Micros, endpoint: str) -> None:
+        """Note an event that an endpoint was never sent, as failures had disabled it."""
+        if now >= self._cut:
+            self.reset(self._cut)
+        row = self._endpoint(endpoint)
+        row.events += 1
+        row.suppressed += 1
+        row.stretch(now // self._stretch)[3] += 1
 
     def note(self, text: str) -> None:
         """Keep a remark; the same text twice is counted, and so are those that find no room."""
@@ -390,7 +427,7 @@ class ReplicationTally:
         self._sold.clear()
         for kind, jobs in self._jobs.items():
             self._jobs[kind] = jobs.reset(now)
-        self._endpoints = {name: _Endpoint(row.account, row.url) for name, row in self._endpoints.items()}
+        self._endpoints = {name: row.reset(now) for name, row in self._endpoints.items()}
         for delivery in self._open.values():
             self._endpoints[delivery.endpoint].events += 1
 
@@ -576,6 +613,8 @@ class ReplicationTally:
             }
         )
         pending: dict[str, int] = {}
+        for row in self._endpoints.values():
+            row.enable(now)
         for delivery in self._open.values():
             pending[delivery.endpoint] = pending.get(delivery.endpoint, 0) + 1
         rows = [
@@ -586,10 +625,12 @@ class ReplicationTally:
                 "acknowledged": row.acknowledged,
                 "lost_exhausted": row.exhausted,
                 "lost_cancelled": row.cancelled,
+                "lost_suppressed": row.suppressed,
                 "pending": pending.get(which, 0),
                 "duplicates": row.duplicates,
                 "disabled": row.disabled,
                 "disablings": row.disablings,
+                "disabled_spans": row.disabled_spans,
                 "attempts": [
                     {"attempt": number, "sent": good + bad, "acknowledged": good, "failed": bad}
                     for number, (good, bad) in sorted(row.attempts.items())

@@ -19,7 +19,7 @@ from ranksim.inference.kinds import Kind, MetricSample, interval
 from ranksim.inference.means import estimate
 from ranksim.inference.shares import clustered
 from ranksim.sim.histogram import Histogram
-from ranksim.sim.metrics import REFUSING, kind_of, last, scalars, unit_of, utilisation
+from ranksim.sim.metrics import LOST, REFUSING, kind_of, last, scalars, unit_of, utilisation
 from ranksim.sim.series import COLUMNS as SERIES
 from ranksim.sim.series import LABELS
 from ranksim.sim.statistics import Replication
@@ -39,7 +39,7 @@ def _ends(*columns: str) -> tuple[str, ...]:
 JOBS = ("queued", "started", "done", "failed", "joined")
 ATTEMPTS = ("sent", "acknowledged", "failed")
 EVENTS = ("events", "acknowledged")
-LATER = ("lost_exhausted", "lost_cancelled", "pending", "duplicates", "disabled")
+LATER = (*LOST, "pending", "duplicates", "disabled")
 
 COLUMNS = {
     "totals": ("what", "unit", "value", "low", "high"),
@@ -77,6 +77,7 @@ COLUMNS = {
     ),
     "delivering": ("t", "endpoint", "acknowledged", "failed", "delay", "lost"),
     "outages": ("endpoint", "t", "until", "share"),
+    "disabled": ("endpoint", "t", "until", "share"),
     "notes": ("replication", "text", "count"),
 }
 """The columns of each table; times are µs, money is µUSD (`_uusd`, or where the `unit` says so).
@@ -85,8 +86,9 @@ COLUMNS = {
 waits and of delays are those of a replication, on average, as those of metrics are.
 `operations`, `codes` and `attempts` are of all clients and endpoints together, `levels` how full each
 allowance was at the end and at most, and a code's share one of all refusals. A stretch of `delivering` has
-the attempts made in it, and of the events created in it the longest delay and
-how many were lost; one without any is left out. The `share` of an outage is of the replications that have it.
+the attempts made in it, and of the events that came in it the longest delay and how many were lost; one
+without any is left out. `disabled` are the spans in which failures had disabled an endpoint. The `share` of
+such a span, or of an outage, is of the replications that have it.
 """
 
 WORDS = ("what", "unit", "account", "resource")
@@ -132,7 +134,8 @@ def build(replications: Sequence[Replication], level: float, remarks: Iterable[s
         "delays": _delays(replications, level),
         "endpoints": _endpoints(replications, level),
         "delivering": _delivering(replications),
-        "outages": _outages(replications),
+        "outages": _spans("outages", "outages", replications),
+        "disabled": _spans("disabled", "disabled_spans", replications),
         "notes": _notes(replications, remarks),
     }
 
@@ -161,6 +164,8 @@ def _totals(replications: Sequence[Replication], level: float) -> Rows:
         rows.append(total("jobs_done", *(f"jobs.{kind}.done" for kind in JobKind)))
     if any(replication.endpoints for replication in replications):
         rows.append(total("events", "deliveries.events"))
+        if any(found["deliveries.lost"] for found in seen):
+            rows.append(total("lost", "deliveries.lost"))
     accounts = {row["account"] for replication in replications for row in replication.series.get("spend", ())}
     if accounts:
         rows.append(total("provider_cost", *(f"spend.{account}.max" for account in sorted(accounts))))
@@ -372,7 +377,7 @@ def _endpoints(replications: Sequence[Replication], level: float) -> Rows:
                 endpoint,
                 found[0]["account"],
                 *(end for field in EVENTS for end in many(field)),
-                *many("lost_exhausted", "lost_cancelled"),
+                *many(*LOST),
                 *(end for field in LATER for end in many(field)),
                 *(None if end is None else round(end) for end in disabled),
                 first[0][1] if first else None,
@@ -397,11 +402,11 @@ def _delivering(replications: Sequence[Replication]) -> Rows:
     return rows
 
 
-def _outages(replications: Sequence[Replication]) -> Rows:
+def _spans(table: str, field: str, replications: Sequence[Replication]) -> Rows:
     rows = []
     for endpoint, found in _by_endpoint(replications).items():
-        seen = Counter((begin, end) for row in found for begin, end in row["outages"])
-        rows += [_row("outages", endpoint, *when, n / len(found)) for when, n in sorted(seen.items())]
+        seen = Counter((begin, end) for row in found for begin, end in row[field])
+        rows += [_row(table, endpoint, *when, n / len(found)) for when, n in sorted(seen.items())]
     return rows
 
 

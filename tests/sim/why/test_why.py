@@ -139,6 +139,22 @@ def test_another_receiver_is_not_named() -> None:
     assert first.text == "receiver four loses 4 events: the endpoint of receiver four is disabled"
 
 
+def test_events_that_a_disabled_endpoint_is_never_sent_are_counted() -> None:
+    """Two of seven nights are lost at 20 a night: the first is cancelled, the second never sent."""
+    scenario = Scenario.parse(f"""{HEAD}
+length: 2d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 20}}}}}}
+clients: {{runs: {{kind: schedule, account: acme, job: rank_run, every: day, at: "01:00"}}}}
+pools: {{rank_run: {{capacity: unlimited, duration: 1m}}}}
+receivers: {{erp: {{account: acme, outages: [{{from: 30m, for: 1h}}]}}}}
+""")
+    first, _ = Rerunner(Question.parse("endpoints.erp.lost > 20"), nobody).first(scenario, 1)
+    assert first is not None
+    assert first.text.startswith("receiver erp loses ")
+    assert first.text.endswith(": an event is not sent to receiver erp, whose endpoint is disabled")
+    assert first.at - scenario.start == DAY + HOUR + MINUTE
+
+
 def test_who_waits_too_long_is_watched() -> None:
     scenario = Scenario.parse(f"""{HEAD}
 length: 1d

@@ -16,7 +16,14 @@ from ranksim.errors import BadInput
 from ranksim.report import units
 from ranksim.report.progress import Tell
 from ranksim.service.calls import Answer, Attempt, Call, Reply
-from ranksim.service.events import EndpointDisabled, JobEnded, JobQueued, JobStarted, ServiceEvent
+from ranksim.service.events import (
+    DeliverySuppressed,
+    EndpointDisabled,
+    JobEnded,
+    JobQueued,
+    JobStarted,
+    ServiceEvent,
+)
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.service.service import Service
 from ranksim.sim.expectations import READERS, show
@@ -219,6 +226,10 @@ class Diary(ReplicationTally):
                 case EndpointDisabled():
                     name = self.endpoint_names.get(event.endpoint, event.endpoint)
                     text = f"the endpoint of receiver {name} is disabled"
+                    self.happenings.append(Happening(event.at, text, receiver=name))
+                case DeliverySuppressed(by_account=False):
+                    name = self.endpoint_names.get(event.endpoint, event.endpoint)
+                    text = f"an event is not sent to receiver {name}, whose endpoint is disabled"
                     self.happenings.append(Happening(event.at, text, receiver=name))
 
     def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
