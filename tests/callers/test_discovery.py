@@ -168,3 +168,21 @@ def test_every_page_is_read_up_to_a_bound() -> None:
     walked = [step for step in steps if step.operation == "domains.list"]
     assert [step.query.get("cursor") for step in walked] == [None] + ["c"] * (len(walked) - 1)
     assert len(walked) == 25
+
+
+def test_a_deployment_that_puts_off_for_ever_is_asked_once_a_key_and_named() -> None:
+    late = reply(429, {"code": "rate_limited"}, **{"retry-after": "1000000000"})
+    reach, steps = run(explore(SIMPLE), lambda send: late)
+    assert [step.operation for step in steps if isinstance(step, Send)] == [
+        "webhook_events.list",
+        "domains.list",
+    ]
+    assert not reach.keys["main"].usable
+    assert "429 with Retry-After 1000000000" in reach.keys["main"].reason
+
+
+def test_what_is_put_off_for_ever_later_is_a_lack() -> None:
+    late = reply(429, {"code": "rate_limited"}, **{"retry-after": "1000000000"})
+    fine = reply(200, {"data": []})
+    reach, _ = run(explore(SIMPLE), lambda send: late if send.operation == "scans.list" else fine)
+    assert "Retry-After 1000000000" in reach.keys["main"].lacks["scans.list"]

@@ -64,6 +64,13 @@ def test_what_was_put_off_or_lost_is_sent_again_where_that_is_harmless() -> None
         assert last.status == status
 
 
+def test_a_retry_after_that_nobody_waits_for_is_the_answer() -> None:
+    last, steps = run(politely(Send("domains.list")), [reply(429, **{"retry-after": "1000000000"})] * 4)
+    assert [step.duration for step in steps if isinstance(step, Pause)] == [SECOND]
+    assert len([step for step in steps if isinstance(step, Send)]) == 1
+    assert last.status == 429
+
+
 def test_retry_after_is_bounded_and_may_be_missing() -> None:
     for text, wait in (
         ("7", 7 * SECOND),

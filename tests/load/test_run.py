@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 
 from ranksim.callers.target import Target
+from ranksim.clock import SECOND
 from ranksim.errors import BadInput
 from ranksim.load.recorder import AnchoredClock
 from ranksim.load.run import LoadRun, Part, RunSettings, Shared
 from ranksim.receiver.receiver import Receiver
+
+from .conftest import Scripted
 
 
 def test_a_directory_that_cannot_be_made_is_told_before_anything_is_sent(tmp_path: Path) -> None:
@@ -53,3 +58,21 @@ def test_every_process_of_a_run_has_the_receivers_token(tmp_path: Path) -> None:
         part.recorder.note("said", text_of_another="it was rt_open")
         part.close()
     assert "rt_open" not in part.recorder.path.read_text(encoding="utf-8")
+
+
+def slowly(connection: socket.socket) -> None:
+    """Answer a byte every twentieth of a second, as long as somebody listens."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    while True:
+        connection.sendall(b" ")
+        threading.Event().wait(0.05)
+
+
+def test_a_deployment_that_never_ends_an_answer_is_given_up_in_the_time_for_reading(
+    server: Scripted, tmp_path: Path
+) -> None:
+    server.acts = [slowly]
+    settings = RunSettings(tmp_path / "out", opening=SECOND // 2)
+    with pytest.raises(BadInput, match="the deployment could not be read within 500ms"):
+        LoadRun(Target.simple(server.url, "rk_1"), settings)
+    assert not list(tmp_path.iterdir())

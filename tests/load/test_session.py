@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,6 +82,62 @@ def test_a_call_without_a_whole_reply_may_have_had_its_effect_and_is_sent_once(
     assert (call["status"], call["received"], call["error"], call["effect"]) == (None, None, error, effect)
     until(lambda: server.requests)  # one that is not answered may be read later than it is given up
     assert len(server.requests) == 1
+
+
+def drip(head: bytes, piece: bytes) -> Act:
+    """Answer with a head, and then with one piece after the other as long as somebody listens."""
+
+    def act(connection: socket.socket) -> None:
+        connection.sendall(head)
+        while True:
+            connection.sendall(piece)
+            PAUSE.wait(0.02)
+
+    return act
+
+
+PAUSE = threading.Event()
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        drip(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" "),
+        drip(b"HTTP/1.1 200 OK\r\nX-", b"a"),
+        drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["body", "head", "interim replies"],
+)
+def test_a_call_has_one_deadline_however_often_something_comes(
+    server: Scripted, recording: Recording, act: Act
+) -> None:
+    server.acts = [act]
+
+    outcome = recording.session(timeout=0.3).perform(WRITE)
+
+    assert (outcome.received.status, outcome.error) == (0, "timeout")
+    assert [(call["status"], call["effect"]) for call in recording.calls()] == [(None, "unknown")]
+    assert 300_000 <= outcome.received.received - outcome.received.sent < 60_000_000
+
+
+def test_interim_replies_count_as_part_of_the_reply(
+    server: Scripted, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ranksim.load.session.LARGEST_REPLY", 10_000)
+    server.acts = [raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 500), reply()]
+    session = recording.session()
+
+    assert session.perform(READ).error == "HTTPException: a reply of more than 10000 bytes"
+    assert session.perform(READ).received.ok
+
+
+def test_after_its_last_instant_a_session_sends_nothing(server: Scripted, recording: Recording) -> None:
+    session = recording.session()
+    session.until = recording.recorder.clock.now()
+
+    assert session.perform(WRITE).error == "not sent: timeout"
+    assert server.requests == []
+    assert [call["effect"] for call in recording.calls()] == ["none"]
 
 
 def test_a_refused_connection_had_no_effect(recording: Recording, server: Scripted) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -380,3 +381,35 @@ def test_what_is_used_counts_in_the_period_of_the_start() -> None:
 def test_what_cannot_be_used_or_tracked_is_refused_with_its_line(old: str, new: str, where: str) -> None:
     with pytest.raises(BadInput, match=where):
         Scenario.parse(WORLD.replace(old, new))
+
+
+def test_a_deployment_that_never_ends_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte comes before each read has waited for long; the call, and reading in all, have their ends."""
+    ended = threading.Event()
+
+    def slowly(server: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                    while not ended.wait(0.02):
+                        connection.sendall(b" ")
+            except OSError:
+                if ended.is_set():
+                    return
+
+    monkeypatch.setattr("ranksim.mirror.mirror.PATIENCE", 0.1)
+    monkeypatch.setattr("ranksim.mirror.mirror.READING", SECOND // 4)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        serving = threading.Thread(target=slowly, args=(server,))
+        serving.start()
+        try:
+            result = mirror("--host", f"http://127.0.0.1:{server.getsockname()[1]}", key="rk_1")
+        finally:
+            ended.set()
+            server.shutdown(socket.SHUT_RDWR)
+            serving.join()
+    assert result.exit_code == 2, result.output
+    assert "the deployment could not be read within" in " ".join(result.output.split())

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
-from ranksim.callers.manners import pages, politely
+from ranksim.callers.manners import pages, politely, puts_off_too_long
 from ranksim.callers.steps import Program, Received, Send
 from ranksim.callers.target import Target
 from ranksim.clock import SECOND, Micros
@@ -161,8 +161,8 @@ def _explore_key(target: Target, name: str) -> Generator[Any, Any, KeyReach]:
     reads: dict[str, Any] = {}
     lacks: dict[str, str] = {}
     answer = yield from politely(Send("domains.list", name, query={"limit": "200"}))
-    if answer.status in (0, 401):
-        reason = "401: the key is refused" if answer.status else _why(answer)
+    if answer.status in (0, 401) or puts_off_too_long(answer):
+        reason = "401: the key is refused" if answer.status == 401 else _why(answer)
         return KeyReach(name, given.environment, given.purpose, usable=False, reason=reason)
     _note("domains.list", answer, reads, lacks)
     missing = answer.status == 404
@@ -192,13 +192,15 @@ def _note(operation: str, answer: Received, reads: dict[str, Any], lacks: dict[s
     expected = list if operation in LISTS else dict
     if answer.ok and isinstance(answer.data, expected):
         reads[operation] = answer.data
-    elif answer.status != 429:
+    elif answer.status != 429 or puts_off_too_long(answer):
         lacks[operation] = _why(answer)
 
 
 def _why(answer: Received) -> str:
     if answer.status == 0:
         return "nothing was answered" + (f": {answer.error}" if answer.error else "")
+    if puts_off_too_long(answer):
+        return f"429 with Retry-After {answer.header('retry-after')}, which is longer than anybody waits here"
     if answer.status in LACKING:
         return f"{answer.status} {answer.code}".strip()
     return f"{answer.status}, and not what was expected"

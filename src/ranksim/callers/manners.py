@@ -14,7 +14,7 @@ from ranksim.contract.facts import CHECK_OF
 from ranksim.service.operations import OPERATIONS
 
 LONGEST_WAIT = 120 * SECOND
-"""The longest Retry-After that `politely` waits for."""
+"""The longest Retry-After that `politely` waits for; a call that is put off longer it gives up."""
 
 MOST_PAGES = 25
 """Pages of one list that `pages` reads unless told otherwise."""
@@ -61,6 +61,12 @@ def bounded_wait(answer: Received) -> Micros:
     """
     seconds = _whole_seconds(answer)
     return SECOND if seconds is None else min(max(seconds, 1) * SECOND, LONGEST_WAIT)
+
+
+def puts_off_too_long(answer: Received) -> bool:
+    """Return whether a refusal says to come back later than anybody here waits for."""
+    seconds = _whole_seconds(answer)
+    return answer.status == 429 and seconds is not None and seconds * SECOND > LONGEST_WAIT
 
 
 def _whole_seconds(answer: Received) -> int | None:
@@ -135,12 +141,16 @@ def politely(send: Send, tries: int = 4) -> Generator[Any, Any, Received]:
     """Send, and send again what was put off or lost, as long as that is harmless; return the last answer.
 
     So do load profiles; clients of a scenario go by its `Manners` instead (`programs.client.Client.ask`).
-    A 429 is repeated when Retry-After has passed. A lost read is repeated at once, and so is a lost POST with
+    A 429 is repeated when Retry-After has passed; where that is longer than `LONGEST_WAIT` it is taken for the
+    answer, after a second in which nothing else is sent. A lost read is repeated at once, and so is a lost POST with
     an Idempotency-Key, which may find its first sending in flight (U18).
     """
     repeatable = send.idempotency_key is not None or OPERATIONS[send.operation].method == "GET"
     answer: Received = yield send
     for _ in range(tries - 1):
+        if puts_off_too_long(answer):
+            yield Pause(SECOND)
+            break
         if answer.status == 429:
             yield Pause(bounded_wait(answer))
         elif answer.status == 409 and answer.code == "idempotency_in_progress":

@@ -25,7 +25,7 @@ def drive(
     on_lap: Callable[[], bool] | None = None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Any:
-    """Run a program to its end and return what it returns; None when it was stopped.
+    """Run a program to its end and return what it returns; None when it was stopped, or its session has ended.
 
     `on_call` is handed every call, `idle` surrounds every wait, and `stopped` is asked before every step.
     `spawn` begins a program beside this one, with a session of its own; without it such steps are refused.
@@ -35,7 +35,7 @@ def drive(
     clock = session.recorder.clock
     answer: Any = None
     try:
-        while not stopped():
+        while not stopped() and clock.now() <= session.until:
             step = program.send(answer)
             if isinstance(step, Send):
                 answer = _send(step, session, on_call)
@@ -50,7 +50,7 @@ def drive(
                     return None
             else:
                 with idle():
-                    answer = _wait(step, clock.now, sleep)
+                    answer = _wait(step, session, sleep)
     except StopIteration as end:
         return end.value
     finally:
@@ -65,8 +65,9 @@ def _send(send: Send, session: Session, on_call: Callable[[Send, CallOutcome], N
     return outcome.received
 
 
-def _wait(step: Pause | Until, now: Callable[[], Micros], sleep: Callable[[float], object]) -> Micros:
+def _wait(step: Pause | Until, session: Session, sleep: Callable[[float], object]) -> Micros:
+    now = session.recorder.clock.now
     until = step.instant if isinstance(step, Until) else now() + step.duration
-    if (left := until - now()) > 0:
+    if (left := min(until, session.until) - now()) > 0:
         sleep(left / SECOND)
     return now()

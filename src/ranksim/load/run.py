@@ -25,7 +25,7 @@ from ranksim.callers.discovery import KeyReach, Reach, declared, explore, state
 from ranksim.callers.lost_calls import resolve_lost
 from ranksim.callers.steps import Program
 from ranksim.callers.target import Target
-from ranksim.clock import DISTANT_FUTURE, Micros
+from ranksim.clock import DISTANT_FUTURE, MINUTE, Micros
 from ranksim.errors import BadInput
 from ranksim.files import check_file
 from ranksim.load import merging
@@ -34,6 +34,7 @@ from ranksim.load.merging import Merged
 from ranksim.load.receiving import LocalReceiver, ReceiverClient, RemoteReceiver
 from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.load.session import Session
+from ranksim.report import units
 from ranksim.serving.control_auth import LOOPBACK
 from ranksim.trace import Header
 
@@ -96,20 +97,25 @@ class Part:
             for name, key in shared.reach.get("keys", {}).items()
         }
 
-    def session(self, client: str = "") -> Session:
-        """Connections of one user."""
+    def session(self, client: str = "", until: Micros = DISTANT_FUTURE) -> Session:
+        """Connections of one user, with no call under way after an instant."""
         on_reply = None if self.receiver is None else self.receiver.observe
-        return Session(self.target, self.recorder, client=client, on_reply=on_reply, tls=self._tls)
+        return Session(
+            self.target, self.recorder, client=client, until=until, on_reply=on_reply, tls=self._tls
+        )
 
     def guarded(self, program: Program) -> Program:
         """Run a program within what may be spent."""
         return guarded(program, self.budget)
 
     def perform(self, program: Generator[Any, Any, Any], client: str, until: Micros = DISTANT_FUTURE) -> Any:
-        """Run a program to its end, or to an instant, and return what it returns."""
-        session, clock = self.session(client), self.shared.clock
+        """Run a program to its end, or to an instant, and return what it returns; None when it was cut.
+
+        Its calls and waits end by then, too.
+        """
+        session = self.session(client, until)
         try:
-            return drive(program, session, self.receiver, stopped=lambda: clock.now() > until)
+            return drive(program, session, self.receiver)
         finally:
             session.close()
 
@@ -143,7 +149,8 @@ class Part:
 class RunSettings:
     """What was asked for: where the trace goes, by which profile, for how many users.
 
-    `workers` is how many processes run the users, 0 when the leading one does.
+    `workers` is how many processes run the users, 0 when the leading one does. `opening` (µs) is how long it may
+    take to read what there is before anything is done.
     """
 
     out: Path
@@ -152,6 +159,7 @@ class RunSettings:
     workers: int = 0
     seed: int | None = None
     gzip: bool = False
+    opening: Micros = 10 * MINUTE
 
 
 NOT_ALL_READ = "there was no time to read all of the state after"
@@ -252,14 +260,24 @@ class LoadRun:
             recorder.note("clock", t=self.started, rate=target.time_scale, traffic_rate=target.traffic_scale)
         if self._receiver is None:
             recorder.note("there is no webhook receiver that the deployment could reach")
-        found: Reach = self.part.perform(explore(target), "explore")
+        until = self.started + self.settings.opening
+        found: Reach | None = self.part.perform(explore(target), "explore", until)
+        if found is None:
+            raise BadInput(self._too_slow)
         if not found.main:
             reasons = "; ".join(f"{key.name}: {key.reason}" for key in found.keys.values())
             check = "check the address, which is without the /v1, and the keys"
             raise BadInput(f"no key of the target works ({reasons}); {check}")
         self._write_header(found)
-        self.part.perform(state(found), "before")
+        self.part.perform(state(found), "before", until)
+        if self.clock.now() > until:
+            raise BadInput(self._too_slow)
         return found
+
+    @property
+    def _too_slow(self) -> str:
+        length = units.duration(self.settings.opening)
+        return f"the deployment could not be read within {length}; see why it answers so slowly, or give more time"
 
     def _write_header(self, found: Reach) -> None:
         header = Header(

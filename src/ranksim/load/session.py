@@ -7,24 +7,26 @@ are verified, and it is known whether a call that failed had been sent. Under Lo
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import select
 import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from ranksim.callers.http import body_of, effect_of, headers_of, method_of, path_of
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.errors import BadInput
 from ranksim.load.recorder import AnchoredClock, PartRecorder
 
 LARGEST_REPLY = 64 << 20
-"""Bytes; a longer reply counts as lost."""
+"""Bytes, with all that comes before the body; a longer reply counts as lost."""
 
 MOST_SELECTED = 1024
 """The number from which on select() does not take a file."""
@@ -42,9 +44,10 @@ class CallOutcome:
 class Session:
     """Makes the calls of one user, one at a time. Close it at the end.
 
-    `on_reply` is called with every JSON reply that was seen, as text; `timeout` is how long to wait for a
-    connection, and between two pieces of a reply, in seconds. `tls` verifies certificates, by default as the
-    system does.
+    `on_reply` is called with every JSON reply that was seen, as text. `timeout` is how long a call may take in
+    all, in seconds, from its request to the last byte of its reply, and before it a connection. `until` is the
+    instant of the recorder's clock (µs) after which no call is under way. `tls` verifies certificates, by
+    default as the system does.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Session:
         *,
         client: str = "",
         timeout: float = 60.0,
+        until: Micros = DISTANT_FUTURE,
         on_reply: Callable[[str], None] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -61,6 +65,7 @@ class Session:
         self.recorder = recorder
         self.client = client
         self.timeout = timeout
+        self.until = until
         self.on_reply = on_reply
         self.tls = tls or ssl.create_default_context()
         self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
@@ -69,14 +74,14 @@ class Session:
         """Make a call. Raises BadInput when the target has no such environment."""
         request, clock = _Request.of(send, self.target), self.recorder.clock
         try:
-            connection = self._connected(request.base)
+            connection = self._connected(request.base, _Deadline.of(clock, self.timeout, self.until))
         except (OSError, ValueError, http.client.HTTPException) as broken:
             return self._not_sent(send, request, _described(broken))
-        sent = clock.now()
+        sent, deadline = clock.now(), _Deadline.of(clock, self.timeout, self.until)
         name = self.recorder.began(send, sent, request.described(self.client))
         reply, error, effect = None, "stopped before a reply was seen", "unknown"
         try:
-            reply = _asked(connection, request, clock, listening=not send.lose)
+            reply = _asked(connection, request, deadline, listening=not send.lose)
             error = "lost on purpose"
         except _UnsendableError as broken:
             error, effect = f"not sent: {broken}", "none"
@@ -116,17 +121,18 @@ class Session:
         self.recorder.ended(name, effect="none", error=f"not sent: {why}")
         return CallOutcome(Received(0, None, {}, now, now, why), f"not sent: {why}")
 
-    def _connected(self, base: tuple[str, str]) -> http.client.HTTPConnection:
+    def _connected(self, base: tuple[str, str], deadline: _Deadline) -> http.client.HTTPConnection:
         """A connection that the other side has not closed as yet."""
+        left = deadline.left()
         known = self._connections.get(base)
         if known is not None and known.sock is not None and not _readable(known.sock):
             return known
         self._drop(base)
         scheme, place = base
         connection = (
-            http.client.HTTPSConnection(place, timeout=self.timeout, context=self.tls)
+            http.client.HTTPSConnection(place, timeout=left, context=self.tls)
             if scheme == "https"
-            else http.client.HTTPConnection(place, timeout=self.timeout)
+            else http.client.HTTPConnection(place, timeout=left)
         )
         connection.connect()
         self._connections[base] = connection
@@ -152,10 +158,70 @@ class _Reply:
     received: Micros
 
 
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """The instant (µs, of the recorder's clock) by which a call must be through."""
+
+    clock: AnchoredClock
+    instant: Micros
+
+    @classmethod
+    def of(cls, clock: AnchoredClock, timeout: float, until: Micros) -> _Deadline:
+        return cls(clock, min(until, clock.now() + round(timeout * SECOND)))
+
+    def left(self) -> float:
+        """Return the seconds that are left. Raises TimeoutError where none are."""
+        left = (self.instant - self.clock.now()) / SECOND
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+
+class _ReplyStream(io.RawIOBase):
+    """What comes over a socket until a call's deadline, and no more of it than a reply may have.
+
+    A timeout of a socket is for each read alone, which a byte a second, or interim replies without end
+    (100 Continue), would outlast.
+    """
+
+    def __init__(self, sock: socket.socket, deadline: _Deadline) -> None:
+        self._sock = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._deadline = deadline
+        self._room = LARGEST_REPLY
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(self._deadline.left())
+        count = self._raw.readinto(buffer)
+        self._room -= count or 0
+        if self._room < 0:
+            raise http.client.HTTPException(f"a reply of more than {LARGEST_REPLY} bytes")
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    """A reply that is read until a deadline."""
+
+    def __init__(self, sock: socket.socket, *args: Any, deadline: _Deadline, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp.close()
+        self.fp = io.BufferedReader(_ReplyStream(sock, deadline))
+
+
 def _asked(
-    connection: http.client.HTTPConnection, request: _Request, clock: AnchoredClock, *, listening: bool
+    connection: http.client.HTTPConnection, request: _Request, deadline: _Deadline, *, listening: bool
 ) -> _Reply | None:
-    """Send a request and read its reply, or none where nobody listens."""
+    """Send a request and read its reply, or none where nobody listens. Raises TimeoutError."""
+    # Whatever makes a response of a socket will do; typeshed knows of classes only.
+    connection.response_class = partial(_Response, deadline=deadline)  # type: ignore[assignment]
+    connection.sock.settimeout(deadline.left())
     try:
         connection.request(request.method, request.below, request.body, request.headers)
     except ValueError as error:
@@ -164,18 +230,15 @@ def _asked(
         return None
     response = connection.getresponse()
     raw = _read(response)
-    received = clock.now()
+    received = deadline.clock.now()
     return _Reply(response.status, _joined(response.getheaders()), raw.decode(errors="replace"), received)
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
     """Read a body to its end. Raises HTTPException when it is cut short or too long."""
-    # Only without an argument does read() notice that a body of known length is cut short.
-    short = response.length is not None and response.length <= LARGEST_REPLY
-    raw = response.read() if short else response.read(LARGEST_REPLY + 1)
-    if len(raw) > LARGEST_REPLY:
+    if response.length is not None and response.length > LARGEST_REPLY:  # room is made for it at once
         raise http.client.HTTPException(f"a reply of more than {LARGEST_REPLY} bytes")
-    return raw
+    return response.read()
 
 
 @dataclass(frozen=True, slots=True)

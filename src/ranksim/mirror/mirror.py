@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ranksim.callers.target import Target
-from ranksim.clock import SECOND
+from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.editors import copy_schemas, schema_line
 from ranksim.errors import BadInput
 from ranksim.files import Contents, new_directory
@@ -18,13 +18,17 @@ from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.load.session import Session
 from ranksim.mirror.reading import Reading, read
 from ranksim.mirror.world import MirroredWorld, world_of
+from ranksim.report import units
 from ranksim.sim.scenario import Scenario
 
 STATE = "world.db"
 """The file from which the twin is served."""
 
 PATIENCE = 30.0
-"""Seconds to wait for a reply."""
+"""Seconds that a call may take, to the last byte of its reply."""
+
+READING: Micros = 10 * MINUTE
+"""How long reading may take in all."""
 
 
 def mirrored(target: Target) -> MirroredWorld:
@@ -34,12 +38,18 @@ def mirrored(target: Target) -> MirroredWorld:
         tokens = [token for name in target.keys if (token := target.token(name))]
         path = Path(folder) / "read.jsonl"
         recorder = PartRecorder(path, part="0", clock=clock, salt=secrets.token_bytes(16), tokens=tokens)
-        session = Session(target, recorder, client="mirror", timeout=PATIENCE)
+        until = clock.now() + READING
+        session = Session(target, recorder, client="mirror", timeout=PATIENCE, until=until)
         try:
-            found: Reading = drive(read(target), session)
+            found: Reading | None = drive(read(target), session)
         finally:
             session.close()
             recorder.close()
+    if found is None:
+        raise BadInput(
+            f"mirror: the deployment could not be read within {units.duration(READING)}; see why it answers so "
+            "slowly"
+        )
     if not found.accounts:
         tried = "; ".join(f"{name}: {why}" for name, why in found.unknown.items())
         raise BadInput(
