@@ -41,7 +41,7 @@ class Busy:
     turns: Micros = 10**15
     later: int = 1
     at: Micros = 0
-    finish: Mapping[str, float] = field(default_factory=dict)
+    finish: Mapping[str, Micros] = field(default_factory=dict)
     judged: list[tuple[Micros, Micros]] = field(default_factory=list)
     """When each judgement began and ended."""
     _ends: Micros | None = None
@@ -82,13 +82,13 @@ class Busy:
         self.pass_on(round(seconds * SECOND))
         if self._stopped is None:
             return {"counts": {"answers": {"200": self.calls}, "spent": 0, "removing": 6 * SECOND}}
-        since = (self.at - self._stopped) / SECOND
+        since = self.at - self._stopped
         if not self._written and since >= self.finish["reading"]:
             self._written = True
             return {"written": True}
-        if self._written and since >= min(self.finish["ending"], self.finish["reading"] + 6):
+        if self._written and since >= min(self.finish["ending"], self.finish["reading"] + 6 * SECOND):
             return {"done": {"left": []}}
-        return GONE if since > 10_000 else None
+        return GONE if since > 10_000 * SECOND else None
 
     def kill(self) -> None: ...
 
@@ -171,7 +171,7 @@ def test_the_end_has_half_of_the_time_at_most_and_half_a_minute_at_least() -> No
     closing.judged(1_000, 4 * SECOND)
     assert closing.judging(2_000) == 8 * SECOND
     assert closing.length(2_000, 0) == 10 * SECOND + 5 * 8 * SECOND
-    assert closing.length(2_000, 100 * SECOND) == 10 * SECOND + 100 * SECOND
+    assert closing.length(2_000, 100 * SECOND) == 10 * SECOND + 100 * SECOND + 3 * 8 * SECOND
     closing.judged(1_000, 60 * SECOND)
     assert closing.length(5_000, 0) == 5 * MINUTE
     assert closing.reporting(5_000) == 10 * MINUTE // 4

@@ -141,9 +141,9 @@ def politely(send: Send, tries: int = 4) -> Generator[Any, Any, Received]:
     """Send, and send again what was put off or lost, as long as that is harmless; return the last answer.
 
     So do load profiles; clients of a scenario go by its `Manners` instead (`programs.client.Client.ask`).
-    A 429 is repeated when Retry-After has passed; where that is longer than `LONGEST_WAIT` it is taken for the
-    answer, after a second in which nothing else is sent. A lost read is repeated at once, and so is a lost POST with
-    an Idempotency-Key, which may find its first sending in flight (U18).
+    A 429 is repeated when Retry-After has passed; where that is longer than `LONGEST_WAIT` it is the answer,
+    after a second without any call. A lost read is repeated at once, and so is a lost POST with an
+    Idempotency-Key, which may find its first sending in flight (U18).
     """
     repeatable = send.idempotency_key is not None or OPERATIONS[send.operation].method == "GET"
     answer: Received = yield send

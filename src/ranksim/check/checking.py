@@ -312,8 +312,12 @@ class Checking:
         Where judging it all is not done when what comes after it must begin, the judgement before it stands.
         """
         calls, self._finishing = self.answers.total(), self._asked
-        reading = max(0, self.left_of_time - self.closing.after_reading(calls, self.removing))
-        self.crew.tell(finish={"reading": reading / SECOND, "ending": self.left_of_time / SECOND})
+        left = self.left_of_time
+        if self.early:  # nobody wants to wait for all of it
+            left = min(left, self.closing.length(calls, self.removing))
+        ending = max(left - self.closing.reporting(calls), self.closing.least // 2)
+        reading = max(0, left - self.closing.after_reading(calls, self.removing))
+        self.crew.tell(finish={"reading": reading, "ending": ending})
         self._wait(lambda: self.whole or self.tidied)
         must = self.began + self.plan.time - self.closing.reporting(calls)
         self._wait_for(self._judging, must)

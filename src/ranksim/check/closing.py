@@ -61,8 +61,8 @@ class Closing:
 
         For so long the process that makes the calls removes meanwhile what was created.
         """
-        judging = JUDGEMENTS * self.judging(calls) + self.reporting(calls)
-        return min(max(self.least // 2, judging, removing), self.time // 2)
+        beside = max(JUDGEMENTS * self.judging(calls), removing)
+        return min(max(self.least // 2, beside + self.reporting(calls)), self.time // 2)
 
     def length(self, calls: int, removing: Micros) -> Micros:
         """Return what is kept for the end in all: half of the time, at most."""

@@ -69,11 +69,18 @@ class Crew:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Let it end: it stops, removes what was created and writes the trace once nobody tells it more."""
+        """Let it end: it stops, removes what was created and writes the trace once nobody tells it more.
+
+        Whoever does not wait for that, as by a Ctrl-C, ends it at once.
+        """
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
-        self._process.wait()
+        try:
+            self._process.wait()
+        except BaseException:
+            self.kill()
+            raise
         self._listening.join()
         if self._process.stdout is not None:
             self._process.stdout.close()

@@ -59,6 +59,7 @@ def carried_out(
             "out": str(wanted.out),
             "seed": wanted.options.seed,
             "gzip": wanted.options.gzip,
+            "opening": wanted.length,
         }
     )
     try:

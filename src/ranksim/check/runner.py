@@ -5,12 +5,15 @@ the other: where it is gone, what it recorded is judged; where the one that star
 removes what was created and writes the trace. They speak in lines of JSON, one message a line: what to do on
 standard input, what became of it on standard output.
 
-    → {"open": {"options": {…}, "out": DIR, "seed": N, "gzip": false}}
+    → {"open": {"options": {…}, "out": DIR, "seed": N, "gzip": false, "opening": MICROS}}
     ← {"reach": {…}, "directory": PARTS, "trace": PATH, "clock": {…}, "receiver": true} or {"problem": text}
     → {"begin": {"task": NAME, "number": N}}, {"stop": N}, {"abandon": true} or
-      {"finish": {"reading": SECONDS, "ending": SECONDS}}
+      {"finish": {"reading": MICROS, "ending": MICROS}}
     ← {"ended": N, "cut": n, "stopped": true}, {"counts": {…}}, {"broken": text}
     ← {"written": true} once the trace is, and {"done": {"left": […]}} once all is removed that can be
+
+Where nobody tells anything any more before it has opened, or it is to abandon all, it ends at once. No later
+part of it takes longer than it was told, or than `ALONE` says: calls, and waits between them, have deadlines.
 
 Programs run in threads, a session and a part of the trace for each. Only their calls and waits are side by
 side: one program at a time takes a step, so that what they share needs no other care.
@@ -20,12 +23,13 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -36,7 +40,7 @@ from ranksim.callers.profiles.probing import window_of
 from ranksim.callers.steps import Send
 from ranksim.check.pacing import Pacer, paced
 from ranksim.check.tasks import CheckTask, tasks
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.errors import BadInput
 from ranksim.load.driver import drive
 from ranksim.load.options import LoadOptions
@@ -50,8 +54,11 @@ PROFILE = "check"
 COUNTED_EVERY = 1.0
 """Seconds between two messages of counts."""
 
-ENDING = 10.0
-"""Seconds that calls under way have when tasks are stopped."""
+ENDING: Micros = 10 * SECOND
+"""How long calls under way have when tasks are stopped, where so much is left."""
+
+ALONE: Micros = 3 * MINUTE
+"""How long the end may take where nobody waits for it any more."""
 
 MADE = ("domains.create", "webhooks.create")
 REMOVED = ("domains.delete", "webhooks.delete")
@@ -84,15 +91,14 @@ class Runner:
         with self._saying, suppress(OSError):
             print(json.dumps(message), file=self._out, flush=True)
 
-    def obey(self, lines: TextIO) -> Mapping[str, float] | None:
+    def obey(self, messages: Iterator[Mapping[str, Any]]) -> Mapping[str, Micros] | None:
         """Do what is told, until that is to finish, or nobody tells any more.
 
-        Return how many seconds reading the state after may take, and the end in all; None when all is to be
+        Return how long reading the state after may take, and the end in all (µs); None when all is to be
         abandoned.
         """
         threading.Thread(target=self._count, daemon=True).start()
-        for line in lines:
-            message = json.loads(line)
+        for message in messages:
             if "begin" in message:
                 self.begin(self.tasks[message["begin"]["task"]], message["begin"]["number"])
             elif "stop" in message:
@@ -100,9 +106,9 @@ class Runner:
             elif "abandon" in message:
                 return None
             else:
-                finish: Mapping[str, float] = message["finish"]
+                finish: Mapping[str, Micros] = message["finish"]
                 return finish
-        return {}
+        return {"reading": ALONE // 2, "ending": ALONE}
 
     def begin(self, task: CheckTask, number: int) -> None:
         """Begin a task, with things and names of its own; `number` is told with all that becomes of it."""
@@ -110,19 +116,19 @@ class Runner:
         self.seeds.append(seed)
         self.began[number] = Began(self, task, number, seed)
 
-    def finish(self, reading: float = 0.0, ending: float = 0.0) -> None:
+    def finish(self, reading: Micros, ending: Micros) -> None:
         """Stop all tasks and read the state after; write the trace, and then remove what was created.
 
-        The one takes so many seconds, and all of it; at least `ENDING` is taken for calls under way, half as
-        long for reading, and as long again for removing.
+        The one takes so long at most, and all of it, in µs; of both a third is kept at least.
         """
-        began, clock = time.monotonic(), self.run.clock
-        until = clock.now() + round(max(reading, 1.5 * ENDING) * SECOND)
-        ends = max(until + round(ENDING * SECOND), clock.now() + round(ending * SECOND))
+        clock = self.run.clock
+        began = clock.now()
+        until, ends = began + min(max(reading, ending // 3), 2 * ending // 3), began + ending
+        stopped = began + min(ENDING, (until - began) // 2)
         for one in self.began.values():
             one.stop.set()
         for one in self.began.values():
-            one.join(max(0.0, began + ENDING - time.monotonic()))
+            one.join(max(0, stopped - clock.now()) / SECOND)
         self._ended.set()
         try:
             self.run.finish(removing=False, until=until)
@@ -181,9 +187,10 @@ class Began:
             thread.start()
 
     def join(self, seconds: float) -> None:
-        """Wait for its programs, so long for each."""
+        """Wait for its programs, so many seconds for all."""
+        ends = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(seconds)
+            thread.join(max(0.0, ends - time.monotonic()))
 
     def _perform(self, user: int, program: Generator[Any, Any, Any]) -> None:
         runner = self.runner
@@ -245,21 +252,76 @@ def _in_turn(program: Generator[Any, Any, Any], steps: threading.Lock) -> Genera
         answer = yield step
 
 
+class _AbandonedError(BaseException):
+    """Whoever started this process is gone, or wants no more of it."""
+
+
+class Commands:
+    """What is told on standard input, read in a thread of its own, so that its end is noticed at once.
+
+    Until `opened`, that end and what is to be abandoned interrupt the main thread: nothing was made by then.
+    """
+
+    def __init__(self, lines: TextIO) -> None:
+        self._lines = lines
+        self._told: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
+        self._interrupts = True
+        signal.signal(signal.SIGUSR1, self._interrupted)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def opened(self) -> None:
+        """Interrupt no more."""
+        self._interrupts = False
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        """Yield what is told, to its end."""
+        while (message := self._told.get()) is not None:
+            yield message
+
+    def _listen(self) -> None:
+        for line in self._lines:
+            message = json.loads(line)
+            self._told.put(message)
+            if "abandon" in message:
+                break
+        self._told.put(None)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    def _interrupted(self, number: int, frame: object) -> None:
+        if self._interrupts:
+            self._interrupts = False
+            raise _AbandonedError
+
+
 def main() -> int:
     """Run a check's calls, told on standard input. Return the exit code: 0, or 2 when nothing could begin."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the process that tells what to do
+    for number in (signal.SIGINT, signal.SIGTERM):  # they are for the process that tells what to do
+        signal.signal(number, signal.SIG_IGN)
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else prints does not come between the messages
-    opening = json.loads(sys.stdin.readline() or "{}").get("open")
-    if opening is None:
-        return 0
+    commands = Commands(sys.stdin)
+    run: LoadRun | None = None
     try:
+        opening = next(iter(commands), {}).get("open")
+        if opening is None:
+            return 0
         target = LoadOptions(**opening["options"]).target()
-        settings = RunSettings(Path(opening["out"]), PROFILE, seed=opening["seed"], gzip=opening["gzip"])
+        settings = RunSettings(
+            Path(opening["out"]),
+            PROFILE,
+            seed=opening["seed"],
+            gzip=opening["gzip"],
+            opening=opening["opening"],
+        )
         run = LoadRun(target, settings)
+        commands.opened()
     except BadInput as error:
         print(json.dumps({"problem": str(error)}), file=out, flush=True)
         return 2
+    except _AbandonedError:
+        if run is not None:
+            run.abandon()
+        return 0
     runner = Runner(run, out)
     runner.say(
         reach=reach_to_message(run.reach),
@@ -268,7 +330,7 @@ def main() -> int:
         clock=asdict(run.clock),
         receiver=bool(run.shared.receiver),
     )
-    within = runner.obey(sys.stdin)
+    within = runner.obey(iter(commands))
     if within is None:
         run.abandon()
         return 0

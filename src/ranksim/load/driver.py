@@ -25,8 +25,9 @@ def drive(
     on_lap: Callable[[], bool] | None = None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Any:
-    """Run a program to its end and return what it returns; None when it was stopped, or its session has ended.
+    """Run a program to its end and return what it returns; None when it was stopped.
 
+    Nothing is done after the last instant of the session, and no wait is longer.
     `on_call` is handed every call, `idle` surrounds every wait, and `stopped` is asked before every step.
     `spawn` begins a program beside this one, with a session of its own; without it such steps are refused.
     `on_lap` is told that the program has been once through, and says whether it shall go on. `sleep` waits

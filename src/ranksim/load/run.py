@@ -149,8 +149,8 @@ class Part:
 class RunSettings:
     """What was asked for: where the trace goes, by which profile, for how many users.
 
-    `workers` is how many processes run the users, 0 when the leading one does. `opening` (µs) is how long it may
-    take to read what there is before anything is done.
+    `workers` is how many processes run the users, 0 when the leading one does. `opening` (µs) is how long it
+    may take to read what there is before anything is done.
     """
 
     out: Path
@@ -277,7 +277,7 @@ class LoadRun:
     @property
     def _too_slow(self) -> str:
         length = units.duration(self.settings.opening)
-        return f"the deployment could not be read within {length}; see why it answers so slowly, or give more time"
+        return f"the deployment could not be read within {length}; see why it answers so slowly"
 
     def _write_header(self, found: Reach) -> None:
         header = Header(

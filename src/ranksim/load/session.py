@@ -44,9 +44,9 @@ class CallOutcome:
 class Session:
     """Makes the calls of one user, one at a time. Close it at the end.
 
-    `on_reply` is called with every JSON reply that was seen, as text. `timeout` is how long a call may take in
-    all, in seconds, from its request to the last byte of its reply, and before it a connection. `until` is the
-    instant of the recorder's clock (µs) after which no call is under way. `tls` verifies certificates, by
+    `on_reply` is called with every JSON reply that was seen, as text. `timeout` is how long a call may take
+    in all, in seconds, from its request to the last byte of its reply, and before it a connection. `until` is
+    the instant of the recorder's clock (µs) after which no call is under way. `tls` verifies certificates, by
     default as the system does.
     """
 

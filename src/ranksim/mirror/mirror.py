@@ -47,8 +47,8 @@ def mirrored(target: Target) -> MirroredWorld:
             recorder.close()
     if found is None:
         raise BadInput(
-            f"mirror: the deployment could not be read within {units.duration(READING)}; see why it answers so "
-            "slowly"
+            f"mirror: the deployment could not be read within {units.duration(READING)}; see why it answers "
+            "so slowly"
         )
     if not found.accounts:
         tried = "; ".join(f"{name}: {why}" for name, why in found.unknown.items())
