@@ -171,6 +171,26 @@ def test_a_limiter_that_checks_before_it_counts_deviates(limiters: ModuleType, h
     limiter = check_then_act(limiters, limiters.LIMITS[WRITE], 40_000)
     judged = Judged(limiters.history(limiter, calls, headers=headers))
     assert judged["rate.write"] == "deviates", judged.findings["rate.write"]
+    evidence = judged.findings["rate.write"].evidence[0]
+    assert [case.name for case in judged.findings["rate.write"].cases if case.broken] == ["key main, no more"]
+    assert "admitted" in evidence.says, "the reading that comes closest fails on what was admitted"
+    assert {name for name, _ in evidence.readings} == {
+        name if not refused else f"{name}, refused calls counted"
+        for name, refused in READINGS
+        if not (name == "clock" and refused)
+    }
+    assert all(against.exchanges for _, against in evidence.readings)
+
+
+@pytest.mark.fact("U1")
+@pytest.mark.parametrize("kind", KINDS)
+def test_evidence_is_what_the_closest_reading_fails_on(limiters: ModuleType, kind: str) -> None:
+    """A limiter of seven more than the limit: its own algorithm would explain all under that limit."""
+    calls = limiters.Network(random.Random(kind), 2_000).burst(EXPENSIVE, 3, cycles=3)
+    found = Judged(limiters.history(limiters.Limiter(kind, beyond=7), calls)).findings["rate.expensive"]
+    assert [case.name for case in found.cases if case.broken] == ["key main, no more"]
+    assert "admitted" in found.evidence[0].says
+    assert found.evidence[0].exchanges in [against.exchanges for _, against in found.evidence[0].readings]
 
 
 @pytest.mark.fact("S102", "S103", "S104", "U1", "U4")

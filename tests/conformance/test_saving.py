@@ -82,7 +82,7 @@ def test_the_judge_of_raw_texts_goes_on_where_it_was_saved() -> None:
 
 def test_no_other_judge_remembers_it() -> None:
     first, second = FAMILIES[:2]
-    with pytest.raises(BadInput, match=r"is that of WindowJudge, version 7, not of HeaderJudge"):
+    with pytest.raises(BadInput, match=r"is that of WindowJudge, version 8, not of HeaderJudge"):
         load(second, OPEN, save(first(OPEN)))
 
 

@@ -346,7 +346,27 @@ def test_what_follows_is_listed_below_its_cause_and_counted_apart() -> None:
     assert skipped.attrib["message"] == "broken only where error.body is: the same"
 
 
-PIECE = {"expected": "", "found": "", "says": "it", "about": "", "at": 0, "exchanges": [], "deliveries": []}
+PIECE = {
+    **{"expected": "", "found": "", "says": "it", "about": "", "at": 0},
+    **{"exchanges": [], "deliveries": [], "readings": []},
+}
+
+
+def test_evidence_of_an_elimination_names_what_excludes_each_reading() -> None:
+    headers = {**RATES, "X-Request-Id": "r", "RateLimit-Remaining": "0"}
+    at_once = {"sent": 0, "received": 900_000, "response_headers": headers}
+    found = judged(*(exchange(number, **at_once) for number in range(1300)))
+    (rule,) = (rule for rule in found["rules"] if rule["name"] == "rate.read")
+    readings = rule["evidence"][0]["readings"]
+    assert len(readings) == 9
+    names = [reading["reading"] for reading in readings]
+    assert {"first_hit", "gcra, refused calls counted"} < set(names)
+    told = f"no reading explains it; excluded are first_hit by {' '.join(readings[0]['exchanges'])}; "
+    failure = cases(found)["rate.read"].find("failure")
+    assert failure is not None
+    assert told in printed(found, width=2000)
+    assert told in str(failure.text)
+    assert f"gcra: {readings[names.index('gcra')]['says']}" in page(found)
 
 
 def test_the_page_counts_one_time_and_several() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ranksim.conformance.rate.windows import NO_MORE
+from ranksim.conformance.rate.closest import NO_MORE
 from ranksim.conformance.verdict.verdicts import Finding, Verdict
 from ranksim.contract.facts import CHECK_NAMES
 

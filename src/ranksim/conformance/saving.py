@@ -24,7 +24,7 @@ from ranksim.conformance.judging import Judge
 from ranksim.conformance.verdict.options import Options
 from ranksim.errors import BadInput
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Raised whenever a judge's memory changes its form."""
 
 PLAIN: Final = frozenset(

@@ -200,6 +200,8 @@ def _deviation(rule: Plain, judgement: Plain) -> list[RenderableType]:
             if piece[label]:
                 parts.append(Padding(Text(f"{label}: {piece[label]}", overflow="fold"), (0, 0, 0, 4)))
         parts += [Padding(Text(line), (0, 0, 0, 4)) for line in exhibit_lines(piece, judgement["exhibits"])]
+        if piece["readings"]:
+            parts.append(Padding(Text(readings_line(piece), overflow="fold"), (0, 0, 0, 4)))
     for one in consequences(rule, judgement):
         said = f"from it follows {one['name']}: {one['because']}"
         parts.append(Padding(Text(said, overflow="fold"), (0, 0, 0, 2)))
@@ -213,6 +215,12 @@ def exhibit_lines(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
         exchange = exhibits.get(name)
         lines.append(name if exchange is None else f"{name}  {exhibit(exchange)}")
     return [*lines, *(f"delivery {name}" for name in piece["deliveries"])]
+
+
+def readings_line(piece: Plain) -> str:
+    """Return by which exchanges each reading of what is open is excluded."""
+    excluded = (f"{one['reading']} by {' '.join(one['exchanges'])}" for one in piece["readings"])
+    return f"no reading explains it; excluded are {'; '.join(excluded)}"
 
 
 def exhibit(exchange: Plain) -> str:

@@ -172,6 +172,13 @@ def _evidence(piece: Plain, judgement: Plain, *, unfolded: bool) -> list[str]:
         parts.append(_exchange(name, judgement["exhibits"].get(name), unfolded))
     for name in piece["deliveries"]:
         parts += [_attempt(name, attempt, unfolded) for attempt in judgement["attempts"].get(name, [])[:1]]
+    if piece["readings"]:
+        excluded = [
+            f"{one['reading']}: {one['says']} ({', '.join(one['exchanges'])})" for one in piece["readings"]
+        ]
+        parts.append(
+            _folded("no reading of what is open explains it: what excludes each", excluded, unfolded=False)
+        )
     parts.append("</div>")
     if "staircase" in piece or "timeline" in piece:
         return parts

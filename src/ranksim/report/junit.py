@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from ranksim.report.judgement import cases_left, exhibit_lines, verdict
+from ranksim.report.judgement import cases_left, exhibit_lines, readings_line, verdict
 from ranksim.report.of_a_check import check_of, suite, why_open
 
 Plain = Mapping[str, Any]
@@ -62,6 +62,7 @@ def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
                 piece["says"],
                 *(f"  {label}: {piece[label]}" for label in ("expected", "found") if piece[label]),
                 *("  " + text for text in exhibit_lines(piece, judgement["exhibits"])),
+                *([f"  {readings_line(piece)}"] if piece["readings"] else []),
             )
         ]
         failure.text = _plain("\n".join(lines))

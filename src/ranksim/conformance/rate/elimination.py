@@ -22,6 +22,9 @@ from ranksim.contract.facts import RateClass
 Excluded: TypeAlias = Mapping[Interpretation, Evidence]
 """Readings that cannot have admitted and refused some calls, and what shows it."""
 
+Counted: TypeAlias = dict[tuple[bool, str, str], WindowCalls]
+"""The calls of a window by what counts where: expensive calls, dry runs, GraphQL."""
+
 Check: TypeAlias = Callable[[WindowCalls, bool], Evidence | None]
 
 CHECKS: dict[str, Check] = {
@@ -99,11 +102,11 @@ def examine(
 ) -> Examined:
     """Try readings until the default one survives, those that earlier calls of the window excluded aside."""
     result: Examined | None = None
-    known: dict[tuple[bool, str, str], WindowCalls] = {}
+    known: Counted = {}
     for reading in readings(ledger, rate_class, options):
-        calls = _calls_under(reading, known, ledger, rate_class, run, options)
+        calls = calls_under(reading, known, ledger, rate_class, run, options)
         result = result or Examined(ledger.name, calls)
-        against = excluded.get(reading) or _acts_otherwise(ledger, rate_class, reading, calls)
+        against = excluded.get(reading) or acts_otherwise(ledger, rate_class, reading, calls)
         if against is None:
             result.acting.append(reading)
             against = check_stated(calls, reading.window, reading.refused_count)
@@ -121,20 +124,20 @@ def excludes(
     limits: Iterable[int], ledger: KeyLedger, rate_class: RateClass, run: ObservedRun, options: Options
 ) -> Evidence | None:
     """Return what shows that no reading admits and refuses so under one of these limits; None if one may."""
-    known: dict[tuple[bool, str, str], WindowCalls] = {}
+    known: Counted = {}
     against: Evidence | None = None
     for limit, reading in product(limits, readings(ledger, rate_class, options)):
-        calls = _calls_under(reading, known, ledger, rate_class, run, options).allowing(limit)
-        found = _acts_otherwise(ledger, rate_class, reading, calls)
+        calls = calls_under(reading, known, ledger, rate_class, run, options).allowing(limit)
+        found = acts_otherwise(ledger, rate_class, reading, calls)
         if found is None:
             return None
         against = against or found
     return against
 
 
-def _calls_under(
+def calls_under(
     reading: Interpretation,
-    known: dict[tuple[bool, str, str], WindowCalls],
+    known: Counted,
     ledger: KeyLedger,
     rate_class: RateClass,
     run: ObservedRun,
@@ -147,7 +150,7 @@ def _calls_under(
     return known[counted]
 
 
-def _acts_otherwise(
+def acts_otherwise(
     ledger: KeyLedger, rate_class: RateClass, reading: Interpretation, calls: WindowCalls
 ) -> Evidence | None:
     """Return what a reading cannot have admitted or refused, whatever headers say."""

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from ranksim.clock import DAY, DISTANT_FUTURE, Micros
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
+from ranksim.conformance.rate.closest import NO_FEWER, NO_MORE, closest, near, with_readings
 from ranksim.conformance.rate.elimination import (
     FIELDS,
     Examined,
@@ -24,7 +25,7 @@ from ranksim.conformance.rate.elimination import (
 from ranksim.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
 from ranksim.conformance.rate.window_calls import WindowCalls
 from ranksim.conformance.verdict.options import Options
-from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.conformance.verdict.verdicts import Rule, Tally
 from ranksim.contract.facts import RATE_LABELS, RateClass
 
 READ, WRITE, EXPENSIVE = "rate.read", "rate.write", "rate.expensive"
@@ -160,7 +161,7 @@ def _judge_scope(
     failing = [examined for _, examined in found.values() if not examined.surviving]
     if failing:
         if explained:
-            evidence = next(iter(failing[0].against.values()))
+            evidence = with_readings(next(iter(failing[0].against.values())), failing[0])
             says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
             evidence = replace(evidence, says=says, expected="a window for each key")
             tally.broke(PER_KEY, evidence, case=rate_class.label)
@@ -196,9 +197,8 @@ def _judge_window(
 ) -> None:
     calls, rule, about = examined.calls, BY_CLASS[rate_class], f"key {examined.name}, {rate_class.label}"
     if not examined.acting:
-        against = next(iter(examined.against.values()))
-        side = _broken_side(ledger, calls, against, rate_class, run, options)
-        tally.broke(rule, against, case=f"key {examined.name}, {side}")
+        side, against = closest(examined, ledger, rate_class, run, options)
+        tally.broke(rule, with_readings(against, examined), case=f"key {examined.name}, {side}")
         return
     tested = _tested(ledger, calls, rate_class, run, options)
     if tested:
@@ -210,19 +210,14 @@ def _judge_window(
     if not len(calls.stated):
         return
     if not examined.surviving:
-        tally.broke(REMAINING, examined.against[examined.acting[0]], case=about)
+        against = with_readings(examined.against[examined.acting[0]], examined)
+        tally.broke(REMAINING, against, case=about)
         return
     tally.held(REMAINING, case=about, by=calls.evidence("", int(calls.stated.who[0])).exchanges)
     _tell_differences(examined, options, tally)
 
 
-NO_MORE, NO_FEWER = "no more", "no fewer"
-"""The two sides of a limit: a refusal came where it was reached, and none before."""
-
 UNPINNED = "another limit, under some algorithm, explains what was refused as well"
-
-NEAR: Final = (1, 2, 3)
-"""Calls by which another limit may differ from the one stated, beside a twentieth and a tenth of it."""
 
 
 def _tested(
@@ -237,40 +232,10 @@ def _tested(
         return {}
     tested: dict[str, tuple[str, ...]] = {}
     for side in (NO_MORE, NO_FEWER):
-        against = excludes(_near(calls.limit, side), ledger, rate_class, run, options)
+        against = excludes(near(calls.limit, side), ledger, rate_class, run, options)
         if against is not None:
             tested[side] = against.exchanges
     return tested
-
-
-def _broken_side(
-    ledger: KeyLedger,
-    calls: WindowCalls,
-    against: Evidence,
-    rate_class: RateClass,
-    run: ObservedRun,
-    options: Options,
-) -> str:
-    """Return on which side a limit was not kept: that of the limits near it which explain what was seen.
-
-    Where those of both sides do, or of none, the last call of the evidence tells: whether it was refused.
-    """
-    explain = [
-        side
-        for side in (NO_MORE, NO_FEWER)
-        if excludes(_near(calls.limit, side), ledger, rate_class, run, options) is None
-    ]
-    if len(explain) == 1:
-        return explain[0]
-    refused = {calls.log.id(int(one)) for one in calls.refused.who}
-    return NO_MORE if refused.isdisjoint(against.exchanges[-1:]) else NO_FEWER
-
-
-def _near(limit: int, side: str) -> list[int]:
-    """Return the limits near one that would admit more, or fewer."""
-    sign = 1 if side == NO_MORE else -1
-    near = {*NEAR, limit // 20, limit // 10} - {0}
-    return [limit + sign * beyond for beyond in sorted(near) if limit + sign * beyond > 0]
 
 
 def _tell_differences(examined: Examined, options: Options, tally: Tally) -> None:

@@ -232,6 +232,10 @@ def _evidence(rule: str, expected: str, piece: Evidence, whole: Exhibits) -> Pla
         "at": piece.at,
         "exchanges": list(piece.exchanges),
         "deliveries": list(piece.deliveries),
+        "readings": [
+            {"reading": name, "says": against.says, "exchanges": list(against.exchanges)}
+            for name, against in piece.readings
+        ],
     }
 
 

@@ -52,7 +52,7 @@ class Evidence:
 
     `says` tells in numbers what cannot be; `about` names the instance, such as "key main, reads"; `at` is
     when, in µs of the trace's clock. `expected` is what would have been right, where the rule's sentence has
-    not the numbers.
+    not the numbers. `readings` names each reading of what is open that was tried, and what it fails on.
     """
 
     says: str
@@ -61,6 +61,7 @@ class Evidence:
     about: str = ""
     at: Micros | None = None
     expected: str = ""
+    readings: tuple[tuple[str, Evidence], ...] = ()
 
     @property
     def size(self) -> int:
