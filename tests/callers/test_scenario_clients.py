@@ -62,6 +62,13 @@ def test_each_user_plays_one_client_on_what_all_of_them_made() -> None:
     assert names == {"label", "ranksim-3-stream", "ranksim-3-stream-1"}
 
 
+def test_further_portfolios_are_made_too() -> None:
+    further = SHOP.replace("competitors: 1}}", "competitors: 1}, further: [{domains: 3, keywords: 7}]}")
+    trace = rehearsed(scenario_clients(Scenario.parse(further)), users=1, duration=MINUTE)
+    created = [one for one in calls(trace, "domains.create") if one.status == 201]
+    assert len({json.loads(one.body)["host"] for one in created}) == 2 + 3
+
+
 def test_the_same_seed_calls_the_same() -> None:
     profile = scenario_clients(Scenario.parse(SHOP))
     first, again = (rehearsed(profile, duration=MINUTE) for _ in range(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ranksim.capacity.slots import Churn, slot_use
 from ranksim.capacity.slots_world import simulate_slot_use
 from ranksim.capacity.workload import Workload
 from ranksim.clock import DAY, HOUR, MINUTE
+from ranksim.contract.plans import Plan
 from ranksim.errors import BadInput
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -223,11 +225,45 @@ def test_the_largest_portfolio_of_an_account_counts_what_it_does() -> None:
     answer = largest(load, "pro", grow="domains")
     assert (answer.most, answer.binding.name) == (50 * 4 // 40, "keyword_brief_refreshes a week")
     assert {room.limit.name: room.allows for room in answer.limits}["keyword slots"] == 10
-    assert limits_need(load.of_domains(10)) == 3125 + 5 * (4 * 75 + 13)
+    assert limits_need(load.of_domains(10)) == math.ceil(2.5 * (1250 + 5 * 125))
     words = largest(load, "pro")
     most = {room.limit.name: room.allows for room in words.limits}["keyword slots"]
     assert most is not None
     assert limits_need(load.of_keywords(most)) <= 5000 < limits_need(load.of_keywords(most + 1))
+
+
+def unlike(domains: int, **changes: Any) -> rs.Scenario:
+    """Domains that each track something else, as in a mirrored account: 20, 21, 22 … words, run daily."""
+    groups = [{"domains": [f"{n}.example"], "keywords": 20 + n, "scans": ({},)} for n in range(domains)]
+    account = {"acme": {"portfolio": groups[0], "further": tuple(groups[1:]), "used": None}}
+    runs = {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "12h"}
+    scenario = planned(accounts=account)
+    return scenario.model_copy(update={"clients": {}}).replace(clients={"runs": runs}, **changes)
+
+
+@pytest.mark.parametrize("growth", [1.05, 1.5, 3])
+def test_domains_that_differ_grow_in_proportion(growth: float) -> None:
+    """20 domains are 590 words in 590 slots; half as much again is half as much again, not twice."""
+    answer = fit(unlike(20), growth=growth)
+    pro = next(one for one in answer.plans if one.plan == "pro")
+    slots = 20 * 20 + 190
+    cost = slots * 62 * rs.Policy().catalogue.unit_costs.rank_run_page
+    assert (pro.now.cost, pro.grown.cost) == (cost, math.ceil(cost * growth))
+    found = uses(answer)
+    assert found["keyword slots"].grown.need == math.ceil(slots * growth)
+    ceiling = pro_plan().cost_ceiling
+    assert found["provider cost a month"].breaks_at == ceiling * 20 // cost + 1
+    words = largest(workload_of(unlike(20)), "pro", grow="domains")
+    allows = {room.limit.name: room.allows for room in words.limits}
+    assert allows["provider cost a month"] == ceiling * 20 // cost
+
+
+def pro_plan() -> Plan:
+    return rs.Policy().catalogue.plans["pro"]
+
+
+def test_equal_work_of_domains_that_differ_is_told_once() -> None:
+    assert "; 20 × rank_run every 12h; and ×2 of it." in fit(unlike(20)).question
 
 
 def limits_need(load: Workload) -> int:

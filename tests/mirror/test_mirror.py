@@ -7,13 +7,15 @@ import re
 import socket
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.conformance.elsewhere.test_elsewhere import served
 from typer.testing import CliRunner
 
 from ranksim import cli
+from ranksim.callers.steps import Received
+from ranksim.callers.target import Target
 from ranksim.clock import SECOND, Micros, instant, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -21,11 +23,12 @@ from ranksim.facade.journal.write_ahead import attach
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.load.target_file import read_target
-from ranksim.mirror.reading import ReadAccount, Reading
+from ranksim.mirror.reading import ReadAccount, Reading, read
 from ranksim.mirror.world import world_of
 from ranksim.pricing.catalogues import read_catalogue
 from ranksim.pricing.own_account import notes_of, population_of, read_own_account
 from ranksim.service.calls import Call
+from ranksim.service.service import Service
 from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.world import World
@@ -413,3 +416,47 @@ def test_a_deployment_that_never_ends_an_answer_is_given_up(monkeypatch: pytest.
             serving.join()
     assert result.exit_code == 2, result.output
     assert "the deployment could not be read within" in " ".join(result.output.split())
+
+
+def read_without_counts(key: str, service: Service, *, words: bool) -> Reading:
+    """Read an account whose lists do not say how many keywords they have, and perhaps not show these."""
+    program = read(Target.simple("http://127.0.0.1", key))
+    now, answer = 0, None
+    while True:
+        try:
+            step = program.send(answer)
+        except StopIteration as ended:
+            return cast("Reading", ended.value)
+        call = Call(step.operation, key=key, query=step.query)
+        reply = service.handle(call, now).reply if step.surface != "graphql" else None
+        if reply is None or (step.operation == "keywords.list" and not words):
+            answer = Received(404, {"code": "not_found"}, {}, now, now)
+            continue
+        body = reply.body
+        if step.operation == "keyword_lists.list" and body is not None:
+            body = {**body, "data": [{**one, "keyword_count": None} for one in body["data"]]}
+        answer = Received(reply.status, body, reply.headers, now, now)
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_keywords_are_counted_where_lists_do_not_count_them(words: bool) -> None:
+    world = World(
+        Scenario.parse(
+            "start: 2026-03-01\nlength: 1d\naccounts: {acme: {plan: pro, portfolio: {domains: 2, "
+            "lists: 2, keywords: 250}, further: [{domains: [a.example], keywords: 7}]}}\n"
+        )
+    )
+    [key] = world.actors["acme"].keys.values()
+    twin = world_of(read_without_counts(key, world.service, words=words), "http://127.0.0.1", 0)
+    account = twin.scenario["accounts"]["acme"]
+    tracked = [one["keywords"] for one in (account["portfolio"], *account["further"])]
+    assert tracked == ([250, 250, 7] if words else [0, 0, 0])
+    told = [note for note in twin.notes if "keyword_count" in note]
+    assert told == (
+        []
+        if words
+        else [
+            "acme: 5 keyword lists show no keyword_count, and keywords cannot be counted (404 not_found), so "
+            "none are tracked there in this world: write how many there are into the portfolios of world.yaml"
+        ]
+    )

@@ -64,6 +64,10 @@ def test_things_show_themselves(result: rs.Result) -> None:
     scenario = rs.Scenario.load(FILE)
     assert repr(scenario) == ("<Scenario 'quickstart': 1w from 2026-01-05T00:00:00Z, 1 account, 5 clients>")
     assert "<caption" in scenario._repr_html_()
+    plain = {"domains": 2, "keywords": 100, "scans": ({},)}
+    two = {"portfolio": plain, "further": ({"domains": 3, "keywords": 1000},)}
+    [name] = scenario.accounts
+    assert ">3,200</td>" in scenario.replace(accounts={name: two})._repr_html_()
     assert repr(rs.Policy().catalogue.plans["pro"]) == (
         "<Plan 'pro': 129 USD a month, 5,000 slots, provider cost up to 90 USD a month>"
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ranksim.capacity.common import expect, expect_one_of
-from ranksim.capacity.workload import MONTH, Used, Workload
+from ranksim.capacity.workload import MONTH, Number, Used, Workload
 from ranksim.clock import WEEK, Micros
 from ranksim.contract.facts import CHECK_OF
 from ranksim.contract.plans import Plan
@@ -21,6 +21,9 @@ from ranksim.contract.policy import Policy
 from ranksim.report import units
 
 Quantity = Literal["count", "money", "duration"]
+
+UNCUT = 1 << 62
+"""The cap of what no cap cuts."""
 
 MOST = 10_000_000
 """Beyond this many keywords or domains nothing is looked for."""
@@ -100,18 +103,18 @@ def provider_cost(
 ) -> int:
     """Return what all work of a period costs the provider (µUSD), cut to the caps (S52-S56, U47)."""
     costs = policy.catalogue.unit_costs
-    units_of: Mapping[str, tuple[int, int | float]] = {
-        "rank_run": (costs.rank_run_page, math.inf),
+    units_of: Mapping[str, tuple[int, int]] = {
+        "rank_run": (costs.rank_run_page, UNCUT),
         "crawl": (costs.crawl_page, plan.page_cap),
         "site_optimization": (costs.site_optimization_page, plan.page_cap),
         "ai_scan": (costs.ai_scan_call, plan.call_cap),
-        "keyword_briefs": (costs.keyword_brief, math.inf),
+        "keyword_briefs": (costs.keyword_brief, UNCUT),
     }
-    total = 0
+    total: Number = 0
     for work in load.of(*units_of):
         cost, cap = units_of[work.operation]
-        total += work.count(period, since) * int(min(work.size, cap)) * cost
-    return total
+        total += work.count(period, since) * min(work.size, cap) * cost
+    return math.ceil(total)
 
 
 def _spent(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) -> int:
@@ -140,12 +143,13 @@ def _quotas(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) 
         whole = WEEK if quota.period == "week" else MONTH
         month, since = _month(elapsed)
         period = min(month, whole)
-        need = load.count(quota.consumed_by, period, None if since is None else month - period)
+        need = math.ceil(load.count(quota.consumed_by, period, None if since is None else month - period))
         if load.used is not None and metric in load.used.metrics:
             gone = load.used.week if quota.period == "week" else load.used.month
             rest, since = _rest(load.used, elapsed)
             rest = min(rest, max(0, whole - gone))
-            need = max(need, load.used.metrics[metric] + load.count(quota.consumed_by, rest, since))
+            left = math.ceil(load.count(quota.consumed_by, rest, since))
+            need = max(need, load.used.metrics[metric] + left)
         bought = sum(
             count * policy.catalogue.add_ons[name].amount
             for name, count in load.add_ons.items()
@@ -161,10 +165,10 @@ def _slots(load: Workload, elapsed: Micros | None) -> int:
     held = _added(load, *_month(elapsed))
     if load.used is not None:
         held = max(held, load.used.held + _added(load, *_rest(load.used, elapsed)))
-    return load.slots + held
+    return math.ceil(load.slots + held)
 
 
-def _added(load: Workload, period: Micros, since: Micros | None) -> int:
+def _added(load: Workload, period: Micros, since: Micros | None) -> Number:
     return sum(work.count(period, since) * work.size for work in load.of("keywords"))
 
 

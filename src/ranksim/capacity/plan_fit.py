@@ -7,6 +7,8 @@ many job starts the rate limit lets in that come at once, before one is given up
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -190,7 +192,10 @@ class Fit:
     def question(self) -> str:
         """What was asked about: what is tracked, what is done, and the growth."""
         load = self.load
-        done = [f"{work.each:,} × {work.operation} every {units.duration(work.gap)}" for work in load.work]
+        alike: Counter[tuple[str, Micros]] = Counter()
+        for work in load.work:
+            alike[work.operation, work.gap] += math.ceil(work.each)
+        done = [f"{each:,} × {kind} every {units.duration(gap)}" for (kind, gap), each in alike.items()]
         of = f"The account {load.name}" if load.name else "A portfolio"
         grown = "" if self.growth == 1 else f"; and {_times(self.growth)} of it"
         return (

@@ -6,6 +6,7 @@ What other clients send is drawn, recorded or written in Python: it is not count
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -103,7 +104,7 @@ class OwnAccount:
         together: Counter[tuple[JobLabel, Micros]] = Counter()
         for kind in get_args(JobLabel):
             for work in self.load.of(kind):
-                together[kind, work.gap] += work.each
+                together[kind, work.gap] += math.ceil(work.each)
         found = [Occasion(kind, jobs, gap) for (kind, gap), jobs in together.items() if jobs]
         return tuple(sorted(found, key=lambda one: one.gap / one.jobs))
 

@@ -6,8 +6,10 @@ like domains has one, and so has an account of a scenario (`planned.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from ranksim.callers.manners import Manners
 from ranksim.clock import DAY, HOUR, Micros
@@ -20,28 +22,33 @@ TRIES = Manners().max_tries
 """How often the clients of a scenario call before they give up, unless it says otherwise."""
 
 
+Number = int | Fraction
+"""Of a workload that has grown in proportion; whoever holds it against a limit rounds it up, once."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedWork:
     """Planned work of one kind: `each` at every occasion, of which there are `times` in every `per` (µs).
 
     `size` is what one comes to: pages, questions, or for keywords that are added slots. `first` is when in
-    the present billing month the first occasion falls (µs), None where nobody says.
+    the present billing month the first occasion falls (µs), None where nobody says. Of a workload that has
+    grown, `each` and `size` are what there is on average.
     """
 
     operation: SpendLabel
-    each: int
+    each: Number
     times: int
     per: Micros
-    size: int = 1
+    size: Number = 1
     first: Micros | None = None
 
-    def count(self, period: Micros, since: Micros | None = None) -> int:
+    def count(self, period: Micros, since: Micros | None = None) -> Number:
         """How many there are in a period (µs) at most, or in the one from `since` in the present month on."""
         if since is None or self.first is None:
             return self.each * -(-period * self.times // self.per)
         return self._before(since + period) - self._before(since)
 
-    def _before(self, t: Micros) -> int:
+    def _before(self, t: Micros) -> Number:
         """How many there are by the calendar before a time in the present month."""
         assert self.first is not None
         return self.each * max(0, -(-(t - self.first) * self.times // self.per))
@@ -99,42 +106,38 @@ class Workload:
         """The work of some kinds."""
         return [work for work in self.work if work.operation in operations]
 
-    def count(self, operations: Iterable[str], period: Micros, since: Micros | None = None) -> int:
+    def count(self, operations: Iterable[str], period: Micros, since: Micros | None = None) -> Number:
         """How often all domains do something in a period (µs): jobs, or keywords of briefs and additions."""
         return sum(work.count(period, since) for work in self.of(*operations))
 
     def largest(self, *operations: str) -> int:
         """The largest size of some kinds of work, 0 where there is none."""
-        return max((work.size for work in self.of(*operations)), default=0)
+        return math.ceil(max((work.size for work in self.of(*operations)), default=0))
 
     def of_domains(self, domains: int) -> Workload:
-        """The same with so many domains: what they track and have done grows with them, rounded up."""
+        """The same with so many domains, in proportion: what they track and have done grows as they do.
 
-        def grown(number: int) -> int:
-            return -(-number * domains // self.domains)
-
-        work = tuple(replace(one, each=grown(one.each)) for one in self.work)
+        Of domains that differ there are then as many of each kind as there were, on average.
+        """
+        grown = Fraction(domains, self.domains)
         return replace(
             self,
             domains=domains,
-            keywords=grown(self.keywords),
-            slots=grown(self.slots),
-            starts=grown(self.starts),
-            work=work,
+            keywords=math.ceil(self.keywords * grown),
+            slots=math.ceil(self.slots * grown),
+            starts=math.ceil(self.starts * grown),
+            work=tuple(replace(one, each=one.each * grown) for one in self.work),
         )
 
     def of_keywords(self, keywords: int) -> Workload:
         """The same with so many keywords a domain, on average: slots and what is done with words grow so."""
-
-        def grown(number: int) -> int:
-            return -(-number * keywords * self.domains // self.keywords)
-
+        total = keywords * self.domains
+        grown = Fraction(total, self.keywords)
         work = []
         for one in self.work:
             if one.operation == "rank_run":
-                one = replace(one, size=grown(one.size))
+                one = replace(one, size=one.size * grown)
             elif one.operation == "keywords":
-                one = replace(one, each=grown(one.each))
+                one = replace(one, each=one.each * grown)
             work.append(one)
-        total = keywords * self.domains
-        return replace(self, keywords=total, slots=grown(self.slots), work=tuple(work))
+        return replace(self, keywords=total, slots=math.ceil(self.slots * grown), work=tuple(work))

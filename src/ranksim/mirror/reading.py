@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ranksim.callers.discovery import Reach, explore
-from ranksim.callers.manners import pages
+from ranksim.callers.manners import pages, politely
 from ranksim.callers.steps import Send
 from ranksim.callers.target import Target
 from ranksim.clock import Micros
@@ -23,6 +23,12 @@ OWNED = (
 )
 """Lists that tell what an account tracks and has run; keywords are counted by their lists."""
 
+KEYWORDS = "keywords.list"
+"""What is read, too, where a list of keywords does not show how many it has."""
+
+KEYWORD_PAGES = 1_000
+"""Pages of keywords that are read at most, of 200 each."""
+
 NO_ACCOUNT = "it tells no account"
 
 Item = Mapping[str, Any]
@@ -32,7 +38,8 @@ Item = Mapping[str, Any]
 class ReadAccount:
     """What was read of one account: by the key that may read most, `keys` with the domain each is bound to.
 
-    `lists` has the items of each operation of `OWNED` that could be read, `lacks` why others could not.
+    `lists` has the items of each operation of `OWNED` that could be read, `lacks` why others could not;
+    keywords themselves are read where their lists do not count them.
     """
 
     name: str
@@ -59,6 +66,12 @@ class Reading:
     date: Micros | None = None
 
 
+def shows_count(keyword_list: Item) -> bool:
+    """Return whether a list of keywords shows how many it has."""
+    count = keyword_list.get("keyword_count")
+    return isinstance(count, int) and not isinstance(count, bool) and count >= 0
+
+
 def read(target: Target) -> Generator[Any, Any, Reading]:
     """Read every account that a target has keys of."""
     reach: Reach = yield from explore(target)
@@ -81,8 +94,16 @@ def read(target: Target) -> Generator[Any, Any, Reading]:
             if operation not in main.lacks:
                 items = yield from pages(Send(operation, main.name))
                 lists[operation] = [item for item in items if isinstance(item, dict)]
+        lacks = dict(main.lacks)
+        if not all(map(shows_count, lists.get("keyword_lists.list", ()))):
+            first = yield from politely(Send(KEYWORDS, main.name))
+            if first.ok and isinstance(first.data, list):
+                words = yield from pages(Send(KEYWORDS, main.name), KEYWORD_PAGES)
+                lists[KEYWORDS] = [word for word in words if isinstance(word, dict)]
+            else:
+                lacks[KEYWORDS] = f"{first.status} {first.code}".strip()
         singles = {name: read for name, read in main.reads.items() if isinstance(read, dict)}
         bound = {name: reach.keys[name].domain_id for name in names}
         label = str(singles["account.get"].get("name") or "account")
-        accounts.append(ReadAccount(label, environment, bound, singles, lists, main.lacks))
+        accounts.append(ReadAccount(label, environment, bound, singles, lists, lacks))
     return Reading(tuple(accounts), unknown, reach.date)

@@ -16,7 +16,7 @@ from ranksim.clock import SECOND, Micros, duration, instant, iso
 from ranksim.contract.facts import SPENDING_OPERATIONS
 from ranksim.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.contract.policy import Policy
-from ranksim.mirror.reading import Item, ReadAccount, Reading
+from ranksim.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, shows_count
 
 LENGTH = "1d"
 """How long the world runs if nobody changes it."""
@@ -197,6 +197,7 @@ def _account(
         for name, domain in read.keys.items()
     ]
     tracked = [_portfolio(host, domain, read) for domain, host in hosts.items()]
+    notes += _uncounted(read)
     if tracked:
         account["portfolio"], *further = tracked
         account |= {"further": further} if further else {}
@@ -225,11 +226,33 @@ def _portfolio(host: str, domain: str, read: ReadAccount) -> dict[str, Any]:
     return {
         "domains": [host],
         "lists": max(1, len(lists)),
-        "keywords": sum(_whole(one.get("keyword_count"), 0) for one in lists),
+        "keywords": sum(_keywords(one, read) for one in lists),
         "scans": [_scan(scan) for scan in own("scans.list")],
         "labels": len(own("labels.list")),
         "competitors": len(own("competitors.list")),
     }
+
+
+def _keywords(keyword_list: Item, read: ReadAccount) -> int:
+    """How many keywords a list has: as it says, else counted."""
+    if shows_count(keyword_list):
+        return int(keyword_list["keyword_count"])
+    own = str(keyword_list.get("id"))
+    return sum(str(word.get("list_id")) == own for word in read.lists.get(KEYWORDS, ()))
+
+
+def _uncounted(read: ReadAccount) -> Iterator[str]:
+    """Say of how many lists nobody can tell how many keywords they have."""
+    silent = [one for one in read.lists.get("keyword_lists.list", ()) if not shows_count(one)]
+    words = read.lists.get(KEYWORDS, ())
+    if not silent or (KEYWORDS in read.lists and all("list_id" in word for word in words)):
+        return
+    why = read.lacks.get(KEYWORDS, "they do not show their list")
+    lists = "1 keyword list shows" if len(silent) == 1 else f"{len(silent)} keyword lists show"
+    yield (
+        f"{read.name}: {lists} no keyword_count, and keywords cannot be counted ({why}), so none are tracked "
+        "there in this world: write how many there are into the portfolios of world.yaml"
+    )
 
 
 def _scan(scan: Item) -> dict[str, Any]:

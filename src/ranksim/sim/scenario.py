@@ -128,7 +128,7 @@ class Scenario(Public):
         from ranksim.report.tables import View
 
         accounts = tuple(
-            (name, one.plan, count(one.portfolio.slots()) if one.portfolio else "–")
+            (name, one.plan, count(sum(part.slots() for part in one.portfolios)) if one.portfolios else "–")
             for name, one in self.accounts.items()
         )
         clients = tuple((name, one.kind, one.account or "–") for name, one in self.clients.items())

@@ -293,3 +293,23 @@ def test_what_did_not_happen_has_no_reason() -> None:
 def test_a_bound_is_read_in_its_unit() -> None:
     assert Question.parse("jobs.crawl.wait.max > 2h") == Question("jobs.crawl.wait.max", 2 * HOUR)
     assert str(Question.parse("jobs.crawl.wait.max > 2h")) == "jobs.crawl.wait.max > 2h"
+
+
+def test_further_portfolios_may_be_smaller_too() -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 1d
+accounts: {{acme: {{plan: pro, portfolio: {{keywords: 9}}, further: [{{domains: 3, keywords: 5}}]}}}}
+""")
+    places = {dotted(one.path): one for one in knobs(scenario) if "further" in one.path}
+    assert list(places) == [
+        "scenario.accounts.acme.further[0].keywords",
+        "scenario.accounts.acme.further[0].domains",
+    ]
+    assert (
+        places["scenario.accounts.acme.further[0].keywords"]
+        .turned(scenario, 2)
+        .accounts["acme"]
+        .further[0]
+        .keywords
+        == 3
+    )

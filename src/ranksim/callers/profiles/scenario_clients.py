@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Protocol
 
 from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import politely
-from ranksim.callers.portfolio import AccountSpec, Actor, host_label, portfolio_of
+from ranksim.callers.portfolio import AccountSpec, Actor, Making, host_label, portfolio_of
 from ranksim.callers.profiles.making import a_host, named
 from ranksim.callers.profiles.profile import Profile
 from ranksim.callers.programs import AnyClient, Arrivals, Python, program_of
@@ -118,20 +119,23 @@ def _owned(reach: Reach, seed: int, name: str, spec: AccountSpec) -> Generator[A
     """
     key = reach.keys[key_for(reach, name, None)]
     actor = Actor(name, key.account, key.environment, {one.name: key.name for one in spec.keys})
-    if spec.portfolio is None:
-        return actor
     label = host_label(name).lower()
-    sites = [a_host(seed, "own", label, number) for number, _ in enumerate(spec.portfolio.hosts(name), 1)]
-    making = portfolio_of(actor, spec.portfolio, sites)
+    numbers = count(1)
+
+    def made() -> Making:
+        for portfolio in spec.portfolios:
+            sites = [a_host(seed, "own", label, next(numbers)) for _ in portfolio.hosts(name)]
+            yield from portfolio_of(actor, portfolio, sites)
+
+    making = made()
     data: Any = None
-    count = 0
+    calls = count()
     while True:
         try:
             operation, body = making.send(data)
         except StopIteration:
             return actor
-        once = named(seed, "own", label, count)
-        count += 1
+        once = named(seed, "own", label, next(calls))
         answer: Received = yield from politely(Send(operation, key.name, body=body, idempotency_key=once))
         if not answer.ok or not isinstance(answer.data, dict):
             return actor

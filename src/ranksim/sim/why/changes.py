@@ -199,11 +199,13 @@ def _of_receiver(scenario: Scenario, name: str) -> Iterator[Knob]:
 
 def _of_account(scenario: Scenario, name: str) -> Iterator[Knob]:
     account, at = scenario.accounts[name], ("accounts", name)
-    portfolio = account.portfolio
-    if portfolio is not None and portfolio.keywords > 1:
-        yield _fewer((*at, "portfolio", "keywords"), portfolio.keywords, 0)
-    if portfolio is not None and isinstance(portfolio.domains, int) and portfolio.domains > 1:
-        yield _fewer((*at, "portfolio", "domains"), portfolio.domains, 1)
+    places: list[Path] = [] if account.portfolio is None else [(*at, "portfolio")]
+    places += [(*at, "further", number) for number in range(len(account.further))]
+    for place, portfolio in zip(places, account.portfolios, strict=True):
+        if portfolio.keywords > 1:
+            yield _fewer((*place, "keywords"), portfolio.keywords, 0)
+        if isinstance(portfolio.domains, int) and portfolio.domains > 1:
+            yield _fewer((*place, "domains"), portfolio.domains, 1)
     if account.used is not None:
         for metric, used in account.used.metrics.items():
             if used:
