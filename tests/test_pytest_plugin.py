@@ -105,6 +105,64 @@ def test_a_test_that_fails_shows_the_clock_and_what_refused_its_last_requests(pr
     assert "testing/requests.py" not in done.stdout  # the failure is in the test, not in what it asserts with
 
 
+BAD_ARGUMENTS = """\
+import socket
+import pytest
+from ranksim.testing import Server, World
+
+
+def test_a_plan_that_there_is_not():
+    World(plan="gold")
+
+
+def test_a_start_that_is_no_instant():
+    World(start="yesterday")
+
+
+def test_a_port_that_is_taken():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        Server(port=taken.getsockname()[1])
+
+
+class Proxy:
+    @property
+    def __class__(self):
+        raise RuntimeError("there is nothing behind this proxy")
+
+
+def test_a_variable_that_does_not_say_what_it_is():
+    proxy = Proxy()
+    assert proxy.__dict__
+
+
+def test_a_world_that_cannot_tell(monkeypatch):
+    world = World()
+    world.told = lambda: 1 / 0
+    assert world.twin is None
+
+
+def test_the_one_after_them():
+    World().close()
+"""
+
+
+@pytest.mark.slow
+def test_no_test_that_fails_ends_the_session(project: Path) -> None:
+    (project / "test_worlds.py").write_text(BAD_ARGUMENTS)
+    done = run(project, "--tb=short", "test_worlds.py")
+    assert "INTERNALERROR" not in done.stdout + done.stderr
+    assert "5 failed, 1 passed" in done.stdout
+    assert done.stdout.count(" ranksim http://ranksim.test ") == 1
+    assert "this world cannot be shown (ZeroDivisionError: division by zero)" in done.stdout
+    assert "E   ranksim.errors.BadInput: plan: expected one of " in done.stdout
+    assert "E   ranksim.errors.BadInput: clock: 'yesterday' is not an ISO 8601 instant" in done.stdout
+
+
+def test_a_file_that_cannot_be_read_is_no_scenario(tmp_path: Path) -> None:
+    (tmp_path / "dangling.yaml").symlink_to(tmp_path / "nothing")
+    assert not pytest_plugin.is_scenario(tmp_path / "dangling.yaml")
+
+
 def test_the_project_file_names_the_plugin() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"ranksim": pytest_plugin.__name__}

@@ -139,8 +139,16 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed and report.when == "call" and call.excinfo is not None:
         for world in _worlds(item, call.excinfo):
-            report.sections.append((f"ranksim {world.url}", world.told()))
+            report.sections.append((f"ranksim {world.url}", _told(world)))
     return report
+
+
+def _told(world: World) -> str:
+    """Return what a world tells, or why it cannot: an error here would end the whole session."""
+    try:
+        return world.told()
+    except Exception as error:
+        return f"this world cannot be shown ({type(error).__name__}: {error})"
 
 
 def _worlds(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> list[World]:
@@ -151,7 +159,8 @@ def _worlds(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> 
     seen = list(getattr(item, "funcargs", {}).values())
     for entry in failure.traceback:
         seen += entry.frame.f_locals.values()
-    worlds = {id(one): one for one in seen if isinstance(one, testing.World)}
+    # by its type alone: what a proxy of a variable says of its class may raise
+    worlds = {id(one): one for one in seen if issubclass(type(one), testing.World) and one.begun}
     return list(worlds.values())
 
 
@@ -166,7 +175,17 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
 
 
 def is_scenario(path: Path) -> bool:
-    """Return whether a file says near its top that it is a scenario, without reading it as YAML."""
+    """Return whether a file says near its top that it is a scenario, without reading it as YAML.
+
+    One that cannot be read says nothing.
+    """
+    try:
+        return _says_so(path)
+    except OSError:
+        return False
+
+
+def _says_so(path: Path) -> bool:
     seen = 0
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:

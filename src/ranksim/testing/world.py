@@ -63,6 +63,9 @@ class World:
     wants `control_token`, a new one by default and none if it is "". Raises BadInput.
     """
 
+    begun = False
+    """Whether it has come up: a world with a bad argument never does, and has nothing to tell."""
+
     def __init__(
         self,
         *,
@@ -112,6 +115,7 @@ class World:
         except BaseException:
             self.thread.stop()
             raise
+        self.begun = True
 
     def _names(self) -> Collection[str]:
         return ("ranksim.test",)
@@ -334,6 +338,8 @@ class World:
         return told(self.twin)
 
     def __repr__(self) -> str:
+        if not self.begun:
+            return f"<{type(self).__name__} that has not begun>"
         return f"<{type(self).__name__} {self.url}, clock {self.clock}{', closed' if self._closed else ''}>"
 
     # Worlds
