@@ -1,6 +1,9 @@
 """A trace as the page shows it: in order, up to an instant, and why each call was refused."""
 
+import asyncio
 import json
+import re
+import signal
 from pathlib import Path
 
 import httpx
@@ -9,7 +12,7 @@ import pytest
 from ranksim.clock import SECOND
 from ranksim.errors import BadInput
 from ranksim.view.recording import MOST, TraceEvents
-from ranksim.view.viewer import Viewer
+from ranksim.view.viewer import Viewer, serve
 
 START = 1_772_618_400 * SECOND
 
@@ -130,3 +133,20 @@ def test_the_viewer_wants_its_token_and_serves_the_page_and_what_it_asks_for(tmp
             assert (await client.get("/_ranksim/page.js")).status_code == 200
 
     asyncio.run(story())
+
+
+def test_the_address_that_is_printed_can_be_copied_with_all_that_follows_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def printed() -> str:
+        serving = asyncio.ensure_future(serve(Viewer(TraceEvents(TRACE), "t0ken"), "127.0.0.1", 0, "t0ken"))
+        while not (said := capsys.readouterr().out):
+            await asyncio.sleep(0)
+        signal.raise_signal(signal.SIGINT)
+        await serving
+        return said
+
+    said = asyncio.run(printed())
+    assert re.fullmatch(
+        r"ranksim shows the run until Ctrl-C at http://127\.0\.0\.1:\d+/\?token=t0ken\n", said
+    )

@@ -31,7 +31,7 @@ BEGINNING = 60.0
 PATIENCE = 10.0
 """Seconds that the receiver may take to answer and to end."""
 
-_ANNOUNCED = re.compile(r"receiving at (\S+?),")
+_ANNOUNCED = re.compile(r"receiving at (\S+) ")
 
 
 class ReceiverClient:

@@ -141,7 +141,7 @@ def receive(
         receiver.came, receiver.heard = came, heard
         with receiver.start(host, port):
             receiver.watch(stalled)
-            where = f"receiving at {receiver.url}, control at {receiver.url}{CONTROL}"
+            where = f"receiving at {receiver.url} and controlled at {receiver.url}{CONTROL}"
             by = f" by the bearer token {receiver.token}" if receiver.token else ""
             print(f"ranksim: {where}{by}", file=sys.stderr, flush=True)
             if with_parent:

@@ -71,7 +71,7 @@ async def serve(viewer: Viewer, host: str, port: int, token: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     listener = await Listener(viewer, host, port).open()
-    sys.stdout.write(f"ranksim shows the run at {listener.url}/?token={token}; stop it with Ctrl-C\n")
+    sys.stdout.write(f"ranksim shows the run until Ctrl-C at {listener.url}/?token={token}\n")
     sys.stdout.flush()
     await stopped.wait()
     await listener.close()
