@@ -58,8 +58,6 @@ def test_a_model_within_a_file_is_told_by_its_line() -> None:
         ("latency", lambda given: Sync(keywords=10, latency=given)),
         ("length", lambda given: Outage(given, "1m")),
         ("start", lambda given: slot_use(Churn(keywords=10, adds=1.0), 100, start=given)),
-        ("length", length_of),
-        ("clock", micros),
     ],
 )
 def test_a_number_without_a_unit_is_no_duration(
@@ -68,6 +66,16 @@ def test_a_number_without_a_unit_is_no_duration(
     said = f"^{what}: expected text with its unit, or a whole number of µs, found {bare!r}$"
     with pytest.raises(rs.BadInput, match=said):
         make(bare)
+
+
+@pytest.mark.parametrize("bare", [60, 1.5, True, None, np.int64(60)])
+@pytest.mark.parametrize(("what", "read"), [("length", length_of), ("clock", micros)])
+def test_what_runs_is_not_told_how_long_by_a_plain_number(
+    what: str, read: Callable[[Any], int], bare: object
+) -> None:
+    said = f"{what}: expected a duration with its unit, such as '60s' or '1h30m', found {bare!r}"
+    with pytest.raises(rs.BadInput, match=f"^{re.escape(said)}$"):
+        read(bare)
 
 
 def test_nor_is_one_an_amount_of_money(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,4 +89,5 @@ def test_nor_is_one_an_amount_of_money(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_text_timedeltas_and_whole_microseconds_are() -> None:
     assert Portfolio(run_every="12h").run_every == Portfolio(run_every=12 * HOUR).run_every == 12 * HOUR
     assert Portfolio(run_every=np.int64(HOUR)).run_every == HOUR
-    assert micros(timedelta(hours=1)) == length_of("1h") == HOUR
+    assert micros(timedelta(hours=1)) == length_of("1h") == length_of(timedelta(hours=1)) == HOUR
+    assert micros(0) == 0

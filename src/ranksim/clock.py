@@ -9,6 +9,7 @@ functions unchanged.
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from functools import lru_cache
 from operator import index
 from typing import TypeAlias
@@ -129,6 +130,20 @@ def duration(text: str) -> Micros:
 def format_millis(us: Micros) -> str:
     """Write a duration that was measured, to the millisecond: ``9m36.717s``."""
     return format_duration((us + MILLISECOND // 2) // MILLISECOND * MILLISECOND)
+
+
+def length_in_micros(given: str | timedelta) -> Micros:
+    """Return in µs how long something is to take: text that `duration` reads, or a timedelta; 0 is 0.
+
+    Raises ValueError for any other number: of 60 nobody knows the unit, and most mean seconds.
+    """
+    if isinstance(given, str):
+        return duration(given)
+    if isinstance(given, timedelta):
+        return given // timedelta(microseconds=1)
+    if isinstance(given, int) and given == 0 and given is not False:
+        return 0
+    raise ValueError(f"expected a duration with its unit, such as '60s' or '1h30m', found {given!r}")
 
 
 def in_micros(given: Micros | str, read: Callable[[str], Micros] = duration) -> Micros:

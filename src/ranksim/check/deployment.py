@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from ranksim.check import plan as planning
@@ -92,7 +93,7 @@ def check(
     *,
     key: str = "",
     target: str | Path = "",
-    length: Micros | str = "10m",
+    length: str | timedelta = "10m",
     only: Sequence[str] = (),
     spend_cap: str = "2 USD",
     dry_run_only: bool = False,
@@ -104,7 +105,7 @@ def check(
     """Check a deployment as `ranksim check --yes` does, and return the judgement; the trace lies in `out`.
 
     It has a base URL and a key, which without `key` is that of the environment variable RANKSIM_KEY, or is
-    told by a `target` file. It takes `length` (µs, or text such as "10m") at most and spends `spend_cap` at
+    told by a `target` file. It takes `length` ("10m", or a timedelta) at most and spends `spend_cap` at
     most, an amount or "" for no cap. `only` names families or rules. Nobody is asked. Raises BadInput.
     """
     options = LoadOptions.asked(host, target, out, spend_cap, dry_run_only, exclusive, seed=seed)

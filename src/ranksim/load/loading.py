@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 from ranksim.callers.profiles import profile as profile_named
@@ -19,7 +20,7 @@ def load(
     key: str = "",
     target: str | Path = "",
     profile: str = "everyday",
-    length: Micros | str | None = None,
+    length: str | timedelta | None = None,
     users: int | None = None,
     processes: int = 1,
     spend_cap: str = "",
@@ -33,7 +34,7 @@ def load(
     """Drive a deployment with Locust, in a process of its own, and return the trace that it recorded.
 
     It has a base URL and a key, which without `key` is that of the environment variable RANKSIM_KEY, or is
-    told by a `target` file. `length` (µs, or text such as "90s") and `users` are the profile's unless given;
+    told by a `target` file. `length` ("90s", or a timedelta) and `users` are the profile's unless given;
     `spend_cap` is an amount such as "5 USD"; `out` is a new directory unless given. `progress` is told the
     share (0 to 1) of the length that has passed. Raises BadInput.
     """

@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from ranksim.callers.target import Target
-from ranksim.clock import Micros, in_micros
+from ranksim.clock import Micros, length_in_micros
 from ranksim.contract.quantities import money
 from ranksim.errors import BadInput
 from ranksim.load.target_file import read_target
@@ -133,10 +134,10 @@ def key_in_environment(key: str) -> Iterator[None]:
             del os.environ[KEY]
 
 
-def length_of(given: Micros | str) -> Micros:
-    """Return a length in µs, which may be given as text such as 90s. Raises BadInput."""
+def length_of(given: str | timedelta) -> Micros:
+    """Return in µs a length that is given with its unit, as 90s or a timedelta. Raises BadInput."""
     try:
-        length = in_micros(given)
+        length = length_in_micros(given)
     except ValueError as error:
         raise BadInput(f"length: {error}") from None
     if length <= 0:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict, Unpack
 
-from ranksim.clock import Micros, in_micros, instant, iso
+from ranksim.clock import Micros, in_micros, instant, iso, length_in_micros
 from ranksim.errors import BadInput
 from ranksim.facade.advance import Advance, AdvanceUnderWay
 from ranksim.facade.advance_until import (
@@ -19,7 +19,7 @@ from ranksim.facade.advance_until import (
 from ranksim.facade.twin import Twin
 from ranksim.serving.loop_thread import LoopThread
 
-Length: TypeAlias = str | Micros | timedelta
+Length: TypeAlias = str | timedelta
 Moment: TypeAlias = str | Micros
 
 
@@ -61,8 +61,9 @@ class Clock:
     def advance(self, by: Length | None = None, **further: Unpack[HowFar]) -> Advance:
         """Move time on, and return when everything that fell due was done, webhooks answered included.
 
-        `by` is a length such as "36m"; `HowFar` has what else may be said. What does not come within `by`,
-        or 400 days, is given up, which `met` of the answer tells. Raises NotSettled, and BadInput.
+        `by` is a length with its unit, "36m" or a timedelta; `HowFar` has what else may be said. What does
+        not come within `by`, or 400 days, is given up, which `met` of the answer tells. Raises NotSettled,
+        and BadInput, also for a plain number.
         """
         return self._thread.call(self._advance(by, **further))
 
@@ -76,7 +77,7 @@ class Clock:
 
     def settle(self, timeout: float | None = None) -> Advance:
         """Let what is due now be done and what is out be answered."""
-        return self.advance(0, timeout=timeout)
+        return self.advance("0s", timeout=timeout)
 
     def set(self, clock: str | None = None, traffic: str | None = None, signature: str | None = None) -> None:
         """Change how time runs ("manual", "real", "scaled:60") from here on. Raises BadInput."""
@@ -129,9 +130,7 @@ async def settled_now(twin: Twin) -> None:
 def micros(length: Length) -> Micros:
     """Return a length in µs. Raises BadInput."""
     try:
-        if isinstance(length, timedelta):
-            return length // timedelta(microseconds=1)
-        return in_micros(length)
+        return length_in_micros(length)
     except ValueError as error:
         raise BadInput(f"clock: {error}") from None
 
