@@ -77,8 +77,8 @@ def shown(line: str, most: int = 60) -> str:
     return repr(text if len(text) <= most else text[:most] + "…") if text else "an empty line"
 
 
-def parsed(text: str) -> Any:
-    """Parse the JSON of a stranger; None where it is not JSON, or nested hundreds deep."""
+def parsed(text: str | None) -> Any:
+    """Parse the JSON of a stranger; None where there is none, it is not JSON, or nested hundreds deep."""
     if not text:
         return None
     try:
@@ -87,7 +87,7 @@ def parsed(text: str) -> Any:
         return None if "recursion" in str(error) else _parsed_slowly(text)
 
 
-def parsed_object(text: str) -> dict[str, Any] | None:
+def parsed_object(text: str | None) -> dict[str, Any] | None:
     """Parse a JSON object of a stranger; None for anything else."""
     found = parsed(text)
     return found if isinstance(found, dict) else None

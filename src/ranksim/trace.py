@@ -49,6 +49,9 @@ SECRET_FIELDS = frozenset({"secret", "signing_secret"})
 UNKNOWN_KEY = "unknown"
 """The name of a key that nobody has, such as a run sends on purpose; no header declares it."""
 
+UNRECORDED_KEY = ""
+"""The name of a key of which nothing was recorded, not even whether there was one."""
+
 Instant = Annotated[int, Field(ge=0)]
 
 
@@ -73,7 +76,8 @@ class Header(TraceEntry):
     """The first line: version, start (µs), targets and keys by name, and what may be relied on.
 
     `exclusive`: nobody else used these accounts. `capture`: "partial" where calls of these keys, or webhook
-    attempts, may be missing from the trace; it is written only then.
+    attempts, may be missing from the trace; it is written only then. `request_headers`, `response_headers`:
+    the names of those that the recorder keeps, null where it keeps all; they are written only if it does not.
     """
 
     ranksim_trace: Literal[1] = 1
@@ -82,22 +86,27 @@ class Header(TraceEntry):
     keys: dict[str, TraceKey] = Field(default_factory=dict)
     exclusive: bool = False
     capture: Literal["complete", "partial"] = "complete"
+    request_headers: tuple[str, ...] | None = None
+    response_headers: tuple[str, ...] | None = None
     clock: dict[str, Any] = Field(default_factory=dict)
 
     @model_serializer(mode="wrap")
-    def _told(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        told: dict[str, Any] = handler(self)
-        if self.capture == "complete":
-            told.pop("capture", None)
-        return told
+    def _serialized(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        for name in ("capture", "request_headers", "response_headers"):
+            if getattr(self, name) in ("complete", None):
+                fields.pop(name, None)
+        return fields
 
 
 class Exchange(TraceEntry):
     """A call and its reply. `received` and `status` are null when no reply was seen.
 
-    `planned` is when the caller meant to send. `effect` is what is known of the call's effect: it changed
-    something, it did not, or nobody can tell. `surface` "app" is the web app, which a recorder outside the
-    service cannot see; such an exchange has no key, and `account` says whose it is.
+    `query`, `request_headers`, `body`, `response_headers` and `response` are null where they were not
+    recorded; {} or "" says that there was none. `api_key` is null where the call had none, "" where that was
+    not recorded. `planned` is when the caller meant to send. `effect` is what is known of the call's effect:
+    it changed something, it did not, or nobody can tell. `surface` "app" is the web app, which a recorder
+    outside the service cannot see; such an exchange has no key, and `account` says whose it is.
     """
 
     kind: Literal["exchange"] = "exchange"
@@ -112,15 +121,15 @@ class Exchange(TraceEntry):
     environment: str = "production"
     clock_host: str = ""
     planned: Instant | None = None
-    api_key: str | None = None
+    api_key: str | None = UNRECORDED_KEY
     account: str = ""
     client: str = ""
     surface: Literal["rest", "graphql", "app"] = "rest"
-    query: dict[str, str] = Field(default_factory=dict)
-    request_headers: dict[str, str] = Field(default_factory=dict)
-    body: str = ""
-    response_headers: dict[str, str] = Field(default_factory=dict)
-    response: str = ""
+    query: dict[str, str] | None = None
+    request_headers: dict[str, str] | None = None
+    body: str | None = None
+    response_headers: dict[str, str] | None = None
+    response: str | None = None
     effect: Literal["yes", "none", "unknown"] = "unknown"
     error: str | None = None
 
@@ -215,11 +224,12 @@ def entries(
 ) -> Iterator[Header | Exchange | DeliveryAttempt | Note]:
     """Read a trace entry by entry, the header first; `source` is a path (.gz and .xz too) or its lines.
 
-    Unknown fields are ignored (E46). Raises BadInput naming the line that is broken, or that names a target
-    or a key which the header does not declare.
+    Unknown fields are ignored (E46). A line that stands there twice, as logs that are written at least once
+    have it, is read once; a note at the end says how many do. Raises BadInput naming the line that is broken,
+    that has the id of another exchange, or that names a target or a key which the header does not declare.
     """
     where, lines = _lines_of(source, passed)
-    number, header = 0, Header()
+    number, header, once = 0, Header(), _Once()
     for number, line in enumerate(lines, 1):
         if number == 1 and isinstance(source, str | Path) and not line.startswith('{"ranksim_trace"'):
             from ranksim.contract.yamlfile import refuse_yaml  # most read no YAML, and it takes long to read
@@ -233,9 +243,39 @@ def entries(
             header = entry
         elif isinstance(entry, Exchange):
             _check_declared(f"{where}:{number}", entry, header)
-        yield entry
+        if once.is_new(f"{where}:{number}", line, entry):
+            yield entry
     if number == 0:
         raise BadInput(f"{where}: is empty; expected a trace, whose first line is its header")
+    if once.repeated:
+        yield Note(text="lines that stand there more than once were read once", repeated=once.repeated)
+
+
+class _Once:
+    """Tells the exchanges and deliveries of a trace that are written a second time; keeps hashes of them."""
+
+    def __init__(self) -> None:
+        self.repeated = 0
+        self._exchanges: dict[int, int] = {}
+        """The line of each exchange, by its id."""
+        self._deliveries: set[int] = set()
+
+    def is_new(self, where: str, line: str, entry: Header | Exchange | DeliveryAttempt | Note) -> bool:
+        """Return whether a line was not read before. Raises BadInput for another exchange of the same id."""
+        content, new = hash(line.strip()), True
+        if isinstance(entry, DeliveryAttempt):
+            new = content not in self._deliveries
+            self._deliveries.add(content)
+        elif isinstance(entry, Exchange):
+            name = hash(entry.id)
+            new = name not in self._exchanges
+            if self._exchanges.setdefault(name, content) != content:
+                raise BadInput(
+                    f"{where}: id: {entry.id!r} is that of another exchange above, which says something "
+                    "else; give each exchange an id of its own"
+                )
+        self.repeated += not new
+        return new
 
 
 def _check_declared(where: str, exchange: Exchange, header: Header) -> None:
@@ -247,7 +287,7 @@ def _check_declared(where: str, exchange: Exchange, header: Header) -> None:
             f"{where}: target: expected one that the header declares ({known}), found {target!r}; "
             "add it to targets in line 1"
         )
-    if header.keys and key is not None and key not in header.keys and key != UNKNOWN_KEY:
+    if header.keys and key is not None and key not in (*header.keys, UNKNOWN_KEY, UNRECORDED_KEY):
         known = ", ".join(header.keys)
         raise BadInput(
             f"{where}: api_key: expected one that the header declares ({known}), found {key!r}; "

@@ -594,7 +594,7 @@ def test_a_trace_is_played_again(tmp_path: Path) -> None:
     ]
     for which, entry in enumerate(lines[1:]):
         sent = (100 + which) * SECOND
-        entry |= {"kind": "exchange", "id": "x", "sent": sent, "received": None, "status": None}
+        entry |= {"kind": "exchange", "id": f"x{which}", "sent": sent, "received": None, "status": None}
     path = tmp_path / "t.jsonl"
     path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
     world = SmallWorld()

@@ -65,6 +65,7 @@ def call(
         path="/v1/" + table.path.format_map(dict(path or {})),
         status=None if lost else status,
         api_key=key,
+        query={},
         request_headers={"Idempotency-Key": idempotency_key} if idempotency_key else {},
         body="" if body is None else json.dumps(body),
         response_headers={} if lost else shown,

@@ -103,7 +103,7 @@ def told(number: int, job: str, state: str, sent: int) -> str:
     made = {"path": "/v1/jobs", "method": "POST", "status": 202} if number == 0 else {}
     asked = {"path": f"/v1/jobs/rank_run/{job}"} | made
     body = json.dumps({"data": {"id": job, "kind": "rank_run", "status": state}})
-    return exchange(number, sent=sent, received=sent + 10_000, response=body, **asked)
+    return exchange(number, id=f"{job}/{number}", sent=sent, received=sent + 10_000, response=body, **asked)
 
 
 def test_a_wait_lies_between_the_last_poll_in_the_queue_and_the_first_after_it() -> None:

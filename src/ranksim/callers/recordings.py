@@ -61,10 +61,10 @@ def traced_calls(path: str) -> Iterator[Recorded]:
             entry.path,
             entry.operations[0] if entry.operations else "",
             entry.query,
-            entry.body,
+            entry.body or "",
             entry.surface,
-            next((v for k, v in entry.request_headers.items() if k.lower() == "idempotency-key"), None),
-            entry.response if entry.status is not None and entry.status < 300 else "",
+            _idempotency_key(entry),
+            (entry.response or "") if entry.status is not None and entry.status < 300 else "",
             entry.surface != "app" and _is_strange(entry, header),
         )
         for entry in entries(path)
@@ -73,9 +73,14 @@ def traced_calls(path: str) -> Iterator[Recorded]:
     return _in_order(rows)
 
 
+def _idempotency_key(exchange: Exchange) -> str | None:
+    headers = exchange.request_headers or {}
+    return next((value for name, value in headers.items() if name.lower() == "idempotency-key"), None)
+
+
 def _is_strange(exchange: Exchange, header: Header) -> bool:
     key = exchange.api_key
-    if key is None or key == UNKNOWN_KEY:
+    if not key or key == UNKNOWN_KEY:
         return True
     return key in header.keys and header.keys[key].environment != exchange.environment
 

@@ -118,9 +118,9 @@ def curl(exchange: Exchange, base: str) -> str:
     if exchange.query:
         url += "?" + urlencode(exchange.query)
     words = ["curl", "-i", "-X", exchange.method, shlex.quote(url)]
-    if exchange.api_key is not None:
+    if exchange.api_key:
         words += ["-H", f'"Authorization: Bearer {MASK}"']
-    for name, value in exchange.request_headers.items():
+    for name, value in (exchange.request_headers or {}).items():
         if name.lower() not in UNSENT and name.lower() not in HIDDEN:
             words += ["-H", shlex.quote(f"{name}: {value}")]
     if exchange.body:
@@ -128,13 +128,15 @@ def curl(exchange: Exchange, base: str) -> str:
     return " ".join(words)
 
 
-def headers_shown(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return headers as a report shows them: without what is a secret."""
-    return {name: "…" if name.lower() in HIDDEN else value for name, value in headers.items()}
+def headers_shown(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """Return headers as a report shows them: without what is a secret, or was not recorded."""
+    return {name: "…" if name.lower() in HIDDEN else value for name, value in (headers or {}).items()}
 
 
-def body_shown(text: str) -> str:
+def body_shown(text: str | None) -> str:
     """Return a body as a report shows it: JSON on lines of its own, cut where it is long."""
+    if text is None:
+        return "(not recorded)"
     with suppress(ValueError):
         text = json.dumps(json.loads(text), indent=1, ensure_ascii=False) if text else ""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text)} characters)"
@@ -143,7 +145,7 @@ def body_shown(text: str) -> str:
 def as_plain(exchange: Exchange, base: str) -> dict[str, Any]:
     """Return what a call and its reply were, for reports."""
     return {
-        "query": dict(exchange.query),
+        "query": dict(exchange.query or {}),
         "request_headers": headers_shown(exchange.request_headers),
         "body": body_shown(exchange.body),
         "response_headers": headers_shown(exchange.response_headers),

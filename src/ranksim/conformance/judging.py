@@ -31,6 +31,9 @@ from ranksim.conformance.webhooks.completeness import CompletenessJudge
 from ranksim.conformance.webhooks.retries import RetryJudge
 from ranksim.records import Passed
 
+BY_HEADERS: Final = (WindowJudge, HeaderJudge)
+"""The judges of status and headers, which look at what a reply says only to tell a refusal by its code."""
+
 SETTLED_EVERY: Final = 128
 """Exchanges after which judges settle what they can: while their details are near, and so that few wait."""
 
@@ -89,7 +92,16 @@ def show(history: History, judges: Sequence[Judge], passed: Passed = lambda shar
             judge.see_attempt(attempt)
 
     def takers(like: Observation) -> list[Taker]:
-        return [judge.see for judge in judges if judge.wants(like)]
+        if like.vague:
+            return []
+        if not like.unheard:
+            return [judge.see for judge in judges if judge.wants(like)]
+        lost = like.as_lost()
+        return [
+            judge.see if isinstance(judge, BY_HEADERS) else _as_lost(judge)
+            for judge in judges
+            if judge.wants(like if isinstance(judge, BY_HEADERS) else lost)
+        ]
 
     for number, watermark in enumerate(history.shown(takers), 1):
         if number % SETTLED_EVERY == 0:
@@ -98,6 +110,11 @@ def show(history: History, judges: Sequence[Judge], passed: Passed = lambda shar
                 judge.settle(watermark, history.run)
     for judge in reversed(judges):  # the arrays of windows, the first judge's, take the most room
         judge.settle(DISTANT_FUTURE, history.run)
+
+
+def _as_lost(judge: Judge) -> Taker:
+    """Show a judge an exchange as if its reply had been lost."""
+    return lambda seen: judge.see(seen.as_lost())
 
 
 def judged(maker: Maker, history: History, options: Options) -> Tally:

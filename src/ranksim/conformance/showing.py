@@ -169,7 +169,8 @@ def _account(exchange: Exchange, trace: Trace) -> str:
 
 
 def _header(exchange: Exchange, name: str) -> str | None:
-    return next((value for given, value in exchange.response_headers.items() if given.lower() == name), None)
+    headers = exchange.response_headers or {}
+    return next((value for given, value in headers.items() if given.lower() == name), None)
 
 
 def _cost(exchange: Exchange) -> Iterator[str]:

@@ -179,7 +179,7 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCa
         values = values_of(operation, exchange.path.removeprefix(PREFIX)) or values
     if not operation:
         return "of an unknown operation"
-    key, account = exchange.api_key, exchange.account
+    key, account = exchange.api_key or None, exchange.account
     if key is not None and key in keys:
         account = account or keys[key].account or key
         if keys[key].environment != exchange.environment:
@@ -188,7 +188,7 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCa
         return "without a key that the header names"
     if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
         return "without a body"
-    headers = {name.lower(): value for name, value in exchange.request_headers.items()}
+    headers = {name.lower(): value for name, value in (exchange.request_headers or {}).items()}
     answer = parsed_object(exchange.response) or {}
     return RecordedCall(
         id=exchange.id,
@@ -200,7 +200,7 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCa
         key=key,
         surface=exchange.surface,
         path=values,
-        query=exchange.query,
+        query=exchange.query or {},
         body=body,
         idempotency_key=headers.get("idempotency-key"),
         made=tuple(made_by(operation, answer)) if (exchange.status or 500) < 400 else (),

@@ -95,7 +95,7 @@ def _event(number: int, entry: Exchange | DeliveryAttempt | Note) -> Shown:
 def _call(number: int, entry: Exchange) -> Shown:
     code, meta = _problem(entry)
     check = CHECK_OF.get(code)
-    replayed = "idempotent-replayed" in {name.lower() for name in entry.response_headers}
+    replayed = "idempotent-replayed" in {name.lower() for name in entry.response_headers or {}}
     outcome = "limited" if code == "rate_limited" else "refused" if check else "error" if code else "ok"
     took = None if entry.received is None else (entry.received - entry.sent) / MILLISECOND
     return {
@@ -126,7 +126,7 @@ def _problem(entry: Exchange) -> tuple[str, Shown]:
     return str(found.get("code", "")), meta if isinstance(meta, dict) else {}
 
 
-def _content(text: str) -> Any:
+def _content(text: str | None) -> Any:
     if not text:
         return None
     try:

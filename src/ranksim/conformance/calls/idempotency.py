@@ -223,7 +223,9 @@ def _same_work(group: Group, one: Observation, other: Observation, options: Opti
         same = one.answer == other.answer and one.status == other.status
         tally.check(REPLAY, same, group.evidence(says, one, other), case=_replayed(other))
     marker = options.default("replay_header")
-    if one.received < other.sent and not other.replayed and not one.replayed and marker is not None:
+    shown = one.shows("idempotent-replayed") and other.shows("idempotent-replayed")
+    marked = one.replayed or other.replayed
+    if one.received < other.sent and not marked and shown and marker is not None:
         found = group.evidence(f"{other.id} repeats {one.id} and carries no {marker}", one, other)
         if options.pinned("replay_header"):
             tally.broke(REPLAY, found, case=_replayed(other))

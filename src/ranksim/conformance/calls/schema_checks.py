@@ -287,12 +287,12 @@ class SchemaJudge:
 def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> None:
     """Check one exchange with its parsed reply.
 
-    Lost replies show no shape, and neither do answers from outside the API or of a gateway, or answers to
-    GraphQL requests but for their headers.
+    Lost replies show no shape, and neither do answers from outside the API, of the web app or of a gateway,
+    answers to GraphQL requests but for their headers, or what was not recorded.
     """
-    if seen.lost or seen.outside:
+    if seen.lost or seen.outside or exchange.surface == "app":
         return
-    if seen.status in GATEWAY and not isinstance(reply, dict):
+    if seen.status in GATEWAY and exchange.response is not None and not isinstance(reply, dict):
         tally.open(JSON, "a gateway answered in the deployment's stead")
         return
     given, said = _headers_of(exchange)
@@ -302,7 +302,7 @@ def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> N
         _check_extensions(reply, seen, tally)
     if exchange.surface != "rest" or seen.method in ("OPTIONS", "HEAD") or seen.status in (204, 304):
         return
-    if not exchange.response and seen.status < 400:
+    if exchange.response is None or (not exchange.response and seen.status < 400):
         return  # where a success has no body is not stated
     kind = kind_of_answer(seen)
     if isinstance(reply, dict) and (not said or "json" in said):
@@ -322,7 +322,7 @@ def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> N
 def _headers_of(exchange: Exchange) -> tuple[str, str]:
     """Return the response's X-Request-Id and the type that it says it has, "" where missing."""
     given = said = ""
-    for name, value in exchange.response_headers.items():
+    for name, value in (exchange.response_headers or {}).items():
         match name.lower():
             case "x-request-id":
                 given = value
@@ -335,10 +335,12 @@ def _check_headers(exchange: Exchange, seen: Observation, given: str, tally: Tal
     kind = kind_of_answer(seen)
     if given:
         tally.held(REQUEST_ID, case=kind, by=(seen.id,))
+    elif not seen.shows("x-request-id"):
+        return
     else:
         _broke(REQUEST_ID, "has no X-Request-Id", seen, tally, kind)
         return
-    for name, sent in exchange.request_headers.items():
+    for name, sent in (exchange.request_headers or {}).items():
         if name.lower() == "x-request-id" and _is_plain(sent):
             if given == sent:
                 tally.held(ECHO, case=kind if seen.idempotency_key is None else None, by=(seen.id,))
@@ -361,17 +363,19 @@ def _check_rare(exchange: Exchange, seen: Observation, tally: Tally) -> None:
     A browser passes on a response to another origin only where it allows that origin, and sends the call
     itself only where a preflight succeeded and allows its headers (the Fetch standard, CORS protocol).
     """
-    told = {name.lower(): value for name, value in exchange.response_headers.items() if name.lower() in RARE}
+    headers = exchange.response_headers or {}
+    told = {name.lower(): value for name, value in headers.items() if name.lower() in RARE}
     both = {"deprecation", "sunset"} & told.keys()
     if len(both) == 2:
         tally.held(DEPRECATION, by=(seen.id,))
         found = Evidence(f"{seen.id} carries Deprecation and Sunset", (seen.id,), at=seen.sent)
         tally.differs(81, "neither on /v1 now", "both", found)
-    elif both:
+    elif both and seen.shows("deprecation", "sunset"):
         _broke(DEPRECATION, f"carries {both.pop().title()} alone", seen, tally)
-    asked = {name.lower(): value for name, value in exchange.request_headers.items()}
+    asked = {name.lower(): value for name, value in (exchange.request_headers or {}).items()}
     origin = asked.get("origin")
-    if origin is None or seen.status in (429, 500):
+    shows = seen.shows(ALLOWED, "access-control-allow-headers")
+    if origin is None or seen.status in (429, 500) or not shows:
         return
     allowed = told.get(ALLOWED, "").strip()
     if seen.method == "OPTIONS" and "access-control-request-method" in asked:
@@ -471,7 +475,8 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
             _broke(ENVELOPE, says, seen, tally, seen.operation, "an object with data")
         else:
             tally.held(ENVELOPE, case=seen.operation, by=(seen.id,))
-        things, fields = [data], (None if seen.dry_run else SINGLES.get(seen.operation))
+        dry = seen.dry_run or seen.vague  # as it may be, where what it asked for is not recorded
+        things, fields = [data], (None if dry else SINGLES.get(seen.operation))
     _check_things(things, fields, seen, tally)
     if seen.operation == "account.usage" and isinstance(data, dict):
         _check_usage(data, seen, tally)

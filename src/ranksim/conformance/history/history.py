@@ -67,7 +67,11 @@ class ObservedRun:
     beside: bool = False
     """Whether another trace of the same accounts may lie at the same time."""
     unread: bool = False
-    """Whether GraphQL mutations changed what no judge follows there, as if somebody else had."""
+    """Whether calls changed, or may have, what no judge follows there, as if somebody else had."""
+    vague: int = 0
+    """How many exchanges do not say whose they are, or what they asked for."""
+    repeated: int = 0
+    """How many lines of the trace repeat another one, which was read alone."""
     mutated: set[str] = field(default_factory=set)
     """The words in GraphQL mutations of what was there, among them its ids; not of sure updates."""
     changed: set[str] = field(default_factory=set)
@@ -92,7 +96,7 @@ class ObservedRun:
     @property
     def captured(self) -> bool:
         """Whether every call of these keys was seen; if not, one that was not seen may explain a reply."""
-        return self.header.capture == "complete"
+        return self.header.capture == "complete" and not self.vague
 
     @property
     def rate(self) -> int:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.conformance.history.spill_file import SpillFile
 from ranksim.contract.facts import CHECK_OF
+from ranksim.service.operations import OPERATIONS
 
 Json = Any
 
@@ -27,6 +29,10 @@ AFTER_RATE_LIMIT: Final = frozenset(
     }
 )
 """Codes of refusals that come after the rate limit (S97, U18, U53, U86)."""
+
+
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing (RFC 9110)."""
 
 
 @dataclass(slots=True)
@@ -83,6 +89,13 @@ class Observation:
     """Whether it is marked as a replay (U31)."""
     outside: bool = False
     """Whether what answered need not be the API: outside /v1, or at an address without GraphQL."""
+    recorded: frozenset[str] | None = None
+    """The response headers that were recorded, in lower case; None where all were."""
+    unheard: bool = False
+    """Whether what its reply says was not recorded: but for its status and headers it tells as much as a lost
+    one."""
+    vague: bool = False
+    """Whether it does not say whose call it is, or what it asked for: as if it had not been captured."""
     idempotency_key: str | None = None
     remaining: int | None = None
     reset: int | None = None
@@ -108,9 +121,32 @@ class Observation:
         return 200 <= self.status <= 299 and not self.code
 
     @property
+    def named(self) -> bool:
+        """Whether it is known which operations it asked for."""
+        names = (self.operation,) if self.surface == "rest" else self.operations
+        return bool(names) and all(name in OPERATIONS for name in names)
+
+    @property
+    def safe(self) -> bool:
+        """Whether its method changes nothing (RFC 9110)."""
+        return self.method in SAFE
+
+    @property
     def updates(self) -> bool:
         """Whether it asks for an update: a PATCH, or a GraphQL mutation that does the same."""
         return self.method == "PATCH" or (self.surface == "graphql" and self.operation.endswith(".update"))
+
+    def shows(self, *headers: str) -> bool:
+        """Return whether these response headers, in lower case, would have been recorded."""
+        return self.recorded is None or self.recorded.issuperset(headers)
+
+    def as_lost(self) -> Observation:
+        """Return it as if no reply had been seen."""
+        lost = copy(self)
+        lost.status, lost.received, lost.code, lost.happened = 0, DISTANT_FUTURE, "", None
+        lost.has_more, lost.replayed = None, False
+        lost.limit = lost.remaining = lost.reset = lost.retry_after = None
+        return lost
 
     # What it told, on the shelf
 

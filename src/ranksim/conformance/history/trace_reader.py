@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -21,6 +21,7 @@ from ranksim.conformance.history.graphql_arguments import sure_arguments
 from ranksim.conformance.history.graphql_lists import page_of, query_of
 from ranksim.conformance.history.history import ALL, History, Pace
 from ranksim.conformance.history.observation import (
+    SAFE,
     AttemptDetail,
     Json,
     Observation,
@@ -35,7 +36,7 @@ from ranksim.conformance.history.spill_file import SpillFile
 from ranksim.records import Passed, parsed
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.routes import offered
-from ranksim.trace import DeliveryAttempt, Exchange, Header, Note, Trace, entries
+from ranksim.trace import UNRECORDED_KEY, DeliveryAttempt, Exchange, Header, Note, Trace, entries
 
 UNKNOWN: Final = ""
 """The endpoint that a lost call may have created."""
@@ -113,8 +114,8 @@ class Reader:
         history = self.history
         self._rows.sort()
         self._rows.repeats, marks = _repeats(self._rows)
-        if not history.run.captured and not marks:
-            self._rows.unsure = _keyed(self._rows)
+        if not history.run.captured:
+            self._rows.unsure = _keyed(self._rows, marks)
             self._rows.repeats |= self._rows.unsure
         history.seen = self._rows
         if len(self._rows):
@@ -137,14 +138,19 @@ class Reader:
         reply = parsed(exchange.response)
         seen = see(exchange, reply, len(self._rows), self.history.run.header, self._shown, self._told)
         self._rows.append(seen)
-        headers = {name.lower(): value for name, value in exchange.response_headers.items()}
-        date = None if seen.lost or "age" in headers else http_date(headers.get("date", ""))
+        headers = {name.lower(): value for name, value in (exchange.response_headers or {}).items()}
+        cached = "age" in headers or not seen.shows("age")
+        date = None if seen.lost or cached else http_date(headers.get("date", ""))
         if date is not None:  # what a cache answered has the Date of an earlier reply
             self.history.run.offset = self.history.run.offset.of(seen.sent, seen.received, date)
         if seen.operation.startswith("webhooks."):
             self._endpoints_of(seen)
-        if seen.surface == "graphql" and seen.happened is not False and not 400 <= seen.status <= 499:
-            self._mutation(seen)
+        self.history.run.vague += seen.vague
+        if seen.happened is not False and not 400 <= seen.status <= 499:
+            if seen.surface == "graphql":
+                self._mutation(seen)
+            elif not seen.safe and not seen.outside and (seen.surface == "app" or not seen.operation):
+                self._unfollowed(seen)
         if self.watch is not None:
             self.watch(exchange, seen, reply)
 
@@ -153,7 +159,7 @@ class Reader:
         reads = seen.operations and all(
             name in OPERATIONS and OPERATIONS[name].method == "GET" for name in seen.operations
         )
-        if reads or "mutation" not in str(seen.body):
+        if reads or (seen.body is not None and "mutation" not in str(seen.body)):
             return
         created = seen.operations and all(name.endswith(".create") for name in seen.operations)
         if not created and not seen.parameters:
@@ -163,6 +169,12 @@ class Reader:
                 self.history.run.changed |= {name.partition(".")[0] for name in seen.operations} or {ALL}
         if not seen.operations or not (seen.parameters or FOLLOWED.issuperset(seen.operations)):
             self.history.run.unread = True
+
+    def _unfollowed(self, seen: Observation) -> None:
+        """Note that the web app, which no key shows, or a write to an unknown path may have done anything."""
+        self.history.run.unread = True
+        if not seen.operation or seen.body is None:
+            self.history.run.changed.add(ALL)
 
     def _is_known(self, seen: Observation) -> bool:
         """Return whether a mutation is of one thing alone, by an id that REST showed it by."""
@@ -209,6 +221,8 @@ class Reader:
     def _note(self, note: Note) -> None:
         self.history.run.notes.append(note)
         extra = note.model_extra or {}
+        if isinstance(extra.get("repeated"), int):
+            self.history.run.repeated += extra["repeated"]
         told = {
             name: extra[name]
             for name in ("business", "rate", "traffic_rate")
@@ -221,9 +235,10 @@ class Reader:
 def _repeats(rows: PackedObservations) -> tuple[set[int], bool]:
     """Find the exchanges that may be replays: those that are marked, or all but a surely first one of a key.
 
-    Where a deployment marks replays (U31), what it does not mark is none; whether it does is told, too.
+    Where a deployment marks replays (U31), what it does not mark is none, if a mark would have been recorded;
+    whether it does is told, too.
     """
-    marked, unmarked, marks = set[int](), set[int](), False
+    marked, unmarked, hidden, marks = set[int](), set[int](), set[int](), False
     firsts: dict[tuple[str, str], tuple[int, Micros]] = {}
     for seen in rows.where(lambda seen: seen.replayed or seen.method == "POST"):
         if seen.replayed:
@@ -231,20 +246,27 @@ def _repeats(rows: PackedObservations) -> tuple[set[int], bool]:
         if seen.idempotency_key is None or seen.method != "POST":
             continue
         marks |= seen.replayed
+        hidden |= set() if seen.shows(MARK) else {seen.index}
         name = seen.environment, seen.idempotency_key
         first, received = firsts.setdefault(name, (seen.index, seen.received))
         if first != seen.index:
             unmarked |= {seen.index} if seen.sent >= received else {seen.index, first}
-    return marked if marks else marked | unmarked, marks
+    return marked | (unmarked & hidden if marks else unmarked), marks
 
 
-def _keyed(rows: PackedObservations) -> set[int]:
-    """Return the POSTs with an Idempotency-Key: any may repeat one that was not captured."""
-    posts = rows.where(lambda seen: seen.method == "POST")
+def _keyed(rows: PackedObservations, marks: bool) -> set[int]:
+    """Return the POSTs with an Idempotency-Key: any may repeat one that was not captured.
+
+    Where the deployment `marks` replays these are the ones whose mark would not have been recorded.
+    """
+    posts = rows.where(lambda seen: seen.method == "POST" and not (marks and seen.shows(MARK)))
     return {seen.index for seen in posts if seen.idempotency_key is not None}
 
 
 # One exchange
+
+MARK: Final = "idempotent-replayed"
+"""The header that marks a replay (U31)."""
 
 FOLLOWED = frozenset(
     {"domains.create", "domains.update", "keyword_lists.create", "keywords.create", "keyword_briefs.create"}
@@ -282,7 +304,7 @@ def see(
     key = exchange.api_key or ""
     lost = exchange.status is None or exchange.received is None
     operations = () if outside else exchange.operations
-    told = ObservationDetail(exchange.path, parameters, exchange.query, operations, exchange.planned)
+    told = ObservationDetail(exchange.path, parameters, exchange.query or {}, operations, exchange.planned)
     seen = Observation(
         shelf,
         index=index,
@@ -298,6 +320,9 @@ def see(
         status=0 if lost or exchange.status is None else exchange.status,
         happened=False if lost and exchange.effect == "none" else (None if lost else True),
         outside=outside,
+        recorded=_recorded(exchange.response_headers, header.response_headers),
+        unheard=not lost and exchange.response is None,
+        vague=_is_vague(exchange, header),
     )
     _see_request(seen, told, exchange)
     # under an Idempotency-Key a reply might be that of an earlier call (U33)
@@ -318,8 +343,30 @@ def see(
             elif seen.updates and mappable:
                 name = _updated(told)
                 told.parameters = {"id": name} if (seen.environment, noun, name) in shown else {}
+        if exchange.query is None and seen.surface == "rest" and seen.has_more is not None:
+            seen.has_more = told.next_cursor = None  # of what list it is a page, nobody can tell
     shelf.put(told)
     return seen
+
+
+def _recorded(headers: Mapping[str, str] | None, kept: Sequence[str] | None) -> frozenset[str] | None:
+    """Return which headers would have been recorded of an exchange, None for all."""
+    if headers is None:
+        return frozenset()
+    return None if kept is None else frozenset(map(str.lower, kept))
+
+
+def _is_vague(exchange: Exchange, header: Header) -> bool:
+    """Return whether an exchange does not say whose it is, what it asked for, or whether it repeats another.
+
+    Of the web app nobody can tell either, which has no key.
+    """
+    if exchange.surface == "app":
+        return False
+    recorded = _recorded(exchange.request_headers, header.request_headers)
+    repeats = exchange.method == "POST" and recorded is not None and "idempotency-key" not in recorded
+    asks = exchange.method not in (*SAFE, "DELETE")
+    return exchange.api_key == UNRECORDED_KEY or repeats or (asks and exchange.body is None)
 
 
 def _outside(exchange: Exchange, reply: Json) -> bool:
@@ -345,29 +392,29 @@ def _account(exchange: Exchange, header: Header) -> str:
 
 
 def _see_request(seen: Observation, told: ObservationDetail, exchange: Exchange) -> None:
-    for name, value in exchange.request_headers.items():
+    for name, value in (exchange.request_headers or {}).items():
         if name.lower() == "idempotency-key":
             seen.idempotency_key = intern(value)
-    if seen.method in ("GET", "HEAD", "OPTIONS"):
+    if seen.safe:
         return
     told.body = parsed(exchange.body)
     seen.dry_run = asks_dry(told.body, seen.surface)
     if seen.idempotency_key is not None:
         meaning = exchange.body if told.body is None else json.dumps(told.body, sort_keys=True)
-        query = json.dumps(sorted(exchange.query.items()))
+        query = json.dumps(sorted((exchange.query or {}).items()))
         told.fingerprint = _digest(f"{seen.method} {told.path} {query} {meaning}".encode())
-        told.wording = _digest(exchange.body.encode())
+        told.wording = _digest((exchange.body or "").encode())
 
 
 def _see_headers(seen: Observation, told: ObservationDetail, exchange: Exchange) -> None:
-    headers = {name.lower(): value for name, value in exchange.response_headers.items()}
+    headers = {name.lower(): value for name, value in (exchange.response_headers or {}).items()}
     seen.limit = _first_whole(headers.get("ratelimit-limit"))
     seen.remaining = _first_whole(headers.get("ratelimit-remaining"))
     seen.reset = _first_whole(headers.get("ratelimit-reset"))
     seen.retry_after = _whole(headers.get("retry-after"))
     if seen.retry_after is None:
         told.retry_at = http_date(headers.get("retry-after", ""))
-    seen.replayed = headers.get("idempotent-replayed", "").lower() == "true"
+    seen.replayed = headers.get(MARK, "").lower() == "true"
 
 
 def _see_reply(

@@ -14,7 +14,14 @@ from ranksim.clock import SECOND, Micros, format_millis
 from ranksim.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer
 from ranksim.conformance.history.history import ObservedRun
 from ranksim.conformance.history.observation import Observation, ReceivedAttempt
-from ranksim.conformance.rate.ledger import EPOCH, classes_by_limit, foreign, limited, nominal, steady
+from ranksim.conformance.rate.ledger import (
+    EPOCH,
+    classes_by_limit,
+    foreign,
+    limited,
+    nominal,
+    steady,
+)
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import Evidence, Rule, Tally
 from ranksim.contract.facts import RATE_LABELS, RateClass
@@ -106,7 +113,7 @@ class HeaderJudge:
         limits, even = classes_by_limit(self.options), steady(run)
         for exchange in self.pending:
             rate_class, known = nominal(exchange, self.options), not foreign(exchange, run)
-            if not exchange.lost:
+            if not exchange.lost and exchange.surface != "app":
                 _judge_headers(exchange, rate_class is not None and known, self.options, self.tally)
                 if limits:
                     _judge_class(exchange, rate_class, limits, self.options, self.tally)
@@ -158,6 +165,8 @@ def _evidence(says: str, *exchanges: Observation, expected: str = "") -> Evidenc
 
 
 def _judge_headers(exchange: Observation, keyed: bool, options: Options, tally: Tally) -> None:
+    if not exchange.shows("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"):
+        return
     given = {
         "RateLimit-Limit": exchange.limit,
         "RateLimit-Remaining": exchange.remaining,
@@ -252,8 +261,9 @@ def _label(exchange: Observation, rate_class: RateClass | None, limits: dict[int
 def _judge_refusal(exchange: Observation, case: str, options: Options, tally: Tally) -> None:
     """A 429 says when to come back, and that nothing is left."""
     present = exchange.retry_after is not None or exchange.retry_at is not None
-    absent = _evidence("a 429 has no Retry-After that can be read", exchange)
-    tally.check(RETRY_AFTER, present, absent, case=case)
+    if present or exchange.shows("retry-after"):
+        absent = _evidence("a 429 has no Retry-After that can be read", exchange)
+        tally.check(RETRY_AFTER, present, absent, case=case)
     if present:
         found, assumed = _retry_format(exchange), options.default("retry_after_format")
         if found != assumed:
@@ -287,7 +297,7 @@ def _judge_honoured(
     """
     wait = _wait(refused, run, SECOND // run.traffic_rate)
     slack = options.facts.rate_window // run.traffic_rate // 5000
-    if wait is None or following.sent < wait + slack or following.lost:
+    if wait is None or following.sent < wait + slack or following.lost or following.unheard:
         return
     if limited(following) and not run.exclusive:
         tally.open(HONOURED, "others may have used the windows")
@@ -314,6 +324,8 @@ def _touched(exchange: Observation, rate_class: RateClass, own: RateClass | None
 
     Without a RateLimit-Limit additions may count as expensive (U2) and dry runs as reads (U10).
     """
+    if own is None and not exchange.named:
+        return set(RateClass)
     touched = {rate_class} if own is None else {rate_class, own}
     if own is None and exchange.operation in OPERATIONS and OPERATIONS[exchange.operation].tracking:
         touched.add(RateClass.EXPENSIVE)

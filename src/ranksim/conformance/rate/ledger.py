@@ -156,7 +156,7 @@ def _class(exchange: Observation, tracking: str, dry_run: str) -> RateClass | No
 
 def limited(exchange: Observation) -> bool:
     """Return whether the rate limit refused an exchange: a 429 that has no code of another refusal (S106)."""
-    return exchange.status == 429 and exchange.code not in AFTER_RATE_LIMIT
+    return exchange.status == 429 and exchange.code not in AFTER_RATE_LIMIT and not exchange.unheard
 
 
 def foreign(exchange: Observation, run: ObservedRun) -> bool:
@@ -293,47 +293,56 @@ class CallLog:
             if foreign(exchange, run)
             else [
                 (
-                    _kind(exchange, rate_class),
+                    kind,
                     rate_class,
                     int(exchange.dry_run),
                     int(exchange.surface == "graphql"),
                     -1 if exchange.limit is None else exchange.limit,
                 )
-                for rate_class in _classes(exchange, known, learnt, options)
+                for kind, rate_class in _counts(exchange, known, learnt, options)
             ]
             for exchange in self._examples
         ]
 
 
-def _classes(
+def _counts(
     exchange: Observation,
     known: dict[int, RateClass],
     learnt: dict[tuple[str, bool], RateClass],
     options: Options,
-) -> list[RateClass]:
-    """Return the class that an exchange debits, or each that a call of unknown fate may have debited."""
+) -> list[tuple[int, RateClass]]:
+    """Return the kind and class by which an exchange is counted: each class that it may have debited.
+
+    Where it has no RateLimit-Limit, and the open choices (U2, U10) or an unknown operation leave several
+    classes, it may or may not count in any of them. So may a 429 of an expensive call, which may be of the
+    writes' window (U3).
+    """
     assumed = nominal(exchange, options)
     if assumed is None:
         return []
     stated = known.get(-1 if exchange.limit is None else exchange.limit)
-    if stated is None and exchange.surface == "rest":
+    if stated is None and exchange.surface == "rest" and exchange.named:
         stated = learnt.get((exchange.operation, exchange.dry_run))
+    kind = _kind(exchange)
     if stated is not None:
-        return [stated]
-    if _kind(exchange, assumed) != UNSURE:
-        return [assumed]
+        unnamed = kind == REFUSED and exchange.limit is None and stated == RateClass.EXPENSIVE
+        return [(UNSURE if unnamed else kind, stated)]
+    if exchange.limit is not None and kind != UNSURE:
+        return [(kind, assumed)]
     choices = product(options.candidates("tracking_class"), options.candidates("dry_run_class"))
     found = {_class(exchange, str(tracking), str(dry_run)) for tracking, dry_run in choices}
-    return sorted(rate_class for rate_class in found if rate_class is not None)
+    classes = sorted(rate_class for rate_class in found if rate_class is not None)
+    if not exchange.named:
+        classes = list(RateClass)
+    unnamed = kind == REFUSED and RateClass.EXPENSIVE in classes
+    sure = len(classes) == 1 and not unnamed
+    return [(kind if sure else UNSURE, rate_class) for rate_class in classes]
 
 
-def _kind(exchange: Observation, rate_class: RateClass) -> int:
-    """Admitted for certain: successes and refusals that come after the rate limit (U86, U87).
-
-    A 429 of an expensive call that names no limit may be of the writes' window (U3).
-    """
+def _kind(exchange: Observation) -> int:
+    """Admitted for certain: successes and refusals that come after the rate limit (U86, U87)."""
     if limited(exchange):
-        return UNSURE if exchange.limit is None and rate_class == RateClass.EXPENSIVE else REFUSED
+        return REFUSED
     answered = 200 <= exchange.status <= 399 or exchange.code in AFTER_RATE_LIMIT
     return ADMITTED if answered and not exchange.repeat else UNSURE
 
@@ -341,7 +350,7 @@ def _kind(exchange: Observation, rate_class: RateClass) -> int:
 def logged(history: History) -> CallLog:
     """Log the calls of a whole history that may have happened."""
     log = CallLog()
-    for exchange in history.where(lambda exchange: exchange.happened is not False):
+    for exchange in history.where(lambda exchange: exchange.happened is not False and not exchange.vague):
         log.add(exchange)
     return log
 

@@ -180,13 +180,20 @@ def _relied_on(history: History) -> list[str]:
         said.append("others may have used these accounts, so “refused too early” cannot be told")
     if run.captured:
         said.append("every call of its keys is in the trace")
+    elif run.vague:
+        said.append(
+            f"of {run.vague:,} of {len(history.seen):,} exchanges it is not recorded whose they were or what "
+            "they asked for: they are judged by their form alone, and the capture counts as partial"
+        )
     else:
         said.append(
             "the capture is partial, so nothing that a call or an attempt that is not in it could explain is "
             "held against the deployment"
         )
+    if run.repeated:
+        said.append(f"{run.repeated:,} lines repeat another one to the letter, and were read once")
     if run.unread:
-        said.append("mutations changed what is not followed there, so others might as well have")
+        said.append("calls changed what is not followed here, so others might as well have")
     return said
 
 

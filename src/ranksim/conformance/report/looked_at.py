@@ -94,18 +94,20 @@ def _told(exchange: Exchange, places: Sequence[str]) -> str:
     reply, body = parsed(exchange.response), parsed(exchange.body)
     code = reply.get("code", "") if isinstance(reply, dict) else ""
     parts = [f"was answered {exchange.status} {code}".strip()]
-    sent = {name.lower(): value for name, value in exchange.request_headers.items()}
-    got = {name.lower(): value for name, value in exchange.response_headers.items()}
-    if exchange.api_key is not None:
+    sent = {name.lower(): value for name, value in (exchange.request_headers or {}).items()}
+    got = {name.lower(): value for name, value in (exchange.response_headers or {}).items()}
+    if exchange.api_key:
         sent["authorization"] = f"key {exchange.api_key}"
     for place in places:
         bare = place.lstrip(">?")
         value: Any = NOWHERE
         if place.startswith("?"):
-            value = exchange.query.get(bare, NOWHERE)
+            value = (exchange.query or {}).get(bare, NOWHERE)
         elif bare[:1].isupper():
             headers, side = (sent, "sent ") if place.startswith(">") else (got, "")
-            parts.append(f"{side}{bare} {headers[bare.lower()]}" if bare.lower() in headers else f"no {bare}")
+            recorded = exchange.request_headers if side else exchange.response_headers
+            absent = f"no {bare}" if recorded is not None else f"{bare} not recorded"
+            parts.append(f"{side}{bare} {headers[bare.lower()]}" if bare.lower() in headers else absent)
         else:
             value = _at(body if place.startswith(">") else reply, bare)
         if value is not NOWHERE:

@@ -182,7 +182,7 @@ class AccountRecord:
                 self._change(exchange)
             self._other(exchange)
         elif exchange.code in CHECKS:
-            self.activity.refused_reads.append(exchange)
+            self.activity.refused_reads += [exchange] if exchange.named else []
         elif exchange.ok:
             self.activity.reads.append((exchange.sent, exchange.received))
             if exchange.operation in ("jobs.get", "jobs.list"):
