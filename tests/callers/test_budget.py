@@ -59,13 +59,16 @@ def test_without_a_cap_everything_is_permitted() -> None:
 def test_dry_run_only() -> None:
     budget = Budget(dry_run_only=True)
     assert budget.permit(READ) is READ
-    assert budget.permit(NARROW) is NARROW
     tried = budget.permit(JOB)
     assert tried is not None
     assert tried.body == {"kind": "crawl", "domain_id": "dom_1", "dry_run": True}
-    for send in (Send("jobs.create", raw=b"{}"), WIDER, GRAPHQL_JOB):
-        assert budget.permit(send) is None
-    assert budget.refused == 3
+    kept = [Send("jobs.create", raw=b"{}"), WIDER, NARROW, GRAPHQL_JOB, Send("labels.create", raw=b"{")]
+    kept += [Send("domains.create", body={"host": "a.example"}), Send("webhooks.test", path={"id": "e"})]
+    kept.append(Send("domains.delete", path={"id": "dom_1"}))
+    assert [budget.permit(send) for send in kept] == [None] * len(kept)
+    assert budget.refused == len(kept)
+    asking = Send("domains.create", "", surface="preflight")
+    assert budget.permit(asking) is asking
 
 
 class Books:

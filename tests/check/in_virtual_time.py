@@ -11,6 +11,7 @@ from ranksim.callers.budget import Budget, account_named, guarded
 from ranksim.callers.discovery import Reach, explore, state
 from ranksim.callers.lost_calls import resolve_lost
 from ranksim.callers.network import Network
+from ranksim.callers.ownership import Ownership, kept
 from ranksim.callers.profiles.probing import window_of
 from ranksim.callers.steps import Lap, Pause, Program, Spawn
 from ranksim.callers.target import Target
@@ -40,6 +41,7 @@ class Checked:
     together: list[frozenset[str]] = field(default_factory=list)
     trace: Trace = field(default_factory=Trace)
     budget: Budget = field(default_factory=Budget)
+    ownership: Ownership | None = None
 
 
 def check(
@@ -67,6 +69,7 @@ def check_in(
     checked.budget.accounts = {
         key.name: account_named(key.environment, key.account) for key in reach.keys.values()
     }
+    checked.ownership = Ownership.of(reach)
     start = rehearsal.now
     supervising = _supervised(checked, reach, rehearsal, start, seed, again)
     rehearsal.together([supervising], start + time - CLOSING)
@@ -82,6 +85,8 @@ def _supervised(
     rounds, pacer = Rounds.of(checked.plan), Pacer(window_of(reach))
     checked.begun = rounds.begun
     programs: Counter[int] = Counter()
+    ownership = checked.ownership
+    assert ownership is not None
     stopped: set[int] = set()
     judged = changed = start
 
@@ -100,7 +105,8 @@ def _supervised(
             checked.began.setdefault(task.name, rehearsal.now - start)
             checked.together.append(frozenset(one.name for one in rounds.running.values()))
             for program in task.programs(reach, seed + number):
-                steps = guarded(paced(program, pacer, waits=task.waits), checked.budget)
+                steps = kept(paced(program, pacer, waits=task.waits), ownership)
+                steps = guarded(steps, checked.budget)
                 yield Spawn(_once(steps, task, number, stopped, ended))
         if not rounds.running:  # what was not begun has no time left
             return

@@ -28,6 +28,8 @@ traffic_scale: 2
 spend_cap: 5 USD
 dry_run_only: true
 exclusive: true
+use_domains: [dom_1, dom_2]
+failing_domain: dom_3
 """
 
 
@@ -54,6 +56,7 @@ def test_a_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (target.time_scale, target.traffic_scale, target.spend_cap) == (60, 2, 5_000_000)
     assert target.dry_run_only
     assert target.exclusive
+    assert target.usable_domains == {"dom_1", "dom_2", "dom_3"}
 
 
 def test_a_base_url_and_one_key_will_do() -> None:
@@ -151,6 +154,10 @@ MISTAKES = {
     "a token without a receiver": (
         BASE + "keys: {main: {token: x}}\nreceiver_token: x\n",
         r"receiver_token: there is no receiver; give its URL",
+    ),
+    "a domain without an id": (
+        BASE + "keys: {main: {token: x}}\nuse_domains: [dom_1, '']\n",
+        r":3: use_domains.*.*at least 1",
     ),
     "missing policy": (BASE + "keys: {main: {token: x}}\npolicy: none.yaml\n", r":3: policy: no such file"),
 }

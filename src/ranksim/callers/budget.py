@@ -41,9 +41,6 @@ SETTLING: Micros = SECOND // 5
 LOOKED: Micros = 2 * SECOND
 """Between two looks at a job that has booked nothing yet."""
 
-WIDENING = ("list_ids", "engine_devices", "geographies", "active")
-"""Fields of a scan whose change can commit more spending, without a dry run to try it by (E19)."""
-
 HELD_BACK = "calls were held back by the spend cap or --dry-run-only"
 """The note of a trace that has the number of calls which were not permitted."""
 
@@ -133,14 +130,10 @@ class Budget:
         return permitted
 
     def _permit(self, send: Send) -> Send | None:
-        if send.operation == "scans.update" and self.dry_run_only and _widens(send):
-            return None
+        if self.dry_run_only:
+            return _without_effect(send)
         if not spends(send):
             return send
-        if self.dry_run_only:
-            if send.body is None or send.raw is not None or send.surface != "rest":
-                return None
-            return replace(send, body={**send.body, "dry_run": True})
         if self.cap is None:
             return send
         if not self._fits(send):
@@ -386,8 +379,23 @@ def spends(send: Send) -> bool:
     return send.body.get("dry_run") is not True
 
 
-def _widens(send: Send) -> bool:
-    return send.body is None or any(name in send.body for name in WIDENING)
+def writes(send: Send) -> bool:
+    """Return whether a call is for an operation that changes something, a dry run of it as well."""
+    operation = OPERATIONS.get(send.operation)
+    return operation is not None and operation.method != "GET" and send.surface != "preflight"
+
+
+def _without_effect(send: Send) -> Send | None:
+    """Return what may be sent in place of a call where nothing may change: reading, dry runs, or nothing."""
+    if not writes(send):
+        return send
+    if not OPERATIONS[send.operation].spends:
+        return None
+    if not spends(send):
+        return send
+    if send.body is None or send.raw is not None or send.surface != "rest":
+        return None
+    return replace(send, body={**send.body, "dry_run": True})
 
 
 def spent_of(cost: Mapping[str, Any]) -> int | None:

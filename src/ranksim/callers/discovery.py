@@ -77,11 +77,15 @@ class KeyReach:
                     return max(0, int(limit - used))
         return None
 
-    def ids(self, operation: str) -> tuple[str, ...]:
-        """Return the ids on the first page of a list, or none."""
+    def items(self, operation: str) -> tuple[Mapping[str, Any], ...]:
+        """Return what the first page of a list shows that has an id, or nothing."""
         found = self.reads.get(operation)
         items = found if isinstance(found, list) else []
-        return tuple(str(item["id"]) for item in items if isinstance(item, dict) and "id" in item)
+        return tuple(item for item in items if isinstance(item, dict) and "id" in item)
+
+    def ids(self, operation: str) -> tuple[str, ...]:
+        """Return the ids on the first page of a list, or none."""
+        return tuple(str(item["id"]) for item in self.items(operation))
 
     def _object(self, operation: str) -> Mapping[str, Any]:
         found = self.reads.get(operation)

@@ -74,6 +74,9 @@ Base = Annotated[Url, AfterValidator(_base)]
 ApiBase = Annotated[Base, AfterValidator(_unversioned)]
 
 
+DomainId = Annotated[str, Field(min_length=1)]
+
+
 class TargetKey(Frozen):
     """An API key: its token, the environment where it works, what it is for, and whose it is where known."""
 
@@ -95,6 +98,9 @@ class Target(Frozen):
     `traffic_scale` times. `spend_cap` (µUSD) and `dry_run_only` bound what the run may spend. `exclusive`
     says that nobody else uses these accounts meanwhile, without which "refused too early" cannot be told; a
     file that does not say it is taken to mean so where all of the deployment is on this machine.
+    A run writes to what it made itself. `use_domains` are ids of domains of yours in which it may run jobs
+    and make things, too; what is there already is neither changed nor removed. `failing_domain` is one of
+    them: that whose jobs fail.
     """
 
     environments: Annotated[dict[str, ApiBase], Field(min_length=1)]
@@ -108,6 +114,8 @@ class Target(Frozen):
     spend_cap: Annotated[Money, Field(ge=0)] | None = None
     dry_run_only: bool = False
     exclusive: bool = False
+    use_domains: tuple[DomainId, ...] = ()
+    failing_domain: DomainId | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -126,6 +134,12 @@ class Target(Frozen):
             if name not in self.environments:
                 raise ValueError(f"graphql: there is no environment {name!r}; add it to environments")
         return self
+
+    @property
+    def usable_domains(self) -> frozenset[str]:
+        """The ids of all domains that were there before and may be used."""
+        failing = () if self.failing_domain is None else (self.failing_domain,)
+        return frozenset((*self.use_domains, *failing))
 
     @classmethod
     def simple(cls, host: str, token: str, variables: Mapping[str, str] | None = None) -> Self:

@@ -196,7 +196,7 @@ class Began:
         runner = self.runner
         try:
             part = Part(runner.run.shared, runner.run.target, f"{self.number}.{user}")
-            part.budget = runner.run.part.budget
+            part.budget, part.ownership = runner.run.part.budget, runner.run.part.ownership
             session = part.session(f"{self.task.name} {user}")
         except OSError as error:
             runner.say(broken=str(error))

@@ -20,9 +20,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ranksim.callers.budget import HELD_BACK, Budget, account_named, guarded
-from ranksim.callers.cleanup import remove_created
+from ranksim.callers.cleanup import mark, remove_created
 from ranksim.callers.discovery import KeyReach, Reach, declared, explore, state
 from ranksim.callers.lost_calls import resolve_lost
+from ranksim.callers.ownership import NOT_OURS, Ownership, kept
 from ranksim.callers.steps import Program
 from ranksim.callers.target import Target
 from ranksim.clock import DISTANT_FUTURE, MINUTE, Micros
@@ -43,9 +44,9 @@ from ranksim.trace import Header
 class Shared:
     """What all processes of a run have in common, so that their parts fit together.
 
-    `directory` is where parts are written, `receiver` the receiver's URL ("" without one), `receiver_token`
-    what the run's own wants, `processes` how many share the users and `budgets` the spend cap. `salt` is
-    hexadecimal.
+    `run` is its mark and a number, `directory` where parts are written, `receiver` the receiver's URL (""
+    without one), `receiver_token` what the run's own wants, `processes` how many share the users and
+    `budgets` the spend cap. `salt` is hexadecimal.
     """
 
     run: str
@@ -96,6 +97,8 @@ class Part:
             name: account_named(key["environment"], key["account"])
             for name, key in shared.reach.get("keys", {}).items()
         }
+        known = reach_from_message(shared.reach, target) if shared.reach else Reach(target)
+        self.ownership = Ownership.of(known)
 
     def session(self, client: str = "", until: Micros = DISTANT_FUTURE) -> Session:
         """Connections of one user, with no call under way after an instant."""
@@ -105,8 +108,8 @@ class Part:
         )
 
     def guarded(self, program: Program) -> Program:
-        """Run a program within what may be spent."""
-        return guarded(program, self.budget)
+        """Run a program within what may be spent, and written to."""
+        return guarded(kept(program, self.ownership), self.budget)
 
     def perform(self, program: Generator[Any, Any, Any], client: str, until: Micros = DISTANT_FUTURE) -> Any:
         """Run a program to its end, or to an instant, and return what it returns; None when it was cut.
@@ -142,6 +145,8 @@ class Part:
         """Write down that this process is done."""
         if self.budget.refused:
             self.recorder.note(HELD_BACK, calls=self.budget.refused)
+        if self.ownership.held_back:
+            self.recorder.note(NOT_OURS, calls=self.ownership.held_back)
         self.recorder.close()
 
 
@@ -186,8 +191,8 @@ class LoadRun:
             token = self._receiver.token if isinstance(self._receiver, LocalReceiver) else ""
             seed = settings.seed if settings.seed is not None else secrets.randbits(32)
             shared = Shared(
-                name, str(self.directory.resolve()), self.clock, secrets.token_hex(16), seed, settings.users,
-                max(1, settings.workers), settings.workers + 1, url, {}, token,
+                f"{mark(seed)}-{name}", str(self.directory.resolve()), self.clock, secrets.token_hex(16),
+                seed, settings.users, max(1, settings.workers), settings.workers + 1, url, {}, token,
             )  # fmt: skip
             self._write_header(Reach(target))
             self.part = Part(shared, target, "0")
@@ -200,6 +205,7 @@ class LoadRun:
             self.part.budget.accounts = {
                 key.name: account_named(key.environment, key.account) for key in self.reach.keys.values()
             }
+            self.part.ownership = Ownership.of(self.reach)
         except BaseException as error:
             self._stop_receiver()
             shutil.rmtree(self.directory if not new else self.path.parent, ignore_errors=True)
@@ -239,7 +245,8 @@ class LoadRun:
             return self._merged
         try:
             lost = merging.lost(self.directory)
-            self.part.perform(self.part.guarded(resolve_lost(self.reach, lost)), "resolve", until)
+            again = guarded(resolve_lost(self.reach, lost), self.part.budget)  # all of it was permitted once
+            self.part.perform(again, "resolve", until)
             self.part.perform(state(self.reach), "after", until)
             if self.clock.now() > until:
                 self.part.recorder.note(NOT_ALL_READ)

@@ -20,6 +20,7 @@ from ranksim.callers.discovery import Reach, declared, explore, state
 from ranksim.callers.http import body_of, effect_of, headers_of, lower, method_of, path_of
 from ranksim.callers.lost_calls import Unknown, resolve_lost
 from ranksim.callers.network import Network, Ways
+from ranksim.callers.ownership import Ownership, kept
 from ranksim.callers.profiles import Profile
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
@@ -488,7 +489,10 @@ def rehearse_in(
     spending.accounts = {key.name: account_named(key.environment, key.account) for key in reach.keys.values()}
     count = profile.users if users is None else users
     rehearsal.alone(state(reach))
-    programs = [guarded(profile.program(reach, user, count, seed), spending) for user in range(count)]
+    ownership = Ownership.of(reach)
+    programs = [
+        guarded(kept(profile.program(reach, user, count, seed), ownership), spending) for user in range(count)
+    ]
     rehearsal.together(programs, rehearsal.now + (profile.duration if duration is None else duration))
     rehearsal.alone(guarded(resolve_lost(reach, rehearsal.unknown), spending))
     rehearsal.alone(state(reach))

@@ -91,8 +91,9 @@ def make_world(policy: Policy | None = None, seed: int = 0, start: Micros = STAR
 
     Keys: main (a full account), second (the same account), scoped (one domain of it), other (another
     account), test (the sandbox), late (past due, and beyond all its limits) and tight (near its limits, on a
-    cheaper plan). Without a policy the limits are those of `compact`. `start` is when the rehearsal begins by
-    the deployment's clock: an account that is used before it was opened breaks rules.
+    cheaper plan). The scoped key's domain and the first one of late may be used. Without a policy the limits
+    are those of `compact`. `start` is when the rehearsal begins by the deployment's clock: an account that is
+    used before it was opened breaks rules.
     """
     policy = compact() if policy is None else policy
     service = Service(policy, seed)
@@ -125,7 +126,9 @@ def make_world(policy: Policy | None = None, seed: int = 0, start: Micros = STAR
     service.set_status(late, "past_due", start - SECOND)
     tight = service.open_account("tight", cheaper, opened)
     _use_up(service, issue("tight", tight, "near_limit"), opened, leave=2)
-    return service, Target(environments=URLS, keys=keys, exclusive=True)
+    used = [key.domain_id for key in keys.values() if key.domain_id is not None]
+    used.append(service.state.accounts[late].domains[0])
+    return service, Target(environments=URLS, keys=keys, exclusive=True, use_domains=tuple(used))
 
 
 def _plans(policy: Policy) -> tuple[str, str]:

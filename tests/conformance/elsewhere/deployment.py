@@ -1015,6 +1015,7 @@ def start_job(call):
 def begin_job(deployment, account, domain, spend, *, quietly=False):
     seconds = deployment.draws.uniform(*deployment.numbers.job_seconds) / deployment.scale
     fails = deployment.draws.random() < deployment.numbers.failing
+    fails = fails or domain["id"] in deployment.failing_domains
     kind = spend.op
     if account.wrong("other-kind", kind):
         kind = JOB_KINDS[(JOB_KINDS.index(kind) + 1) % 4]
@@ -1647,6 +1648,7 @@ class Deployment:
         self.routes = routes(self)
         self.keys = {"production": {}, "sandbox": {}}
         self.accounts, self.named, self.scopes = [], {}, {}
+        self.failing_domains = set()  # domains whose jobs all fail, by id
 
     def wrong(self, *way):
         """Whether this is a way in which it is broken."""

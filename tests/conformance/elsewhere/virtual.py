@@ -152,12 +152,24 @@ def rehearsal(
     network: Network,
     scale: int = 1,
     exclusive: bool = True,
+    use: bool = False,
 ) -> Elsewhere:
-    """A rehearsal against a deployment of these numbers, broken in a way or none."""
+    """A rehearsal against a deployment of these numbers, broken in a way or none.
+
+    Its target lets a run `use` the scoped keys' domains, and the first one of the account that is past due.
+    """
     made = elsewhere.Deployment(numbers, seed=seed, breaks=breaks, scale=scale)
     driven = Driven(made, scale)
     keys = target_keys(made.named, made.scopes)
-    target = Target(environments=URLS, keys=keys, exclusive=exclusive, time_scale=scale)
+    used = [key.domain_id for key in keys.values() if key.domain_id is not None]
+    used += [next(iter(one.tables["domains"])) for one in made.accounts if one.status == "past_due"]
+    target = Target(
+        environments=URLS,
+        keys=keys,
+        exclusive=exclusive,
+        time_scale=scale,
+        use_domains=tuple(used) if use else (),
+    )
     driven.at = START
     return Elsewhere(driven, target, network, seed)
 

@@ -15,6 +15,7 @@ from ranksim.callers.profiles.making import (
     id_of,
     named,
     over,
+    to_change,
     words,
 )
 from ranksim.callers.profiles.profile import Needs, Profile, drawn
@@ -118,7 +119,8 @@ class EverydayUser:
         if dice < 86:
             body = label_body(self.domain, once)
             return Send("labels.create", key, body=body, idempotency_key=once)
-        return Send("domains.update", key, path={"id": self.domain}, body={"label": f"{once} label"})
+        path = {"id": to_change(self.reach, self.domain)}
+        return Send("domains.update", key, path=path, body={"label": f"{once} label"})
 
     def _spend(self, dice: int) -> Send:
         key, once = self.reach.main, f"{self.name}-{self.turn}"

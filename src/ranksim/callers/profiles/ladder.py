@@ -15,9 +15,10 @@ from ranksim.callers.discovery import GRAPHQL, KeyReach, Reach
 from ranksim.callers.manners import parse_retry_after, politely
 from ranksim.callers.profiles import ceiling
 from ranksim.callers.profiles.graphql import over_graphql
-from ranksim.callers.profiles.making import a_domain, a_list, id_of, wait_for_job
+from ranksim.callers.profiles.making import a_domain, a_list, failing_domain, id_of, wait_for_job
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.profiles.rung import (
+    KINDS,
     LAST,
     ROOMY,
     Rung,
@@ -45,6 +46,9 @@ LEFT_OVER = 3
 
 SOON = 10 * SECOND
 """The longest cooldown, by what a refusal says of it, that a ladder waits for (business time)."""
+
+FAILS = 10
+"""Seconds that a job takes until it has failed, about (business time)."""
 
 FOREVER = ("entitlement_required", "subscription_inactive")
 """What no second try is granted."""
@@ -75,6 +79,7 @@ def _climb(reach: Reach, rung: Rung) -> Program:
         yield from _both(reach, rung, send, again=False)
     yield from _pairs(reach, rung)
     yield from _widen(reach, rung)
+    yield from _failures(reach, rung)
     yield from read_on(rung)
 
 
@@ -131,16 +136,30 @@ def _look(rung: Rung, kind: str, job: str) -> Program:
 
 
 def _widen(reach: Reach, rung: Rung) -> Program:
-    """Widen a scan by PATCH beyond the slots or the dimensions, and pause it (E19, U95)."""
-    found = yield from politely(Send("scans.list", rung.key.name, query={"domain_id": rung.domain}))
-    items = found.data if isinstance(found.data, list) else []
-    for scan in items[:1]:
-        path = {"id": str(scan.get("id")) if isinstance(scan, Mapping) else "none"}
-        places = [{"country": country} for country in ("DE", "AT")]
-        many = [{"country": f"{a}{b}"} for a in "ABCDE" for b in "ABCDEFGH"]
-        for body in ({"geographies": places}, {"geographies": many}, {"active": False}, {"active": True}):
-            yield from politely(Send("scans.update", rung.key.name, path=path, body=body))
+    """Widen our scan by PATCH beyond the slots or the dimensions, and pause it (E19, U95)."""
+    yield from politely(Send("scans.list", rung.key.name, query={"domain_id": rung.domain}))
+    path = {"id": rung.scan or "none"}
+    places = [{"country": country} for country in ("DE", "AT")]
+    many = [{"country": f"{a}{b}"} for a in "ABCDE" for b in "ABCDEFGH"]
+    for body in ({"geographies": places}, {"geographies": many}, {"active": False}, {"active": True}):
+        yield from politely(Send("scans.update", rung.key.name, path=path, body=body))
+        yield from read_used(rung)
+
+
+def _failures(reach: Reach, rung: Rung) -> Program:
+    """Start jobs where they fail, and read what one that failed has cost; then ask again, which may cool.
+
+    What a job had reserved, and whether a failed one begins a cooldown, shows nowhere else (U46, U49).
+    """
+    domain, key = failing_domain(reach, rung.key.name), rung.key.name
+    for kind in KINDS if domain else ():
+        send = Send("jobs.create", key, body=job_body(kind, domain))
+        for _ in range(2):
+            answer = yield from at_a_pace(reach, replace(send, idempotency_key=rung.once()))
             yield from read_used(rung)
+            if id_of(answer):
+                yield from wait_for_job(reach, kind, id_of(answer), key=key)
+                yield from read_used(rung)
 
 
 def _pairs(reach: Reach, rung: Rung) -> Program:
@@ -210,9 +229,10 @@ def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:
     """Return what it takes so many users to climb once with these keys, as far as no ceiling is reached."""
     length = max(2 * MINUTE * len(climbing) // max(1, users), 2 * MINUTE)
     most = [key.left("brief") for key in climbing]
+    failing = 2 * len(KINDS) * sum(bool(failing_domain(reach, key.name)) for key in climbing)
     return Needs(
-        length // reach.target.traffic_scale + 30 * SECOND // reach.target.time_scale,
-        12 * len(climbing),
+        length // reach.target.traffic_scale + (30 + FAILS * failing) * SECOND // reach.target.time_scale,
+        12 * len(climbing) + failing,
         sum(503 if left is None else min(left, 503) for left in most),
         60 * len(climbing),
     )

@@ -34,7 +34,7 @@ def id_of(answer: Received) -> str:
 
 
 def a_domain(reach: Reach, seed: int, *parts: object, key: str = "") -> Making:
-    """Make a domain; where domains cannot be made, give one that the key can see."""
+    """Make a domain; where that is refused, give one that may be used (`used_domain`), or ""."""
     key = key or reach.main
     answer = yield from politely(
         Send(
@@ -44,16 +44,29 @@ def a_domain(reach: Reach, seed: int, *parts: object, key: str = "") -> Making:
             idempotency_key=named(seed, "domain", *parts, key),
         )
     )
-    return id_of(answer) or an_old_domain(reach, key)
+    return id_of(answer) or used_domain(reach, key)
 
 
-def an_old_domain(reach: Reach, key: str = "") -> str:
-    """Return a domain that was there before and that a key can see, or ""."""
-    key = key or reach.main
-    if key not in reach.keys:
-        return ""
-    seen = reach.keys[key].ids("domains.list")
-    return reach.keys[key].domain_id or (seen[0] if seen else "")
+def used_domain(reach: Reach, key: str) -> str:
+    """Return a domain that was there before, that the target says may be used and a key can see, or ""."""
+    return next((one for one in reach.target.use_domains if one in _seen(reach, key)), "")
+
+
+def failing_domain(reach: Reach, key: str) -> str:
+    """Return the domain whose jobs fail, where the target names one that a key can see, else ""."""
+    failing = reach.target.failing_domain or ""
+    return failing if failing in _seen(reach, key) else ""
+
+
+def _seen(reach: Reach, key: str) -> tuple[str | None, ...]:
+    """Return the domains that a key was seen to reach."""
+    near = reach.keys.get(key)
+    return () if near is None else (near.domain_id, *near.ids("domains.list"))
+
+
+def to_change(reach: Reach, domain: str) -> str:
+    """Return a domain that the run made; of one that may only be used, or of none, an id that nobody has."""
+    return "none" if domain in reach.target.usable_domains else domain or "none"
 
 
 def a_list(reach: Reach, seed: int, domain: str, *parts: object, key: str = "") -> Making:

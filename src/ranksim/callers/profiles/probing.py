@@ -8,7 +8,7 @@ from typing import Any
 
 from ranksim.callers.discovery import Reach
 from ranksim.callers.manners import bounded_wait
-from ranksim.callers.profiles.making import a_domain
+from ranksim.callers.profiles.making import a_domain, to_change
 from ranksim.callers.requests import job_body
 from ranksim.callers.steps import Pause, Program, Received, Send, Until
 from ranksim.clock import MILLISECOND, SECOND, Micros
@@ -45,7 +45,8 @@ def a_probe(reach: Reach, rate_class: RateClass, seed: int, user: int) -> Genera
         if rate_class == RateClass.READ:
             return Send("domains.list", key, query={"limit": "1"})
         if rate_class == RateClass.WRITE:
-            return Send("domains.update", key, path={"id": domain or "none"}, body={"label": "probed"})
+            path = {"id": to_change(reach, domain)}
+            return Send("domains.update", key, path=path, body={"label": "probed"})
         body = job_body("ai_scan", domain or "none", dry_run=True)
         return Send("jobs.create", key, body=body)
 

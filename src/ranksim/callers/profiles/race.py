@@ -54,16 +54,15 @@ def race(reach: Reach, user: int, users: int, seed: int) -> Program:
     key = keys[user % len(keys)]
     own = yield from a_domain(reach, seed, "race", user, key=key.name)
     stake = yield from _stake(reach, key, users, seed)
-    tight = [
-        Stake(one, one.ids("domains.list")[0], next(iter(one.ids("keyword_lists.list")), ""), users)
-        for one in reach.of("near_limit")
-        if one.ids("domains.list")
-    ]
+    tight = []
+    for one in reach.of("near_limit"):
+        tight.append((yield from _stake(reach, one, users, seed, maker=one.name)))
+    tight = [one for one in tight if one.listed]
     turn = 0
     while True:
         yield from meet(ROUND // reach.target.traffic_scale, SECOND)
         at_stake = tight[turn % len(tight)] if tight and turn % 3 == 2 else stake
-        yield from _ask(at_stake, user, seed, turn, own if at_stake is stake else at_stake.domain)
+        yield from _ask(at_stake, user, seed, turn, (own or "none") if at_stake is stake else at_stake.domain)
         turn += 1
         yield Pause(2 * SECOND)
         if user == 0:
@@ -73,18 +72,20 @@ def race(reach: Reach, user: int, users: int, seed: int) -> Program:
             yield Lap()
 
 
-def _stake(reach: Reach, key: KeyReach, users: int, seed: int) -> Generator[Any, Any, Stake]:
-    """Make what all users share; every one of them gets the same ids."""
-    domain = yield from a_domain(reach, seed, "race", key=reach.main)
-    body = list_body(domain, named(seed, "race"))
-    once = named(seed, "race", "list")
-    made = yield from politely(Send("keyword_lists.create", reach.main, body=body, idempotency_key=once))
+def _stake(reach: Reach, key: KeyReach, users: int, seed: int, maker: str = "") -> Generator[Any, Any, Stake]:
+    """Make what all users share, with the key `maker` or the main one; each of them gets the same ids."""
+    parts = ("race", maker) if maker else ("race",)
+    maker = maker or reach.main
+    domain = yield from a_domain(reach, seed, *parts, key=maker)
+    body = list_body(domain or "none", named(seed, *parts))
+    once = named(seed, *parts, "list")
+    made = yield from politely(Send("keyword_lists.create", maker, body=body, idempotency_key=once))
     listed = id_of(made)
     if listed:
-        body = scan_body(domain, [listed], named(seed, "race"))
-        once = named(seed, "race", "scan")
-        yield from politely(Send("scans.create", reach.main, body=body, idempotency_key=once))
-    return Stake(key, domain, listed, users)
+        body = scan_body(domain, [listed], named(seed, *parts))
+        once = named(seed, *parts, "scan")
+        yield from politely(Send("scans.create", maker, body=body, idempotency_key=once))
+    return Stake(key, domain or "none", listed, users)
 
 
 def _ask(stake: Stake, user: int, seed: int, turn: int, own: str) -> Program:

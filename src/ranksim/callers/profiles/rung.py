@@ -8,7 +8,7 @@ from typing import Any
 
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.callers.manners import politely
-from ranksim.callers.profiles.making import a_domain, a_list, a_scan, named, words
+from ranksim.callers.profiles.making import a_domain, a_list, a_scan, named, used_domain, words
 from ranksim.callers.requests import (
     GERMANY,
     GOOGLE_DESKTOP,
@@ -44,13 +44,14 @@ SPARE = 3
 
 @dataclass(slots=True)
 class Rung:
-    """Where one key climbs: its domain, a list that a scan covers, and what makes names new."""
+    """Where one key climbs: its domain, a list, the scan that covers it, and what makes names new."""
 
     key: KeyReach
     domain: str
     listed: str
     seed: int
     user: int
+    scan: str = ""
     taken: int = 0
 
     def new(self) -> int:
@@ -117,15 +118,20 @@ def watch(reach: Reach) -> Program:
 
 
 def a_rung(reach: Reach, key: KeyReach, seed: int, user: int) -> Generator[Any, Any, Rung]:
-    """Make a domain, a list, and a scan that covers it; of an account past due, take what was there."""
-    lists = key.ids("keyword_lists.list")
-    if key.purpose == "past_due" and lists and key.ids("domains.list"):
-        return Rung(key, key.ids("domains.list")[0], lists[0], seed, user)
+    """Make a domain, a list, and a scan that covers it, as far as the account may.
+
+    An account past due may make no scan. Where one of its domains may be used, a list that is there is taken.
+    """
+    used = used_domain(reach, key.name) if key.purpose == "past_due" else ""
+    lists = [one["id"] for one in key.items("keyword_lists.list") if one.get("domain_id") == used]
+    if lists:
+        return Rung(key, used, str(lists[0]), seed, user)
     domain = yield from a_domain(reach, seed, "ladder", user, key=key.name)
     listed = (yield from a_list(reach, seed, domain, "ladder", user, key=key.name)) if domain else ""
+    scan = ""
     if listed:
-        yield from a_scan(reach, domain, [listed], named(seed, "ladder", user), key=key.name)
-    return Rung(key, domain or "none", listed or "none", seed, user)
+        scan = yield from a_scan(reach, domain, [listed], named(seed, "ladder", user), key=key.name)
+    return Rung(key, domain or "none", listed or "none", seed, user, scan)
 
 
 def one_by_one(rung: Rung) -> Iterator[Send]:

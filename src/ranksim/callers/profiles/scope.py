@@ -12,9 +12,9 @@ from ranksim.callers.profiles.making import (
     a_domain,
     a_host,
     a_list,
-    an_old_domain,
     id_of,
     named,
+    to_change,
     wait_for_job,
     words,
 )
@@ -108,12 +108,12 @@ def _scoped(reach: Reach, seed: int, user: int, turn: int) -> Program:
             yield over
         for domain in dict.fromkeys((key.domain_id or "", foreign)):
             if domain:
-                yield from _in_domain(key, domain, seed, user, turn)
+                yield from _in_domain(reach, key, domain, seed, user, turn)
         if foreign:
             yield from _spend_beyond(key, foreign, things.get("keyword_lists", ""), seed, user, turn)
         body = domain_body(f"{named(seed, 'scoped', user, turn)}.example.com")
         yield Send("domains.create", key.name, body=body)
-        yield from _endpoints(key, foreign, seed)
+        yield from _endpoints(reach, key, foreign, seed)
 
 
 def _beyond(reach: Reach, seed: int, user: int, turn: int) -> Generator[Any, Any, dict[str, str]]:
@@ -164,12 +164,17 @@ def _spend_beyond(key: KeyReach, domain: str, listed: str, seed: int, user: int,
         yield from politely(Send(operation, key.name, body=body, idempotency_key=once))
 
 
-def _in_domain(key: KeyReach, domain: str, seed: int, user: int, turn: int) -> Program:
-    """Read a domain by its id and through filters, and try to change it."""
+def _in_domain(reach: Reach, key: KeyReach, domain: str, seed: int, user: int, turn: int) -> Program:
+    """Read a domain by its id and through filters; try to change one of ours, and to make things in it.
+
+    In a key's own domain things are made only where it may be used.
+    """
     yield Send("domains.get", key.name, path={"id": domain})
-    yield Send("domains.update", key.name, path={"id": domain}, body={"path": None})
     for operation in ("keywords.list", "keyword_lists.list", "jobs.list", "scans.list"):
         yield Send(operation, key.name, query={"domain_id": domain})
+    if not _free(reach, key, domain):
+        return
+    yield Send("domains.update", key.name, path={"id": to_change(reach, domain)}, body={"path": None})
     yield Send("jobs.create", key.name, body=job_body("crawl", domain, dry_run=True))
     body = list_body(domain, named(seed, "scope", user, turn))
     made = yield Send("keyword_lists.create", key.name, body=body)
@@ -179,9 +184,15 @@ def _in_domain(key: KeyReach, domain: str, seed: int, user: int, turn: int) -> P
         yield Send("keyword_lists.delete", key.name, path={"id": id_of(made)})
 
 
-def _endpoints(key: KeyReach, foreign: str, seed: int) -> Program:
+def _free(reach: Reach, key: KeyReach, domain: str) -> bool:
+    """Return whether a domain is ours or may be used: not that of a scoped key, which was there before."""
+    return domain != key.domain_id or domain in reach.target.usable_domains
+
+
+def _endpoints(reach: Reach, key: KeyReach, foreign: str, seed: int) -> Program:
     """Create endpoints for the account, the own domain and another one; take back what was made (S71)."""
-    for domain in (None, key.domain_id, foreign or None):
+    own = (key.domain_id,) if key.domain_id and _free(reach, key, key.domain_id) else ()
+    for domain in (None, *own, foreign or None):
         body = webhook_body(f"https://receiver.example.com/{named(seed, 'scope')}", [], domain)
         made = yield Send("webhooks.create", key.name, body=body)
         if id_of(made):
@@ -201,7 +212,7 @@ def _others(reach: Reach, seed: int, user: int, turn: int) -> Program:
 
 def _kinds(reach: Reach, seed: int, user: int, turn: int) -> Program:
     """Start a job, and look for it under every kind (U44)."""
-    domain = an_old_domain(reach)
+    domain = yield from a_domain(reach, seed, "kinds", user)
     if not domain:
         return
     body = job_body("ai_scan", domain)

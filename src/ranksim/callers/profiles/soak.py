@@ -7,7 +7,7 @@ from typing import Any
 from ranksim.callers.chance import chance
 from ranksim.callers.discovery import Reach
 from ranksim.callers.profiles.everyday import READS
-from ranksim.callers.profiles.making import a_domain
+from ranksim.callers.profiles.making import a_domain, to_change
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import job_body
 from ranksim.callers.steps import Lap, Pause, Program, Send, Until
@@ -37,7 +37,8 @@ def soak(reach: Reach, user: int, users: int, seed: int) -> Program:
         number = turn * users + user
         if domain and number % 8 == 0:
             body: dict[str, Any] = {"label": f"soak {number}"}
-            yield Send("domains.update", reach.main, path={"id": domain}, body=body, planned=planned)
+            path = {"id": to_change(reach, domain)}
+            yield Send("domains.update", reach.main, path=path, body=body, planned=planned)
         elif domain and number % 60 == 1:
             body = job_body("ai_scan", domain, dry_run=True)
             yield Send("jobs.create", reach.main, body=body, planned=planned)

@@ -9,7 +9,7 @@ from ranksim.callers.chance import Chance, chance
 from ranksim.callers.discovery import GRAPHQL, Reach
 from ranksim.callers.manners import politely
 from ranksim.callers.profiles.graphql import cursor_after, nodes_in, over_graphql
-from ranksim.callers.profiles.making import a_domain, id_of, named, words
+from ranksim.callers.profiles.making import a_domain, id_of, named, to_change, words
 from ranksim.callers.profiles.profile import Needs, Profile
 from ranksim.callers.requests import keywords_body, label_body, list_body
 from ranksim.callers.steps import Lap, Pause, Program, Received, Send
@@ -42,7 +42,8 @@ def walk(reach: Reach, user: int, users: int, seed: int) -> Program:
         if user % 2 == 0:
             yield from _walks(reach, draw, domain, lists, turn, walkers)
             if turn % TURNS == 1 and domain and all(lists) and reach.can(GRAPHQL):
-                yield from _connections(reach, {"domain_id": domain}, lists)
+                goes = to_change(reach, domain) == domain
+                yield from _connections(reach, {"domain_id": domain}, lists, goes=goes)
         if user % 2 == 1 or users == 1:
             yield from _write(reach, draw, seed, user, turn, lists, domain)
         if turn % TURNS == 0:
@@ -77,7 +78,8 @@ def _walks(reach: Reach, draw: Chance, domain: str, lists: list[str], turn: int,
         ("webhooks.list", {}),
         ("keyword_lists.list", {}),
     )[turn % 6]
-    pages = yield from _one_walk(reach, draw, operation, query, walkers)
+    ours = to_change(reach, domain) == domain
+    pages = yield from _one_walk(reach, draw, operation, query, walkers, goes=ours)
     cursor = next((page for page in pages if page), "")
     if cursor:
         yield from _misuse(reach, operation, query, cursor, lists)
@@ -86,9 +88,12 @@ def _walks(reach: Reach, draw: Chance, domain: str, lists: list[str], turn: int,
 
 
 def _one_walk(
-    reach: Reach, draw: Chance, operation: str, query: dict[str, str], walkers: int
+    reach: Reach, draw: Chance, operation: str, query: dict[str, str], walkers: int, *, goes: bool
 ) -> Generator[Any, Any, list[str]]:
-    """Walk to the end, sometimes with another limit midway, sometimes deleting the anchor; return cursors."""
+    """Walk to the end, sometimes with another limit midway; return cursors.
+
+    Where something `goes`, the anchor is deleted sometimes.
+    """
     limit, cursors, given = draw.choice(LIMITS), [], dict(query)
     for _ in range(60):
         asked = {**given, "limit": limit} if limit else given
@@ -100,7 +105,7 @@ def _one_walk(
         cursors.append(cursor)
         given = {**query, "cursor": cursor}
         items = answer.data if isinstance(answer.data, list) else []
-        if operation == "keywords.list" and items and draw.randrange(4) == 0:
+        if operation == "keywords.list" and items and draw.randrange(4) == 0 and goes:
             path = {"id": str(items[-1].get("id"))}
             yield from politely(Send("keywords.delete", reach.main, path=path))
         if draw.randrange(5) == 0:
@@ -123,12 +128,12 @@ def _misuse(reach: Reach, operation: str, query: dict[str, str], cursor: str, li
         yield Send(operation, key.name, query={**query, "cursor": cursor})
 
 
-def _connections(reach: Reach, every: dict[str, str], lists: list[str]) -> Program:
-    """Walk over GraphQL: while an item goes, by another filter, by pages of the default and the largest size.
+def _connections(reach: Reach, every: dict[str, str], lists: list[str], *, goes: bool) -> Program:
+    """Walk over GraphQL: while an item goes, where one may, by another filter, by pages of other sizes.
 
     A cursor of one filter is tried under another.
     """
-    yield from _connected(reach, every, "100", goes=True)
+    yield from _connected(reach, every, "100", goes=goes)
     cursors = yield from _connected(reach, {"list_id": lists[0]}, "200")
     for cursor in cursors[:1]:
         yield from _connected(reach, {"list_id": lists[1], "cursor": cursor}, "200", pages=1)

@@ -11,6 +11,7 @@ from ranksim.callers.profiles.making import (
     Making,
     a_domain,
     an_endpoint,
+    failing_domain,
     id_of,
     named,
     wait_for_job,
@@ -77,11 +78,13 @@ def webhooks(reach: Reach, user: int, users: int, seed: int) -> Program:
         yield from twenty(reach, reach.main, seed)
     if user > 1:
         yield from _endpoint(reach, "500,200", domain, ())
-    draw = chance("webhooks", seed, user)
+    draw, failing = chance("webhooks", seed, user), failing_domain(reach, reach.main)
     turn = 0
     while True:
         turn += 1
         where = domain if draw.randrange(3) else other
+        if failing and turn % 2 == 0:
+            where = failing
         yield from _job(reach, seed, user, turn, where, KINDS[(user + turn) % len(KINDS)])
         if user == 0:
             yield from pages(Send("webhook_deliveries.list", reach.main))
@@ -134,7 +137,8 @@ def _endpoints(reach: Reach, seed: int, domain: str) -> Program:
             yield from _tests(reach, [extra], 1)
         yield from politely(Send("webhooks.delete", reach.main, path={"id": extra}))
     for key in reach.of("scoped", "other_account"):
-        yield from an_endpoint(reach, "200", domain=key.domain_id, key=key.name)
+        if key.domain_id is None or key.domain_id in reach.target.usable_domains:
+            yield from an_endpoint(reach, "200", domain=key.domain_id, key=key.name)
 
 
 def _endpoint(reach: Reach, script: str, domain: str | None, types: Sequence[str], key: str = "") -> Making:
