@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ranksim.callers.budget import (
     ELSEWHERE,
+    LARGE_JOB,
     LOOKED,
     LOST,
     UNSEEN_JOB,
@@ -79,6 +80,9 @@ class Books:
         self.spent = 0
         self.now = 0
         self.month = "2026-04-01"
+        for number in range(1, 4):  # the run's own
+            data = {"data": {"id": f"dom_{number}"}}
+            budget.saw(Send("domains.create"), Received(201, data, {}, 0, 0))
 
     def reads(self, key: str = "main", spent: int | None = None) -> None:
         """Read what was spent."""
@@ -242,6 +246,48 @@ def test_the_first_briefs_are_few() -> None:
     assert books.budget.permit(replace(BRIEF, body={"keywords": ["word"] * 4})) is not None
 
 
+@pytest.mark.parametrize("cap", [2_000_000, 30_000_000, 1_000_000_000])
+def test_many_keywords_of_unknown_price_are_not_asked_for(cap: int) -> None:
+    """A brief of 500 keywords cost 100 USD, of a cap of 30: each of them was taken to cost 0.05."""
+    books = opened(cap)
+    many = replace(BRIEF, body={"keywords": ["word"] * 500})
+    assert books.budget.permit(many) is None
+    assert not books.budget.must_wait(many)
+    assert books.makes(BRIEF, 200_000)
+    assert (books.budget.permit(again(many)) is not None) == (cap > 100_000_000)
+
+
+@pytest.mark.parametrize(
+    "brief",
+    [
+        Send("keyword_briefs.create", "main", raw=b'{"keywords": ["a", "b", "c", "d", "e", "f"]}'),
+        Send(
+            "keyword_briefs.create",
+            "main",
+            body={"query": "mutation", "variables": {"keywords": ["word"] * 6}},
+            surface="graphql",
+        ),
+    ],
+    ids=["raw", "graphql"],
+)
+def test_keywords_are_counted_however_they_are_written(brief: Send) -> None:
+    assert opened(1_000_000_000).budget.permit(brief) is None
+
+
+def test_a_job_on_a_domain_that_was_there_before_may_cost_much() -> None:
+    """A scan of 200 questions cost 6 USD, of a cap of 2."""
+    scan = Send("jobs.create", "main", body={"kind": "ai_scan", "domain_id": "dom_old"})
+    variables = {"query": "mutation", "variables": {"kind": "AI_SCAN", "domain": "dom_old"}}
+    for asked in (scan, replace(scan, body=variables, surface="graphql")):
+        books = opened(2_000_000)
+        assert books.makes(JOB, 10_000)
+        assert books.budget.permit(asked) is None
+        assert not books.budget.must_wait(asked)
+        books = opened(LARGE_JOB)
+        assert books.makes(asked, 6_000_000)
+        assert books.budget.permit(again(scan)) is None  # one like it is known to cost 6 USD now
+
+
 def test_a_job_that_books_nothing_at_first_is_held_until_it_has_ended() -> None:
     books = opened(3 * UNSEEN_JOB)
     assert books.budget.permit(JOB) is JOB
@@ -329,6 +375,9 @@ def test_the_cap_is_passed_by_one_call_at_most(prices: list[int], takes: list[in
     Those that follow a first one of its domain cost no more than it did.
     """
     budget, spent, now, granted = Budget(cap=cap), 0, 0, 0
+    for number in range(3):
+        made = {"data": {"id": f"dom_{number}"}}
+        budget.saw(Send("domains.create"), Received(201, made, {}, 0, 0))
     costs, lengths = iter(prices), cycle(takes)
     known: dict[str, int] = {}
     ends: list[tuple[int, int, Any, Any, int]] = []

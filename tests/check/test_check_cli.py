@@ -9,10 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.callers.target import Target
-from ranksim.check.cli import CAUTIOUS_CAP
 from ranksim.cli import app
-from ranksim.contract.quantities import money
 from ranksim.load.options import is_local
+from ranksim.report.spent import spent_lines
 from ranksim.testing import Server
 
 ELSEWHERE = ("--host", "https://api.example.com")
@@ -60,11 +59,10 @@ def test_where_nothing_can_be_written_nothing_is_called(tmp_path: Path) -> None:
     assert "Traceback" not in result.output
 
 
-def test_what_is_of_this_machine_has_no_cap_of_its_own() -> None:
+def test_what_is_of_this_machine_is_told_by_its_addresses() -> None:
     assert is_local(Target.simple("http://127.0.0.1:1", "k"))
     assert is_local(Target.simple("http://[::1]:1", "k"))
     assert not is_local(Target.simple("https://api.example.com", "k"))
-    assert money(CAUTIOUS_CAP) == 2_000_000
 
 
 @pytest.mark.slow
@@ -106,6 +104,11 @@ def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) 
         "conforms"
     ]
     assert found["check"]["left"] == []
+    assert found["check"]["spend_cap"] == 2_000_000  # though it is of this machine
+    accounts = found["check"]["accounts"]
+    assert [one["unread"] for one in accounts] == [""]
+    assert spent_lines(accounts)[0] in " ".join(result.output.split())
+    assert spent_lines(accounts)[0] in (out / "junit.xml").read_text(encoding="utf-8")
     assert {rule["name"] for rule in found["tables"]["rules"]} == set(found["check"]["rules"])
     assert "of 7 rules decided" in result.output
     assert "Not exercised, by the profile" not in result.output

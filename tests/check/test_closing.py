@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from ranksim.check.plan import CheckPlan, make_plan
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.compare import RULES, Judgement, compare
 from ranksim.contract.policy import Policy
+from ranksim.load.used_up import AccountSpent
 from ranksim.sim.rehearsal import Rehearsal
 from ranksim.sim.rehearsal_worlds import make_world
 from ranksim.trace import Trace
@@ -175,3 +177,39 @@ def test_the_end_has_half_of_the_time_at_most_and_half_a_minute_at_least() -> No
     closing.judged(1_000, 60 * SECOND)
     assert closing.length(5_000, 0) == 5 * MINUTE
     assert closing.reporting(5_000) == 10 * MINUTE // 4
+
+
+def test_what_was_spent_is_told_by_the_readings_before_and_after_too() -> None:
+    """A check told 6.12 USD of 122.24: what came before its tasks' first reading, and after their last."""
+
+    def usage(client: str, sent: int, spent: str) -> dict[str, Any]:
+        shown = json.dumps({"data": {"cost": {"spent": spent, "resets_at": "2026-04-01"}}})
+        said = {"operations": ["account.usage"], "api_key": "main", "client": client, "surface": "rest"}
+        return {"kind": "exchange", "sent": sent, "received": sent, "status": 200, "response": shown} | said
+
+    class Recorded(Nothing):
+        def lines(self) -> Iterator[dict[str, Any]]:
+            yield {"ranksim_trace": 1, "keys": {"main": {"account": "acct_1"}}}
+            amounts = (
+                ("explore", "10.00"),
+                ("ladder 0", "113.00"),
+                ("ladder 0", "119.12"),
+                ("after", "132.24"),
+            )
+            for sent, (client, spent) in enumerate(amounts):
+                yield usage(client, sent, spent)
+
+    machine = Busy(0)
+    checking = Checking(
+        planned(MINUTE),
+        machine,
+        Recorded(),
+        None,
+        lambda news: None,
+        0,
+        now=machine.now,
+        beside=machine.beside,
+    )
+    checking.run()
+    assert checking.spent == 122_240_000
+    assert checking.money == [AccountSpent("acct_1", 122_240_000, 122_240_000)]

@@ -17,7 +17,7 @@ from ranksim.cli import app
 from ranksim.clock import MINUTE
 from ranksim.load.cli import before
 from ranksim.load.summary import CUT, Summary
-from ranksim.load.used_up import UsedUp
+from ranksim.load.used_up import AccountSpent, UsedUp
 from ranksim.testing import Server
 from ranksim.trace import Trace
 
@@ -227,11 +227,48 @@ def test_accounts_of_two_environments_with_one_id_are_told_apart() -> None:
 
 def test_a_period_that_begins_anew_within_a_run_counts_from_nothing(tmp_path: Path) -> None:
     used = UsedUp()
-    used.reading("a", "account.usage", usage("9.00", 40))
-    used.reading("a", "account.usage", usage("0.25", 2, "2026-05-01"))
-    used.reading("b", "account.usage", {"cost": "none", "metrics": 5})
-    assert (used.spent(), used.lines()) == (250_000, ["used up of a: 0.25 USD, 2 briefs"])
+    used.reading("a", "account.usage", usage("9.00", 40), 1)
+    used.reading("a", "account.usage", usage("9.50", 41), 2)
+    used.reading("a", "account.usage", usage("0.25", 2, "2026-05-01"), 3)
+    used.reading("b", "account.usage", {"cost": "none", "metrics": 5}, 4)
+    assert (used.spent(), used.lines()) == (750_000, ["used up of a: 0.75 USD, 3 briefs"])
     assert UsedUp().lines() == []
+
+
+def test_a_period_that_moves_along_with_time_does_not_begin_anew() -> None:
+    used = UsedUp()
+    used.reading("a", "account.usage", usage("113.00", 40, "2026-05-01T10:00"), 1)
+    used.reading("a", "account.usage", usage("113.25", 40, "2026-05-01T10:01"), 2)
+    assert used.spent() == 250_000
+
+
+def may_spend(sent: int, key: str = "main", **more: object) -> dict[str, object]:
+    usual = {"kind": "exchange", "api_key": key, "operations": ["jobs.create"], "effect": "yes"}
+    return usual | {"sent": sent, "received": sent + 5, "status": 202, "response": "{}"} | more
+
+
+def test_money_is_told_by_account_with_its_height_and_what_could_not_be_read() -> None:
+    keys = {name: {"account": f"acct_{name}"} for name in ("main", "shut", "cut", "idle", "dry")}
+    used = UsedUp.of(
+        [
+            {"ranksim_trace": 1, "keys": keys},
+            reading("account.usage", "explore", usage("7.00", 0)),
+            may_spend(10),
+            reading("account.usage", "race-0", usage("13.70", 0)) | {"sent": 20},
+            reading("account.usage", "after", usage("11.75", 0)) | {"sent": 30},
+            reading("account.usage", "before", {}, "shut") | {"status": 405},
+            may_spend(10, "shut", effect="unknown", status=None, received=None),
+            reading("account.usage", "before", usage("1.00", 0), "cut"),
+            may_spend(10, "cut"),
+            reading("account.usage", "before", {}, "idle") | {"status": 405},
+            may_spend(10, "dry", effect="none"),
+        ]
+    )
+    assert used.by_account() == [
+        AccountSpent("acct_cut", 0, 0, "its usage was not read after its last call that can spend"),
+        AccountSpent("acct_main", 4_750_000, 6_700_000),
+        AccountSpent("acct_shut", 0, 0, "its usage was not read (405)"),
+    ]
 
 
 GRAPHQL_REFUSAL = '{"errors":[{"message":"slower","extensions":{"code":"rate_limited"}}]}'

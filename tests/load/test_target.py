@@ -8,7 +8,7 @@ import pytest
 
 from ranksim.callers.target import UNKNOWN, Target
 from ranksim.errors import BadInput
-from ranksim.load.options import LoadOptions
+from ranksim.load.options import CAUTIOUS_CAP, KEY, LoadOptions
 from ranksim.load.target_file import read_target
 
 WHOLE = """
@@ -215,3 +215,31 @@ def test_whether_others_use_the_accounts_where_a_file_does_not_say(
     file = write(tmp_path, f"environments: {{production: {host}}}\nkeys: {{main: {{token: k}}}}\n{says}\n")
     asked = LoadOptions.asked("", file, "", "", False, options)
     assert asked.target().exclusive == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "cap"),
+    [
+        ("http://127.0.0.1:1", "", CAUTIOUS_CAP),  # a tunnel to production begins here, too
+        ("https://api.example.com", "", CAUTIOUS_CAP),
+        ("http://127.0.0.1:1", "5 USD", 5_000_000),
+        ("http://127.0.0.1:1", "none", None),
+    ],
+)
+def test_a_cap_stands_everywhere_unless_somebody_lifts_it(
+    host: str, given: str, cap: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY, "rk_1")
+    assert LoadOptions(host, spend_cap=given).target().spend_cap == cap
+
+
+def test_a_target_file_has_a_cap_of_its_own_or_the_usual_one(tmp_path: Path) -> None:
+    path = tmp_path / "target.yaml"
+    for line, given, cap in (
+        ("spend_cap: 5 USD\n", "", 5_000_000),
+        ("", "", CAUTIOUS_CAP),
+        ("spend_cap:\n", "", CAUTIOUS_CAP),
+        ("spend_cap: 5 USD\n", "none", None),
+    ):
+        path.write_text(BASE + "keys: {main: {token: x}}\n" + line, encoding="utf-8")
+        assert LoadOptions(file=str(path), spend_cap=given).target().spend_cap == cap

@@ -18,6 +18,7 @@ from ranksim.errors import BadInput
 from ranksim.report import judgement as report
 from ranksim.report.judgement_page import page
 from ranksim.report.junit import junit
+from ranksim.report.spent import cap_passed, spent_lines
 
 RATES = {"RateLimit-Limit": "600", "RateLimit-Reset": "60"}
 HEADER = {"ranksim_trace": 1, "keys": {"main": {"account": "acme"}}, "exclusive": True}
@@ -424,6 +425,11 @@ CHECKED = CONFORMING | {
         "troubles": ["the process that makes the calls was ended"],
         "left": ["domains dom_1 with the key main"],
         "spent": 1_500_000,
+        "spend_cap": 2_000_000,
+        "accounts": [
+            {"account": "acme", "spent": 1_500_000, "height": 1_900_000, "unread": ""},
+            {"account": "other", "spent": 0, "height": 0, "unread": "its usage was not read (405)"},
+        ],
     }
 }
 
@@ -431,7 +437,6 @@ CHECKED = CONFORMING | {
 def test_the_page_of_a_check_tells_what_it_did_and_what_not() -> None:
     text = " ".join(read(CHECKED).text.split())
     assert "checked: 2 of 5 rules asked for decided by 3 calls of tasks, in 1m30s of --time 2m" in text
-    assert "spent 1.50 USD" in text
     rows = page(CHECKED).replace("<wbr>", "")
     assert "<td>nothing came up; a longer --time runs burst</td><td>rate.read, rate.write</td>" in rows
     assert "there is no room; wants an account with <less>" in text
@@ -447,6 +452,32 @@ def test_the_page_of_a_check_tells_what_it_did_and_what_not() -> None:
     assert "it was not asked for" in page(CHECKED)
 
 
+def test_a_cap_that_was_passed_is_said_before_all_else_everywhere() -> None:
+    told = (
+        "the spend cap of 1.60 USD was passed: 1.50 USD spent, 1.90 USD at the height with what was reserved"
+    )
+    passed = CHECKED | {"check": CHECKED["check"] | {"spend_cap": 1_600_000}}
+    assert page(passed).index(told) < page(passed).index("<h1>")
+    assert str(ElementTree.fromstring(junit(passed))[-1].findtext("system-out")).startswith(told)
+    assert cap_passed(passed["check"]["accounts"], 1_600_000) == [told]
+    assert cap_passed(passed["check"]["accounts"], None) == []
+    assert "was passed" not in read(CHECKED).text + junit(CHECKED)
+
+
+def test_what_was_spent_is_told_alike_everywhere_and_what_nobody_could_read() -> None:
+    lines = spent_lines(CHECKED["check"]["accounts"])
+    assert lines == [
+        "spent at least 1.50 USD by usage before and after",
+        "not all that other spent is known: its usage was not read (405)",
+    ]
+    text = " ".join(read(CHECKED).text.split())
+    out = str(ElementTree.fromstring(junit(CHECKED))[-1].findtext("system-out"))
+    assert all(line in text and line in out for line in lines)
+    assert spent_lines([]) == ["spent nothing: nothing was called that can spend"]
+    two = [{"account": name, "spent": 500_000, "height": 500_000, "unread": ""} for name in "ab"]
+    assert spent_lines(two) == ["spent 1.00 USD by usage before and after: a 0.50 USD, b 0.50 USD"]
+
+
 def test_junit_of_a_check_has_its_tasks_and_why_rules_are_open() -> None:
     root = ElementTree.fromstring(junit(CHECKED))
     assert root.attrib["name"] == "ranksim check"
@@ -460,5 +491,4 @@ def test_junit_of_a_check_has_its_tasks_and_why_rules_are_open() -> None:
     assert "task scope" not in skipped
     tasks = root[-1]
     assert (tasks.attrib["tests"], tasks.attrib["skipped"]) == ("3", "2")
-    assert "spent 1.50 USD" in str(tasks.findtext("system-out"))
     assert tasks.findtext("system-err") == "the process that makes the calls was ended"

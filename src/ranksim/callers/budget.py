@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -28,6 +29,13 @@ UNSEEN: Mapping[str, int] = {
 keywords and scans nothing (S57, S58), little what programs ask few keywords of; any other `UNSEEN_JOB`."""
 
 UNSEEN_JOB = 1_000_000
+
+LARGE_JOB = 10_000_000
+"""What a job is taken to cost at most (µUSD) on a domain that the run did not make, while none of its kind
+was seen there: nobody says how many pages such a domain has, or how many questions are asked of it."""
+
+FIRST_UNITS = 5
+"""How many units a call may ask for at most whose unit nobody saw the price of."""
 
 LOST: Micros = 10 * SECOND
 """How long after a call without a reply a reading is taken to show what it cost."""
@@ -104,10 +112,11 @@ class Budget:
     before it is sent until a reading that was made after its reply shows what it did cost; a job of which
     that reading shows nothing is held until it has ended. It is held by what its like cost before, doubled
     where others are under way. Where its like was never seen it goes alone: nothing else that costs anything
-    is under way meanwhile, and it is taken to cost at most a few times what its kind did elsewhere, or what
-    `UNSEEN` says. So the cap is passed by one call at most, which costs more than
-    that, and by what a deployment books of a job beyond what it showed at first. Without readings nothing
-    that spends is permitted. Where accounts are shared by several processes, each needs its share of the cap.
+    is under way meanwhile, it asks for few units, and it is taken to cost at most a few times what its kind
+    did elsewhere, or what `UNSEEN` says; a job on a domain that was there before the run, `LARGE_JOB`. So the
+    cap is passed by one call at most, which costs more than that, and by what a deployment books of a job
+    beyond what it showed at first. Without readings nothing that spends is permitted. Where accounts are
+    shared by several processes, each needs its share of the cap.
     """
 
     cap: int | None = None
@@ -120,6 +129,8 @@ class Budget:
     _prices: dict[Priced, int] = field(default_factory=dict)
     """The most that a unit of one kind was seen to cost (µUSD)."""
     _outstanding: list[_Outstanding] = field(default_factory=list)
+    _made: set[str] = field(default_factory=set)
+    """Domains that the run made."""
     _books_at_once: bool = False
     """Whether a job was seen to cost something before its end, so that nothing then means nothing."""
 
@@ -174,6 +185,8 @@ class Budget:
         """Learn from an answer what was spent."""
         if self.cap is None:
             return
+        if send.operation == "domains.create" and received.ok and isinstance(received.data, Mapping):
+            self._made.add(str(received.data.get("id")))
         if send.operation == "account.usage":
             self._read(send, received)
         elif send.operation.startswith("jobs."):
@@ -255,6 +268,8 @@ class Budget:
             return False
         if not all(one.known for one in self._outstanding):
             return False
+        if like not in self._prices and units_of(send) > FIRST_UNITS:
+            return False
         if like not in self._prices and any(one.held for one in self._outstanding):
             return False
         return self.spent() + max(1, self._wants(like, units_of(send))) <= self.cap
@@ -269,6 +284,8 @@ class Budget:
         price = self._prices.get(like)
         if price is not None:
             return price * units
+        if like.operation == "jobs.create" and like.domain not in self._made:
+            return LARGE_JOB
         same = max((one for known, one in self._prices.items() if known[:2] == like[:2]), default=0)
         if same:
             return min(ELSEWHERE * same, max(UNSEEN_JOB, HEADROOM * same)) * units
@@ -344,19 +361,36 @@ def account_named(environment: str, account: str) -> str:
 
 
 def like_of(send: Send) -> Priced:
-    """Return what a spending call is like in price; a job that it does not name as REST does may be any."""
+    """Return what a spending call is like in price; a job that does not name its kind may be any."""
     if send.operation != "jobs.create":
         return Priced(send.operation, "", "")
-    body = send.body if send.surface == "rest" and send.body is not None and send.raw is None else {}
+    body = _fields(send)
     return Priced(send.operation, str(body.get("kind", "any")), str(body.get("domain_id", "")))
 
 
 def units_of(send: Send) -> int:
     """Return how many times what is priced a call asks for: keywords of briefs."""
-    body = send.body if isinstance(send.body, Mapping) else {}
+    body = _fields(send)
     lists = [body.get(name) for name in ("keyword_ids", "keywords")]
     counts = [len(one) for one in lists if isinstance(one, list)]
     return max(1, *counts) if counts and send.operation == "keyword_briefs.create" else 1
+
+
+def _fields(send: Send) -> Mapping[str, Any]:
+    """Return the fields of a call under the names that REST has for them, as far as it shows any."""
+    body: Any = send.body
+    if send.raw is not None:
+        try:
+            body = json.loads(send.raw)
+        except (ValueError, RecursionError):
+            return {}
+    elif send.surface == "graphql" and body is not None:
+        variables = body.get("variables") or {}
+        given = variables.get("input")
+        variables = {**variables, **(given if isinstance(given, Mapping) else {})}
+        body = {**variables, "kind": str(variables.get("kind", "any")).lower()}
+        body["domain_id"] = variables.get("domain", "")
+    return body if isinstance(body, Mapping) else {}
 
 
 def _job_of(like: Priced, received: Received) -> tuple[str, str] | None:

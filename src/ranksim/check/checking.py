@@ -25,6 +25,7 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.load.merging import Merged, joined, merge, outlived
 from ranksim.load.recorder import AnchoredClock
+from ranksim.load.used_up import AccountSpent, UsedUp
 from ranksim.records import read_lines
 from ranksim.report import units
 
@@ -161,7 +162,10 @@ class Checking:
     cut: dict[str, int] = field(default_factory=dict)
     """Tasks that were stopped in the midst, with how many of their programs had not been once through."""
     answers: Counter[str] = field(default_factory=Counter)
-    spent: Micros = 0
+    spent: int = 0
+    """What was spent in µUSD: by what tasks have read, in the end by what the whole trace says."""
+    money: list[AccountSpent] = field(default_factory=list)
+    """The same by account."""
     removing: Micros = 0
     """How long it takes in the end to remove what was created."""
     judgement: Judgement | None = None
@@ -335,6 +339,8 @@ class Checking:
         self._wait(lambda: self.tidied)
         if not self.tidied:
             self.left = left_over(self.recording.lines())
+        used = UsedUp.of(self.recording.lines())
+        self.spent, self.money = used.spent(), used.by_account()
         self.crew.close()
 
     def _write_trace(self) -> None:

@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from ranksim.mirror.world import MirroredWorld
 
 DEVIATES, NOTHING_CHECKED = 1, 2
-
-CAUTIOUS_CAP = "2 USD"
-"""What a check beyond loopback spends at most, unless it is told otherwise."""
 
 PAGE, JUNIT, JSON, POLICY = "page.html", "junit.xml", "judgement.json", "policy.yaml"
 
@@ -54,7 +51,7 @@ def check(
         str,
         typer.Option(
             metavar="AMOUNT",
-            help=f"The most to spend, such as '5 USD'; {CAUTIOUS_CAP} without, and no cap on this machine.",
+            help="The most to spend, such as '5 USD', or none; 2 USD without.",
         ),
     ] = "",
     dry_run_only: Annotated[
@@ -125,9 +122,6 @@ def check(
     options = LoadOptions.asked(host, target or "", "", spend_cap, dry_run_only, exclusive, gzip, seed)
     deployment = options.target()
     elsewhere = not is_local(deployment)
-    if elsewhere and deployment.spend_cap is None and not deployment.dry_run_only:
-        options = replace(options, spend_cap=CAUTIOUS_CAP)
-        deployment = options.target()
     pinned = policy or (Path(deployment.policy) if deployment.policy else None)
     known = None if pinned is None else Policy.load(pinned)
     asking = elsewhere and not yes and not plan_only
@@ -201,6 +195,7 @@ def _report(
     from ranksim.conformance.exhibits import exhibits
     from ranksim.conformance.report.as_dict import plain
     from ranksim.report import judgement as report
+    from ranksim.report.spent import cap_passed
 
     assert checking.judgement is not None
     judgement = checking.judgement.about({*checking.plan.rules, *check_required(wanted.required)})
@@ -227,8 +222,11 @@ def _report(
         "troubles": checking.troubles,
         "left": checking.left,
         "spent": checking.spent,
+        "spend_cap": checking.plan.reach.target.spend_cap,
+        "accounts": [asdict(one) for one in checking.money],
     }
-    parts = [rendered(report.summary(found)), wrapped("".join(_ending(found["check"], checking, recording)))]
+    parts = [f"{line}\n" for line in cap_passed(found["check"]["accounts"], found["check"]["spend_cap"])]
+    parts += [rendered(report.summary(found)), wrapped("".join(_ending(found["check"], checking, recording)))]
     try:
         parts += [f"{line}\n" for line in _write(wanted, found, checking, recording)]
     except (OSError, BadInput) as error:
@@ -261,15 +259,16 @@ def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecord
     """Return the lines that say what was not decided and not run, what was used up, what was not removed."""
     from ranksim.report import units
     from ranksim.report.of_a_check import by_reason
+    from ranksim.report.spent import spent_lines
 
     decided = len(check["rules"]) - len(check["undecided"])
     said = ["", f"decided: {decided} of {units.many(len(check['rules']), 'rule')}"]
     said += [f"  not {names}: {why}" for why, names in by_reason(check["undecided"])]
     said += [f"did not run: {name}: {why}" for name, why in check["not_run"].items()]
     said.append(
-        f"{units.many(checking.answers.total(), 'call')} of tasks in "
-        f"{units.duration(checking.elapsed)}; spent {units.usd(checking.spent)} by what usage says"
+        f"{units.many(checking.answers.total(), 'call')} of tasks in {units.duration(checking.elapsed)}"
     )
+    said += spent_lines(check["accounts"])
     said += [f"trouble: {one}" for one in checking.troubles]
     if checking.left:
         said.append("created, and not removed:")

@@ -95,7 +95,7 @@ def check(
     target: str | Path = "",
     length: str | timedelta = "10m",
     only: Sequence[str] = (),
-    spend_cap: str = "2 USD",
+    spend_cap: str = "",
     dry_run_only: bool = False,
     exclusive: bool | None = None,
     policy: Policy | None = None,
@@ -106,7 +106,8 @@ def check(
 
     It has a base URL and a key, which without `key` is that of the environment variable RANKSIM_KEY, or is
     told by a `target` file. It takes `length` ("10m", or a timedelta) at most and spends `spend_cap` at
-    most, an amount or "" for no cap. `only` names families or rules. Nobody is asked. Raises BadInput.
+    most, an amount such as "5 USD", or "none" for no cap; without, 2 USD or what the target file says. `only`
+    names families or rules. Nobody is asked. Raises BadInput.
     """
     options = LoadOptions.asked(host, target, out, spend_cap, dry_run_only, exclusive, seed=seed)
     wanted = CheckWanted(options, options.directory("check"), length_of(length), tuple(only), policy)

@@ -79,6 +79,10 @@ class Runner:
         self.seeds = [run.shared.seed]
         self.answers: Counter[str] = Counter()
         self.used = UsedUp()
+        for name, key in run.reach.keys.items():  # before any task
+            for operation in READINGS:
+                if isinstance(read := key.reads.get(operation), Mapping):
+                    self.used.reading(self._owner(name), operation, read, run.clock.now())
         self.there: dict[str, str] = {}
         """What is to be removed, by id: the key that made it."""
         self.steps = threading.Lock()
@@ -149,9 +153,11 @@ class Runner:
             elif received.ok and send.operation in REMOVED:
                 self.there.pop(str(send.path.get("id")), None)
             if received.ok and send.operation in READINGS and isinstance(received.data, Mapping):
-                key = self.run.reach.keys.get(send.key)
-                owner = send.key if key is None else account_named(key.environment, key.account) or key.name
-                self.used.reading(owner, send.operation, received.data)
+                self.used.reading(self._owner(send.key), send.operation, received.data, received.sent)
+
+    def _owner(self, name: str) -> str:
+        key = self.run.reach.keys.get(name)
+        return name if key is None else account_named(key.environment, key.account) or key.name
 
     def _count(self) -> None:
         while not self._ended.wait(COUNTED_EVERY):

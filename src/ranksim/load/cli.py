@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,7 +90,11 @@ def load(
         ),
     ] = None,
     spend_cap: Annotated[
-        str, typer.Option(metavar="AMOUNT", help="The most to spend, such as '5 USD'.")
+        str,
+        typer.Option(
+            metavar="AMOUNT",
+            help="The most to spend, such as '5 USD', or none; 2 USD without.",
+        ),
     ] = "",
     dry_run_only: Annotated[
         bool, typer.Option("--dry-run-only", help="Spend nothing: send dry runs only.")
@@ -245,11 +250,15 @@ def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) 
 
 def _report(trace: Path, deployment: "Target") -> None:
     from ranksim.load.summary import Summary
+    from ranksim.report.spent import cap_passed
 
     words = ["ranksim", "compare", str(trace)]
     if deployment.policy is not None:
         words += ["--policy", deployment.policy]
-    lines = [*Summary.of(trace).lines(), f"trace: {trace}", f"next: {shlex.join(words)}"]
+    summary = Summary.of(trace)
+    spent = [asdict(one) for one in summary.used_up.by_account()]
+    lines = cap_passed(spent, deployment.spend_cap)
+    lines += [*summary.lines(), f"trace: {trace}", f"next: {shlex.join(words)}"]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 

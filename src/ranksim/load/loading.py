@@ -35,8 +35,8 @@ def load(
 
     It has a base URL and a key, which without `key` is that of the environment variable RANKSIM_KEY, or is
     told by a `target` file. `length` ("90s", or a timedelta) and `users` are the profile's unless given;
-    `spend_cap` is an amount such as "5 USD"; `out` is a new directory unless given. `progress` is told the
-    share (0 to 1) of the length that has passed. Raises BadInput.
+    `spend_cap` is an amount such as "5 USD", "none" for no cap, and 2 USD without; `out` is a new directory
+    unless given. `progress` is told the share (0 to 1) of the length that has passed. Raises BadInput.
     """
     options = LoadOptions.asked(host, target, out, spend_cap, dry_run_only, exclusive, gzip, seed)
     chosen = profile_named(profile)

@@ -20,6 +20,12 @@ from ranksim.errors import BadInput
 from ranksim.load.target_file import read_target
 from ranksim.serving.control_auth import LOOPBACK
 
+CAUTIOUS_CAP: int = money("2 USD")
+"""What a run spends at most (µUSD) unless it is told otherwise, here as elsewhere: a tunnel begins here."""
+
+NO_CAP = "none"
+"""What --spend-cap says for no cap at all."""
+
 KEY = "RANKSIM_KEY"
 """The environment variable that holds the API key, which stands on no command line of Locust."""
 
@@ -72,7 +78,10 @@ class LoadOptions:
         return cls(host, file, str(out), spend_cap, dry_run_only, sharing, gzip, seed)
 
     def target(self) -> Target:
-        """Read the target file, or make do with a base URL and a key. Raises BadInput."""
+        """Read the target file, or make do with a base URL and a key. Raises BadInput.
+
+        What it may spend is bounded by `CAUTIOUS_CAP` unless the file or the options say otherwise.
+        """
         if self.file:
             target = read_target(self.file)
             exclusive = target.exclusive if "exclusive" in target.model_fields_set else is_local(target)
@@ -81,7 +90,9 @@ class LoadOptions:
             exclusive = True
         if self.sharing:
             exclusive = self.sharing == "exclusive"
-        cap = target.spend_cap if not self.spend_cap else _cap(self.spend_cap)
+        cap: int | None = CAUTIOUS_CAP if target.spend_cap is None else target.spend_cap
+        if self.spend_cap:
+            cap = _cap(self.spend_cap)
         return target.model_copy(
             update={
                 "spend_cap": cap,
@@ -161,7 +172,7 @@ def add_arguments(parser: Any) -> None:
     for name, help_text, further in (
         ("--target", "YAML file of the deployment: addresses, keys and limits; instead of --host", {}),
         ("--out", "directory for the trace; a new one in this directory without", {}),
-        ("--spend-cap", "the most that the run may spend, such as '5 USD'", {}),
+        ("--spend-cap", "the most to spend, such as '5 USD', or none; 2 USD without", {}),
         ("--dry-run-only", "spend nothing: send dry runs only", {"action": "store_true"}),
         ("--sharing", "exclusive or shared: whether others use these accounts", {"choices": SHARING}),
         ("--gzip", "pack the trace", {"action": "store_true"}),
@@ -174,8 +185,10 @@ def add_arguments(parser: Any) -> None:
 SHARING = ("exclusive", "shared")
 
 
-def _cap(text: str) -> int:
+def _cap(text: str) -> int | None:
     try:
+        if text == NO_CAP:
+            return None
         if not isinstance(text, str):
             raise ValueError(f"write an amount such as '15 USD', found {text!r}")
         return money(text)

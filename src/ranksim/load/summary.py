@@ -81,6 +81,11 @@ class Summary:
                      f"{units.count(self.deliveries)} webhook "
                      f"{'delivery' if self.deliveries == 1 else 'deliveries'}")  # fmt: skip
         lines += self.used_up.lines()
+        lines += [
+            f"not all that {one.account} spent is known: {one.unread}"
+            for one in self.used_up.by_account()
+            if one.unread
+        ]
         if self.cut:
             verb = "was" if len(self.cut) == 1 else "were"
             lines.append(

@@ -24,7 +24,7 @@ from ranksim.report.judgement import (
     why_undecided,
 )
 from ranksim.report.judgement_figures import FIGURES, staircase, timeline
-from ranksim.report.of_a_check import check_of, not_done, told, why_open
+from ranksim.report.of_a_check import check_of, not_done, said_first, told, why_open
 from ranksim.report.page import cell, figure, foldable, html_document, linked, plots, with_links
 
 Plain = Mapping[str, Any]
@@ -62,6 +62,7 @@ def page(judgement: Plain) -> str:
     about = [*([] if check is None else [told(check)]), *run_lines(judgement)]
     images = _images(judgement)
     body = [
+        *(f'<p class="bad">{escape(line)}</p>' for line in ([] if check is None else said_first(check))),
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="soft">{foldable(line)}</p>' for line in about),
         f"<p>{escape(EXPLAINED)}</p>",

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from ranksim.report import units
 from ranksim.report.page import foldable
+from ranksim.report.spent import cap_passed, spent_lines
 
 Plain = Mapping[str, Any]
 
@@ -35,8 +36,13 @@ def told(check: Plain) -> str:
     return (
         f"checked: {rules - len(check['undecided'])} of {units.many(rules, 'rule')} asked for decided by "
         f"{units.many(check['calls'], 'call')} of tasks, in {units.duration(check['took'])} of --time "
-        f"{units.duration(check['time'])}; spent {units.usd(check['spent'])} by what usage says"
+        f"{units.duration(check['time'])}; {'; '.join(spent_lines(check['accounts']))}"
     )
+
+
+def said_first(check: Plain) -> list[str]:
+    """Return what stands before everything else: that more was spent than was allowed."""
+    return cap_passed(check["accounts"], check["spend_cap"])
 
 
 def not_done(check: Plain) -> list[str]:
@@ -80,7 +86,7 @@ def suite(check: Plain) -> ElementTree.Element:
         case = ElementTree.SubElement(found, "testcase", classname="ranksim.check", name=f"task {name}")
         if name in check["not_run"]:
             ElementTree.SubElement(case, "skipped", message=check["not_run"][name])
-    said = [told(check), *(f"created, and not removed: {one}" for one in check["left"])]
+    said = [*said_first(check), told(check), *(f"created, and not removed: {one}" for one in check["left"])]
     ElementTree.SubElement(found, "system-out").text = "\n".join(said)
     if check["troubles"]:
         ElementTree.SubElement(found, "system-err").text = "\n".join(check["troubles"])

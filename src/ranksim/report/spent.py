@@ -1,0 +1,39 @@
+"""What a run spent, in sentences, by the readings of each account; a cap that was passed is said first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ranksim.report import units
+
+Plain = Mapping[str, Any]
+
+
+def cap_passed(accounts: Sequence[Plain], cap: int | None) -> list[str]:
+    """Return a line that says by how much a cap (µUSD) was passed, or none.
+
+    Each account has its `account`, what it `spent`, its `height` (both µUSD) and what is `unread`.
+    """
+    height, spent = (sum(one[name] for one in accounts) for name in ("height", "spent"))
+    if cap is None or height <= cap:
+        return []
+    reserved = f", {units.usd(height)} at the height with what was reserved" if height > spent else ""
+    return [f"the spend cap of {units.usd(cap)} was passed: {units.usd(spent)} spent{reserved}"]
+
+
+def spent_lines(accounts: Sequence[Plain]) -> list[str]:
+    """Return what was spent in all, by account where there are several, and what could not be read."""
+    known = [one for one in accounts if not one["unread"] or one["spent"] or one["height"]]
+    if not accounts:
+        return ["spent nothing: nothing was called that can spend"]
+    if not known:
+        lines = ["what was spent is not known"]
+    else:
+        each = ", ".join(f"{one['account']} {units.usd(one['spent'])}" for one in known)
+        least = "at least " if any(one["unread"] for one in accounts) else ""
+        total = units.usd(sum(one["spent"] for one in known))
+        lines = [f"spent {least}{total} by usage before and after" + (f": {each}" if len(known) > 1 else "")]
+    return lines + [
+        f"not all that {one['account']} spent is known: {one['unread']}" for one in accounts if one["unread"]
+    ]
