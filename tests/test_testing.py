@@ -128,25 +128,35 @@ def test_an_asgi_app_runs_on_the_loop_of_its_caller() -> None:
     assert set(threading.enumerate()) <= before
 
 
-@pytest.mark.fact("U100")
+@pytest.mark.fact("U84", "U100")
 @pytest.mark.parametrize(
-    ("settings", "status"), [({}, 422), ({"strict_query": True}, 422), ({"strict_query": False}, 200)]
+    ("settings", "statuses"),
+    [
+        ({}, [422, 422]),
+        ({"strict_query": True, "strict_body": True}, [422, 422]),
+        ({"strict_query": False}, [200, 422]),
+        ({"strict_body": False}, [422, 201]),
+    ],
+    ids=str,
 )
-def test_a_typo_in_a_query_is_found_unless_it_is_to_be_ignored(
-    settings: dict[str, bool], status: int
+def test_typos_in_queries_and_bodies_are_found_unless_they_are_to_be_ignored(
+    settings: dict[str, bool], statuses: list[int]
 ) -> None:
+    query, body = "/v1/webhook-events?hots=a", {"host": "a.example", "lable": "x"}
+
     async def alone() -> int:
         inner = httpx.ASGITransport(asgi_app(clock="manual", empty=False, **settings))
         async with httpx.AsyncClient(transport=inner, base_url="http://any.test") as client:
-            return (await client.get("/v1/webhook-events?hots=a")).status_code
+            return (await client.get(query)).status_code
 
-    typo = "/v1/webhook-events?hots=a"
-    assert asyncio.run(alone()) == status
+    assert asyncio.run(alone()) == statuses[0]
     with httpx.Client(transport=transport(**settings), base_url="http://any.test") as client:
-        assert client.get(typo).status_code == status
+        assert client.get(query).status_code == statuses[0]
     for kind in (World, Server):
         with kind(**settings) as world, world.fork() as other:
-            assert [one.client().get(typo).status_code for one in (world, other)] == [status, status]
+            for client in (world.client(), other.client()):
+                answers = client.get(query), client.post("/v1/domains", json=body)
+                assert [one.status_code for one in answers] == statuses
 
 
 SOON = httpx.Timeout(None, read=0.01)

@@ -41,13 +41,14 @@ MOST_DIFFERENCES = 20
 
 
 MARKER = (
-    "ranksim(plan, policy, seed, clock, start, traffic_clock, signature_clock, strict_query, control_token): "
-    "the world that the ranksim fixtures give; policy is a Policy, or a path relative to the test's file"
+    "ranksim(plan, policy, seed, clock, start, traffic_clock, signature_clock, strict_query, strict_body, "
+    "control_token): the world that the ranksim fixtures give; policy is a Policy, or a path relative to the "
+    "test's file"
 )
 
 SETTINGS = {
     "plan", "policy", "seed", "clock", "start",
-    "traffic_clock", "signature_clock", "settle_timeout", "strict_query", "control_token",
+    "traffic_clock", "signature_clock", "settle_timeout", "strict_query", "strict_body", "control_token",
 }  # fmt: skip
 """What the marker may say: settings of `ranksim.testing.World`."""
 

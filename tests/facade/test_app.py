@@ -288,9 +288,9 @@ def test_a_typo_in_a_query_is_refused_unless_that_was_not_wanted() -> None:
             said = wrong.json()
             assert (wrong.status_code, said["code"]) == (422, "validation_failed")
             assert said["detail"] == (
-                "The query parameter 'domain' is unknown; keywords.list takes: limit, cursor, domain_id, "
-                "list_id, label_id, keyword. The service is assumed to ignore it (U100); --no-strict-query, "
-                "or strict_query=False in a test, does so too."
+                "The query parameter 'domain' is unknown; did you mean 'domain_id'? keywords.list takes: "
+                "limit, cursor, domain_id, list_id, label_id, keyword. The service is assumed to ignore it "
+                "(U100); --no-strict-query, or strict_query=False in a test, does so too."
             )
             expected = "a parameter among: limit, cursor, domain_id, list_id, label_id, keyword"
             assert said["meta"] == {"errors": [{"field": "domain", "expected": expected}]}
@@ -299,6 +299,38 @@ def test_a_typo_in_a_query_is_refused_unless_that_was_not_wanted() -> None:
             assert (await client.get("/v1/domains")).json()["data"] == []
         async with direct(make(), strict_query=False) as client:
             assert (await client.get("/v1/keywords?domain=a")).status_code == 200
+
+    run(story)
+
+
+@pytest.mark.fact("U84", "U24")
+def test_a_typo_in_a_body_starts_nothing_unless_that_was_wanted() -> None:
+    async def story() -> None:
+        async with direct(make()) as client:
+            domain = (await client.post("/v1/domains", json={"host": "a.example"})).json()["data"]["id"]
+            wrong = {"kind": "crawl", "domain_id": domain, "dryRun": True}
+            paid = await client.post("/v1/jobs", json=wrong)
+            assert (paid.status_code, paid.json()["code"]) == (422, "validation_failed")
+            assert paid.json()["meta"]["errors"] == [
+                {"field": "dryRun", "expected": "a field among: kind, domain_id, dry_run"}
+            ]
+            assert (await client.get("/v1/jobs")).json()["data"] == []
+        async with direct(make(), strict_body=False) as client:
+            domain = (await client.post("/v1/domains", json={"host": "a.example"})).json()["data"]["id"]
+            assert (await client.post("/v1/jobs", json=wrong | {"domain_id": domain})).status_code == 202
+
+    run(story)
+
+
+@pytest.mark.fact("U83")
+def test_whoever_gets_graphql_is_told_that_it_is_posted() -> None:
+    async def story() -> None:
+        async with direct(make()) as client:
+            refused = await client.get("/graphql?query={__typename}")
+            assert (refused.status_code, refused.headers["allow"]) == (405, "OPTIONS, POST")
+            said = refused.json()["errors"][0]
+            assert said["message"] == said["extensions"]["detail"]
+            assert said["message"].startswith("GraphQL is POST only: ")
 
     run(story)
 

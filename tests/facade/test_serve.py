@@ -115,21 +115,26 @@ def test_flags_are_environment_variables_and_logs_can_be_json() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.fact("U100")
+@pytest.mark.fact("U84", "U100")
 @pytest.mark.parametrize(
-    ("flags", "variables", "status"),
+    ("flags", "variables", "statuses"),
     [
-        ([], {}, 422),
-        (["--no-strict-query"], {}, 200),
-        ([], {"RANKSIM_STRICT_QUERY": "0"}, 200),
-        ([], {"RANKSIM_SERVE_STRICT_QUERY": "0"}, 200),
+        ([], {}, (422, 422)),
+        (["--no-strict-query"], {}, (200, 422)),
+        (["--no-strict-body"], {}, (422, 201)),
+        ([], {"RANKSIM_STRICT_QUERY": "0"}, (200, 422)),
+        ([], {"RANKSIM_SERVE_STRICT_QUERY": "0", "RANKSIM_SERVE_STRICT_BODY": "0"}, (200, 201)),
+        ([], {"RANKSIM_STRICT_BODY": "0"}, (422, 201)),
     ],
 )
-def test_unknown_query_parameters_are_refused_unless_it_is_told_to_ignore_them(
-    flags: list[str], variables: dict[str, str], status: int
+def test_unknown_parameters_and_fields_are_refused_unless_it_is_told_to_ignore_them(
+    flags: list[str], variables: dict[str, str], statuses: tuple[int, int]
 ) -> None:
     with serving(*flags, **variables) as one:
-        assert get(one.base + "/v1/domains?hots=a", headers=one.auth).status_code == status
+        asked = get(one.base + "/v1/domains?hots=a", headers=one.auth).status_code
+        body = {"host": "a.example", "lable": "x"}
+        made = httpx.post(one.base + "/v1/domains", json=body, headers=one.auth, trust_env=False).status_code
+    assert (asked, made) == statuses
 
 
 @pytest.mark.slow

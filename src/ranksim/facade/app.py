@@ -65,6 +65,7 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing (RFC 9110, section 9.2.1)."""
 
 GRAPHQL_ALLOWS = "OPTIONS, POST"
+POST_ONLY = "GraphQL is POST only: send the document as JSON in the body of a POST."
 
 
 class Dropped(Exception):
@@ -109,6 +110,7 @@ def create_app(
     max_body: int = MIB,
     deprecation: Deprecation | None = None,
     strict_query: bool = True,
+    strict_body: bool = True,
     access_log: bool = False,
     control_names: Collection[str] = (),
 ) -> Facade:
@@ -117,10 +119,13 @@ def create_app(
     `token` must be sent as a bearer token to the control API, which is served under `control_names`, besides
     loopback's and the address of the connection. `docs` serves the OpenAPI document, the GraphQL
     schema and the reference page. `max_body` is the largest body in bytes. With `deprecation` all of /v1 says
-    so, and /v2 answers as /v1 does. Unknown query parameters are refused, so that a client's typo is found;
-    without `strict_query` they are ignored (U100). `access_log` logs every answer of the service.
+    so, and /v2 answers as /v1 does. Unknown query parameters and fields of bodies are refused, so that a
+    client's typo is found; without `strict_query` (U100) and `strict_body` (U84) they are ignored.
+    `access_log` logs every answer of the service.
     """
-    return Facade(twin, token, docs, max_body, deprecation, strict_query, access_log, control_names)
+    return Facade(
+        twin, token, docs, max_body, deprecation, strict_query, strict_body, access_log, control_names
+    )
 
 
 class Facade:
@@ -134,6 +139,7 @@ class Facade:
         max_body: int,
         deprecation: Deprecation | None,
         strict_query: bool,
+        strict_body: bool,
         access_log: bool,
         control_names: Collection[str] = (),
     ) -> None:
@@ -142,7 +148,7 @@ class Facade:
         self.token = token
         self.docs = docs
         self.max_body = max_body
-        self.strict_query = strict_query
+        self.strict_query, self.strict_body = strict_query, strict_body
         self.access_log = access_log
         self.terminal: Terminal | None = None
         """What tells of calls and webhooks beside, while this is served."""
@@ -207,7 +213,13 @@ class Facade:
     ) -> None:
         began = perf_counter_ns()
         request = await read_request(
-            scope, receive, path, environment, most=self.max_body, strict=self.strict_query
+            scope,
+            receive,
+            path,
+            environment,
+            most=self.max_body,
+            strict_query=self.strict_query,
+            strict_body=self.strict_body,
         )
         request.allow = request.allow or allow
         if request.call.raw is not None and len(request.call.raw) > LARGE:
@@ -251,7 +263,7 @@ class Facade:
         call = request.call
         call.surface = "graphql"
         if scope["method"] != "POST":
-            call.fault = Fault("method_not_allowed")
+            call.fault = Fault("method_not_allowed", POST_ONLY)
         else:
             await read_raw(request, headers, receive, self.max_body)
         fault = self.twin.faults.pick(call)

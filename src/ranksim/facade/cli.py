@@ -100,6 +100,13 @@ def serve(
             help="Refuse query parameters that an operation does not know, or ignore them (U100).",
         ),
     ] = True,
+    strict_body: Annotated[
+        bool,
+        typer.Option(
+            envvar=["RANKSIM_SERVE_STRICT_BODY", "RANKSIM_STRICT_BODY"],
+            help="Refuse fields of bodies that an operation does not know, or ignore them (U84).",
+        ),
+    ] = True,
     deprecated_since: Annotated[
         str,
         typer.Option(
@@ -201,6 +208,7 @@ def serve(
                 max_body=max_body * KIB,
                 deprecation=deprecation,
                 strict_query=strict_query,
+                strict_body=strict_body,
                 access_log=access_log,
                 control_names=names_of(host, control_host or ()),
             )

@@ -259,8 +259,7 @@ class GraphqlRequest:
         """
         if refusal is None:
             return list(self.calls.values()) or [self.stand_in("GET")]
-        form = fault.code if fault else "invalid_request"
-        return [self.stand_in(refusal.method, Fault(form))]
+        return [self.stand_in(refusal.method, fault or Fault("invalid_request"))]
 
     def refused(self, replies: list[Reply], refusal: Refusal | None, accept: str) -> GraphqlResponse | None:
         """Take in the replies; return the response where the whole request is refused, else None."""

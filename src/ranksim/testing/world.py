@@ -59,8 +59,9 @@ class World:
     (default "pro"); `seed` decides ids, keys and secrets. `clock` is "manual", "real" or "scaled:60", `start`
     an instant, or None for now. `signature_clock` "wall" signs webhooks for receivers that compare with their
     own clock, "virtual" with this world's. With `network`, webhooks also go to addresses beyond this machine.
-    Unknown query parameters are refused, or ignored without `strict_query` (U100). Over HTTP the control API
-    wants `control_token`, a new one by default and none if it is "". Raises BadInput.
+    Unknown query parameters and fields of bodies are refused, or ignored without `strict_query` (U100) and
+    `strict_body` (U84). Over HTTP the control API wants `control_token`, a new one by default and none if it
+    is "". Raises BadInput.
     """
 
     begun = False
@@ -79,6 +80,7 @@ class World:
         settle_timeout: float = 60.0,
         network: bool = False,
         strict_query: bool = True,
+        strict_body: bool = True,
         control_token: str | None = None,
     ) -> None:
         self.control_token = new_token() if control_token is None else control_token
@@ -92,7 +94,7 @@ class World:
             "signature_clock": signature_clock,
             "settle_timeout": settle_timeout,
         }
-        self._network, self._strict_query = network, strict_query
+        self._network, self._strict_query, self._strict_body = network, strict_query, strict_body
         self._mounts = Mounts(network=network, waits=lambda: self.twin.clock.rate.mode != "manual")
         self.twin = Twin(**self._settings, sender=self._mounts)
         """The world itself; touch it from its own loop alone, as the methods here do."""
@@ -100,6 +102,7 @@ class World:
             self.twin,
             token=self.control_token or None,
             strict_query=strict_query,
+            strict_body=strict_body,
             control_names=self._names(),
         )
         self.url = URL
@@ -366,6 +369,7 @@ class World:
             **{**self._settings, **running},
             network=self._network,
             strict_query=self._strict_query,
+            strict_body=self._strict_body,
             control_token=self.control_token,
         )
         other._mounts.apps.update(self._mounts.apps)
@@ -417,14 +421,23 @@ def transport(**settings: Any) -> httpx.BaseTransport:
     return Transport(world.app, world.thread, closed=world.close)
 
 
-def asgi_app(*, strict_query: bool = True, control_token: str | None = None, **settings: Any) -> Facade:
+def asgi_app(
+    *,
+    strict_query: bool = True,
+    strict_body: bool = True,
+    control_token: str | None = None,
+    **settings: Any,
+) -> Facade:
     """An ASGI app of a world of its own, which runs on the loop of whoever calls it.
 
     Time is moved over HTTP, under /_ranksim, by who sends the `token` of the app: `control_token`, a new one
-    by default and none if it is "". `strict_query` is that of a `World`, `settings` those of `Twin`.
+    by default and none if it is "". `strict_query` and `strict_body` are those of a `World`, `settings` those
+    of `Twin`.
     """
     token = new_token() if control_token is None else control_token
-    return create_app(Twin(**settings), token=token or None, strict_query=strict_query)
+    return create_app(
+        Twin(**settings), token=token or None, strict_query=strict_query, strict_body=strict_body
+    )
 
 
 def headers_of(key: str, options: Mapping[str, Any]) -> httpx.Headers:

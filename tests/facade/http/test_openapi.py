@@ -12,7 +12,7 @@ from ranksim.contract.facts import EVENT_TYPES
 from ranksim.contract.policy import Policy
 from ranksim.contract.views import TEST_EVENT
 from ranksim.facade.http.openapi import document
-from ranksim.facade.http.requests import parameters
+from ranksim.facade.http.strictness import parameters
 from ranksim.service.bodies import DomainBody, read
 from ranksim.service.calls import Answer, Attempt, Call
 from ranksim.service.operations import OPERATIONS, TABLE

@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from ranksim.facade.http import requests
 from ranksim.facade.http.requests import (
     HttpRequest,
     has_more_values,
@@ -21,6 +20,7 @@ from ranksim.facade.http.requests import (
     read_request,
     route,
 )
+from ranksim.facade.http.strictness import parameters
 from ranksim.service.calls import Fault, Reply
 from ranksim.service.operations import OPERATIONS, TABLE
 from ranksim.serving.asgi import Gone
@@ -36,7 +36,8 @@ def ask(
     body: bytes | list[bytes] = b"",
     headers: dict[str, str] | None = None,
     query: str = "",
-    strict: bool = True,
+    strict_query: bool = True,
+    strict_body: bool = False,
     gone: bool = False,
 ) -> HttpRequest:
     """Read a request that arrives in these parts."""
@@ -56,7 +57,8 @@ def ask(
     async def receive() -> dict[str, Any]:
         return messages.pop(0)
 
-    return asyncio.run(read_request(scope, receive, path, "sandbox", most=MOST, strict=strict))
+    strictness = {"strict_query": strict_query, "strict_body": strict_body}
+    return asyncio.run(read_request(scope, receive, path, "sandbox", most=MOST, **strictness))
 
 
 # Paths
@@ -188,7 +190,7 @@ def test_a_fault_of_form_is_noted_with_what_is_wrong(
 
 @pytest.mark.fact("U100")
 def test_unknown_query_parameters_are_ignored_if_that_is_wanted() -> None:
-    asked = ask("GET", query="limit=5&size=&q=%C3%A4+b", strict=False)
+    asked = ask("GET", query="limit=5&size=&q=%C3%A4+b", strict_query=False)
     assert (asked.call.fault, asked.call.query) == (None, {"limit": "5", "size": "", "q": "ä b"})
 
 
@@ -229,9 +231,54 @@ def test_unknown_query_parameters_are_refused(
         assert "--no-strict-query" in found.detail
 
 
+GOOGLE = {"engine": "google", "device": "desktop"}
+
+
+@pytest.mark.fact("U84")
+@pytest.mark.parametrize(
+    ("method", "path", "body", "unknown", "said"),
+    [
+        ("POST", "jobs", {"kind": "crawl", "domain_id": "d", "dryRun": True}, ["dryRun"],
+         "The field 'dryRun' is unknown; did you mean 'dry_run'? jobs.create takes: kind, domain_id, "
+         "dry_run. The service is assumed to ignore it (U84); --no-strict-body, or strict_body=False in a "
+         "test, does so too."),
+        ("POST", "jobs", {"kind": "crawl", "domain_id": "d", "dry_run": True}, [], ""),
+        ("PATCH", "domains/x", {"lable": "x", "zzz": 1}, ["lable", "zzz"],
+         "The field 'lable' is unknown; did you mean 'label'? domains.update takes: path, label. "),
+        ("POST", "webhooks", {"events": [], "url": 1}, ["events"],
+         "The field 'events' is unknown; did you mean 'event_types'? webhooks.create takes: url, "),
+        ("POST", "scans", {"engine_devices": ["google/desktop", GOOGLE | {"devise": 1}, 5],
+                           "geographies": [{"country": "DE"}, {"city": 1}], "list_ids": ["a"]},
+         ["engine_devices.1.devise", "geographies.1.city"],
+         "The field 'engine_devices.1.devise' is unknown; did you mean 'device'? scans.create takes: engine, "
+         "device. "),
+        ("POST", "webhooks/x/test", {"event_type": "job.failed"}, ["event_type"],
+         "The field 'event_type' is unknown; webhooks.test takes: none. "),
+        ("POST", "webhooks/x/test", {}, [], ""),
+        ("PUT", "domains", {"x": 1}, [], ""),
+    ],
+)  # fmt: skip
+def test_unknown_fields_of_bodies_are_refused(
+    method: str, path: str, body: dict[str, Any], unknown: list[str], said: str
+) -> None:
+    fault = ask(method, path, json.dumps(body).encode(), JSON, strict_body=True).call.fault or Fault("")
+    assert [error["field"] for error in fault.errors] == unknown
+    assert (fault.code == "validation_failed") == bool(unknown)
+    assert fault.detail.startswith(said)
+    ignored = ask(method, path, json.dumps(body).encode(), JSON).call.fault
+    assert ignored is None or ignored.code == "method_not_allowed"
+
+
+def test_of_many_unknown_fields_as_many_are_named_as_of_any_errors() -> None:
+    body = dict.fromkeys((f"field{number}" for number in range(60)), 1)
+    fault = ask("POST", "labels", json.dumps(body).encode(), JSON, strict_body=True).call.fault
+    assert fault is not None
+    assert len(fault.errors) == 20
+
+
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 def test_the_query_parameters_of_every_operation_are_known(operation: str) -> None:
-    assert set(requests.parameters(operation)) & {"limit", "cursor"} in (set(), {"limit", "cursor"})
+    assert set(parameters(operation)) & {"limit", "cursor"} in (set(), {"limit", "cursor"})
 
 
 @pytest.mark.parametrize(

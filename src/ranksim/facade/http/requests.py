@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from pydantic_core import to_json
 
+from ranksim.facade.http.strictness import unknown_fields, unknown_parameters
 from ranksim.service.calls import Body, Call, Fault, Reply
 from ranksim.service.routes import offered
 from ranksim.serving.asgi import Gone, Header, Receive, Scope
@@ -59,12 +60,20 @@ class HttpRequest:
 
 
 async def read_request(
-    scope: Scope, receive: Receive, path: str, environment: str, *, most: int, strict: bool = True
+    scope: Scope,
+    receive: Receive,
+    path: str,
+    environment: str,
+    *,
+    most: int,
+    strict_query: bool = True,
+    strict_body: bool = True,
 ) -> HttpRequest:
     """Read a REST request; `path` is relative to the version prefix, as sent.
 
     `most` is the size limit of bodies in bytes. Query parameters that the operation does not know are refused
-    if `strict`, and ignored as the service is assumed to do (U100) if not. Raises Gone.
+    if `strict_query`, and ignored as the service is assumed to do (U100) if not; fields of its body if
+    `strict_body` (U84). Raises Gone.
     """
     headers = dict(scope["headers"])
     methods, values = route(path)
@@ -86,7 +95,11 @@ async def read_request(
     if method in WITH_BODY:
         await read_body(request, headers, receive, most)
     if not call.fault and scope["query_string"]:
-        _read_query(call, scope["query_string"], strict=strict)
+        _read_query(call, scope["query_string"])
+        if strict_query and not call.fault:
+            call.fault = unknown_parameters(call)
+    if strict_body and call.body and not call.fault:
+        call.fault = unknown_fields(call)
     return request
 
 
@@ -226,7 +239,7 @@ async def _drained(receive: Receive, headers: Mapping[bytes, bytes], most: int) 
     return not more
 
 
-def _read_query(call: Call, query: bytes, *, strict: bool) -> None:
+def _read_query(call: Call, query: bytes) -> None:
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
     except (UnicodeDecodeError, ValueError):
@@ -238,30 +251,6 @@ def _read_query(call: Call, query: bytes, *, strict: bool) -> None:
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         call.fault = Fault("invalid_request", f"The query has {twice!r} more than once.")
-    elif strict:
-        _refuse_unknown(call)
-
-
-def _refuse_unknown(call: Call) -> None:
-    known = parameters(call.operation)
-    unknown = [name for name in call.query if name not in known]
-    if not unknown:
-        return
-    takes = ", ".join(known) or "none"
-    call.fault = Fault(
-        "validation_failed",
-        f"The query parameter {unknown[0]!r} is unknown; {call.operation} takes: {takes}. The service is "
-        "assumed to ignore it (U100); --no-strict-query, or strict_query=False in a test, does so too.",
-        [{"field": name, "expected": f"a parameter among: {takes}"} for name in unknown],
-    )
-
-
-def parameters(operation: str) -> tuple[str, ...]:
-    """Return the query parameters that an operation knows; every collection knows limit and cursor (S43)."""
-    from ranksim.surface.wires import WIRES
-
-    wire = WIRES[operation]
-    return ("limit", "cursor", *wire.filters) if wire.paged else ()
 
 
 # Responses
