@@ -57,7 +57,8 @@ class Served:
         self.loop = LoopThread()
         self.loop.call(self._furnish())
         # Bodies may be large, so that too many items are refused for being too many.
-        self.listener = Listener(create_app(self.twin, max_body=64 * MIB))
+        # the documents describe the service, which ignores further fields, and generators bring some
+        self.listener = Listener(create_app(self.twin, max_body=64 * MIB, strict_body=False))
         self.loop.call(self.listener.open())
         self.url = self.listener.url
 
