@@ -424,6 +424,7 @@ CHECKED = CONFORMING | {
         },
         "troubles": ["the process that makes the calls was ended"],
         "left": ["domains dom_1 with the key main"],
+        "untouched": ["untouched: what was there before reads the same after: 4 domains"],
         "spent": 1_500_000,
         "spend_cap": 2_000_000,
         "accounts": [
@@ -443,6 +444,7 @@ def test_the_page_of_a_check_tells_what_it_did_and_what_not() -> None:
     assert "<td>burst</td><td>takes 3m, and --time 2m leaves 1m30s</td>" in rows
     assert "takes at most 2m: walk 30s" in text
     assert "the process that makes the calls was ended" in text
+    assert "untouched: what was there before reads the same after: 4 domains" in text
     assert "domains dom_1 with the key main" in text
     assert "ranksim check. S numbers" in text
     assert "What did not run" not in read(CONFORMING).text

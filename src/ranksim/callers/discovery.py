@@ -32,6 +32,9 @@ LISTS = (
 )
 """Lists that a run needs to know or to be judged by."""
 
+CONTENT = ("keywords.list", "labels.list", "competitors.list")
+"""Lists that show, beside those, whether a run left alone what was there."""
+
 GRAPHQL = "graphql"
 """The name under which `lacks` says that there is no GraphQL."""
 
@@ -266,6 +269,16 @@ def state(reach: Reach) -> Program:
             if operation not in key.lacks:
                 yield from politely(Send(operation, key.name))
         for operation in LISTS:
+            if operation not in key.lacks:
+                yield from pages(Send(operation, key.name))
+
+
+def content(reach: Reach) -> Program:
+    """Read what else an account has that a run might change, once for each account, as far as lists go."""
+    keys = [key for key in reversed(reach.usable()) if key.purpose != "scoped"]
+    whole = {(key.environment, key.account or key.name): key for key in keys}
+    for key in whole.values():
+        for operation in CONTENT:
             if operation not in key.lacks:
                 yield from pages(Send(operation, key.name))
 

@@ -194,6 +194,7 @@ def _report(
     from ranksim.conformance.compare import check_required
     from ranksim.conformance.exhibits import exhibits
     from ranksim.conformance.report.as_dict import plain
+    from ranksim.load.untouched import Untouched
     from ranksim.report import judgement as report
     from ranksim.report.spent import cap_passed
 
@@ -221,6 +222,7 @@ def _report(
         "undecided": checking.undecided_because(),
         "troubles": checking.troubles,
         "left": checking.left,
+        "untouched": Untouched.of(recording.lines()).lines(),
         "spent": checking.spent,
         "spend_cap": checking.plan.reach.target.spend_cap,
         "accounts": [asdict(one) for one in checking.money],
@@ -270,6 +272,7 @@ def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecord
     )
     said += spent_lines(check["accounts"])
     said += [f"trouble: {one}" for one in checking.troubles]
+    said += check["untouched"]
     if checking.left:
         said.append("created, and not removed:")
         said += [f"  {one}" for one in checking.left]

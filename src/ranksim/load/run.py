@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from ranksim.callers.budget import HELD_BACK, Budget, account_named, guarded
 from ranksim.callers.cleanup import mark, remove_created
-from ranksim.callers.discovery import KeyReach, Reach, declared, explore, state
+from ranksim.callers.discovery import KeyReach, Reach, content, declared, explore, state
 from ranksim.callers.lost_calls import resolve_lost
 from ranksim.callers.ownership import NOT_OURS, Ownership, kept
 from ranksim.callers.steps import Program
@@ -248,6 +248,7 @@ class LoadRun:
             again = guarded(resolve_lost(self.reach, lost), self.part.budget)  # all of it was permitted once
             self.part.perform(again, "resolve", until)
             self.part.perform(state(self.reach), "after", until)
+            self.part.perform(content(self.reach), "after", until)
             if self.clock.now() > until:
                 self.part.recorder.note(NOT_ALL_READ)
         finally:
@@ -279,6 +280,7 @@ class LoadRun:
         self.part.perform(state(found), "before", until)
         if self.clock.now() > until:
             raise BadInput(self._too_slow)
+        self.part.perform(content(found), "before", until)
         return found
 
     @property

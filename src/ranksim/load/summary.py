@@ -10,6 +10,7 @@ from typing import Any
 
 from ranksim.callers.budget import HELD_BACK
 from ranksim.clock import SECOND, Micros
+from ranksim.load.untouched import Untouched
 from ranksim.load.used_up import UsedUp
 from ranksim.records import parsed_object, read_lines
 from ranksim.report import units
@@ -39,6 +40,7 @@ class Summary:
     notes: list[str] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     used_up: UsedUp = field(default_factory=UsedUp)
+    untouched: Untouched = field(default_factory=Untouched)
 
     @classmethod
     def of(cls, trace: Path) -> Summary:
@@ -50,6 +52,7 @@ class Summary:
                 case "exchange":
                     summary._exchange(entry)
                     summary.used_up.exchange(entry)
+                    summary.untouched.exchange(entry)
                 case "delivery":
                     summary.deliveries += 1
                 case "note":
@@ -86,6 +89,7 @@ class Summary:
             for one in self.used_up.by_account()
             if one.unread
         ]
+        lines += self.untouched.lines()
         if self.cut:
             verb = "was" if len(self.cut) == 1 else "were"
             lines.append(

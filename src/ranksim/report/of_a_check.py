@@ -50,6 +50,7 @@ def not_done(check: Plain) -> list[str]:
     plan = "\n".join(check["plan"])
     return [
         *_listed("Trouble", check["troubles"]),
+        *_listed("What was there before", check["untouched"]),
         *_listed("Created, and not removed", check["left"]),
         *_table("Not decided, and what it waits for", ("why", "rules"), by_reason(check["undecided"])),
         *_table("What did not run", ("task", "why"), check["not_run"].items()),
@@ -86,7 +87,8 @@ def suite(check: Plain) -> ElementTree.Element:
         case = ElementTree.SubElement(found, "testcase", classname="ranksim.check", name=f"task {name}")
         if name in check["not_run"]:
             ElementTree.SubElement(case, "skipped", message=check["not_run"][name])
-    said = [*said_first(check), told(check), *(f"created, and not removed: {one}" for one in check["left"])]
+    said = [*said_first(check), told(check), *check["untouched"]]
+    said += (f"created, and not removed: {one}" for one in check["left"])
     ElementTree.SubElement(found, "system-out").text = "\n".join(said)
     if check["troubles"]:
         ElementTree.SubElement(found, "system-err").text = "\n".join(check["troubles"])

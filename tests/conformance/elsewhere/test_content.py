@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.check.in_virtual_time import check_in
+from tests.conformance.elsewhere.sockets import ran, served
 from tests.conformance.elsewhere.virtual import Elsewhere, elsewhere, rehearsal
 
 from ranksim.callers.cleanup import mark, remove_created
@@ -23,6 +25,8 @@ from ranksim.callers.profiles import PROFILES, profile
 from ranksim.callers.steps import Send
 from ranksim.clock import MINUTE
 from ranksim.conformance.compare import compare
+from ranksim.load.untouched import Untouched
+from ranksim.records import read_lines
 from ranksim.sim.rehearsal import rehearse_in
 from ranksim.sim.scripted_receivers import BASE
 
@@ -127,3 +131,12 @@ def test_jobs_fail_where_the_target_names_a_domain_for_it(
     assert bool(jobs) == named
     kept = {key: item for key, item in after.items() if item not in jobs}
     assert list(foreign(before, kept, (mark(SEED), BASE))) == []
+
+
+@pytest.mark.slow
+def test_a_run_tells_of_its_own_readings_that_what_was_there_is_untouched(tmp_path: Path) -> None:
+    with served(tmp_path) as target:
+        trace = ran("load", target, "--profile", "scope", "--duration", "5s", "--seed", "7", out="out")
+    said = Untouched.of(map(json.loads, read_lines(trace))).lines()
+    counted = "12 domains, 12 keyword lists, 186 keywords, 4 scans"
+    assert said == [f"untouched: what was there before reads the same after: {counted}"]
