@@ -288,6 +288,22 @@ def test_a_job_on_a_domain_that_was_there_before_may_cost_much() -> None:
         assert books.budget.permit(again(scan)) is None  # one like it is known to cost 6 USD now
 
 
+def test_a_job_may_cost_more_once_its_domain_has_more_to_do() -> None:
+    """A rank run of 0.012 USD cost 0.024 with a second scan, of 0.02 that were left."""
+    run = Send("jobs.create", "main", body={"kind": "rank_run", "domain_id": "dom_1"})
+    listing = Send("keyword_lists.create", "main", body={"domain_id": "dom_1", "name": "a"})
+    words = Send("keywords.create", "main", body={"list_id": "list_1", "keywords": ["word"]})
+    scan = Send("scans.create", "main", body={"domain_id": "dom_1", "list_ids": ["list_1"]})
+    elsewhere = Send("scans.create", "main", body={"domain_id": "dom_2", "list_ids": []})
+    for grows, permitted in ((words, False), (scan, False), (elsewhere, True)):
+        books = opened(50_000)
+        books.budget.saw(listing, Received(201, {"data": {"id": "list_1"}}, {}, 0, 0))
+        assert books.makes(run, 12_000)
+        assert books.makes(again(run), 12_000)
+        assert books.makes(grows, 0)
+        assert (books.budget.permit(again(run)) is not None) is permitted
+
+
 def test_a_job_that_books_nothing_at_first_is_held_until_it_has_ended() -> None:
     books = opened(3 * UNSEEN_JOB)
     assert books.budget.permit(JOB) is JOB

@@ -49,6 +49,9 @@ SETTLING: Micros = SECOND // 5
 LOOKED: Micros = 2 * SECOND
 """Between two looks at a job that has booked nothing yet."""
 
+GROWING = frozenset({"scans.create", "scans.update", "keywords.create"})
+"""What gives the jobs of a domain more to do."""
+
 HELD_BACK = "calls were held back by the spend cap or --dry-run-only"
 """The note of a trace that has the number of calls which were not permitted."""
 
@@ -113,10 +116,10 @@ class Budget:
     that reading shows nothing is held until it has ended. It is held by what its like cost before, doubled
     where others are under way. Where its like was never seen it goes alone: nothing else that costs anything
     is under way meanwhile, it asks for few units, and it is taken to cost at most a few times what its kind
-    did elsewhere, or what `UNSEEN` says; a job on a domain that was there before the run, `LARGE_JOB`. So the
-    cap is passed by one call at most, which costs more than that, and by what a deployment books of a job
-    beyond what it showed at first. Without readings nothing that spends is permitted. Where accounts are
-    shared by several processes, each needs its share of the cap.
+    did elsewhere, or there before keywords or scans were added, or what `UNSEEN` says; a job on a domain that
+    was there before the run, `LARGE_JOB`. So the cap is passed by one call at most, which costs more than
+    that, and by what a deployment books of a job beyond what it showed at first. Without readings nothing
+    that spends is permitted. Where accounts are shared by several processes, each needs its share of the cap.
     """
 
     cap: int | None = None
@@ -131,6 +134,10 @@ class Budget:
     _outstanding: list[_Outstanding] = field(default_factory=list)
     _made: set[str] = field(default_factory=set)
     """Domains that the run made."""
+    _domains: dict[str, str] = field(default_factory=dict)
+    """The domain of each list that the run made, and of each scan."""
+    _grown: set[Priced] = field(default_factory=set)
+    """Jobs whose domain has got more to do since it was seen what they cost."""
     _books_at_once: bool = False
     """Whether a job was seen to cost something before its end, so that nothing then means nothing."""
 
@@ -185,8 +192,8 @@ class Budget:
         """Learn from an answer what was spent."""
         if self.cap is None:
             return
-        if send.operation == "domains.create" and received.ok and isinstance(received.data, Mapping):
-            self._made.add(str(received.data.get("id")))
+        if received.ok:
+            self._note(send, received.data)
         if send.operation == "account.usage":
             self._read(send, received)
         elif send.operation.startswith("jobs."):
@@ -196,6 +203,20 @@ class Budget:
                 lost = 0 if received.status else LOST
                 call.shown_from, call.accepted = received.received + lost, received.ok
                 call.job = _job_of(call.like, received)
+
+    def _note(self, send: Send, data: Any) -> None:
+        """Take in what was made, which jobs may cost more for."""
+        made = str(data.get("id")) if isinstance(data, Mapping) else ""
+        match send.operation:
+            case "domains.create":
+                self._made.add(made)
+            case "keyword_lists.create" | "scans.create":
+                self._domains[made] = str(_fields(send).get("domain_id"))
+        if send.operation in GROWING:
+            fields = _fields(send)
+            place = str(fields.get("list_id") or send.path.get("id") or made)
+            domain = self._domains.get(place, "")
+            self._grown |= {like for like in self._prices if like.kind and domain in ("", like.domain)}
 
     def gave_up(self, send: Send, now: Micros) -> None:
         """Note that nobody listens any more to the reply of a call."""
@@ -230,6 +251,7 @@ class Budget:
 
     def _settle(self, shown: list[_Outstanding], mine: list[_Outstanding], grown: int) -> None:
         """Take in that the cost of an account has grown so much by calls that a reading shows."""
+        self._grown -= {call.like for call in shown}
         told = sum(self._prices.get(call.like, 0) * call.units for call in mine)
         new = [call for call in shown if call.like not in self._prices]
         for call in shown:
@@ -282,11 +304,11 @@ class Budget:
     def _most(self, like: Priced, units: int) -> int:
         """What a call is taken to cost at most (µUSD)."""
         price = self._prices.get(like)
-        if price is not None:
+        if price is not None and like not in self._grown:
             return price * units
-        if like.operation == "jobs.create" and like.domain not in self._made:
+        if price is None and like.operation == "jobs.create" and like.domain not in self._made:
             return LARGE_JOB
-        same = max((one for known, one in self._prices.items() if known[:2] == like[:2]), default=0)
+        same = price or max((one for known, one in self._prices.items() if known[:2] == like[:2]), default=0)
         if same:
             return min(ELSEWHERE * same, max(UNSEEN_JOB, HEADROOM * same)) * units
         return UNSEEN.get(like.kind or like.operation, UNSEEN_JOB) * units
