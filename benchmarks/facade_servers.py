@@ -27,7 +27,7 @@ from ranksim.facade.server import spare_the_collector
 from ranksim.facade.twin import Twin
 from ranksim.service.calls import Call, Reply
 from ranksim.serving.listener import bound
-from ranksim.serving.uvicorn_protocol import configured
+from ranksim.serving.uvicorn_config import configured
 
 RATES = {"read": 10**9, "write": 10**9, "expensive": 10**9}
 

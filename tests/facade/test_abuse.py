@@ -15,9 +15,9 @@ from ranksim.clock import instant
 from ranksim.facade.app import MIB, create_app
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
-from ranksim.serving import uvicorn_protocol
+from ranksim.serving import uvicorn_config, uvicorn_protocol
 from ranksim.serving.listener import Listener
-from ranksim.serving.uvicorn_protocol import Limits
+from ranksim.serving.uvicorn_config import Limits
 
 from .conftest import LoopClock
 
@@ -285,7 +285,7 @@ def test_an_idle_connection_ends_whatever_came_last(then: bytes) -> None:
             await reader.readexactly(int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0]))
             writer.write(then)
             await it.check()
-            seconds = uvicorn_protocol.REQUEST_SECONDS if then == b"\r\n" else uvicorn_protocol.IDLE_SECONDS
+            seconds = uvicorn_protocol.REQUEST_SECONDS if then == b"\r\n" else uvicorn_config.IDLE_SECONDS
             clock.now += seconds - 0.1
             await it.check()
             assert not gone(reader)

@@ -18,7 +18,7 @@ from ranksim.facade.event_log import AnsweredCall
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.serving.listener import Listener, bound
-from ranksim.serving.uvicorn_protocol import configured
+from ranksim.serving.uvicorn_config import configured
 
 START = instant("2026-03-04T10:00:00Z")
 

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import re
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -236,3 +239,72 @@ def test_the_answer_does_not_depend_on_how_the_bytes_were_cut(
         edges = list(range(len(sent) + 1))
     parts = [sent[one:two] for one, two in pairwise(edges) if one < two]
     assert talk(parts) == talk([sent])
+
+
+BROKEN = b"\x00 no request\r\n\r\n"
+CUT_SHORT = {
+    "a body that nobody reads": (
+        request(b"POST", b"/docs", b"Connection: close", b"Content-Length: 300000"),
+        b"x" * 300_000,
+    ),
+    "HTTP/1.0 and more behind": (b"GET /docs HTTP/1.0\r\n\r\n", b"x" * 300_000),
+    "a broken request behind": (request(b"GET", b"/openapi.json"), BROKEN * 10_000),
+    "it closes, and more behind": (request(b"GET", b"/openapi.json", b"Connection: close"), BROKEN * 10_000),
+}
+
+
+@pytest.mark.parametrize("name", CUT_SHORT)
+def test_a_long_answer_is_whole_where_the_connection_closes_with_input_that_nobody_reads(name: str) -> None:
+    heading, more = CUT_SHORT[name]
+
+    async def story() -> None:
+        async with victim() as it:
+            loop = asyncio.get_running_loop()
+            with socket.socket() as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)  # so it is read in many turns
+                client.setblocking(False)
+                await loop.sock_connect(client, ("127.0.0.1", it.listener.port))
+                await loop.sock_sendall(client, heading)
+                sending = loop.create_task(loop.sock_sendall(client, more))
+                wrote = b""
+                while piece := await loop.sock_recv(client, 65_536):
+                    wrote += piece
+                await asyncio.gather(sending, return_exceptions=True)
+            head, _, body = wrote.partition(b"\r\n\r\n")
+            [length] = re.findall(rb"content-length: (\d+)", head)
+            assert head.startswith(b"HTTP/1.1 200 ") or b" 405 " in head
+            assert len(body) >= int(length) > 200
+
+    run(story)
+
+
+def test_a_client_that_stays_after_the_last_answer_is_hung_up_on_soon() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            clock = LoopClock()
+            reader, writer = await it.open()
+            writer.write(b"GET /v1/domains HTTP/1.0\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
+            server = await it.taken()
+            writer.write(b"x")  # and does not hang up
+            clock.now += uvicorn_protocol.LINGER_SECONDS
+            while not server.transport.is_closing():
+                await asyncio.sleep(0)
+
+    run(story)
+
+
+def test_a_client_that_goes_on_sending_after_the_last_answer_is_hung_up_on() -> None:
+    async def story() -> None:
+        async with victim() as it:
+            reader, writer = await it.open()
+            writer.write(b"GET /v1/domains HTTP/1.0\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
+            server = await it.taken()
+            with suppress(ConnectionError):
+                for _ in range(10_000):
+                    writer.write(b"x" * 65_536)
+                    await writer.drain()
+            assert server.transport.is_closing()
+
+    run(story)

@@ -11,7 +11,8 @@ from ranksim.clock import instant
 from ranksim.facade.app import create_app
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
-from ranksim.serving.uvicorn_protocol import Connection, configured
+from ranksim.serving.uvicorn_config import configured
+from ranksim.serving.uvicorn_protocol import Connection
 
 
 def fresh() -> Twin:
@@ -34,6 +35,9 @@ class Wire(asyncio.Transport):
     def write(self, data: Any) -> None:
         if not self.closed:
             self.wrote += bytes(data)
+
+    def can_write_eof(self) -> bool:
+        return False
 
     def is_closing(self) -> bool:
         return self.closed

@@ -13,7 +13,7 @@ from ranksim.errors import BadInput
 from ranksim.extras import missing
 
 if TYPE_CHECKING:
-    from ranksim.serving.uvicorn_protocol import Limits
+    from ranksim.serving.uvicorn_config import Limits
 
 
 UNHEARD = logging.Logger("ranksim.closed", logging.CRITICAL + 1)
@@ -61,7 +61,7 @@ class Listener:
         try:
             import uvicorn
 
-            from ranksim.serving.uvicorn_protocol import configured
+            from ranksim.serving.uvicorn_config import configured
         except ModuleNotFoundError as error:
             raise missing(f"serving HTTP needs {error.name}", "server") from None
         config = configured(self._app, self._limits, lifespan="off")

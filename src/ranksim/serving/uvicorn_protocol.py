@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
-import uvicorn
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ranksim.serving.asgi import Header, Message, Receive
 from ranksim.serving.chunked import ChunkedBody, MalformedChunks
+from ranksim.serving.uvicorn_config import Limits
 
 MOST_HEADERS = 65_536
 """Bytes that a request's line and headers may take."""
@@ -33,27 +34,26 @@ HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
 REQUEST_SECONDS = 30.0
 """How long a request may take to arrive, its body included."""
 
-IDLE_SECONDS = 75
-"""How long a connection may be kept open without a request."""
-
 STALLED_SECONDS = 30.0
 """How long a client may leave what is written to it unread, all of it, before the connection is dropped."""
 
+LINGER_SECONDS = 2.0
+"""How long a connection whose answer is written may still be read from before it is closed."""
+
+MOST_LINGERING = 1_048_576
+"""Bytes that are read and dropped meanwhile."""
 
 MOST_SMALL = 65_536
 """Bytes of a body that may always be on their way."""
 
 
 @dataclass(slots=True)
-class Limits:
-    """What all connections of a server may hold together, and what they do."""
+class Answering:
+    """What an answer is written to: the transport, which closes as a connection of ours does."""
 
-    connections: int | None = None
-    """How many there may be."""
-    arriving: int = 64 * 1_048_576
-    """Bytes of bodies that may be on their way, beside the small ones."""
-    arrived: int = 0
-    """How many have come, of bodies that are not complete."""
+    write: Callable[[bytes], None]
+    is_closing: Callable[[], bool]
+    close: Callable[[], None]
 
 
 @runtime_checkable
@@ -104,6 +104,8 @@ class Connection(HttpToolsProtocol):
     _stalled: asyncio.TimerHandle | None = None
     _held = 0
     """Bytes of the body that is on its way."""
+    _lingering = -1
+    """Bytes that may still be read and dropped after the last answer; -1 before it."""
 
     def __init__(self, *given: Any, limits: Limits | None = None, **more: Any) -> None:
         super().__init__(*given, **more)
@@ -130,6 +132,11 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read heads and bodies, one after the other, and none before the request ahead of it is answered."""
+        if self._lingering >= 0:
+            self._lingering -= len(data)
+            if self._lingering < 0:
+                self.transport.close()
+            return
         before, at = self._later
         if before:
             self._later = (before[at:] + data, 0)
@@ -185,6 +192,8 @@ class Connection(HttpToolsProtocol):
         if hosts and HOST.fullmatch(hosts[0]) is None:
             self._refuse("The Host header names no host.")
         super().on_headers_complete()
+        answering: Any = self.cycle
+        answering.transport = Answering(self.transport.write, self.transport.is_closing, self._linger)
         scope: Any = self.scope
         scope["ranksim.abort"] = self.transport.abort
         scope["ranksim.respond"] = partial(_respond, self.cycle)
@@ -237,7 +246,7 @@ class Connection(HttpToolsProtocol):
         if self._refused:
             self._write_refusal()
             return
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._lingering >= 0:
             return
         self.flow.resume_reading()
         if not self._arriving:
@@ -247,7 +256,7 @@ class Connection(HttpToolsProtocol):
     def _read_later(self) -> None:
         """Read on in what came, unless that was done already."""
         data, at = self._later
-        if data and not self.transport.is_closing():
+        if data and not self.transport.is_closing() and self._lingering < 0:
             self._later = (b"", 0)
             self.flow.resume_reading()
             self._read(data, at)
@@ -318,7 +327,7 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _write_refusal(self) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._lingering >= 0:
             return
         app = self.config.app
         if not isinstance(app, RefusesUnreadable):
@@ -327,7 +336,19 @@ class Connection(HttpToolsProtocol):
         status, headers, body = app.unreadable(self.client[0] if self.client else "", self._problem)
         lines = [STATUS_LINE[status], *(b"%b: %b\r\n" % header for header in headers)]
         self.transport.write(b"".join([*lines, b"connection: close\r\n\r\n", body]))
-        self.transport.close()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Close once the client has, or soon: a reset would cut what it still reads (RFC 9112, 9.6)."""
+        if self.transport.is_closing() or self._lingering >= 0:
+            return
+        if not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self._lingering, self._later, self._arriving = MOST_LINGERING, (b"", 0), False
+        self.flow.resume_reading()
+        self._end_in(LINGER_SECONDS)
 
     async def _receive(self, cycle: RequestResponseCycle, receive: Receive) -> Message:
         """Hand the app the next piece of a body in chunks, or refuse one that is broken."""
@@ -453,20 +474,3 @@ async def _respond(cycle: RequestResponseCycle, status: int, headers: list[Heade
     if not cycle.keep_alive:
         cycle.transport.close()
     cycle.on_response()
-
-
-def configured(app: Any, limits: Limits | None = None, **settings: Any) -> uvicorn.Config:
-    """Configure uvicorn for an app of ours; `limits` are of all its connections, `settings` uvicorn's."""
-    usual: dict[str, Any] = {
-        "http": partial(Connection, limits=limits or Limits()),
-        "ws": "none",
-        "interface": "asgi3",
-        "log_config": None,
-        "access_log": False,
-        "server_header": False,
-        "date_header": False,
-        "proxy_headers": False,
-        "timeout_keep_alive": IDLE_SECONDS,
-        "timeout_graceful_shutdown": 5,
-    }
-    return uvicorn.Config(app, **usual | settings)
