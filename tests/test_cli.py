@@ -92,6 +92,43 @@ def process(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]
     )
 
 
+# What nobody expected
+
+
+def test_a_fault_of_ranksim_has_an_exit_code_of_its_own_and_a_sentence_that_says_where_it_goes(
+    tmp_path: Path,
+) -> None:
+    broken = (
+        "import sys\n"
+        "from ranksim import cli\n"
+        "from ranksim.report import plans\n"
+        "def sentence(_): raise OverflowError('int too\\nlarge')\n"
+        "plans.sentence = sentence\n"
+        "sys.argv = ['ranksim', 'plans']\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", broken],
+        capture_output=True, text=True, env=environment(TMPDIR=str(tmp_path)), check=False,
+    )  # fmt: skip
+    assert done.returncode == 70
+    [line] = done.stderr.splitlines()
+    assert "a fault of ranksim" in line
+    assert "OverflowError: int too large" in line
+    [kept] = tmp_path.glob("ranksim-fault-*.txt")
+    assert str(kept) in line
+    assert "Traceback (most recent call last)" in kept.read_text()
+
+
+def test_a_link_to_itself_is_bad_input(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.jsonl"
+    loop.symlink_to(loop)
+    for words in (("compare", loop), ("calibrate", loop), ("run", loop), ("trace", "show", loop, "1")):
+        done = process(*words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), words
+        assert "loop.jsonl" in done.stderr
+
+
 # Help and completion
 
 
@@ -357,7 +394,7 @@ def test_tables_are_csv_without_pyarrow_and_it_is_said(
 ) -> None:
     monkeypatch.setattr(frames, "find_spec", lambda name: None)
     told = Told("run", scenario, "--out", tmp_path / "out", "--no-plots")
-    assert "since Parquet needs pyarrow: pip install -c constraints.txt '.[plots]'" in told.out
+    assert "since Parquet needs pyarrow: pip install matplotlib pandas pyarrow (in a checkout" in told.out
     assert (tmp_path / "out" / "tables" / "calls.csv").exists()
 
 
@@ -368,8 +405,8 @@ def test_out_without_matplotlib_says_so_before_it_runs(
     told = Told("run", scenario, "--out", tmp_path / "out")
     assert told.code == 2
     assert told.err == (
-        "ranksim: plots need matplotlib, which is not installed; in a checkout of ranksim: "
-        "pip install -c constraints.txt '.[plots]', or give --no-plots\n"
+        "ranksim: plots need matplotlib, which is not installed; pip install matplotlib pandas pyarrow "
+        "(in a checkout: pip install -c constraints.txt '.[plots]'), or give --no-plots\n"
     )
     assert not (tmp_path / "out").exists()
     assert Told("run", scenario, "--out", tmp_path / "out", "--no-plots").code == 0

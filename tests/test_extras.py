@@ -1,4 +1,4 @@
-"""Errors that ask for a library name the line that installs it from a checkout, and its extra has it."""
+"""Errors that ask for a library name the lines that install it; its extra has it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -36,14 +37,28 @@ def asked() -> Iterator[tuple[str, str, list[str]]]:
 def test_the_message_says_what_is_needed_and_the_line_that_installs_it() -> None:
     assert str(extras.missing("plots need matplotlib", "plots")) == (
         "plots need matplotlib, which is not installed; "
-        "in a checkout of ranksim: pip install -c constraints.txt '.[plots]'"
+        "pip install matplotlib pandas pyarrow (in a checkout: pip install -c constraints.txt '.[plots]')"
     )
+
+
+def test_libraries_are_those_of_the_extra_by_name() -> None:
+    assert extras.libraries("plots") == ["matplotlib", "pandas", "pyarrow"]
+    assert {"uvicorn", "httpx", "uvloop"} <= set(extras.libraries("server"))
+    assert extras.libraries("notebook") == ["ipykernel"]
+
+
+def test_what_is_not_installed_at_all_names_the_line_of_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    def requires(name: str) -> list[str]:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(extras, "requires", requires)
+    assert extras.install_line("study") == "(in a checkout: pip install -c constraints.txt '.[study]')"
 
 
 def test_what_is_there_is_imported_and_what_is_not_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert extras.imported("json", "nothing needs JSON", "plots").loads("1") == 1
     monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(BadInput, match=r"^Sobol needs SciPy, which is not installed; .* '\.\[study\]'$"):
+    with pytest.raises(BadInput, match=r"^Sobol needs SciPy, which is not installed; .* '\.\[study\]'\)$"):
         extras.imported("scipy", "Sobol needs SciPy", "study")
 
 

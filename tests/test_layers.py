@@ -137,3 +137,49 @@ def test_every_exception_names_a_file_that_needs_it() -> None:
         ]
         assert unused == [], f"{name} no longer needs them"
     assert [name for name in MAY_FLOAT if not list(floats(parsed(name)))] == []
+
+
+# Other people's insides
+
+
+def private_imports(tree: ast.Module) -> Iterator[str]:
+    """Yield what is imported of other packages and begins with an underscore, but for type checkers."""
+    checked = {
+        id(node)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.If) and ast.unparse(outer.test) == "TYPE_CHECKING"
+        for inner in outer.body
+        for node in ast.walk(inner)
+    }
+    for node in ast.walk(tree):
+        names = list[str]()
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = [part for part in name.split(".") if part.startswith("_") and not part.startswith("__")]
+            if parts and not name.startswith("ranksim") and id(node) not in checked:
+                yield name
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from pydantic._internal import a", ["pydantic._internal.a"]),
+        ("import typer._click", ["typer._click"]),
+        ("from __future__ import annotations\nimport json", []),
+        ("if TYPE_CHECKING:\n    from pydantic._internal import a", []),
+    ],
+)
+def test_private_imports_are_seen(text: str, found: list[str]) -> None:
+    assert list(private_imports(ast.parse(text))) == found
+
+
+def test_no_private_module_of_another_package_is_imported() -> None:
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), name)
+        for path in PACKAGE.rglob("*.py")
+        for name in private_imports(ast.parse(path.read_text("utf-8")))
+    }
+    assert not found

@@ -99,6 +99,11 @@ BROKEN = [
         [HEADER, line(EXCHANGE, sent="10")], "trace:2: sent: expected a whole number", id="text time"
     ),
     pytest.param([HEADER, line(EXCHANGE, sent=-1)], "trace:2: sent: expected at least 0", id="negative"),
+    pytest.param(
+        [HEADER, line(EXCHANGE, sent=2**63)],
+        "trace:2: sent: expected at most 253402300799999999",
+        id="after the year 9999",
+    ),
     pytest.param([HEADER, line(EXCHANGE, received=9)], "trace:2: received is before sent", id="backwards"),
     pytest.param(
         [HEADER, line(EXCHANGE, effect="some")], "trace:2: effect: expected one of yes", id="effect"
@@ -319,6 +324,7 @@ def test_a_trace_can_be_written_again(tmp_path: Path, service: Service, name: st
         ('{"data": [{"webhook": {"signing_secret": "s"}}]}', True),
         ('{"data": {"secret": "whsec_a\\/b+c\\u003d"}}', True),
         ('{"secret": "whsec_1", "secret": "whsec_2", "again": "whsec_1"}', True),
+        ('{"signingSecret": "whsec_1", "CLIENT_SECRET": "whsec_2"}', True),
         ('\ufeff{"secret": "whsec_1",}', True),
         ('{"secret": "whsec_\\ud800\\x"}', True),
         ('{"secret": "whsec_1", "deep": ' + "[" * 5_000, True),

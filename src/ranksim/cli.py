@@ -2,8 +2,8 @@
 
 Every flag is an environment variable too, named by its command: RANKSIM_RUN_SEED is `ranksim run --seed`.
 
-Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 130 interrupted (Ctrl-C or SIGTERM),
-141 the reader of a pipe went away.
+Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 70 a fault of ranksim's own,
+130 interrupted (Ctrl-C or SIGTERM), 141 the reader of a pipe went away.
 """
 
 import shlex

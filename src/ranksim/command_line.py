@@ -4,8 +4,10 @@ import io
 import os
 import signal
 import sys
+import tempfile
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated
 
 import typer
@@ -15,7 +17,8 @@ from ranksim.errors import BadInput
 from ranksim.help import tell_variables_when_asked
 from ranksim.report.terminal import print_out, say
 
-FAILED, BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+FAILED, BAD_INPUT, FAULT, INTERRUPTED, PIPE_CLOSED = 1, 2, 70, 130, 141
+"""Exit codes. 70 (EX_SOFTWARE of sysexits.h) is a fault of ranksim: it accuses nobody and blames no input."""
 
 
 def new_app() -> typer.Typer:
@@ -57,6 +60,22 @@ def run(app: typer.Typer) -> None:
     except KeyboardInterrupt:  # before a command has begun
         say("interrupted; nothing was written")
         sys.exit(INTERRUPTED)
+    except Exception as error:
+        say(_fault(error))
+        sys.exit(FAULT)
+
+
+def _fault(error: Exception) -> str:
+    """Return the sentence about an unexpected exception; its traceback goes to a file of its own."""
+    lines = traceback.format_exception(error)
+    where = "its traceback could not be written"
+    with suppress(OSError):
+        handle, path = tempfile.mkstemp(prefix="ranksim-fault-", suffix=".txt")
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"ranksim {ranksim.__version__}, Python {sys.version}\n{''.join(lines)}")
+        where = f"report it to the developers of ranksim with {path}, as CONTRIBUTING.md says"
+    last = " ".join(lines[-1].split())
+    return f"a fault of ranksim, not of what it was given ({last[:200]}); {where}"
 
 
 def _open_closed_streams() -> None:

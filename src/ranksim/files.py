@@ -23,6 +23,11 @@ DOCUMENT = {"kind", "version", "metrics", "expectations", "tables"}
 """Fields that tell a result of ranksim (`ranksim.report.document`) from other JSON."""
 
 
+def resolved(path: Path) -> Path:
+    """Return where a path leads, links followed; a link to itself stays, and opening it says so."""
+    return Path(os.path.realpath(path))
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """What ranksim writes into a directory of some sort: all names, and how its own is told from others'."""
@@ -38,7 +43,7 @@ def new_file(path: Path, mode: int = 0o666) -> Iterator[Path]:
     `mode` are its permissions, less the umask. Raises BadInput when the file cannot be written there.
     """
     check_file(path)
-    target = path.resolve()
+    target = resolved(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -74,7 +79,7 @@ def new_directory(path: Path, contents: Contents | None = None) -> Iterator[Path
     What stood at `path` must pass `check_directory`. Raises BadInput when nothing can be written there.
     """
     check_directory(path, contents)
-    target = path.resolve()
+    target = resolved(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -105,25 +110,25 @@ def check_file(path: Path) -> None:
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
     """Raise BadInput unless each output is a path as `check_file` wants it, no input, and named once."""
-    read = {path.resolve() for path in inputs if path is not None}
+    read = {resolved(path) for path in inputs if path is not None}
     written: set[Path] = set()
     for path in outputs:
         if path is None:
             continue
         check_file(path)
-        if path.resolve() in read:
+        if resolved(path) in read:
             raise BadInput(
                 f"{path}: is read by this command, and would be lost; give another path to write to"
             )
-        if path.resolve() in written:
+        if resolved(path) in written:
             raise BadInput(f"{path}: is given for two outputs; give each a path of its own")
-        written.add(path.resolve())
+        written.add(resolved(path))
 
 
 def check_apart(directory: Path | None, files: Iterable[Path | None]) -> None:
     """Raise BadInput for a file in a directory that results replace as a whole."""
     for path in files:
-        if directory is not None and path is not None and directory.resolve() in path.resolve().parents:
+        if directory is not None and path is not None and resolved(directory) in resolved(path).parents:
             raise BadInput(f"{path}: lies in {directory}, which is replaced as a whole; give another path")
 
 
@@ -175,7 +180,7 @@ def _check_parents(path: Path) -> None:
             if not parent.is_dir():
                 raise BadInput(f"{path}: {parent} is a file, not a directory; give another path")
             break
-    target = path.resolve()
+    target = resolved(path)
     nearest = next(parent for parent in target.parents if parent.exists())
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=nearest)  # only trying tells for sure

@@ -31,6 +31,7 @@ from pydantic import (
     model_validator,
 )
 
+from ranksim.clock import instant
 from ranksim.contract.located import Located, explain
 from ranksim.errors import BadInput
 from ranksim.extras import imported
@@ -43,8 +44,11 @@ if TYPE_CHECKING:
 SENSITIVE_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
 """Headers that never enter a trace."""
 
-SECRET_FIELDS = frozenset({"secret", "signing_secret"})
-"""Fields of a reply whose text is replaced by a digest (S21, E32)."""
+SECRET_FIELDS = frozenset({"secret", "signing_secret", "signingSecret"})
+"""Fields of a reply that hold a webhook's secret (S21, E32)."""
+
+LAST = instant("9999-12-31T23:59:59.999999Z")
+"""The latest instant that a trace may hold, in µs."""
 
 UNKNOWN_KEY = "unknown"
 """The name of a key that nobody has, such as a run sends on purpose; no header declares it."""
@@ -52,7 +56,7 @@ UNKNOWN_KEY = "unknown"
 UNRECORDED_KEY = ""
 """The name of a key of which nothing was recorded, not even whether there was one."""
 
-Instant = Annotated[int, Field(ge=0)]
+Instant = Annotated[int, Field(ge=0, le=LAST)]
 
 
 # Entries
@@ -386,11 +390,12 @@ def as_line(value: Any) -> str:
 
 
 def hide_secrets(text: str, salt: bytes) -> str:
-    """Return a reply's raw text with each signing secret replaced by a salted digest, all else as it was.
+    """Return a reply's raw text with each secret replaced by a salted digest, all else as it was.
 
-    The text need not be sound JSON, and may escape what it likes: equal secrets have equal digests.
+    A secret is the text of a field whose name ends in "secret", in any case. The text need not be sound JSON,
+    and may escape what it likes: equal secrets have equal digests.
     """
-    if not any(name in text for name in SECRET_FIELDS):
+    if "ecret" not in text and "ECRET" not in text:
         return text
     secrets = {_spoken(literal) for literal in _SECRET.findall(text)}
 
@@ -402,7 +407,7 @@ def hide_secrets(text: str, salt: bytes) -> str:
 
 
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
-_SECRET = re.compile(rf'"(?:{"|".join(sorted(SECRET_FIELDS))})"\s*:\s*("(?:[^"\\]|\\.)+")')
+_SECRET = re.compile(r'(?i:secret)"\s*:\s*("(?:[^"\\]|\\.)+")')
 
 
 def _spoken(literal: str) -> str:

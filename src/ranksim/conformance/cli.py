@@ -166,6 +166,7 @@ def traces_in(given: Sequence[Path]) -> list[Path]:
     Raises BadInput for a directory without any.
     """
     from ranksim.errors import BadInput
+    from ranksim.files import resolved
 
     found = dict[Path, Path]()
     for path in given:
@@ -175,7 +176,7 @@ def traces_in(given: Sequence[Path]) -> list[Path]:
             if not inside:
                 raise BadInput(f"{path}: has no trace; expected {' or '.join(TRACES)} in it or below")
         for one in inside:
-            found.setdefault(one.resolve(), one)
+            found.setdefault(resolved(one), one)
     return list(found.values())
 
 

@@ -1,12 +1,16 @@
 """The models that users make in Python themselves."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic._internal._model_construction import ModelMetaclass  # it has no public name
 
 from ranksim.contract.located import Located, explain
 from ranksim.contract.quantities import Frozen
+
+if TYPE_CHECKING:  # checkers take no class that is computed, and this one has no public name
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 
 class OwnNames(ModelMetaclass):
