@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranksim.callers.discovery import KeyReach, explore, state
+from ranksim.callers.discovery import KeyReach, declared, explore, state
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
+from ranksim.errors import BadInput
 from ranksim.sim.rehearsal import Rehearsal
 from ranksim.sim.rehearsal_worlds import make_world
 
@@ -87,6 +88,37 @@ def test_purposes_are_found_out_where_the_target_does_not_say() -> None:
     }
     assert reach.keys["scoped"].domain_id is not None
     assert reach.keys["scoped"].account == reach.keys["main"].account != ""
+
+
+def named(target: Target, **accounts: str) -> Target:
+    """A target that names the accounts of these keys, and no others."""
+    keys = {name: key.model_copy(update={"account": accounts.get(name, "")})
+            for name, key in target.keys.items()}  # fmt: skip
+    return target.model_copy(update={"keys": keys})
+
+
+def test_keys_of_one_account_have_the_one_name_that_the_target_gives_any_of_them() -> None:
+    service, target = make_world(seed=4)
+    target = named(target, main="acme", scoped="acme", other="shop")
+    reach = Rehearsal(service, target).alone(explore(target))
+    keys = declared(target, reach.keys)
+    assert {name: keys[name].account for name in ("main", "second", "scoped", "other")} == {
+        "main": "acme",
+        "second": "acme",
+        "scoped": "acme",
+        "other": "shop",
+    }
+    assert keys["tight"].account == reach.keys["tight"].account_id
+
+
+@pytest.mark.parametrize(
+    "accounts", [{"main": "acme", "other": "acme"}, {"main": "acme", "second": "shop"}], ids=str
+)
+def test_a_target_that_names_accounts_falsely_is_refused(accounts: dict[str, str]) -> None:
+    service, target = make_world(seed=4)
+    target = named(target, **accounts)
+    with pytest.raises(BadInput, match=r"^target: the keys \w+ and \w+ are of the accounts acme and"):
+        Rehearsal(service, target).alone(explore(target))
 
 
 ODD: dict[str, tuple[Received, bool, str]] = {

@@ -301,6 +301,25 @@ def test_what_a_trace_shows_of_cooldowns(d: ModuleType, rule: str, steps: Steps,
     assert d.verdict(rule, steps(d)) == expected
 
 
+@pytest.mark.fact("S65")
+@pytest.mark.parametrize(
+    ("at", "stated", "expected"),
+    [
+        (0.5, 2, "held"),  # seconds of the caller's clock: 1.5 are left
+        (0.5, 45, "held"),  # seconds of business time
+        (0.2, 1, "broke"),
+        (0.5, 70, "broke"),  # more than there is, by either
+    ],
+)
+def test_a_wait_may_count_seconds_of_either_clock(
+    d: ModuleType, at: float, stated: int, expected: str
+) -> None:
+    """A cooldown of a minute is over after 2 s where business time runs 30 times as fast."""
+    refused = d.job(at, **d.cooling(stated), took=0.01)
+    steps = lasting(d, d.job(0, id="a", took=0.01), d.shown(0.1, "a"), refused, seconds=60)
+    assert d.verdict("cooldown.stated", steps, rate=30) == expected
+
+
 @pytest.mark.fact("U46")
 def test_what_is_left_of_a_run_is_in_no_cooldown_that_began_with_it(d: ModuleType) -> None:
     steps = lasting(d, d.job(0, id="a"), d.job(50, **d.cooling(120)), d.shown(51, "a"))

@@ -102,6 +102,7 @@ def told(number: int, job: str, state: str, sent: int) -> str:
     """Give the creation of a job (number 0) or a poll of it, 10 ms long."""
     made = {"path": "/v1/jobs", "method": "POST", "status": 202} if number == 0 else {}
     asked = {"path": f"/v1/jobs/rank_run/{job}"} | made
+    asked |= {"request_headers": {}, "body": "{}"}
     body = json.dumps({"data": {"id": job, "kind": "rank_run", "status": state}})
     return exchange(number, id=f"{job}/{number}", sent=sent, received=sent + 10_000, response=body, **asked)
 

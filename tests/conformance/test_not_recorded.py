@@ -293,3 +293,44 @@ def test_another_exchange_of_the_same_id_is_refused_by_its_line() -> None:
     header, first, second = lines_of(read(0, 599, id="x7"), read(1, 598, id="x7"))
     with pytest.raises(BadInput, match=r"^trace:3: id: 'x7' is that of another exchange above"):
         compare([header, first, second])
+
+
+# Whose keys are
+
+
+def account_read(at: float, key: str, account: str, **fields: Any) -> Exchange:
+    made = dealing.call(at, "account.get", {"id": account, "status": "active"}, key=key)
+    return made.model_copy(update=fields)
+
+
+@pytest.mark.parametrize(
+    ("stated", "read", "contradicts"),
+    [
+        (("acme", "acme"), ("acc_1", "acc_1"), False),
+        (("acme", "acme"), ("acc_1", "acc_2"), True),
+        (("acme", "shop"), ("acc_1", "acc_1"), True),
+        (("acme", "shop"), ("acc_1", "acc_2"), False),
+        (("acme", ""), ("acc_1", "acc_2"), False),
+    ],
+)
+def test_accounts_of_the_header_that_replies_contradict_are_refused(
+    stated: tuple[str, str], read: tuple[str, str], contradicts: bool
+) -> None:
+    keys = {name: TraceKey(account=account) for name, account in zip("ab", stated, strict=True)}
+    calls = [account_read(at, name, read[at]) for at, name in enumerate("ab")]
+    trace = Trace(Header(keys=keys, exclusive=True, response_headers=("date",)), calls)
+    if not contradicts:
+        assert deviating(trace) == []
+        return
+    with pytest.raises(BadInput) as refused:
+        compare(trace)
+    assert str(refused.value).startswith(
+        f"keys: the header gives a the account acme and b the account {stated[1]}, and GET /v1/account says "
+        f"acc_1 and {read[1]}"
+    )
+
+
+def test_an_account_has_an_id_of_its_own_in_each_environment() -> None:
+    keys = {"a": TraceKey(account="acme"), "s": TraceKey(account="acme", environment="sandbox")}
+    calls = [account_read(0, "a", "acc_1"), account_read(1, "s", "acc_9", environment="sandbox")]
+    assert deviating(Trace(Header(keys=keys, response_headers=("date",)), calls)) == []

@@ -1,14 +1,15 @@
 """What a load run can exercise: found out by reading, from a base URL and one key.
 
 A deployment is somebody else's program. What it lacks, what a key may not do and what it answers oddly is
-noted and left alone; nothing here fails because of an answer.
+noted and left alone; nothing here fails because of an answer, but where it contradicts what the target says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from itertools import combinations
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
@@ -16,6 +17,7 @@ from ranksim.callers.manners import pages, politely, puts_off_too_long
 from ranksim.callers.steps import Program, Received, Send
 from ranksim.callers.target import Target
 from ranksim.clock import SECOND, Micros
+from ranksim.errors import BadInput
 from ranksim.trace import TraceKey
 
 SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
@@ -80,6 +82,11 @@ class KeyReach:
                     return max(0, int(limit - used))
         return None
 
+    @property
+    def account_id(self) -> str:
+        """The id of its account, as GET /v1/account shows it; "" where that was not read."""
+        return str(self._object("account.get").get("id") or "")
+
     def items(self, operation: str) -> tuple[Mapping[str, Any], ...]:
         """Return what the first page of a list shows that has an id, or nothing."""
         found = self.reads.get(operation)
@@ -139,7 +146,10 @@ def declared(target: Target, found: Mapping[str, KeyReach]) -> dict[str, TraceKe
 
 
 def explore(target: Target) -> Generator[Any, Any, Reach]:
-    """Read with every key what there is to read, and return what can be exercised."""
+    """Read with every key what there is to read, and return what can be exercised.
+
+    Raises BadInput where the target gives accounts to keys that what they read contradicts.
+    """
     keys: dict[str, KeyReach] = {}
     first: Received = yield Send("webhook_events.list", key="")
     for name in target.keys:
@@ -181,13 +191,12 @@ def _explore_key(target: Target, name: str) -> Generator[Any, Any, KeyReach]:
     if missing:
         reason = "404 for whatever is read: there is no such API"
         return KeyReach(name, given.environment, given.purpose, usable=False, reason=reason)
-    account = reads.get("account.get")
     return KeyReach(
         name=name,
         environment=given.environment,
         purpose=given.purpose,
         usable=True,
-        account=str(account.get("id") or given.account) if isinstance(account, dict) else given.account,
+        account=given.account,
         domain_id=given.domain_id,
         lacks=lacks,
         reads=reads,
@@ -218,7 +227,9 @@ def _fits(answer: Received) -> bool:
 
 
 def _corrected(keys: Mapping[str, KeyReach]) -> Iterator[KeyReach]:
-    """Correct keys that were called full by what they were found to be, and find whose others are."""
+    """Correct keys that were called full by what they were found to be, and find whose each is."""
+    names = _account_names(keys.values())
+    keys = {name: replace(key, account=names.get(name, key.account)) for name, key in keys.items()}
     first = next((key for key in keys.values() if key.usable and key.purpose == "full"), None)
     for key in keys.values():
         called_full = key.usable and key.purpose == "full"
@@ -226,6 +237,25 @@ def _corrected(keys: Mapping[str, KeyReach]) -> Iterator[KeyReach]:
         domains = key.ids("domains.list")
         domain = domains[0] if purpose == "scoped" and len(domains) == 1 else key.domain_id
         yield replace(key, purpose=purpose, domain_id=domain, account=key.account or _owner(key, keys))
+
+
+def _account_names(keys: Collection[KeyReach]) -> dict[str, str]:
+    """Name the account of each key that may read it: as the target names it for any of its keys, else its id.
+
+    Raises BadInput where keys of one account read several, or keys of several read one.
+    """
+    readers = [key for key in keys if key.account_id]
+    given = [key for key in readers if key.account]
+    for one, other in combinations(given, 2):
+        alike = one.account == other.account, one.account_id == other.account_id
+        if one.environment == other.environment and alike[0] != alike[1]:
+            raise BadInput(
+                f"target: the keys {one.name} and {other.name} are of the accounts {one.account} and "
+                f"{other.account} there, and GET /v1/account says {one.account_id} and {other.account_id}; "
+                "give all keys of one account one account, and those of others another"
+            )
+    named = {(key.environment, key.account_id): key.account for key in given}
+    return {key.name: named.get((key.environment, key.account_id), key.account_id) for key in readers}
 
 
 def _found_purpose(key: KeyReach, first: KeyReach) -> str:

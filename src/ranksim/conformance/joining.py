@@ -103,7 +103,11 @@ def _meet(one: History, other: History) -> bool:
     ]
     if any(not found or any(not account for _, account in found) for found in accounts):
         return True
-    return not accounts[0].isdisjoint(accounts[1])
+    read = [
+        {(environment, account) for (environment, _), account in history.run.read_as.items()}
+        for history in (one, other)
+    ]
+    return not (accounts[0].isdisjoint(accounts[1]) and read[0].isdisjoint(read[1]))
 
 
 def _apart(one: History, other: History) -> bool:

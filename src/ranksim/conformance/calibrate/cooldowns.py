@@ -197,7 +197,8 @@ class _World:
             bounds.least(least * self.rate, run.exchange.id, one.exchange.id)
             if one.left is not None:
                 bounds.least(least * self.rate + (one.left - 1) * SECOND, run.exchange.id, one.exchange.id)
-                bounds.most(most * self.rate + one.left * SECOND, run.exchange.id, one.exchange.id)
+                seconds = one.left * self.rate  # of the caller's clock, or fewer of business time
+                bounds.most(most * self.rate + seconds * SECOND, run.exchange.id, one.exchange.id)
         elif made and reading.against is None:
             says = (
                 f"{one.kind} was refused as cooldown_active, and no run had begun one if it is per "

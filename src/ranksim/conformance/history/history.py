@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,13 +11,16 @@ from ranksim.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.conformance.history.packed import PackedObservations, Taker, Test
 from ranksim.trace import Header, Note, TraceKey
 
+KEPT: Final = SECOND
+"""How long a server may keep a Date header that it made: Node and nginx make one a second."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offset:
     """The deployment's clock less the trace's, as an interval in µs; empty (`low > high`) when they drift.
 
-    From the Date header of each exchange: the server's clock stood in [Date, Date + 1 s) at some moment of
-    [sent, received].
+    From the Date header of each exchange: the server's clock stood in [Date, Date + 1 s + `KEPT`) at some
+    moment of [sent, received], as many servers make the header once in a while and keep it.
     """
 
     low: Micros = DISTANT_PAST
@@ -33,7 +36,7 @@ class Offset:
         """Narrow it by one exchange with a Date in Unix seconds."""
         return Offset(
             max(self.low, date * SECOND - received),
-            min(self.high, date * SECOND + SECOND - sent),
+            min(self.high, date * SECOND + SECOND + KEPT - sent),
             self.count + 1,
         )
 
@@ -76,6 +79,8 @@ class ObservedRun:
     """The words in GraphQL mutations of what was there, among them its ids; not of sure updates."""
     changed: set[str] = field(default_factory=set)
     """The nouns of which these may have changed anything: by another id, or several at once; or ALL."""
+    read_as: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The id that GET /v1/account showed last, by environment and key."""
     began: Micros | None = None
     """When the first call was sent; None without any."""
     ended: Micros = 0
@@ -129,8 +134,16 @@ class History:
     arrived: list[ReceivedAttempt] = field(default_factory=list)
 
     def by_operation(self, *names: str) -> Iterator[Observation]:
-        """Return the exchanges of these operations, in order of sending."""
-        return self.where(lambda seen: seen.operation in names)
+        """Return the exchanges of these operations, as `heard`, in order of sending."""
+        return self._heard(self.where(lambda seen: seen.operation in names))
+
+    def heard(self) -> Iterator[Observation]:
+        """Return the exchanges as judges are shown them: one whose reply was not recorded as a lost one."""
+        return self._heard(self.seen)
+
+    @staticmethod
+    def _heard(seen: Iterable[Observation]) -> Iterator[Observation]:
+        return (one.as_lost() if one.unheard else one for one in seen if not one.vague)
 
     def shown(self, takers: Callable[[Observation], Sequence[Taker]]) -> Iterator[Micros]:
         """Hand each exchange to all that take its like, in order of sending; return when it was sent."""

@@ -33,6 +33,7 @@ from ranksim.conformance.history.observation import (
 )
 from ranksim.conformance.history.packed import PackedObservations
 from ranksim.conformance.history.spill_file import SpillFile
+from ranksim.errors import BadInput
 from ranksim.records import Passed, parsed
 from ranksim.service.operations import OPERATIONS
 from ranksim.service.routes import offered
@@ -145,6 +146,8 @@ class Reader:
             self.history.run.offset = self.history.run.offset.of(seen.sent, seen.received, date)
         if seen.operation.startswith("webhooks."):
             self._endpoints_of(seen)
+        if seen.operation == "account.get" and seen.ok and seen.surface == "rest":
+            self._account_of(seen)
         self.history.run.vague += seen.vague
         if seen.happened is not False and not 400 <= seen.status <= 499:
             if seen.surface == "graphql":
@@ -192,6 +195,24 @@ class Reader:
                 self._answered.add((seen.key, seen.idempotency_key))
         elif (seen.lost or seen.status >= 500) and seen.happened is not False and seen.method != "GET":
             self._unsure.append(seen)
+
+    def _account_of(self, seen: Observation) -> None:
+        """Note whose a key is by what it reads. Raises BadInput where the header contradicts it."""
+        run, account = self.history.run, seen.data.get("id") if isinstance(seen.data, dict) else None
+        known = run.header.keys.get(seen.key)
+        if account is None or known is None or known.environment != seen.environment:
+            return
+        run.read_as[seen.environment, seen.key] = str(account)
+        for (environment, key), other in run.read_as.items():
+            stated = run.header.keys[key].account
+            if environment != seen.environment or not stated or not known.account:
+                continue
+            if (stated == known.account) != (other == str(account)):
+                raise BadInput(
+                    f"keys: the header gives {key} the account {stated} and {seen.key} the account "
+                    f"{known.account}, and GET /v1/account says {other} and {account} ({seen.id}); give "
+                    "keys of one account one account there, and those of others another"
+                )
 
     def _name(self, thing: Json, endpoint: str) -> None:
         url = thing.get("url") if isinstance(thing, dict) else None

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import TypeAlias
 
 from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros, format_millis
 from ranksim.conformance.history.fields import whole
@@ -53,6 +54,9 @@ RULES = (
     ),
 )
 
+
+Wait: TypeAlias = tuple[Micros, Micros]
+"""The least and the most that a stated wait may be, in business time."""
 
 LONGER = 4
 """A cooldown that lasts too long does so by this part of it: what is accepted later shows nothing."""
@@ -363,43 +367,38 @@ def judge_stated(
     """The stated wait ends the cooldown's length after the anchor, and no acceptance comes before its end.
 
     The anchor is the last acceptance before, or one during the call; it surely is not later than that, so
-    wait and elapsed time together reach the length. It is known only while no run has failed.
+    wait and elapsed time together reach the length. It is known only while no run has failed. Where business
+    time runs faster than the caller's, either may be meant.
     """
-    wait = wait_of(refused.exchange)
-    if wait is None:
+    stated = wait_of(refused.exchange)
+    if stated is None:
         return
+    waits = waits_of(stated, runs.rate)
     if kind.scope == "domain" and not refused.domain:
         return
     length = runs.lengths.get(refused.spend)
     first = runs.sharing(refused, kind).last_before(refused.low)
     if first is not None and length is not None:
-        _judge_length(runs, refused, first, wait * SECOND, length, kind, trials)
-    _judge_kept(runs, refused, wait * SECOND, kind, trials)
+        _judge_length(runs, refused, first, waits, length, kind, trials)
+    _judge_kept(runs, refused, min(low for low, _ in waits), kind, trials)
 
 
 def _judge_length(
     runs: CooldownGroups,
     refused: RefusedSpend,
     first: SpendWork,
-    wait: Micros,
+    waits: Sequence[Wait],
     length: Micros,
     kind: CooldownInterpretation,
     trials: Trials,
 ) -> None:
     span = refused.high - first.low
-    holds: bool | None = span * runs.rate + wait + runs.slack(span) >= length
-    if not holds and not runs.unfailed(first, refused.high):
-        holds = None
-    running = kind.begins == "finish" and (
-        runs.latest_beginning(first, kind) >= refused.low or not runs.activity.alone
-    )
-    if wait > length + runs.slack(span):
-        holds = None if running else False  # what is left of the run may be in it, as it is estimated
-    elif not running and _more_than_left(runs, refused, wait, length, kind):
-        holds = False
+    found = [_length_holds(runs, refused, first, wait, length, kind) for wait in waits]
+    holds = True if True in found else None if None in found else False
+    stated = " or ".join(format_millis(high) for _, high in waits)
     says = (
         f"accepted at most {format_millis(span * runs.rate)} before, "
-        f"refused with {format_millis(wait)} to wait, and the cooldown is {format_millis(length)}"
+        f"refused with {stated} to wait, and the cooldown is {format_millis(length)}"
     )
     ids = (first.exchange.id, refused.exchange.id)
     least = format_millis(max(0, length - span * runs.rate) // SECOND * SECOND)
@@ -408,6 +407,28 @@ def _judge_length(
     trials.add("cooldown.stated", kind, holds, evidence, refused.spend)
     if holds:
         trials.covers("cooldown.stated", kind, refused.spend, *ids)
+
+
+def _length_holds(
+    runs: CooldownGroups,
+    refused: RefusedSpend,
+    first: SpendWork,
+    wait: Wait,
+    length: Micros,
+    kind: CooldownInterpretation,
+) -> bool | None:
+    span, (least, most) = refused.high - first.low, wait
+    holds: bool | None = span * runs.rate + most + runs.slack(span) >= length
+    if not holds and not runs.unfailed(first, refused.high):
+        holds = None
+    running = kind.begins == "finish" and (
+        runs.latest_beginning(first, kind) >= refused.low or not runs.activity.alone
+    )
+    if least > length + runs.slack(span):
+        return None if running else False  # what is left of the run may be in it, as it is estimated
+    if not running and _more_than_left(runs, refused, least, length, kind):
+        return False
+    return holds
 
 
 def _more_than_left(
@@ -461,7 +482,19 @@ def _judge_kept(
     trials.add("cooldown.stated", kind, False if lasted else None, evidence, refused.spend)
 
 
+def waits_of(stated: int, rate: int) -> list[Wait]:
+    """Return what stated seconds may mean (business µs), at a rate of business time.
+
+    They are seconds of business time, or of the caller's clock, as HTTP has it: whole ones, so that what was
+    rounded up to the last of them is not known.
+    """
+    business = stated * SECOND
+    if rate == 1:
+        return [(business, business)]
+    return [(business, business), (max(0, stated - 1) * SECOND * rate, business * rate)]
+
+
 def wait_of(exchange: Observation) -> int | None:
-    """Return the seconds of business time that a refusal says to wait, by its meta, else its Retry-After."""
+    """Return the seconds that a refusal says to wait, by its meta, else its Retry-After."""
     stated = whole(exchange.meta.get("retry_after"))
     return exchange.retry_after if stated is None and not exchange.old else stated
