@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ranksim as rs
-from ranksim.capacity.bursts import burst, burst_of, most_started
+from ranksim.capacity.bursts import burst, burst_of, most_domains
 from ranksim.capacity.plan_fit import Fit, LimitUse, PlanFit, fit
 from ranksim.capacity.portfolio import Portfolio
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND
@@ -124,9 +124,11 @@ def test_of_plans_that_lose_the_same_starts_the_one_that_lacks_least_is_nearest(
 @pytest.mark.parametrize("keys", [1, 3])
 def test_what_is_more_than_the_most_gives_a_start_up(window: str, spread: int, keys: int) -> None:
     policy = POLICY.replace(assumptions={"window": window})
-    load = replace(Portfolio(keys=keys).workload, spread=spread, tries=2)
-    most = most_started(load, policy)
-    lost = [bool(burst_of(replace(load, starts=n), policy).given_up) for n in range(1, most + 60)]
+    load = Portfolio(keys=keys, spread=spread).workload
+    load = replace(load, starts=(replace(load.starts[0], tries=2),))
+    most = most_domains(load, [policy.catalogue.plans["agency"]], policy)["agency"]
+    assert most is not None
+    lost = [bool(burst_of(load.of_domains(n), policy).given_up) for n in range(1, most + 60)]
     assert lost == [n > most for n in range(1, most + 60)]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import ranksim as rs
+from ranksim.callers.programs.calendars import Schedule
 from ranksim.capacity.limits import limits
 from ranksim.capacity.plan_fit import Fit, LimitUse, fit
 from ranksim.capacity.planned import own_account, workload_of
@@ -72,7 +73,8 @@ def test_work_of_clients_is_counted_by_hand() -> None:
     """3 × 100 × 4 + 50 slots; each week 10 words of three domains and 5 of one: 125 slots."""
     load = workload_of(planned(accounts={"acme": {"used": None}}))
     assert (load.domains, load.slots, load.pairings, load.geographies) == (4, 1250, 2, 2)
-    assert (load.starts, load.spread, load.tries) == (4, 5 * MINUTE, 5)
+    runs = load.starts[0]
+    assert (runs.kind, runs.domains, runs.spread, runs.tries) == ("rank_run", 4, 5 * MINUTE, 5)
     found = uses(fit(load))
     assert found["keyword slots"].now.need == 1250 + 5 * 125
     assert found["keyword_brief_refreshes a week"].now.need == 40
@@ -271,3 +273,81 @@ def limits_need(load: Workload) -> int:
     policy = rs.Policy()
     found = limits(load, policy.catalogue.plans["pro"], policy)
     return next(one.need for one in found if one.name == "keyword slots")
+
+
+# Starts that meet: by the calendars of all clients together, and as worlds show it
+
+AGENCY = """
+start: 2026-03-01T00:00:00Z
+length: 31d
+accounts: {acme: {plan: agency, portfolio: {domains: 30, keywords: 5}, keys: [one, two]}}
+pools:
+  rank_run: {capacity: unlimited, duration: {constant: 4m}, failure_rate: 0}
+  crawl: {capacity: unlimited, failure_rate: 0}
+clients:
+  ranks: {kind: schedule, account: acme, job: rank_run, at: "02:00"}
+"""  # fmt: skip
+
+
+def agency(domains: int = 30, **clients: dict[str, Any]) -> rs.Scenario:
+    given = {name: {"kind": "schedule", "account": "acme"} | one for name, one in clients.items()}
+    return rs.Scenario.parse(AGENCY).replace(
+        accounts={"acme": {"portfolio": {"domains": domains}}}, clients=given
+    )
+
+
+CRAWLS = {"job": "crawl", "at": "02:00"}
+FAST = {"job": "rank_run", "every": "2h", "at": "00:30", "domains": 3}
+
+
+@pytest.mark.fact("S104", "S65", "U6", "U46")
+@pytest.mark.parametrize(
+    ("scenario", "breaks"),
+    [
+        (agency(100), ""),
+        (agency(101), "job starts in a burst"),
+        (agency(51, crawls=CRAWLS), "job starts in a burst"),  # 102 starts on one key
+        (agency(50, crawls=CRAWLS), ""),
+        (agency(51, crawls=CRAWLS | {"key": "two"}), ""),
+        (agency(51, ranks={"dry_run_first": True}), "job starts in a burst"),  # each is two calls
+        (agency(50, ranks={"dry_run_first": True, "spread": "20m"}), ""),
+        (agency(5, crawls=CRAWLS, again={"job": "crawl", "at": "14:00"}), "cooldown of crawl"),
+        (agency(5, fast=FAST), "cooldown of rank_run"),
+        (agency(5, fast=FAST | {"at": "01:00"}), ""),
+        (agency(5, people={"job": "crawl", "every": "12h", "surface": "app"}), "cooldown of crawl"),
+        (agency(130, ranks={"surface": "app"}), ""),
+        # Rank runs of Mondays put crawls off, and those of Tuesdays come too soon after them.
+        (agency(15, ranks={"every": "week"}, crawls=CRAWLS), "job starts in a burst"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_starts_of_all_clients_meet_as_in_a_world(scenario: rs.Scenario, breaks: str) -> None:
+    plan = next(one for one in fit(scenario, growth=1).plans if one.plan == "agency")
+    exceeded = [use.now.name for use in plan.limits if use.now.exceeded]
+    assert exceeded == ([breaks] if breaks else [])
+    answer = largest(workload_of(scenario), "agency", scenario.policy, grow="domains")
+    assert answer.most is not None
+    assert (answer.most < workload_of(scenario).domains) is bool(breaks)
+    seen = rs.run(scenario, seed=1)
+    asked = sum(
+        len(list(one.times(scenario.start, scenario.end)))
+        * (workload_of(scenario).domains if one.domains == "all" else one.domains)
+        for one in scenario.clients.values()
+        if isinstance(one, Schedule)
+    )
+    done = sum(
+        seen.metric(f"jobs.{kind}.{what}").mean or 0
+        for kind in ("rank_run", "crawl")
+        for what in ("queued", "joined")
+    )
+    assert (done < asked) is bool(breaks), (done, asked)
+
+
+def test_a_portfolio_carries_as_many_domains_as_its_plan_fits() -> None:
+    """All start at one instant: 20 in each of five minutes."""
+    scenario = agency()
+    assert largest(workload_of(scenario), "agency", grow="domains").most == 100
+    first = next(one.first for one in fit(scenario).plans if one.plan == "agency")
+    assert first is not None
+    assert (first.now.name, first.breaks_at) == ("job starts in a burst", 101)
+    assert largest(workload_of(scenario, spread="1h"), "agency", grow="domains").most == 1200

@@ -139,7 +139,7 @@ def test_bad_input(portfolio: dict[str, Any], plan: str, message: str) -> None:
 def test_it_draws_every_limit() -> None:
     answer = largest(Portfolio(pairings=4, geographies=3), "agency")
     ax = answer.plot()
-    assert (len(answer.rows()), len(ax.patches)) == (7, 6)  # but the capability, which it has
+    assert (len(answer.rows()), len(ax.patches)) == (8, 7)  # but the capability, which it has
     assert ax.get_xlabel() == "% of the limit used"
     assert "159,996 of 160,000" in {text.get_text() for text in ax.texts}
 

@@ -219,7 +219,7 @@ FROM_AN_ACCOUNT = {
     "capacity outage --length 3h --replications 0": "Of 0.25 events in 3h",  # of two a day
     "capacity fit": "The plan pro fits, for a price that is not known; the work costs the provider",
     "capacity fit --catalogue illustrative": "The plan starter fits, for 29.00 USD a month",
-    "capacity portfolio --grow domains": "The plan pro carries 833 domains; what binds first: keyword slots",
+    "capacity portfolio --grow domains": "The plan pro carries 100 domains; what binds first: job starts",
     "price compare --b {tighter} --replications 2": "B differs from A in",
     "price pareto --vary plans.pro.price=90,99 --replications 2": "of 2 choices are not beaten: from",
 }

@@ -305,6 +305,13 @@ def portfolio_flags(
     start_within: Annotated[
         str | None, typer.Option(help="Time in which all rank runs must be started.  [default: 1h]")
     ] = None,
+    spread: Annotated[
+        str | None,
+        typer.Option(
+            help="Time over which the jobs of one occasion are spread; 0s: at one instant, which it is "
+            "unless a scenario says otherwise.",
+        ),
+    ] = None,
     keys: Annotated[int | None, typer.Option(help="API keys that start them.  [default: 1]")] = None,
     add_on: Annotated[
         list[str] | None, typer.Option(metavar="NAME=COUNT", help="Add-ons; may be repeated.")
@@ -314,7 +321,7 @@ def portfolio_flags(
     given = dict(locals())
     bought = given.pop("add_on")
     given["add_ons"] = _counts("add_on", bought) if bought else None
-    for flag in ("run_every", "start_within"):
+    for flag in ("run_every", "start_within", "spread"):
         if given[flag] is not None:
             given[flag] = _read(clock.duration, flag, given[flag])
     return {name: value for name, value in given.items() if value is not None}
@@ -344,13 +351,6 @@ def fit(
     scenario: ScenarioFile = None,
     account: AccountName = "",
     growth: Annotated[float, typer.Option(help="How many times as many domains to look at too.")] = 2.0,
-    spread: Annotated[
-        str | None,
-        typer.Option(
-            help="Time over which the rank runs of one occasion are spread; 0s: at one instant, which it is "
-            "unless a scenario says otherwise.",
-        ),
-    ] = None,
     catalogue: Annotated[
         str | None,
         typer.Option(
@@ -385,9 +385,8 @@ def fit(
     check_results(out, plots)
     own, used = _own(scenario, account, policy, **tracked)
     load = Portfolio(**tracked).workload if own is None else own.load
-    over = None if spread is None else _read(clock.duration, "spread", spread)
     sold = None if catalogue is None else read_catalogue(Located("--catalogue", catalogue, {}), Path())
-    answer = fitted(load, used, growth=growth, spread=over, catalogue=sold)
+    answer = fitted(load, used, growth=growth, catalogue=sold)
     drawn = {"limits": answer.plot}
     _show("capacity fit", answer, json, out, plots, "Which plan fits", drawn, answer.notes)
 

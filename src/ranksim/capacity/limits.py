@@ -176,6 +176,7 @@ def _cooldowns(load: Workload, plan: Plan) -> Iterator[Limit]:
     """The least time between two runs of a domain, and the time there is (S65, U46)."""
     for operation in ("rank_run", "crawl", "site_optimization", "ai_scan"):
         gaps = [work.gap for work in load.of(operation)]
+        gaps += [gap for kind, gap in load.gaps.items() if kind == operation]
         least = plan.cooldown_of(operation)
         if gaps and least:
             yield Limit(f"cooldown of {operation}", least, min(gaps), "duration", COOLDOWN)
@@ -185,7 +186,8 @@ def _rate(load: Workload, policy: Policy) -> Limit:
     """Starts of rank runs through the expensive class while they are started (S104)."""
     windows = max(1, load.start_within // policy.facts.rate_window)
     there = load.keys * policy.facts.rates.expensive * windows
-    return Limit(f"job starts in {units.duration(load.start_within)}", load.starts, there, "count", RATE)
+    starts = max((one.domains for one in load.starts if one.kind == "rank_run"), default=0)
+    return Limit(f"job starts in {units.duration(load.start_within)}", starts, there, "count", RATE)
 
 
 def check_add_ons(add_ons: Mapping[str, int], policy: Policy) -> None:

@@ -10,11 +10,11 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ranksim.capacity.bursts import Burst, burst_of, enough_keys, enough_spread, most_started
+from ranksim.capacity.bursts import BURST, Burst, burst_of, enough_keys, enough_spread, most_domains
 from ranksim.capacity.common import expect, micros, number
 from ranksim.capacity.limits import (
     MOST,
@@ -153,7 +153,8 @@ class PlanFit:
 class Fit:
     """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet.
 
-    Where some of these are given up, `enough` is the spread (µs) and the number of keys that start them all.
+    Where some of these are given up, `enough` is the spread (µs) and the number of keys that start them all,
+    None where no such thing does.
     """
 
     load: Workload
@@ -161,7 +162,7 @@ class Fit:
     plans: tuple[PlanFit, ...]
     burst: Burst
     burst_grown: Burst
-    enough: tuple[Micros, int] | None = None
+    enough: tuple[Micros | None, int | None] = (None, None)
 
     def cheapest(self, grown: bool = False) -> PlanFit | None:
         """The plan with the lowest price a month among those that fit, None where none does.
@@ -244,13 +245,14 @@ class Fit:
             return ""
         spread = self.burst.spread
         when = f"Started within {units.duration(spread)}" if spread else "Started at one instant"
-        told = f"{when}, {'; '.join(_put_off(size, self.load.tries) for size in sizes)}."
-        if self.enough is None:
+        told = f"{when}, {'; '.join(_put_off(size, self.load) for size in sizes)}."
+        over, keys = self.enough
+        cures = [f"spread over {units.duration(over)}"] if over is not None else []
+        cures += [f"on {units.many(keys, 'key')}"] if keys is not None else []
+        if not cures:
             return told
-        spread, keys = self.enough
-        return (
-            f"{told} Spread over {units.duration(spread)}, or on {units.many(keys, 'key')}, all are started."
-        )
+        cured = ", or ".join(cures)
+        return f"{told} {cured[0].upper()}{cured[1:]}, all are started."
 
     def rows(self) -> list[Row]:
         """One row a plan; `limits` in it has the use of each limit, what breaks first before the rest."""
@@ -317,8 +319,8 @@ class Fit:
         rows = tuple((name, *(_share(uses.get(name)) for uses in by_plan)) for name in names)
         title = f"Use of each limit, at {self._sizes}"
         note = (
-            f"The limit of {BURST} is how many of them the rate limit lets in before one is given up, which "
-            f"was refused {self.load.tries} times."
+            f"The limit of {BURST} is the number of domains of which the rate limit lets in every start "
+            "before it is given up."
         )
         return View(title, ("limit", *(plan.plan for plan in self.plans)), 1, rows, note)
 
@@ -396,39 +398,32 @@ def fit(
     if catalogue is not None:
         policy = policy.model_copy(update={"catalogue": catalogue})
     if spread is not None:
-        load = replace(load, spread=micros("spread", spread))
+        over = micros("spread", spread)
+        expect(over >= 0, "spread", "0 or more", over)
+        load = load.over(over)
     number("growth", growth)
     expect(1 <= growth <= 1000, "growth", "a factor from 1 to 1000", growth)
-    expect(load.spread >= 0, "spread", "0 or more", load.spread)
     check_add_ons(load.add_ons, policy)
     grown = load.of_domains(round(load.domains * growth))
-    together = _started_together(load, grown, policy)
-    found = [_plan_fit(load, grown, plan, policy, together) for plan in policy.catalogue.plans.values()]
+    plans = policy.catalogue.plans.values()
+    most = most_domains(load, plans, policy)
+    found = [_plan_fit(load, grown, plan, policy, most[plan.name]) for plan in plans]
     found.sort(key=lambda plan: plan.price or 0)
     now, then = (burst_of(one, policy) for one in (load, grown))
-    enough = (enough_spread(load, policy), enough_keys(load, policy)) if now.given_up else None
+    enough = (enough_spread(load, policy), enough_keys(load, policy)) if now.given_up else (None, None)
     return Fit(load, growth, tuple(found), now, then, enough)
 
 
-BURST = "job starts in a burst"
+def _started_together(load: Workload, grown: Workload, most: int | None) -> Iterator[LimitUse]:
+    """Yield with how many domains no job start is lost to the rate limit (S104), unless there is no end."""
+    if most is None:
+        return
+    now, then = (Limit(BURST, one.domains, most, "count", RATE) for one in (load, grown))
+    day, grown_day = (1 if limit.exceeded else None for limit in (now, then))
+    yield LimitUse(now, then, most + 1, (most + 1) / load.domains, day, grown_day)
 
 
-def _started_together(load: Workload, grown: Workload, policy: Policy) -> LimitUse:
-    """The most job starts of one occasion of which none is given up, whatever the plan (S104)."""
-    most = most_started(load, policy)
-    now, then = (Limit(BURST, one.starts, most, "count", RATE) for one in (load, grown))
-    breaks_at = most * load.domains // load.starts + 1
-    return LimitUse(
-        now,
-        then,
-        breaks_at,
-        breaks_at / load.domains,
-        1 if now.exceeded else None,
-        1 if then.exceeded else None,
-    )
-
-
-def _plan_fit(load: Workload, grown: Workload, plan: Plan, policy: Policy, together: LimitUse) -> PlanFit:
+def _plan_fit(load: Workload, grown: Workload, plan: Plan, policy: Policy, most: int | None) -> PlanFit:
     allowed = allowed_alone(load.of_domains, plan, policy)
     sizes = [limits(size, plan, policy) for size in (load, grown)]
     days = [_first_days(size, plan, policy) for size in (load, grown)]
@@ -443,7 +438,7 @@ def _plan_fit(load: Workload, grown: Workload, plan: Plan, policy: Policy, toget
         )
         for now, then, most, day, grown_day in zip(*sizes, allowed, *days, strict=True)
     ]
-    uses.append(together)
+    uses += _started_together(load, grown, most)
     uses.sort(key=lambda use: (MOST if use.breaks_at is None else use.breaks_at, -use.now.used))
     return PlanFit(
         plan.name,
@@ -527,13 +522,15 @@ def _for(size: Size) -> str:
     return "for a price that is not known" if size.price is None else f"for {_money(size.price)} a month"
 
 
-def _put_off(size: Burst, tries: int) -> str:
-    """What happens to the starts of one occasion."""
+def _put_off(size: Burst, load: Workload) -> str:
+    """What happens to the starts of one occasion, the busiest."""
+    what = "rank run" if all(one.kind == "rank_run" for one in load.starts) else "start"
     if not size.refused:
-        return f"{units.many(size.starts, 'rank run')} meet no rate limit"
+        return f"{units.many(size.starts, what)} meet no rate limit"
+    tries = min(one.tries for one in load.starts)
     lost = f" and {size.given_up:,} given up after {tries} tries" if size.given_up else ""
     return (
-        f"{units.many(size.starts, 'rank run')} meet {units.many(size.refused, 'refusal')} by the rate limit "
+        f"{units.many(size.starts, what)} meet {units.many(size.refused, 'refusal')} by the rate limit "
         f"(429){lost}, and the last begins {units.duration(size.late)} late"
     )
 

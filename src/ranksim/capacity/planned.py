@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 from ranksim.callers.portfolio import AccountSpec
 from ranksim.callers.programs import AnyClient, BriefRefresher, KeywordSync, Poller, Schedule
 from ranksim.callers.programs.calendars import Calendar
+from ranksim.capacity.bursts import least_gaps
 from ranksim.capacity.common import plan_named
-from ranksim.capacity.portfolio import Portfolio, work_of
-from ranksim.capacity.workload import MONTH, TRIES, PlannedWork, Used, Workload
+from ranksim.capacity.portfolio import Portfolio, runs_of, work_of
+from ranksim.capacity.workload import MONTH, JobStarts, PlannedWork, Used, Workload
 from ranksim.clock import (
     DAY,
     WEEK,
@@ -32,6 +33,7 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, no_such
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim.scenario import Scenario
+from ranksim.sim.workers import PoolSpec
 
 TRACKED = ("domains", "keywords", "pairings", "geographies")
 """What a portfolio says that a scenario says itself."""
@@ -158,10 +160,14 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
         own = work_of(given, part.domains, part.keywords, part.each)
         work += [one for one in own if one.operation in replaced]
     total = sum(part.domains for part in parts)
-    runs = [one for one in clients.values() if isinstance(one, Schedule) and one.job == "rank_run"]
-    started = [] if "rank_run" in replaced else runs
+    starts = [
+        one for one in _starts(clients.values(), spec, scenario) if one.kind not in replaced and one.domains
+    ]
+    if "rank_run" in replaced:
+        starts.insert(0, replace(runs_of(given, total), key=_key(None, spec)))
+    running = {kind: shortest(scenario.pools, kind, scenario.policy) for kind in get_args(JobLabel)}
     scans = [scan for one in spec.portfolios for scan in one.scans if scan.active]
-    return Workload(
+    load = Workload(
         domains=total,
         keywords=sum(part.domains * part.keywords for part in parts),
         each=max(part.each for part in parts),
@@ -169,9 +175,8 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
         pairings=max((len(scan.engine_devices) for scan in scans), default=1),
         geographies=max((len(scan.geographies) for scan in scans), default=1),
         work=tuple(work),
-        starts=max((_reached(one, total) for one in started), default=total),
-        spread=min((one.spread for one in started), default=0),
-        tries=min((one.max_tries for one in started), default=TRIES),
+        starts=tuple(starts),
+        gaps=least_gaps(starts, running),
         start_within=given.start_within,
         keys=given.keys,
         add_ons=done.get("add_ons", spec.add_ons),
@@ -180,6 +185,7 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
         used=_used(spec, scenario),
         notes=tuple(_notes(clients, work, given, done)),
     )
+    return load.over(given.spread) if "spread" in done else load
 
 
 def _account(scenario: Scenario, name: str) -> str:
@@ -226,6 +232,45 @@ def _work(client: AnyClient, parts: Sequence[TrackedPart], given: Portfolio) -> 
             if reached:
                 size = sizes.get(client.job, given.pages)
                 yield PlannedWork(client.job, reached, 1, _every(client.every), size)
+
+
+def _starts(clients: Iterable[AnyClient], spec: AccountSpec, scenario: Scenario) -> Iterator[JobStarts]:
+    """Yield when clients start what is charged to the expensive class of their keys, as the world would.
+
+    That is as long as it takes to see every occasion twice.
+    """
+    said, total = scenario.policy.assumptions, sum(len(one.hosts("")) for one in spec.portfolios)
+    by_key = [one for one in clients if isinstance(one, Schedule | BriefRefresher) and one.surface != "app"]
+    again = math.lcm(*(_every(one.every) for one in by_key))
+    end = scenario.start + min(MONTH, 2 * again) + max((one.starts for one in by_key), default=0)
+    for client in by_key:
+        key = _key(client.key, spec)
+        if client.surface == "graphql" and said.graphql_cost == "separate":
+            key += "/graphql"
+        stops = end if client.stops is None else min(end, scenario.start + client.stops)
+        times = tuple(client.times(scenario.start + client.starts, stops))
+        if isinstance(client, BriefRefresher):
+            requests = -(-client.keywords // client.batch)
+            yield JobStarts("keyword_briefs", requests, times, 0, client.max_tries, 1, key, client.gap)
+            continue
+        calls = 2 if client.dry_run_first and said.dry_run_class == "same" else 1
+        domains = _reached(client, total)
+        yield JobStarts(client.job, domains, times, client.spread, client.max_tries, calls, key)
+
+
+def _key(name: str | None, spec: AccountSpec) -> str:
+    """The key that a client uses: the one of its own, or the account's first."""
+    return name or (spec.keys[0].name if spec.keys else "")
+
+
+def shortest(pools: Mapping[JobLabel, PoolSpec], kind: JobLabel, policy: Policy) -> Micros:
+    """Return how long a job of a kind takes at least (µs): as long as that, a further start joins it."""
+    pool = pools.get(kind)
+    if pool is not None and (pool.duration or pool.per_unit):
+        drawn = pool.duration
+    else:
+        drawn = policy.catalogue.job_durations[kind]
+    return 0 if drawn is None or drawn.kind in ("lognormal", "exponential") else min(drawn.durations)
 
 
 def _first(client: AnyClient, start: Micros, begun: Micros) -> Micros | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from ranksim.capacity.bursts import BURST, most_domains
 from ranksim.capacity.common import (
     DurationField,
     check_numbers,
@@ -15,8 +16,8 @@ from ranksim.capacity.common import (
     plan_named,
     question_repr,
 )
-from ranksim.capacity.limits import MOST, Limit, allowed_alone, check_add_ons, limits
-from ranksim.capacity.workload import MONTH, PlannedWork, Workload
+from ranksim.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, limits
+from ranksim.capacity.workload import MONTH, JobStarts, PlannedWork, Workload
 from ranksim.clock import DAY, HOUR, WEEK
 from ranksim.contract.policy import Policy
 from ranksim.report import units
@@ -37,7 +38,7 @@ class Portfolio:
     a rank run every `run_every` (µs); `crawls`, `optimizations` and `ai_scans` a month, of so many `pages`
     or `questions` each; `briefs` a week. A share `churn` of the words is replaced in a month. The rank runs
     of all domains are started within `start_within` (µs), with `keys` API keys. Both times may be given as
-    text: "12h".
+    text: "12h". Those of one occasion are started evenly over `spread` (µs), at one instant unless given.
     """
 
     domains: int = 1
@@ -53,6 +54,7 @@ class Portfolio:
     briefs: int = 0
     churn: float = 0.0
     start_within: DurationField = DurationField(HOUR)
+    spread: DurationField = DurationField(0)
     keys: int = 1
     add_ons: Mapping[str, int] = field(default_factory=dict)
 
@@ -67,6 +69,7 @@ class Portfolio:
             expect(getattr(self, what) >= 0, what, "0 or more", getattr(self, what))
         expect(self.run_every > 0, "run_every", "a duration above 0", self.run_every)
         expect(self.start_within > 0, "start_within", "a duration above 0", self.start_within)
+        expect(self.spread >= 0, "spread", "0 or more", self.spread)
         expect(0 <= self.churn < 100, "churn", "a share from 0 to below 100", self.churn)
 
     @property
@@ -81,11 +84,17 @@ class Portfolio:
             pairings=self.pairings,
             geographies=self.geographies,
             work=work_of(self, self.domains, self.keywords, each),
-            starts=self.domains,
+            starts=(runs_of(self, self.domains),),
             start_within=self.start_within,
             keys=self.keys,
             add_ons=self.add_ons,
         )
+
+
+def runs_of(done: Portfolio, domains: int) -> JobStarts:
+    """Return the starts of rank runs of so many domains, for three occasions: as good as for ever."""
+    times = tuple(done.run_every * number for number in range(3))
+    return JobStarts("rank_run", domains, times, done.spread)
 
 
 def work_of(done: Portfolio, domains: int, keywords: int, each: int) -> tuple[PlannedWork, ...]:
@@ -192,13 +201,19 @@ def largest(
     expect_one_of(("keywords", "domains"), "grow", grow)
     check_add_ons(portfolio.add_ons, policy)
     bought = plan_named(policy, plan)
+    load = portfolio if isinstance(portfolio, Workload) else portfolio.workload
     allows = allowed_alone(lambda n: _workload(portfolio, grow, n), bought, policy)
+    started = most_domains(load, [bought], policy)[plan]
+    if started is not None:
+        allows.append(started if grow == "domains" else MOST if load.domains <= started else 0)
     most = min(allows)
+    there = _workload(portfolio, grow, max(most, 1))
+    needed = limits(there, bought, policy)
+    if started is not None:
+        needed.append(Limit(BURST, there.domains, started, "count", RATE))
     found = [
         Headroom(limit, None if allowed == MOST else allowed)
-        for limit, allowed in zip(
-            limits(_workload(portfolio, grow, max(most, 1)), bought, policy), allows, strict=True
-        )
+        for limit, allowed in zip(needed, allows, strict=True)
     ]
     found.sort(key=lambda room: (MOST if room.allows is None else room.allows, -room.used))
     return Largest(portfolio, plan, grow, None if most == MOST else most, tuple(found))

@@ -7,7 +7,7 @@ like domains has one, and so has an account of a scenario (`planned.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -60,6 +60,25 @@ class PlannedWork:
 
 
 @dataclass(frozen=True, slots=True)
+class JobStarts:
+    """Jobs of one `kind` that are started together, for the first `domains`, at each of some `times` (µs).
+
+    They are spread evenly over `spread` (µs), with the API key of a name; each takes so many `calls` of the
+    expensive class, and each call is tried `tries` times at most. With a `gap` (µs) they are requests that
+    go one after the other, so long after the reply before.
+    """
+
+    kind: SpendLabel
+    domains: int
+    times: tuple[Micros, ...]
+    spread: Micros = 0
+    tries: int = TRIES
+    calls: int = 1
+    key: str = ""
+    gap: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Used:
     """What is used so far: units by metric, cost of the month (µUSD), held slots.
 
@@ -78,8 +97,9 @@ class Workload:
     """What `domains` track and have done: `slots` in all, at most so many `pairings` and `geographies`.
 
     Of the `keywords` that they track together one takes `each` slots at most, counted over all its scans.
-    The most rank runs that one occasion starts are `starts`, evenly over `spread` (µs) on `keys` keys, each
-    tried `tries` times at most; those of all domains are to be started within `start_within` (µs).
+    `starts` is when jobs are started, by the calendar, for long enough to see every occasion; each key stands
+    for `keys` of them. By kind of job `gaps` has the least time between two starts of a domain (µs). Rank
+    runs of all domains are to be started within `start_within` (µs).
     `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
     not counted.
     """
@@ -91,11 +111,10 @@ class Workload:
     pairings: int
     geographies: int
     work: tuple[PlannedWork, ...] = ()
-    starts: int = 0
-    spread: Micros = 0
+    starts: tuple[JobStarts, ...] = ()
+    gaps: Mapping[str, Micros] = field(default_factory=dict)
     start_within: Micros = HOUR
     keys: int = 1
-    tries: int = TRIES
     add_ons: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
     plan: str = ""
@@ -114,6 +133,10 @@ class Workload:
         """The largest size of some kinds of work, 0 where there is none."""
         return math.ceil(max((work.size for work in self.of(*operations)), default=0))
 
+    def over(self, spread: Micros) -> Workload:
+        """The same with the starts of each occasion spread over so long (µs)."""
+        return replace(self, starts=tuple(replace(one, spread=spread) for one in self.starts))
+
     def of_domains(self, domains: int) -> Workload:
         """The same with so many domains, in proportion: what they track and have done grows as they do.
 
@@ -125,7 +148,7 @@ class Workload:
             domains=domains,
             keywords=math.ceil(self.keywords * grown),
             slots=math.ceil(self.slots * grown),
-            starts=math.ceil(self.starts * grown),
+            starts=tuple(_grown(self.starts, grown)),
             work=tuple(replace(one, each=one.each * grown) for one in self.work),
         )
 
@@ -141,3 +164,12 @@ class Workload:
                 one = replace(one, each=one.each * grown)
             work.append(one)
         return replace(self, keywords=total, slots=math.ceil(self.slots * grown), work=tuple(work))
+
+
+def _grown(starts: Iterable[JobStarts], grown: Fraction) -> Iterator[JobStarts]:
+    """Yield so many times the starts: whole ones, which together are as many as there are in proportion."""
+    before = 0
+    for one in starts:
+        total = before + one.domains
+        yield replace(one, domains=math.floor(total * grown) - math.floor(before * grown))
+        before = total
