@@ -14,6 +14,7 @@ import ranksim as rs
 from ranksim.clock import MINUTE
 from ranksim.inference.decisions import Range, above, allowed
 from ranksim.inference.estimate import Estimate
+from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
 from ranksim.inference.precision import is_precise
 from ranksim.inference.search import error_of_value, first_stage, looks
@@ -102,7 +103,7 @@ def world(repetitions: int, seed: int) -> Mapping[str, Cover]:
 def until_precise(values: list[float], relative: float, growth: float = 1.0) -> Estimate:
     """Ask after each replication, as a run does, or after rounds that grow, as a study does."""
     count = 2 if growth == 1 else 10
-    while count < len(values) and not is_precise(values[:count], relative):
+    while count < len(values) and not is_precise(MetricSample("mean", values[:count]), relative):
         count = min(len(values), max(count + 1, math.ceil(count * growth)))
     return estimate(values[:count])
 
@@ -286,6 +287,6 @@ ROWS = [
     Row(PRECISION, "the same after MSER-5 of 10 pilots", precise_after(BUSY, by_mser5)),
     Row(PRECISION, "the same after Welch, 10 pilots", precise_after(BUSY, by_welch)),
     Row(GOALS, "a failure in a run: chance <= 2.5 %", goal(rare_failures, 0.025, "count", False, of_chance)),
-    Row(GOALS, "a share of jobs in time >= 90 %", goal(prompt_starts, 0.9, "share", True)),
+    Row(GOALS, "a share of jobs in time >= 90 %", goal(prompt_starts, 0.9, "fraction", True)),
     Row(GOALS, "a mean wait <= 2.6", goal(waits_by_load, 2.6, "from 0", False)),
 ]

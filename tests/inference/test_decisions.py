@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ranksim.inference import evidence
-from ranksim.inference.decisions import Range, above, allowed
+from ranksim.inference.decisions import Range, above, allowed, share_above
 from ranksim.inference.search import error_of_value, first_stage, looks, spent
 from ranksim.inference.skewed import agree, corrected_t
 
@@ -62,6 +62,22 @@ def test_t_grows_with_the_mean() -> None:
     assert found == sorted(found, reverse=True)
 
 
+def test_a_share_of_equal_trials_is_decided_as_its_values() -> None:
+    source, error = random.Random(3), allowed(0.05, 80, 72, 320, 72)
+    hits = [float(sum(source.random() < 0.8 for _ in range(10))) for _ in range(80)]
+    for at in (0.5, 0.7, 0.75, 0.79, 0.81, 0.85, 0.9):
+        shares = above([hit / 10 for hit in hits], at, "fraction", error)
+        assert share_above(hits, [10.0] * 80, at, error) is shares
+
+
+def test_a_share_that_replications_agree_on_is_decided_by_evidence_alone() -> None:
+    """What none has shown is not ruled out by t: 72 replications, all in time, do not show 99.9 %."""
+    trials = [4.0, 5.0, 6.0] * 24
+    assert share_above(trials, trials, 0.999, allowed(0.05, 72, 0, 320, 72)) is None
+    assert share_above(trials, trials, 0.5, allowed(0.05, 72, 0, 320, 72)) is True
+    assert share_above([], [], 0.5, allowed(0.05, 72, 0, 320, 72)) is None
+
+
 def test_values_agree_but_for_rounding() -> None:
     assert agree([0.1 + 0.2, 0.3])
     assert agree([0.0, 0.0])
@@ -92,13 +108,44 @@ Draw = Callable[[random.Random], float]
 
 FAMILIES: dict[str, tuple[Range, float, Draw]] = {
     "rare failures": ("count", 0.02, lambda source: float(source.random() < 0.02)),
-    "rare failures, as shares": ("share", 0.02, lambda source: float(source.random() < 0.02)),
-    "rare outages": ("share", 0.05, lambda source: float(source.random() < 0.1) * source.random()),
+    "rare failures, as shares": ("fraction", 0.02, lambda source: float(source.random() < 0.02)),
+    "rare outages": ("fraction", 0.05, lambda source: float(source.random() < 0.1) * source.random()),
     "exponential": ("from 0", 1.0, lambda source: source.expovariate(1)),
     "lognormal": ("from 0", math.exp(0.5), lambda source: source.lognormvariate(0, 1)),
     "losses": ("any", -math.exp(0.5), lambda source: -source.lognormvariate(0, 1)),
-    "shares near one": ("share", 0.95, lambda source: source.betavariate(4.75, 0.25)),
+    "shares near one": ("fraction", 0.95, lambda source: source.betavariate(4.75, 0.25)),
 }
+
+
+CROWDS: dict[str, Callable[[random.Random], tuple[int, float]]] = {
+    "calm or busy": lambda source: (10, 0.2) if source.random() < 0.3 else (2, 0.9),
+    "all or none of a few": lambda source: (k := source.randint(1, 8), float(source.random() < 1 / k)),
+    "busy is a little worse": lambda source: (k := source.randint(0, 40), 0.95 - k / 80),
+}
+"""How many trials a replication has, and the chance that one hits."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_a_share_on_the_bound_is_seldom_decided(crowd: str) -> None:
+    """The share of all trials is the bound, the mean of shares is not: 5 % are allowed, over all looks."""
+    source = random.Random(crowd)
+
+    def draw() -> tuple[float, float]:
+        trials, chance = CROWDS[crowd](source)
+        return float(sum(source.random() < chance for _ in range(trials))), float(trials)
+
+    many = [draw() for _ in range(200_000)]
+    at = math.fsum(hit for hit, _ in many) / math.fsum(of for _, of in many)
+    counts, wrong, runs = looks(10, 320, first_stage(0.95)), 0, 100
+    for _ in range(runs):
+        seen = [draw() for _ in range(320)]
+        for before, count in zip([0, *counts], counts, strict=False):
+            hits, trials = zip(*((hit, of) for hit, of in seen[:count] if of), strict=True)
+            if share_above(hits, trials, at, allowed(0.05, count, before, 320, 72)) is not None:
+                wrong += 1
+                break
+    assert wrong <= 9, crowd
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ import pytest
 import scipy
 
 from ranksim.inference.estimate import Estimate
-from ranksim.inference.means import estimate, half_width
+from ranksim.inference.kinds import MetricSample
+from ranksim.inference.means import estimate
 from ranksim.inference.precision import FIRST_STAGE, is_precise, relative_half_width
 from ranksim.inference.skewed import skewed, unskewed
 from ranksim.inference.student import student_t
@@ -63,7 +64,6 @@ def test_the_interval_of_mirrored_values_is_mirrored() -> None:
     assert low is not None
     assert high is not None
     assert estimate([-value for value in values]) == pytest.approx((-mean, -high, -low))
-    assert half_width(values) == high - mean
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,27 @@ def test_half_the_intervals_at_half_confidence_hold_the_mean() -> None:
 )
 def test_the_rule_to_stop_by(values: list[float], relative: float, enough: bool) -> None:
     assert FIRST_STAGE == 30
-    assert is_precise(values, relative) is enough
+    assert is_precise(MetricSample("mean", values), relative) is enough
 
 
 def test_relative_half_width() -> None:
     values = [90.0, 110.0, 100.0]
-    assert relative_half_width(values) == pytest.approx(half_width(values) / 100)
-    assert relative_half_width([1.0]) == math.inf
+    mean, low, high = estimate(values)
+    assert mean is not None
+    assert low is not None
+    assert high is not None
+    assert relative_half_width(MetricSample("mean", values)) == pytest.approx((high - mean) / mean)
+    assert relative_half_width(MetricSample("mean", [1.0])) == math.inf
+
+
+def test_precision_of_a_share_is_that_of_all_trials() -> None:
+    """The shares of replications scatter by the few calls of most; the share of all calls is well known."""
+    sample = MetricSample("share", [0.0, 1.0, 0.1] * 20, [1.0, 1.0, 1000.0] * 20)
+    assert not is_precise(MetricSample("mean", sample.values), 0.1)
+    assert is_precise(sample, 0.1)
+    uneven = MetricSample("share", [0.5] * 58 + [0.9, 0.1], [1.0] * 58 + [1000.0] * 2)
+    assert is_precise(MetricSample("mean", uneven.values), 0.1)
+    assert not is_precise(uneven, 0.1)
 
 
 def test_mser5_drops_a_start_that_differs() -> None:

@@ -102,6 +102,29 @@ def test_a_share_of_independent_trials_counts_each(condition: Callable[[str], Me
     assert share.decide(alike, ANY_TIME) is None
 
 
+def test_a_share_is_decided_of_all_trials(condition: Callable[[str], MetricCondition]) -> None:
+    """Of 1 of 1, 1 of 1 and 0 of 8 the mean of shares is two thirds, the share 2 of 10."""
+    share = condition("chance >= 50%")
+    busy_is_bad = MetricSample("share", [1.0, 1.0, 0.0] * 100, [1.0, 1.0, 8.0] * 100)
+    assert share.decide(busy_is_bad, ANY_TIME) is False
+    assert share.estimate(busy_is_bad, 0.95).mean == pytest.approx(0.2)
+    without = MetricSample("share", [0.0, None] * 100, [10.0, 0.0] * 100)  # no trials, no share
+    assert share.decide(without, ANY_TIME) is False
+
+
+def test_a_replication_without_a_value_does_not_show_an_event(
+    condition: Callable[[str], MetricCondition],
+) -> None:
+    """A job waits too long in 48 of 300 replications; in the others there is none."""
+    sample = MetricSample("quantile", [9.0] * 48 + [None] * 252)
+    for sign, held in (("<", True), (">=", False)):
+        late = condition(f"P(level > 5) {sign} 50%")
+        assert late.decide(sample, ANY_TIME) is held
+        assert late.estimate(sample, 0.95).mean == pytest.approx(0.16)
+    for event in ("< 10", "<= 9", ">= 9"):
+        assert condition(f"P(level {event}) < 50%").events(sample.values) == 48
+
+
 def test_a_mean_is_not_decided_by_t_before_it_may_be(condition: Callable[[str], MetricCondition]) -> None:
     not_yet, level = Allowed(ever=0.05, now=0.0, total=0.05), condition("level <= 10")
     assert level.decide(MetricSample("count", [9.0, 9.1, 8.9, 9.0] * 10), not_yet) is None

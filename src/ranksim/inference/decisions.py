@@ -3,7 +3,8 @@
 | quantity | decided by |
 |---|---|
 | independent trials: events over replications, accounts of a fleet | `evidence.of_chance` |
-| in [0, 1]: shares of calls or jobs that share a world | `evidence.of_mean`, and `skewed` |
+| a share of calls or jobs that share a world | `share_above`: the same of both, of hits - bound * trials |
+| in [0, 1]: fractions of a time | `evidence.of_mean`, and `skewed` |
 | from 0: counts, times | that it is more: `evidence.of_mean`; both: `skewed` |
 | any other: money | `skewed` |
 
@@ -26,8 +27,11 @@ from ranksim.inference.search import spent
 from ranksim.inference.skewed import agree, corrected_t
 from ranksim.inference.student import student_t
 
-Range = Literal["share", "count", "from 0", "any"]
+Range = Literal["fraction", "count", "from 0", "any"]
 """What is known of the values: in [0, 1], whole numbers from 0, numbers from 0, or nothing."""
+
+BUSIER = 2.0
+"""Of shares it is assumed that none has more than so many times the trials of the busiest replication."""
 
 
 class Allowed(NamedTuple):
@@ -55,15 +59,39 @@ def above(values: Sequence[float], at: float, kind: Range, error: Allowed) -> bo
     if not values:
         return None
     if kind != "any":
-        most = 1.0 if kind == "share" else float("inf")
+        most = 1.0 if kind == "fraction" else float("inf")
         decided = evidence.of_mean(values, at, most).decided(error.ever)
-        if decided is not None or (kind == "share" and agree(values)):
+        if decided is not None or (kind == "fraction" and agree(values)):
             return decided
     if error.now <= 0 or len(values) < 2:
         return None
     if agree(values):
         return _agreed(values[0], len(values), at, 1.0 if kind == "count" else 0.0, error.ever)
-    t, needed = corrected_t(values, at), student_t(1 - error.now, len(values) - 1)
+    return _by_t(values, at, error.now)
+
+
+def share_above(hits: Sequence[float], trials: Sequence[float], at: float, error: Allowed) -> bool | None:
+    """Return whether the share of all trials that hit lies above `at` (True) or below; None if undecided.
+
+    `hits` and `trials` > 0 are those of independent replications. The share is a ratio of means, and lies
+    above `at` where the mean of hits - at * trials lies above 0 (E. C. Fieller, "Some problems in interval
+    estimation", Journal of the Royal Statistical Society B 16, 1954). That is not the mean of the
+    replications' shares, in which a busy replication counts as much as a calm one.
+    """
+    if not hits:
+        return None
+    most = max(trials) * (1.0 if min(trials) == max(trials) else BUSIER)
+    values = [at + (hit - at * of) / most for hit, of in zip(hits, trials, strict=True)]  # in [0, 1]
+    decided = evidence.of_mean(values, at).decided(error.ever)
+    alike = agree([hit / of for hit, of in zip(hits, trials, strict=True)])
+    if decided is not None or alike or error.now <= 0 or len(values) < 2:
+        return decided
+    return _by_t(values, at, error.now)
+
+
+def _by_t(values: Sequence[float], at: float, error: float) -> bool | None:
+    """Decide by Student's t freed of skewness, of values that do not all agree."""
+    t, needed = corrected_t(values, at), student_t(1 - error, len(values) - 1)
     return True if t > needed else False if t < -needed else None
 
 

@@ -45,14 +45,6 @@ def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
     return Estimate(mean, mean - below, mean + above)
 
 
-def half_width(values: Sequence[float], level: float = LEVEL) -> float:
-    """Return how far the farther end of the mean's interval lies from it; inf of fewer than two values."""
-    mean, low, high = estimate(values, level)
-    if mean is None or low is None or high is None:
-        return math.inf
-    return max(mean - low, high - mean)
-
-
 def _reach(values: Sequence[float], mean: float, level: float) -> tuple[float, float]:
     """How far the interval of values that differ reaches below and above their mean."""
     n = len(values)

@@ -10,27 +10,32 @@ stage of 2, in 91 to 93 % after 10, in 93 to 94 % after 20 and in 93 to 96 % aft
 """
 
 import math
-from collections.abc import Sequence
-from statistics import fmean
 
 from ranksim.inference.estimate import LEVEL
-from ranksim.inference.means import half_width
+from ranksim.inference.kinds import MetricSample, interval
 
 FIRST_STAGE = 30
 """How many replications there are before precision is asked for."""
 
 
-def relative_half_width(values: Sequence[float], level: float = LEVEL) -> float:
-    """Return the half width as a share of the mean; inf from one value, or a mean of 0."""
-    half = half_width(values, level)
-    mean = abs(fmean(values)) if values else 0.0
-    return half / mean if mean else math.inf
+def relative_half_width(sample: MetricSample, level: float = LEVEL) -> float:
+    """Return how far the farther end of a metric's interval lies from its mean, as a share of the mean.
+
+    inf from one value, or of a mean of 0; 0 of an amount that never varies.
+    """
+    mean, low, high = interval(sample, level)
+    if not mean:
+        return math.inf
+    if low is None or high is None:
+        return 0.0 if len(sample.observed) > 1 else math.inf
+    return max(mean - low, high - mean) / abs(mean)
 
 
-def is_precise(values: Sequence[float], relative: float, level: float = LEVEL) -> bool:
-    """Return whether the mean is known to within a share `relative` of itself: the rule to stop by.
+def is_precise(sample: MetricSample, relative: float, level: float = LEVEL) -> bool:
+    """Return whether a metric is known to within a share `relative` of itself: the rule to stop by.
 
     From `FIRST_STAGE` values on: the half width may be at most relative / (1 + relative) of the mean, so that
     the error is at most `relative` of the true mean. What has always been 0 is never known so.
     """
-    return len(values) >= FIRST_STAGE and relative_half_width(values, level) <= relative / (1 + relative)
+    enough = len(sample.observed) >= FIRST_STAGE
+    return enough and relative_half_width(sample, level) <= relative / (1 + relative)

@@ -334,7 +334,8 @@ def _is_enough(margins: Sequence[float], precision: float | None, level: float) 
     if precision is None or len(margins) >= MOST:
         return True
     # What is the same under both is so however long one looks.
-    return is_precise(margins, precision, level) or (len(margins) >= FIRST_STAGE and not any(margins))
+    sample = MetricSample("mean", margins)
+    return is_precise(sample, precision, level) or (len(margins) >= FIRST_STAGE and not any(margins))
 
 
 def _add_ons(population: Population) -> dict[str, set[str]]:

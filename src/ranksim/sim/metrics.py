@@ -6,13 +6,13 @@ A name is a family, then what it is about (which may itself contain dots), then 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal
 
 from ranksim.contract.facts import JobKind
-from ranksim.inference.kinds import Kind
+from ranksim.inference.kinds import Kind, MetricSample
 from ranksim.service.errors import TEXTS
 from ranksim.sim.histogram import Histogram
 from ranksim.sim.statistics import Replication
@@ -90,6 +90,20 @@ def kind_of(metric: str) -> Kind:
 def trials_of(metric: str) -> str | None:
     """Return the metric that counts the trials of which this one is the share; None of a share of time."""
     return "calls.total" if metric == "refusals.share" else None
+
+
+def values_of(found: Sequence[Scalars], metric: str) -> list[float | None]:
+    """Return a metric of replications by their scalars: None where nothing was observed, a count then 0."""
+    missing = 0.0 if unit_of(metric) in ("count", "money") else None
+    return [one.get(metric, missing) for one in found]
+
+
+def sample_of(found: Sequence[Scalars], metric: str) -> MetricSample:
+    """Return a metric of replications, by their scalars, with what its interval goes by."""
+    trials = trials_of(metric)
+    return MetricSample(
+        kind_of(metric), values_of(found, metric), None if trials is None else values_of(found, trials)
+    )
 
 
 def scalars(replication: Replication) -> Scalars:

@@ -17,7 +17,7 @@ from ranksim.report import document
 from ranksim.report.heading import ExpectationVerdict, verdict_on
 from ranksim.report.units import difference_of, many
 from ranksim.sim import tables
-from ranksim.sim.metrics import Scalars, kind_of, scalars, trials_of, unit_of, unknown
+from ranksim.sim.metrics import Scalars, sample_of, scalars, unit_of, unknown, values_of
 from ranksim.sim.statistics import Replication
 
 if TYPE_CHECKING:
@@ -130,17 +130,17 @@ class Result:
 
     def values(self, metric: str) -> list[float | None]:
         """Return a metric of each replication, None where nothing was observed. Raises BadInput."""
-        if metric not in self.metrics:
-            raise BadInput(f"{self.scenario}: {unknown(metric, self.metrics)}")
-        missing = 0.0 if unit_of(metric) in ("count", "money") else None
-        return [found.get(metric, missing) for found in self.scalars]
+        self._check(metric)
+        return values_of(self.scalars, metric)
 
     def sample(self, metric: str) -> MetricSample:
         """Return a metric of each replication with what its interval goes by. Raises BadInput."""
-        trials = trials_of(metric)
-        return MetricSample(
-            kind_of(metric), self.values(metric), None if trials is None else self.values(trials)
-        )
+        self._check(metric)
+        return sample_of(self.scalars, metric)
+
+    def _check(self, metric: str) -> None:
+        if metric not in self.metrics:
+            raise BadInput(f"{self.scenario}: {unknown(metric, self.metrics)}")
 
     def metric(self, name: str) -> Estimate:
         """Return a metric's mean over replications and its interval (mean, low, high), None where unknown.

@@ -25,7 +25,7 @@ from ranksim.report.progress import Tell, nobody, noted
 from ranksim.report.units import level
 from ranksim.service.operations import TABLE
 from ranksim.service.service import Service
-from ranksim.sim.metrics import check_name, scalars, unknown
+from ranksim.sim.metrics import Scalars, check_name, sample_of, scalars, trials_of, unknown
 from ranksim.sim.results import Result
 from ranksim.sim.statistics import Replication, ReplicationTally
 from ranksim.sim.world import World
@@ -86,7 +86,7 @@ def run(
     warm_up = warm_up_of(scenario, root, workers, world)
     one = partial(replicate, scenario, root, warm_up.length, world=world)
     done: list[Replication] = []
-    values: list[float] = []
+    seen: list[Scalars] = []
     precise = False
     with ExitStack() as stack:
         tell = stack.enter_context(noted("simulating", progress))
@@ -96,8 +96,8 @@ def run(
             done.append(replication)
             tell(len(done) / most, _said(len(done), most))
             if precision is not None:
-                values += _observed(replication, precision.of)
-                precise = len(done) >= least and is_precise(values, precision.relative)
+                seen.append(_measured(replication, precision.of))
+                precise = len(done) >= least and is_precise(sample_of(seen, precision.of), precision.relative)
             if precise:
                 break
         if precise:
@@ -212,7 +212,8 @@ class Pilot(ReplicationTally):
         """Note the metric since the last sample, or again its last value where nothing was observed."""
         super().sample(now, service)
         if now > self.start:
-            observed = _observed(self.finish(now, service), self.metric) or self.series[-1:]
+            value = _measured(self.finish(now, service), self.metric)[self.metric]
+            observed = self.series[-1:] if value is None else [value]
             self.series += observed
             self.unobserved += not observed
             self.reset(now)
@@ -348,10 +349,9 @@ def _check_metric(metric: str, where: str) -> None:
         raise BadInput(f"{where}: {error}") from None
 
 
-def _observed(replication: Replication, metric: str) -> list[float]:
-    """The metric that `precision` is about, as a list: empty where nothing was observed."""
+def _measured(replication: Replication, metric: str) -> Scalars:
+    """The metric that `precision` is about, and of a share its trials."""
     found = scalars(replication)
     if metric not in found:
         raise BadInput(f"precision.of: {unknown(metric, found)}")
-    value = found[metric]
-    return [] if value is None else [value]
+    return {name: found[name] for name in (metric, trials_of(metric)) if name is not None}

@@ -1,7 +1,9 @@
 """A condition that a goal sets on its replications, and whether it is shown to hold, or to fail.
 
 Either on the mean of a metric, `refusals.total <= 10`, or on the chance that a replication shows something,
-`P(refusals.total > 0) < 1%`.
+`P(refusals.total > 0) < 1%`. A mean is of what was observed, and a share that of the trials of all
+replications. A chance is one of all replications: one in which the metric has no value, as a wait where no
+job came, does not show the event, whichever way it is written.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ranksim.inference import evidence
-from ranksim.inference.decisions import Allowed, Range, above
+from ranksim.inference.decisions import Allowed, Range, above, share_above
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance
@@ -29,7 +31,7 @@ SIGNS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-RANGES: dict[str, Range] = {"share": "share", "count": "count", "duration": "from 0"}
+RANGES: dict[str, Range] = {"share": "fraction", "count": "count", "duration": "from 0"}
 """What the unit of a metric says of its values."""
 
 _BOUND = r"(<=|>=|<|>)\s*([^<>=]+)"
@@ -78,28 +80,30 @@ class MetricCondition:
 
         It is said wrongly with a chance of at most `allowed`; `inference.decisions` says what that assumes.
         """
-        values = sample.observed
         if self.event is not None:
-            more = evidence.of_chance(self.events(values), len(values), self.bound).decided(allowed.total)
+            events, of = self.events(sample.values), len(sample.values)
+            more = evidence.of_chance(events, of, self.bound).decided(allowed.total)
         elif sample.independent:
             hits, trials = sample.hits
             more = evidence.of_chance(sum(hits), sum(trials), self.bound).decided(allowed.total)
+        elif sample.trials is not None:
+            more = share_above(*sample.hits, self.bound, allowed)
         else:
-            more = above(values, self.bound, RANGES.get(self.unit, "any"), allowed)
+            more = above(sample.observed, self.bound, RANGES.get(self.unit, "any"), allowed)
         return more if more is None or self.sign in (">", ">=") else not more
 
     def estimate(self, sample: MetricSample, level: float) -> Estimate:
         """Return the mean or the chance with its two-sided interval."""
         if self.event is None:
             return interval(sample, level)
-        return chance(self.events(sample.observed), len(sample.observed), level)
+        return chance(self.events(sample.values), len(sample.values), level)
 
-    def events(self, values: Sequence[float]) -> int:
-        """Count the replications that show the event."""
+    def events(self, values: Sequence[float | None]) -> int:
+        """Count the replications that show the event; one in which there is no value (None) does not."""
         if self.event is None:
             return 0
         sign, bound = self.event
-        return sum(SIGNS[sign](value, bound) for value in values)
+        return sum(value is not None and SIGNS[sign](value, bound) for value in values)
 
     @property
     def decides(self) -> tuple[str, str]:

@@ -112,11 +112,12 @@ class _Search:
             if reason := self.runs.failure(trial, replications):
                 raise _Failed(f"at {written(value)}: {reason}")
             sample = self.runs.sample(trial, self.condition.metric, replications)
-            error = allowed(self.error, replications, before, self.looks[-1], self.stage)
+            seen = len(sample.observed)  # a replication that observed nothing says nothing of a mean
+            error = allowed(self.error, seen, before, self.looks[-1], self.stage)
             decision = self.condition.decide(sample, error)
             if decision is not None:
                 break
-            before = replications
+            before = seen
         estimate = self.condition.estimate(sample, self.study.spec.confidence)
         more = self._would_take(sample) if decision is None else None
         return decision, Candidate(value, replications, *estimate, WORDS[decision], more)

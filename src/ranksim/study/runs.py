@@ -100,7 +100,7 @@ class Runs:
         """Return whether the metrics that the study's precision is about are known well enough."""
         precision, level = self._study.spec.precision, self._study.spec.confidence
         return precision is None or all(
-            is_precise(self.observed(point, metric, replications), precision.relative, level)
+            is_precise(self.sample(point, metric, replications), precision.relative, level)
             for metric in precision.of
         )
 
@@ -120,10 +120,6 @@ class Runs:
             None if trials is None else self.values(point, trials, replications),
             independent=engine.has_independent_trials(metric),
         )
-
-    def observed(self, point: Point, metric: str, replications: int) -> list[float]:
-        """Return a metric of those replications that observed it."""
-        return [value for value in self.values(point, metric, replications) if value is not None]
 
     def failures(self, point: Point, replications: int) -> Iterator[tuple[int | None, str]]:
         """Yield what went wrong: the replication, or None where the point has no input, and the reason."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from ranksim.extras import imported
 from ranksim.inference.differences import compared
+from ranksim.inference.kinds import interval
 from ranksim.study.design import Point, point, short_names, written
 from ranksim.study.runs import Runs
 from ranksim.study.scale import Scale
@@ -116,8 +117,8 @@ def _sobol_rows(
     for metric in study.measured:
         means = []
         for one in moved:
-            values = runs.observed(one, metric, counts[one.key])
-            means.append(sum(values) / len(values) if values else float("nan"))
+            mean = interval(runs.sample(one, metric, counts[one.key])).mean
+            means.append(float("nan") if mean is None else mean)
         array = numpy.array(means)
         if not numpy.isfinite(array).all() or not array.var():
             continue  # a failed sample leaves a hole, and what never varies has no variance to share out
@@ -134,11 +135,11 @@ def _sobol_rows(
         for index, path in enumerate(sensitivity.parameters):
             row: Row = {"metric": metric, "parameter": path}
             for name in ("first_order", "total_order"):
-                interval = getattr(spread, name).confidence_interval
+                ends = getattr(spread, name).confidence_interval
                 short = name.partition("_")[0]
                 row |= {short: float(numpy.ravel(getattr(indices, name))[index])}
                 for end in ("low", "high"):
-                    edge = float(numpy.ravel(getattr(interval, end))[index])
+                    edge = float(numpy.ravel(getattr(ends, end))[index])
                     row |= {f"{short}_{end}": edge if math.isfinite(edge) else None}
             found.append(row)
     return found
