@@ -13,6 +13,7 @@ from ranksim.clock import DAY, MINUTE, SECOND, instant
 from ranksim.contract.policy import Policy
 from ranksim.facade import app as surface
 from ranksim.facade.app import Deprecation, Dropped, create_app
+from ranksim.facade.faults import FaultRule
 from ranksim.facade.request_journal import by_name
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
@@ -593,14 +594,21 @@ def test_the_journal_hears_of_every_exchange_and_a_reply_waits_until_it_is_kept(
 
 def test_requests_can_be_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        async with direct(make(), access_log=True) as client:
-            await client.get("/v1/nothing")
+        twin = make()
+        async with direct(twin, access_log=True) as client:
+            await client.get("/v1/nothing?limt=3")
+            twin.faults.add(FaultRule(drop_after_rate=1))
+            with pytest.raises(Dropped):
+                await client.get("/v1/domains")
 
     with caplog.at_level("INFO", logger="ranksim.access"):
         run(story)
-    (record,) = (one for one in caplog.records if one.name == "ranksim.access")
-    assert record.getMessage() == "GET /v1/nothing 404"
+    record, dropped = (one for one in caplog.records if one.name == "ranksim.access")
+    assert record.getMessage() == "GET /v1/nothing?limt=3 404"
+    assert (record.fields["query"], record.fields["dropped"]) == ("limt=3", False)
     assert record.fields["request_id"].startswith("req_")
+    assert dropped.getMessage() == "GET /v1/domains 200, dropped"
+    assert dropped.fields["dropped"] is True
 
 
 def test_business_time_can_be_moved_between_two_requests() -> None:

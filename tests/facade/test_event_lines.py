@@ -39,7 +39,7 @@ def test_a_call_is_a_line_with_what_refused_it(world: World) -> None:
         f"{at}  POST    /v1/domains  201  key demo  #",
         f"{at}  POST    /v1/jobs  202  key demo  #",
         f"{at}  POST    /v1/jobs  409 cooldown_active (check 6, cooldown)  key demo  #",
-        f"{at}  GET     /v1/jobs  401 unauthorized  no key  #",
+        f"{at}  GET     /v1/jobs?limit=1  401 unauthorized  no key  #",
     ]
 
 
@@ -57,7 +57,12 @@ def test_a_rate_window_and_a_fault_are_named(world: World) -> None:
     world.faults.add("domains.list", drop_before_rate=1)
     with pytest.raises(Exception, match="dropped"):
         client.get("/v1/domains")
-    assert "  /v1/domains  dropped  by fault_2  " in lines(world)[-1]
+    assert "  /v1/domains  dropped before its effect  by fault_2  key demo  " in lines(world)[-1]
+    world.faults.clear()
+    world.faults.add("domains.list", drop_after_rate=1)
+    with pytest.raises(Exception, match="dropped"):
+        client.get("/v1/domains")
+    assert "  /v1/domains  dropped after 200  by fault_3  key demo  " in lines(world)[-1]
 
 
 def test_an_attempt_is_a_line_with_its_next(world: World) -> None:

@@ -173,7 +173,7 @@ def test_there_is_a_word_for_every_event() -> None:
 
 CALL = AnsweredCall(
     AT, 12, "rest", "production", "POST", "/v1/jobs", ("jobs.create",), "acc_1", "demo",
-    409, "cooldown_active", 6, "refused", "", ("fault_1",), 1_250,
+    409, "cooldown_active", 6, "refused", "", ("fault_1",), 1_250, "dry=1", "after",
 )  # fmt: skip
 
 
@@ -183,9 +183,11 @@ def test_a_call() -> None:
     assert [one.shown() for one in log] == [
         {
             "seq": 1, "at": "2026-03-04T10:00:00Z", "what": "call", "number": 12, "surface": "rest",
-            "environment": "production", "method": "POST", "path": "/v1/jobs", "operations": ["jobs.create"],
-            "account_id": "acc_1", "key": "demo", "status": 409, "code": "cooldown_active", "check": 6,
-            "outcome": "refused", "rate_class": None, "faults": ["fault_1"], "ms": 1.25,
+            "environment": "production", "method": "POST", "path": "/v1/jobs", "query": "dry=1",
+            "operations": ["jobs.create"],
+            "account_id": "acc_1", "key": "demo", "status": 409, "dropped": "after",
+            "code": "cooldown_active", "check": 6, "outcome": "refused", "rate_class": None,
+            "faults": ["fault_1"], "ms": 1.25,
         }
     ]  # fmt: skip
 

@@ -66,6 +66,42 @@ def test_a_graphql_request_is_one_call_and_tells_of_the_first_field_that_was_ref
     ]
 
 
+@pytest.mark.fact("U83", "U112")
+@pytest.mark.parametrize(
+    ("query", "status", "code", "outcome"),
+    [
+        ("{ __typename }", 200, None, "ok"),
+        ("{ __schema { queryType { name } } }", 200, None, "ok"),
+        ("{ account { nothing } }", 422, "validation_failed", "error"),
+        ("{ account {", 400, "invalid_request", "error"),
+        (
+            "{" + " ".join(f"a{n}: account {{ id }}" for n in range(30)) + "}",
+            422,
+            "validation_failed",
+            "error",
+        ),
+    ],
+)
+def test_a_graphql_request_without_calls_is_told_as_it_is_answered(
+    world: World, query: str, status: int, code: str | None, outcome: str
+) -> None:
+    answer = world.client().post("/graphql", json={"query": query})
+    assert answer.status_code == status
+    assert told(world, "status", "code", "outcome", "key") == [(status, code, outcome, "demo")]
+    errors = answer.json().get("errors", [])
+    assert {one["extensions"]["code"] for one in errors} == ({code} if code else set())
+    assert dict(world.twin.replies) == {("", status): 1}
+
+
+def test_the_query_of_a_call_is_told(world: World) -> None:
+    client = world.client()
+    client.get("/v1/jobs?limit=1&status=done")
+    client.get("/v1/jobs?limt=" + "3" * 1_000)
+    client.get("/v1/jobs")
+    (one, *_), (two, *_), (three, *_) = told(world, "query")
+    assert (one, two[:8], len(two), three) == ("limit=1&status=done", "limt=333", 300, None)
+
+
 def test_what_a_fault_did_is_told_with_its_rule(world: World) -> None:
     client = world.client()
     for rule in (
@@ -79,12 +115,16 @@ def test_what_a_fault_did_is_told_with_its_rule(world: World) -> None:
         with pytest.raises(httpx.TransportError):
             client.get(path)
     client.get("/v1/jobs")
-    assert told(world, "operations", "status", "code", "faults", "outcome", "number") == [
-        (["jobs.list"], 500, "internal_error", ["fault_1"], "error", 1),
-        (["domains.list"], 200, None, ["fault_2"], "ok", 2),
-        (["labels.list"], None, None, ["fault_3"], "dropped", None),
-        (["jobs.list"], 200, None, [], "ok", 3),
+    assert told(world, "operations", "status", "dropped", "code", "faults", "outcome", "number") == [
+        (["jobs.list"], 500, None, "internal_error", ["fault_1"], "error", 1),
+        (["domains.list"], 200, "after", None, ["fault_2"], "ok", 2),
+        (["labels.list"], None, "before", None, ["fault_3"], "dropped", None),
+        (["jobs.list"], 200, None, None, [], "ok", 3),
     ]
+    account = world.twin.service.state.keys[world.key].account
+    assert set(told(world, "key", "account_id")) == {("demo", account)}
+    assert [one.shown()["dropped"] for one in world.requests.search()] == [False, True, False]
+    assert "answered 200, which was dropped)" in world.requests.search()[1].text()
 
 
 def test_a_long_path_is_cut(world: World) -> None:

@@ -226,6 +226,21 @@ def test_a_rule_breaks_answers_before_or_after_the_effect(
     run(story)
 
 
+@pytest.mark.parametrize("when", ["drop_before_rate", "drop_after_rate"])
+def test_a_connection_that_is_dropped_on_purpose_is_no_error_of_the_server(
+    when: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with serving(make()) as client:
+            await client.post("/_ranksim/faults", json={when: 1, "times": 1})
+            with pytest.raises(httpx.RemoteProtocolError):
+                await client.get("/v1/domains")
+            assert (await client.get("/v1/domains")).status_code == 200
+
+    run(story)
+    assert [one for one in caplog.records if one.name.startswith("uvicorn")] == []
+
+
 def test_a_lost_answer_is_replayed() -> None:
     async def story() -> None:
         async with serving(make()) as client:

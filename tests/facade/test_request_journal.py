@@ -186,6 +186,7 @@ def test_an_exchange_is_shown_readably() -> None:
         "account_id": None,
         "key": "rk_1",
         "status": 202,
+        "dropped": False,
         "response_headers": {"x-request-id": "req_1"},
         "response": {"data": {"id": "job_1"}},
     }

@@ -20,6 +20,7 @@ from pydantic_core import to_json
 
 from ranksim.clock import SECOND, Micros, http_date
 from ranksim.contract.policy import Policy
+from ranksim.facade.event_lines import printable
 from ranksim.facade.event_log import LONGEST_TEXT, AnsweredCall
 from ranksim.facade.faults import InjectedFault
 from ranksim.facade.http.requests import (
@@ -37,6 +38,7 @@ from ranksim.facade.metrics import metrics
 from ranksim.facade.page import serving as page
 from ranksim.facade.request_journal import RecordedExchange, by_name, joined
 from ranksim.facade.twin import Twin
+from ranksim.rules.access import resolve
 from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.errors import problem
 from ranksim.serving.asgi import Gone, Header, Message, Receive, Scope, Send
@@ -317,7 +319,7 @@ class Facade:
             for reply in answer.replies:
                 twin.replies[reply.operation, reply.status] += 1
             if twin.requests is not None or self.access_log:
-                exchange = _exchange(scope, request.call, answer)
+                exchange = _exchange(scope, request.call, answer, fault)
                 if twin.requests is not None:
                     twin.requests.record(exchange)
                 if self.access_log:
@@ -366,7 +368,7 @@ class Facade:
             if reply.code:
                 told = reply
                 break
-        key = twin.service.state.keys.get(call.key or "")
+        key = resolve(twin.service.state.keys, call.key, call.environment)
         number = 0 if answer is None or twin.requests is None else twin.requests.last
         twin.event_log.add(
             AnsweredCall(
@@ -377,8 +379,8 @@ class Facade:
                 scope["method"],
                 _raw_path(scope)[:LONGEST_TEXT],
                 tuple([reply.operation for reply in replies]) or (call.operation,),
-                told.account,
-                key.name if key is not None and told.account else "",
+                told.account if key is None else key.account,
+                "" if key is None else key.name,
                 0 if answer is None else answer.status,
                 told.code,
                 told.check,
@@ -386,6 +388,8 @@ class Facade:
                 told.rate_class,
                 () if fault is None else fault.rules,
                 (perf_counter_ns() - began) // 1_000,
+                scope["query_string"][:LONGEST_TEXT].decode("latin-1"),
+                "" if fault is None else fault.drop,
             )
         )
 
@@ -578,7 +582,9 @@ def _allowing(method: str, allow: str, status: int) -> tuple[Header, ...]:
     return ((b"allow", allow.encode()),) if allow and status == 405 else ()
 
 
-def _exchange(scope: Scope, call: Call, answer: HttpResponse) -> RecordedExchange:
+def _exchange(
+    scope: Scope, call: Call, answer: HttpResponse, fault: InjectedFault | None
+) -> RecordedExchange:
     first = answer.replies[0]
     return RecordedExchange(
         at=answer.at,
@@ -594,6 +600,7 @@ def _exchange(scope: Scope, call: Call, answer: HttpResponse) -> RecordedExchang
         status=answer.status,
         response_headers=joined(answer.headers),
         response=answer.body,
+        dropped=fault is not None and fault.drop == "after",
     )
 
 
@@ -601,10 +608,16 @@ def _log_access(exchange: RecordedExchange) -> None:
     fields = {
         "method": exchange.method,
         "path": exchange.path,
+        "query": exchange.query.decode("latin-1"),
         "status": exchange.status,
+        "dropped": exchange.dropped,
         "operations": exchange.operations,
         "account": exchange.account,
         "request_id": by_name(exchange.response_headers).get(b"x-request-id", b"").decode("latin-1"),
         "bytes": len(exchange.response),
     }
-    access.info("%s %s %d", exchange.method, exchange.path, exchange.status, extra={"fields": fields})
+    dropped = ", dropped" if exchange.dropped else ""
+    path = exchange.path + (f"?{fields['query']}" if exchange.query else "")
+    access.info(
+        "%s %s %d%s", exchange.method, printable(path), exchange.status, dropped, extra={"fields": fields}
+    )

@@ -22,9 +22,10 @@ def line_of(entry: Entry) -> str | None:
 
 
 def call_line(call: AnsweredCall) -> str:
-    """Write a call: instant, method, path, status, what refused it, its key, how long it took."""
-    words = [moment(call.at), f"{call.method:6}", printable(call.path)]
-    words.append(" ".join((str(call.status), *why_refused(call))) if call.status else "dropped")
+    """Write a call: instant, method, path and query, status, what refused it, its key, how long it took."""
+    words = [moment(call.at), f"{call.method:6}", printable(call.path + (call.query and f"?{call.query}"))]
+    answered = " ".join((str(call.status), *why_refused(call))) if call.status else ""
+    words.append(f"dropped {call.dropped} {answered or 'its effect'}" if call.dropped else answered)
     if call.faults:
         words.append(f"by {', '.join(call.faults)}")
     words.append(f"key {printable(call.key)}" if call.key else "no key")

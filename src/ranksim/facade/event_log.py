@@ -46,7 +46,7 @@ KEPT = 10_000
 """How many entries are remembered."""
 
 LONGEST_TEXT = 300
-"""Characters of a path that are remembered with a call; the journal of requests has all of it."""
+"""Characters of a path, and of a query, that are remembered with a call; the journal has all of them."""
 
 WORDS: dict[type, str] = {
     CallGranted: "call.granted",
@@ -93,7 +93,8 @@ class AnsweredCall(NamedTuple):
     `number` is that of its exchange in the journal of requests, 0 where none was recorded; `key` the name of
     a usable key; `status` 0 where it was dropped before its effect. `code`, `check`, `outcome` and
     `rate_class` are those of `service.calls.Reply`, of a GraphQL request of its first field that was refused.
-    `faults` are the rules that befell it. `took` is wall time in µs, delays of faults included.
+    `faults` are the rules that befell it. `took` is wall time in µs, delays of faults included. `query` is as
+    it was sent; `dropped` "before" or "after" the effect, or "".
     """
 
     at: Micros
@@ -112,6 +113,8 @@ class AnsweredCall(NamedTuple):
     rate_class: str
     faults: tuple[str, ...]
     took: int
+    query: str = ""
+    dropped: str = ""
 
 
 class GrantedJob(NamedTuple):
@@ -324,10 +327,12 @@ def call_details(call: AnsweredCall) -> dict[str, Any]:
         "environment": call.environment,
         "method": call.method,
         "path": call.path,
+        "query": call.query or None,
         "operations": list(call.operations),
         "account_id": call.account or None,
         "key": call.key or None,
         "status": call.status or None,
+        "dropped": call.dropped or None,
         "code": call.code or None,
         "check": call.check or None,
         "outcome": call.outcome,

@@ -50,6 +50,8 @@ class RecordedExchange:
     status: int
     response_headers: bytes
     response: bytes
+    dropped: bool = False
+    """Whether the connection was dropped instead of sending the answer."""
 
 
 class Expected(Frozen):
@@ -111,6 +113,7 @@ class JournalEntry:
             "account_id": one.account or None,
             "key": _key(one),
             "status": one.status,
+            "dropped": one.dropped,
             "response_headers": _texts(one.response_headers),
             "response": _content(one.response),
         }
@@ -121,7 +124,8 @@ class JournalEntry:
     def text(self) -> str:
         """Return a few words that say which it is."""
         one = self.exchange
-        return f"request {self.number} ({one.method} {one.path}, answered {one.status})"
+        answered = f"answered {one.status}{', which was dropped' if one.dropped else ''}"
+        return f"request {self.number} ({one.method} {one.path}, {answered})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ class Connection(HttpToolsProtocol):
         answering: Any = self.cycle
         answering.transport = Answering(self.transport.write, self.transport.is_closing, self._linger)
         scope: Any = self.scope
-        scope["ranksim.abort"] = self.transport.abort
+        scope["ranksim.abort"] = self._abort
         scope["ranksim.respond"] = partial(_respond, self.cycle)
         if chunked:
             self._chunks = ChunkedBody(MOST_HEADERS - self._head, TOO_LARGE)
@@ -260,6 +260,12 @@ class Connection(HttpToolsProtocol):
             self._later = (b"", 0)
             self.flow.resume_reading()
             self._read(data, at)
+
+    def _abort(self) -> None:
+        """Drop the connection, as a broken network does; that nothing was answered is no error then."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        self.transport.abort()
 
     def _let_go_of_the_cycle(self) -> None:
         """Drop what refers from a request to itself, or the garbage collector would have to find it."""

@@ -266,6 +266,8 @@ class GraphqlRequest:
         whole = len(replies) == max(1, len(self.calls))
         if refusal is None and whole and replies[0].code not in ("unauthorized", "rate_limited"):
             self.replies = dict(zip(self.calls, replies, strict=True)) if self.calls else {}
+            if not self.calls:  # what was charged stands for no operation, as of an introspection
+                replies[0].status, replies[0].code, replies[0].outcome = 200, "", "ok"
             return None
         return _refuse(self.policy, accept, replies, refusal)
 
@@ -395,18 +397,17 @@ def _refuse(policy: Policy, accept: str, replies: list[Reply], refusal: Refusal 
     [reply] = replies
     body = reply.body or {}
     errors: list[dict[str, Any]] = []
-    status = reply.status
     for error in refusal.errors if refusal is not None and reply.code == "invalid_request" else ():
         assert refusal is not None
         said = problem(policy, refusal.code, error.message).body or {}
-        status = said["status"]
         errors.append({**error.formatted, "extensions": said | {"request_id": body["request_id"]}})
+        reply.status, reply.code = said["status"], refusal.code
     errors = errors or [{"message": body["detail"], "extensions": body}]
     sent = headers_of(policy, accept, replies)
     for name in ("Retry-After", "WWW-Authenticate"):
         if name in reply.headers:
             sent[name] = reply.headers[name]
-    return GraphqlResponse(status, sent, _dump({"errors": errors}), replies)
+    return GraphqlResponse(reply.status, sent, _dump({"errors": errors}), replies)
 
 
 def headers_of(policy: Policy, accept: str, replies: list[Reply]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from pydantic_core import from_json
 
@@ -104,10 +105,12 @@ def _call(number: int, entry: Exchange) -> Shown:
         "environment": entry.environment,
         "method": entry.method,
         "path": entry.path,
+        "query": urlencode(entry.query or {}) or None,
         "operations": list(entry.operations),
         "account_id": entry.account or None,
         "key": entry.api_key,
         "status": entry.status,
+        "dropped": None,
         "code": code or None,
         "check": check,
         "outcome": "no answer" if entry.status is None else "replayed" if replayed else outcome,

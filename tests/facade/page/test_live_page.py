@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from ranksim.facade.event_log import AnsweredCall
@@ -251,6 +252,32 @@ def test_calls_are_filtered_and_paused(server: Server, domain: str, tab: Tab) ->
     assert "/v1/scans" not in tab.run(shown)
     tab.press_button("Go on")
     tab.until(f"{shown}.includes('/v1/scans')")
+
+
+def test_what_was_refused_over_graphql_or_dropped_is_shown_as_refused_with_its_query(
+    server: Server, domain: str, tab: Tab
+) -> None:
+    wanted = (
+        f'mutation {{ a: createJob(input: {{kind: CRAWL, domainId: "{domain}"}}) {{ job {{ id }} }}'
+        f' b: createJob(input: {{kind: CRAWL, domainId: "{domain}"}}) {{ job {{ id }} }} }}'
+    )
+    client = server.client()
+    assert client.post("/graphql", json={"query": wanted}).status_code == 200
+    client.get("/v1/jobs?limit=7")
+    server.faults.add("labels.list", drop_after_rate=1)
+    with pytest.raises(httpx.TransportError):
+        client.get("/v1/labels?limit=1")
+    tab.click("document.getElementById('refused')")
+    rows = "[...document.querySelectorAll('.row')]"
+    tab.until(f"{rows}.length === 2")
+    shown = f"{rows}.map((one) => [...one.children].slice(2, 5).map((part) => part.textContent).join(' | '))"
+    assert tab.run(shown) == [
+        "/v1/labels?limit=1 | 200 | fault_1 · dropped after it",
+        "/graphql jobs.create, jobs.create | 200 | 6 cooldown",
+    ]
+    assert tab.run(f"{rows}.map((one) => one.children[3].className)") == ["status bad", "status bad"]
+    tab.click("document.getElementById('refused')")
+    tab.until(f"{rows}.some((one) => one.children[2].textContent === '/v1/jobs?limit=7')")
 
 
 def test_the_list_is_used_with_the_keyboard_alone(server: Server, tab: Tab) -> None:

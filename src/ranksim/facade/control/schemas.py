@@ -372,6 +372,8 @@ class RequestShown(TypedDict):
     account_id: str | None
     key: str | None
     status: int
+    dropped: bool
+    """Whether a fault dropped the connection instead of sending the answer."""
     response_headers: dict[str, str]
     response: Any
 

@@ -177,14 +177,19 @@
   const rowHeight = () => parseInt(getComputedStyle(document.documentElement).getPropertyValue("--row"), 10);
   let height = rowHeight();
 
-  const refused = (event) => event.what === "call" && (event.status === null || event.status >= 400 || event.faults.length > 0);
+  // a GraphQL request is answered 200 whatever its fields were refused for
+  const failed = (event) => event.status === null || event.status >= 400 || event.dropped !== null || (event.code !== null && event.outcome !== "dry_run");
+  const refused = (event) => event.what === "call" && (failed(event) || event.faults.length > 0);
+
+  const asked = (event) => (event.query ? `${event.path}?${event.query}` : event.path);
 
   function why(event) {
     const parts = event.faults.slice();
+    if (event.dropped) parts.push(event.status === null ? "dropped" : "dropped after it");
     if (event.outcome === "limited") parts.push(`window ${event.rate_class}`);
     else if (event.check) parts.push(`${event.check} ${CHECKS[event.check]}`);
     else if (event.code) parts.push(event.code);
-    else if (event.outcome !== "ok" && event.outcome !== "granted") parts.push(event.outcome.replace("_", " "));
+    else if (event.outcome !== "ok" && event.outcome !== "granted" && event.outcome !== "dropped") parts.push(event.outcome.replace("_", " "));
     return parts.join(" · ");
   }
 
@@ -204,7 +209,7 @@
     if (!wanted) return true;
     if (!texts.has(event)) {
       texts.set(event, (event.what === "call"
-        ? [event.method, event.path, event.operations, event.status, event.code, event.key, event.account_id, event.faults, why(event), `#${event.number}`].join(" ")
+        ? [event.method, asked(event), event.operations, event.status, event.code, event.key, event.account_id, event.faults, why(event), `#${event.number}`].join(" ")
         : `${event.what} ${summary(event)}`).toLowerCase());
     }
     return texts.get(event).includes(wanted);
@@ -307,10 +312,10 @@
     let texts;
     if (event.what === "call") {
       const status = event.status === null ? "–" : String(event.status);
-      const path = event.surface === "graphql" ? `${event.path} ${event.operations.join(", ")}` : event.path;
+      const path = event.surface === "graphql" ? `${asked(event)} ${event.operations.join(", ")}` : asked(event);
       texts = [written(event.at), event.method, path, status, why(event), event.key || "", `${event.ms.toFixed(1)} ms`];
       node.className = "row";
-      const good = event.status !== null && event.status < 400;
+      const good = !failed(event);
       node.children[3].className = `status ${good ? "good" : "bad"}`;
       node.children[4].className = `why ${event.faults.length ? "warn" : good ? "faint" : "bad"}`;
     } else if (event.what === "gap") {
@@ -324,7 +329,7 @@
       say(node.children[number], texts[number] || "");
       node.children[number].hidden = texts[number] === undefined;
     });
-    node.title = event.what === "call" ? `${event.method} ${event.path}` : "";
+    node.title = event.what === "call" ? `${event.method} ${asked(event)}` : "";
   }
 
   function toggle(event) {
@@ -367,6 +372,7 @@
     const said = one.response && typeof one.response === "object" ? one.response : {};
     const words = [];
     if (event.faults.length) words.push(`Befallen by ${event.faults.join(", ")}.`);
+    if (event.dropped) words.push("The connection was dropped instead of sending this answer; its effect stands.");
     if (event.outcome === "limited") words.push(`Refused by the rate window of class ${event.rate_class}.`);
     else if (event.check) words.push(`Refused by check ${event.check} of 6, ${CHECKS[event.check]}.`);
     else if (event.outcome === "replayed") words.push("Replayed from its Idempotency-Key.");
