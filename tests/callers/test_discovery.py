@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranksim.callers.discovery import KeyReach, declared, explore, state
+from ranksim.callers.discovery import KeyReach, declared, explore, irremovable, state
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
 from ranksim.errors import BadInput
+from ranksim.service.operations import OPERATIONS
 from ranksim.sim.rehearsal import Rehearsal
 from ranksim.sim.rehearsal_worlds import make_world
 
@@ -144,6 +145,18 @@ def test_odd_answers(answer: Received, usable: bool, why: str) -> None:
         assert set(reach.lacks.values()) == {why}
         assert not reach.can("account.usage")
     assert run(state(reach), lambda send: answer)[1] == []
+
+
+def test_one_delete_of_what_nobody_has_tells_what_cannot_be_removed() -> None:
+    def answer(send: Send) -> Received:
+        assert (OPERATIONS[send.operation].method, send.path) == ("DELETE", {"id": "ranksim-none"})
+        status = {"domains.delete": 405, "labels.delete": 403, "scans.delete": 501, "webhooks.delete": 410}
+        return reply(status.get(send.operation, 404), {"code": "no"})
+
+    kept, steps = run(irremovable("main"), answer)
+    assert kept == {"domains.delete": "405 no", "labels.delete": "403 no", "scans.delete": "501 no"}
+    assert len(steps) == 7
+    assert run(irremovable("main"), lambda send: reply(0))[0] == {}
 
 
 JSON = st.recursive(

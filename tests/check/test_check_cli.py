@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.callers.target import Target
+from ranksim.check.cli import _agreed as agreed
 from ranksim.cli import app
 from ranksim.load.options import is_local
 from ranksim.report.spent import spent_lines
@@ -124,3 +125,23 @@ def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) 
     assert {row["says"] for row in refused} <= {"agrees", "open"}, refused
     again = CliRunner().invoke(app, ["run", str(out / "twin" / "world.yaml"), "--json"])
     assert again.exit_code == 0, again.output
+
+
+@pytest.mark.parametrize(
+    ("stays", "question"),
+    [(False, "Go on?"), (True, "Go on, and leave there what cannot be removed?")],
+)
+def test_it_asks_before_it_makes_what_cannot_be_removed(
+    stays: bool, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def confirm(text: str, **options: object) -> bool:
+        asked.append(text)
+        return False
+
+    monkeypatch.setattr("typer.confirm", confirm)
+    assert not agreed(True, stays)
+    assert asked == [question]
+    assert agreed(False, stays)
+    assert asked == [question]

@@ -308,9 +308,24 @@ def test_what_it_takes_is_said() -> None:
     assert money.startswith("money: no --spend-cap bounds it, the ceilings of these accounts at ")
     capped = lines(planned(with_target(reached(*ALL), spend_cap=2_000_000)))
     assert any("money: stops spending at 2.00 USD" in line for line in capped)
-    assert "spends nothing: dry runs only" in lines(planned(with_target(reached(*ALL), dry_run_only=True)))
+    changes_nothing = "spends, makes, changes and removes nothing: it reads, and sends dry runs "
+    careful = with_target(reached(*ALL), dry_run_only=True, use_domains=("dom_1",))
+    assert f"{changes_nothing}of jobs on dom_1" in lines(planned(careful))
+    careful = with_target(careful, use_domains=())
+    assert f"{changes_nothing}on no domain, as `use_domains` names none" in lines(planned(careful))
     [long] = [line for line in said if line.startswith("  not webhooks-long")]
     assert long.endswith("; would want --time 9h41m")
+
+
+def test_what_stays_for_good_is_said() -> None:
+    reach = reached("main", environments=1)
+    stays = dict.fromkeys(("domains.delete", "keyword_lists.delete"), "405 method_not_allowed")
+    kept = lines(planned(replace(reach, lacks={**reach.lacks, **stays, "scans.delete": "501"})))
+    assert kept[-1] == (
+        "cannot be removed again there: domains, keyword lists (405 method_not_allowed); scans (501); "
+        "what is made of them stays, with its mark"
+    )
+    assert not any("cannot be removed" in line for line in lines(planned(reach)))
 
 
 def test_one_of_a_thing_is_one() -> None:

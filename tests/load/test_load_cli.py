@@ -15,6 +15,7 @@ from ranksim.callers.profiles import profile
 from ranksim.callers.target import Target
 from ranksim.cli import app
 from ranksim.clock import MINUTE
+from ranksim.errors import BadInput
 from ranksim.load.cli import before
 from ranksim.load.summary import CUT, Summary
 from ranksim.load.used_up import AccountSpent, UsedUp
@@ -306,3 +307,33 @@ def test_a_summary_counts_the_users_calls_from_sending_and_from_planning(tmp_pat
         "latency from sending        50 % 20ms, 90 % 500ms, 99 % 500ms, longest 500ms",
         "latency from planned sending 50 % 110ms, 90 % 110ms, 99 % 110ms, longest 110ms",
     ]
+
+
+@pytest.mark.parametrize(
+    ("host", "words", "loads"),
+    [
+        ("https://api.example.com", (), False),
+        ("https://api.example.com", ("--yes",), True),
+        ("http://127.0.0.1:1", (), True),
+    ],
+)
+def test_beyond_this_machine_it_asks_before_it_makes_what_cannot_be_removed(
+    host: str, words: tuple[str, ...], loads: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[object] = []
+
+    def run_load(*given: object, **options: object) -> Path:
+        ran.append(options)
+        raise BadInput("that will do")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ranksim.load.run.kept_by", lambda target: {"domains.delete": "405 no"})
+    monkeypatch.setattr("ranksim.load.loading.run_load", run_load)
+    result = CliRunner().invoke(app, ["load", "--host", host, "--key", "k", *words])
+    said = " ".join(result.output.split())
+    assert (
+        "cannot be removed again there: domains (405 no); what is made of them stays, with its mark" in said
+    )
+    assert bool(ran) == loads
+    assert result.exit_code == 2
+    assert ("that will do" if loads else "--yes: expected beyond this machine where something") in said

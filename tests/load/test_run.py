@@ -12,10 +12,10 @@ from ranksim.callers.target import Target
 from ranksim.clock import SECOND
 from ranksim.errors import BadInput
 from ranksim.load.recorder import AnchoredClock
-from ranksim.load.run import LoadRun, Part, RunSettings, Shared
+from ranksim.load.run import LoadRun, Part, RunSettings, Shared, kept_by
 from ranksim.receiver.receiver import Receiver
 
-from .conftest import Scripted
+from .conftest import Act, Scripted, reply
 
 
 def test_a_directory_that_cannot_be_made_is_told_before_anything_is_sent(tmp_path: Path) -> None:
@@ -76,3 +76,64 @@ def test_a_deployment_that_never_ends_an_answer_is_given_up_in_the_time_for_read
     with pytest.raises(BadInput, match="the deployment could not be read within 500ms"):
         LoadRun(Target.simple(server.url, "rk_1"), settings)
     assert not list(tmp_path.iterdir())
+
+
+def asked(request: bytes) -> tuple[str, str]:
+    """The method and path of a request."""
+    method, path, _ = request.decode().split(" ", 2)
+    return method, path
+
+
+def without_deletes(server: Scripted) -> Act:
+    """Answer as a deployment that removes no domains."""
+
+    def act(connection: socket.socket) -> bool | None:
+        method, path = asked(server.requests[-1])
+        kept = method == "DELETE" and path.startswith("/v1/domains")
+        return reply(405 if kept else 404 if method == "DELETE" else 200)(connection)
+
+    return act
+
+
+def test_what_cannot_be_removed_is_found_out_before_anything_is_made(
+    server: Scripted, tmp_path: Path
+) -> None:
+    server.acts = [without_deletes(server)]
+    target = Target.simple(server.url, "rk_1")
+    run = LoadRun(target, RunSettings(tmp_path / "out"))
+    assert run.reach.lacks["domains.delete"] == "405"
+    assert not run.reach.lacks.keys() & {"scans.delete", "labels.delete"}
+    run.abandon()
+    assert kept_by(target) == {"domains.delete": "405"}
+    methods = {method for method, path in map(asked, server.requests) if not path.endswith("/graphql")}
+    assert methods == {"GET", "DELETE"}
+
+
+def test_a_run_that_may_change_nothing_sends_nothing_but_reading(server: Scripted, tmp_path: Path) -> None:
+    target = Target.simple(server.url, "rk_1").model_copy(update={"dry_run_only": True})
+    run = LoadRun(target, RunSettings(tmp_path / "out"))
+    run.finish()
+    sent = {(method, path.partition("?")[0]) for method, path in map(asked, server.requests)}
+    assert {path for method, path in sent if method != "GET"} == {"/graphql"}
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
+def test_a_key_goes_to_no_other_host_whatever_a_deployment_or_the_environment_says(
+    server: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    other = Scripted()
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, other.url)
+        monkeypatch.setenv(name.lower(), other.url)
+    page = {"data": [{"id": f"{other.url}/x"}], "next_cursor": f"{other.url}/v1/domains?cursor=2"}
+    server.acts = [
+        reply(status, page, Location=f"{other.url}/v1/domains", Refresh=f"0; url={other.url}/"),
+        reply(200, page, Location=f"//127.0.0.1:{other.port}/", Alt_Svc=f'h2="127.0.0.1:{other.port}"'),
+    ] * 20
+    server.acts.append(server.acts[0])
+    try:
+        LoadRun(Target.simple(server.url, "rk_1"), RunSettings(tmp_path / "out")).finish()
+    finally:
+        other.stop()
+    assert len(server.requests) > 40
+    assert other.requests == []

@@ -34,6 +34,15 @@ LISTS = (
 )
 """Lists that a run needs to know or to be judged by."""
 
+REMOVALS = tuple(
+    f"{noun}.delete"
+    for noun in ("domains", "keyword_lists", "keywords", "labels", "competitors", "scans", "webhooks")
+)
+"""By what is removed what runs make."""
+
+NOBODYS = "ranksim-none"
+"""An id that nothing has."""
+
 CONTENT = ("keywords.list", "labels.list", "competitors.list")
 """Lists that show, beside those, whether a run left alone what was there."""
 
@@ -163,6 +172,21 @@ def explore(target: Target) -> Generator[Any, Any, Reach]:
         if not _fits(answer):
             lacks[GRAPHQL] = _why(answer)
     return Reach(target, keys, main, lacks, _date(first.header("date")))
+
+
+def irremovable(key: str) -> Generator[Any, Any, dict[str, str]]:
+    """Ask for something that nobody has to be removed, of each kind that runs make, with a key.
+
+    Return why not for each operation by which a deployment removes nothing.
+    """
+    kept: dict[str, str] = {}
+    for operation in REMOVALS:
+        answer = yield from politely(Send(operation, key, path={"id": NOBODYS}))
+        if answer.status in (403, 405, 501):
+            kept[operation] = _why(answer)
+        elif answer.status == 0:
+            break
+    return kept
 
 
 def _date(text: str) -> Micros | None:

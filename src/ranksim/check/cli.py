@@ -55,7 +55,7 @@ def check(
         ),
     ] = "",
     dry_run_only: Annotated[
-        bool, typer.Option("--dry-run-only", help="Spend nothing: send dry runs only.")
+        bool, typer.Option("--dry-run-only", help="Spend, make and change nothing: read, and send dry runs.")
     ] = False,
     exclusive: Annotated[
         bool | None,
@@ -173,11 +173,12 @@ def _check(wanted: _Wanted) -> None:
     from ranksim.check import told
     from ranksim.check.deployment import CheckWanted, carried_out
     from ranksim.check.live import shown
+    from ranksim.load.staying import staying
     from ranksim.mirror.mirror import mirrored
 
     def agreed(plan: "CheckPlan") -> bool:
         print_out(wrapped("".join(f"{line}\n" for line in told.lines(plan))))
-        return not wanted.plan_only and _agreed(wanted.asking)
+        return not wanted.plan_only and _agreed(wanted.asking, bool(staying(plan.reach.lacks)))
 
     asked = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy, wanted.model)
     twin = mirrored(wanted.options.target()) if wanted.model and not wanted.plan_only else None
@@ -326,9 +327,10 @@ def _put(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _agreed(asking: bool) -> bool:
-    """Ask whether to go on, on a terminal."""
-    if asking and not typer.confirm("Go on?", default=False, err=True):
+def _agreed(asking: bool, stays: bool) -> bool:
+    """Ask whether to go on, on a terminal, with what `stays` for good where something does."""
+    question = "Go on, and leave there what cannot be removed?" if stays else "Go on?"
+    if asking and not typer.confirm(question, default=False, err=True):
         say("nothing was done but reading")
         return False
     return True

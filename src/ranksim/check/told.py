@@ -11,6 +11,7 @@ from ranksim.check.choice import rounds_in, times_for, turns
 from ranksim.check.plan import SHOWN_BY_READING, CheckPlan
 from ranksim.check.tasks import CheckTask
 from ranksim.clock import Micros
+from ranksim.load.staying import staying
 from ranksim.report import units
 
 FEW = 4
@@ -44,6 +45,7 @@ def lines(plan: CheckPlan) -> list[str]:
     said.append(f"takes at most {time}: {', '.join(map(_length, runs)) or 'no task has the time'}")
     said += _no_turn(plan, times)
     said += _spending(plan)
+    said += staying(reach.lacks)
     if target.time_scale != 1 or target.traffic_scale != 1:
         said.append(
             f"time runs {target.time_scale} times as fast there, rate windows {target.traffic_scale} times"
@@ -86,7 +88,9 @@ def _spending(plan: CheckPlan) -> list[str]:
     """Return the most that a check uses up, at first and with further rounds, and what is left of it."""
     target = plan.reach.target
     if target.dry_run_only:
-        return ["spends nothing: dry runs only"]
+        used = ", ".join(sorted(target.usable_domains))
+        where = f"of jobs on {used}" if used else "on no domain, as `use_domains` names none"
+        return [f"spends, makes, changes and removes nothing: it reads, and sends dry runs {where}"]
     once = _amounts((task, task.laps) for task in plan.runs)
     if not once:
         return ["spends nothing"]

@@ -97,7 +97,7 @@ def load(
         ),
     ] = "",
     dry_run_only: Annotated[
-        bool, typer.Option("--dry-run-only", help="Spend nothing: send dry runs only.")
+        bool, typer.Option("--dry-run-only", help="Spend, make and change nothing: read, and send dry runs.")
     ] = False,
     exclusive: Annotated[
         bool | None,
@@ -108,6 +108,12 @@ def load(
         ),
     ] = None,
     processes: Annotated[int, typer.Option(min=1, help="Worker processes that share the users.")] = 1,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes", help="Do not ask before making what cannot be removed again on other machines."
+        ),
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="Seed of what the users draw.")] = None,
     gzip: Annotated[bool, typer.Option("--gzip", help="Pack the trace: trace.jsonl.gz.")] = False,
 ) -> None:
@@ -143,7 +149,7 @@ def load(
     if target is not None and host:
         raise BadInput("--host: expected either --host and --key or --target, found both")
     options = LoadOptions.asked(host, target or "", out or "", spend_cap, dry_run_only, exclusive, gzip, seed)
-    _run(options, chosen, locustfile, users or chosen.users, _length(duration, chosen), processes)
+    _run(options, chosen, locustfile, users or chosen.users, _length(duration, chosen), processes, yes)
 
 
 def _of_scenario(path: Path, clients: tuple[str, ...]) -> "Profile":
@@ -155,13 +161,24 @@ def _of_scenario(path: Path, clients: tuple[str, ...]) -> "Profile":
 
 
 def _run(
-    options: "LoadOptions", chosen: "Profile", locustfile: str, users: int, length: Micros, processes: int
+    options: "LoadOptions",
+    chosen: "Profile",
+    locustfile: str,
+    users: int,
+    length: Micros,
+    processes: int,
+    yes: bool,
 ) -> None:
     from ranksim.load.loading import run_load
-    from ranksim.load.run import trace_path
+    from ranksim.load.options import is_local
+    from ranksim.load.run import kept_by, trace_path
+    from ranksim.load.staying import staying
 
     deployment = options.target()
     trace_path(options.directory(chosen.name), options.gzip)  # says at once where nothing can be written
+    stays = [] if deployment.dry_run_only else staying(kept_by(deployment))
+    if not _agreed(stays, asking=not (yes or is_local(deployment))):
+        return
     print(before(chosen, deployment, users, length), file=sys.stderr)
     with shown(f"loading, {chosen.name}") as tell:
         trace = run_load(
@@ -174,6 +191,18 @@ def _run(
             locustfile=locustfile,
         )
     _report(trace, deployment)
+
+
+def _agreed(stays: list[str], *, asking: bool) -> bool:
+    """Say what cannot be removed again, and ask whether to go on where there is any. Raises BadInput."""
+    if not stays:
+        return True
+    print(*stays, sep="\n", file=sys.stderr)
+    if asking and not sys.stdin.isatty():
+        raise BadInput(
+            "--yes: expected beyond this machine where something made stays and nobody can be asked"
+        )
+    return not asking or typer.confirm("Go on, and leave it there?", default=False, err=True)
 
 
 def _listed() -> str:

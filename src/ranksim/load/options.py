@@ -173,7 +173,7 @@ def add_arguments(parser: Any) -> None:
         ("--target", "YAML file of the deployment: addresses, keys and limits; instead of --host", {}),
         ("--out", "directory for the trace; a new one in this directory without", {}),
         ("--spend-cap", "the most to spend, such as '5 USD', or none; 2 USD without", {}),
-        ("--dry-run-only", "spend nothing: send dry runs only", {"action": "store_true"}),
+        ("--dry-run-only", "spend and change nothing: read, and send dry runs", {"action": "store_true"}),
         ("--sharing", "exclusive or shared: whether others use these accounts", {"choices": SHARING}),
         ("--gzip", "pack the trace", {"action": "store_true"}),
         ("--seed", "seed of what the programs draw", {"type": int}),

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from ranksim.callers.budget import HELD_BACK, Budget, account_named, guarded
 from ranksim.callers.cleanup import mark, remove_created
-from ranksim.callers.discovery import KeyReach, Reach, content, declared, explore, state
+from ranksim.callers.discovery import KeyReach, Reach, content, declared, explore, irremovable, state
 from ranksim.callers.lost_calls import resolve_lost
 from ranksim.callers.ownership import NOT_OURS, Ownership, kept
 from ranksim.callers.steps import Program
@@ -281,7 +281,10 @@ class LoadRun:
         if self.clock.now() > until:
             raise BadInput(self._too_slow)
         self.part.perform(content(found), "before", until)
-        return found
+        if target.dry_run_only:
+            return found
+        kept = self.part.perform(irremovable(found.main), "explore", until) or {}
+        return replace(found, lacks={**found.lacks, **kept})
 
     @property
     def _too_slow(self) -> str:
@@ -323,6 +326,22 @@ class LoadRun:
     def _stop_receiver(self) -> bool:
         """Stop our own receiver; return whether it was there until now."""
         return not isinstance(self._receiver, LocalReceiver) or self._receiver.stop()
+
+
+def kept_by(target: Target) -> dict[str, str]:
+    """Ask a deployment which operations remove nothing there, and why, before a run and beside its trace."""
+    full = [name for name, key in target.keys.items() if key.purpose == "full"]
+    tokens = [key.token for key in target.keys.values()]
+    recorder = PartRecorder(
+        Path(os.devnull), part="aside", clock=AnchoredClock.here(), salt=b"", tokens=tokens
+    )
+    session = Session(target, recorder)
+    try:
+        kept: dict[str, str] = drive(irremovable(next(iter(full or target.keys))), session) or {}
+        return kept
+    finally:
+        session.close()
+        recorder.close()
 
 
 def trace_path(out: Path, packed: bool) -> Path:
