@@ -395,3 +395,17 @@ def test_other_answers_to_a_run_under_way_exclude_the_default(
 def test_a_scaled_clock_shortens_the_cooldown(d: ModuleType) -> None:
     assert d.verdict("cooldown.enforced", early(d, 80), rate=60) == "held"
     assert d.verdict("cooldown.enforced", lasting(d, *early(d, 80)[2:], seconds=6000), rate=60) == "broke"
+
+
+@pytest.mark.fact("S53", "S65")
+def test_a_cooldown_is_shown_to_hold_for_several_at_once_where_they_met(d: ModuleType) -> None:
+    pinned = Policy().replace(assumptions={"cooldown_from": "acceptance"})
+
+    def seen(*entries: Any) -> tuple[str, list[str]]:
+        found = d.finding(d.judged(lasting(d, *entries), pinned), "cooldown.enforced")
+        return found.verdict, [case.name for case in found.cases if case.exercised]
+
+    assert seen(d.job(1, took=1), d.job(1.2, **d.cooling(100))) == ("conforms", ["crawl, at once"])
+    assert seen(d.job(1), d.job(2, **d.cooling(100))) == ("undecided", ["crawl"])
+    both = [d.job(1, id="a", took=1), d.job(1.2, id="b"), d.shown(3, "a"), d.shown(3, "b")]
+    assert seen(*both) == ("deviates", ["crawl, at once"])

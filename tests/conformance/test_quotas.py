@@ -292,3 +292,23 @@ def test_a_limit_is_shown_to_hold_where_one_unit_more_is_refused(d: ModuleType) 
     assert covered(d.usage(0, 9), d.briefs(1), d.usage(2, 10)) == []  # reached, and not more asked for
     assert covered(d.briefs(1, 2, **d.exhausted(10, 10))) == []  # one more may have been given
     assert covered(d.briefs(1, **d.exhausted(11, 10))) == []  # one more was given
+
+
+@pytest.mark.fact("S63")
+def test_an_allowance_is_shown_to_hold_for_several_at_once_where_they_met(d: ModuleType) -> None:
+    """One of two is granted the last unit, and the other refused, while both were under way."""
+
+    def seen(*entries: Any) -> tuple[str, list[str], list[str]]:
+        found = d.finding(d.judged(entries), "quota.limit")
+        exercised = [case.name for case in found.cases if case.exercised]
+        return found.verdict, exercised, [case.name for case in found.cases if case.broken]
+
+    one, at_once = d.METRIC, f"{d.METRIC}, at once"
+    after = d.briefs(1.2, **d.exhausted(10, 10))
+    met = [d.usage(0, 9), d.briefs(1, took=1), after, d.usage(4, 10)]
+    assert seen(*met) == ("conforms", [one, at_once], [])
+    assert seen(d.usage(0, 9), d.briefs(1), after, d.usage(4, 10)) == ("undecided", [one], [])
+    assert seen(d.usage(0, 10), d.briefs(1, took=1, **d.exhausted(10, 10)), after)[0] == "undecided"
+    both = [d.usage(0, 9), d.briefs(1, took=1), d.briefs(1.2), d.usage(4, 11)]
+    assert seen(*both) == ("deviates", [at_once], [at_once])
+    assert seen(d.usage(0, 9), d.briefs(1), d.briefs(2), d.usage(4, 11)) == ("deviates", [one], [one])

@@ -153,6 +153,16 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "204 is as good": (ACKNOWLEDGED, [created(), hook(0, status=204)], "held"),
     "too late, and tried again": (retries.TIMEOUT, [created(), hook(0, 12), retry(70)], "held"),
     "silent, and tried again": (retries.TIMEOUT, [created(), hook(0, status=None), retry(70)], "held"),
+    "answered late, in time, and listed so": (
+        retries.TIMEOUT,
+        [created(), hook(0, 8), listed(LATER, lasted(8, 200)), DONE],
+        "held",
+    ),
+    "answered late, in time, and listed as given up": (
+        retries.TIMEOUT,
+        [created(), hook(0, 8), listed(LATER, lasted(5)), DONE],
+        "open",
+    ),
     "silent, and listed as given up in time": (
         retries.TIMEOUT,
         [created(), hook(0, status=None), listed(30, lasted(10))],
@@ -253,3 +263,14 @@ def test_six_attempts_are_all_once_a_seventh_would_have_come(after: float, exerc
     tally = judged(retries, [*timeline(*ALL), call("domains.list", end, end + 1, [])])
     [finding] = [one for one in tally.findings() if one.rule.name == retries.AT_MOST]
     assert [case.conforms for case in finding.cases] == [exercised]
+
+
+@pytest.mark.fact("S88")
+def test_patience_is_shown_by_an_answer_that_took_long_alone() -> None:
+    """A sender that hangs up after 5 s tries again what was answered too late, as it should."""
+    late = [created(), hook(0, 12), retry(70)]
+    waited = [hook(100, 108, event="evt_2"), listed(LATER, {**lasted(8, 200), "event_id": "evt_2"})]
+    hung_up = [hook(100, 108, event="evt_2"), listed(LATER, {**lasted(5), "event_id": "evt_2"})]
+    for entries, verdict in ((late, "undecided"), (late + hung_up, "undecided"), (late + waited, "conforms")):
+        [finding] = [one for one in judged(retries, entries).findings() if one.rule.name == retries.TIMEOUT]
+        assert finding.verdict == verdict

@@ -350,3 +350,22 @@ def test_a_word_of_another_list_that_counts_as_there_differs(d: ModuleType) -> N
     assert d.differing([*lists, second, d.slots(6, 0)]) == {94}
     assert d.differing([*lists, d.words(5, "a", to="l2"), d.slots(6, 0)]) == set()
     assert d.differing([*lists, d.words(5, "b", to="l2", created=(), present=1), d.slots(6, 0)]) == set()
+
+
+@pytest.mark.fact("S64")
+def test_slots_are_shown_to_hold_for_several_at_once_where_they_met(d: ModuleType) -> None:
+    def seen(*entries: Any) -> tuple[str, list[str]]:
+        found = d.finding(d.judged(entries), "slots.limit")
+        return found.verdict, [case.name for case in found.cases if case.exercised]
+
+    known = [*made(d), d.slots(3, 0, limit=2), d.scan(4)]
+    refused = d.words(5.2, "c", **d.full(2, 1, limit=2))
+    before = [*known, d.words(4.5, "a", added=1)]
+    assert seen(*before, d.words(5, "b", added=1, took=1), refused, d.slots(7, 2, limit=2)) == (
+        "conforms",
+        ["reached", "at once"],
+    )
+    assert seen(*before, d.words(5, "b", added=1), refused, d.slots(7, 2, limit=2)) == (
+        "undecided",
+        ["reached"],
+    )

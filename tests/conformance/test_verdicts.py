@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 import ranksim.conformance
+from ranksim.conformance.compare import RULES as ALL_RULES
 from ranksim.conformance.judging import FAMILIES, Judge
 from ranksim.conformance.rate.windows import BY_CLASS, REMAINING
+from ranksim.conformance.verdict.essential import ESSENTIAL, UNSEEN, lacking, unseen
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import (
+    ANY,
     IN_KEEPING,
     KEPT,
     Evidence,
@@ -177,7 +180,57 @@ def test_no_rule_conforms_in_no_case(maker: type[Judge]) -> None:
     for rule in tally.rules:
         tally.held(rule.name)
     for finding in merged_findings([*runs, tally.findings()]):
-        assert (finding.verdict, finding.exercised, finding.reasons) == (Verdict.CONFORMS, 1, ())
+        reasons = tuple((says, 1) for says in lacking(finding.rule.name, [ANY]))
+        verdict = Verdict.UNDECIDED if reasons else Verdict.CONFORMS
+        assert (finding.verdict, finding.exercised, finding.reasons) == (verdict, 1, reasons)
+
+
+EXAMPLES = (
+    *("key main, no more", "keyword_briefs, at once", "keyword_briefs"),
+    *("no key, read", "a wrong key, read", "job.completed", "job.failed", "failed"),
+    *("an answer within 10 s", "a late 2xx", "a last page", "a page before others", "at once"),
+)
+"""Cases, some of them of a deployment's keys and metrics."""
+
+
+@pytest.mark.parametrize("name", ESSENTIAL)
+def test_a_rule_conforms_once_its_essential_cases_held(name: str) -> None:
+    """In whichever run, and however often the others held; a breach of any other case still deviates."""
+    rule = next(rule for rule in ALL_RULES if rule.name == name)
+    lists = []
+    for pattern in ESSENTIAL[name]:
+        case = next(case for case in (*rule.cases, *EXAMPLES) if re.fullmatch(pattern, case))
+        tally = Tally([rule])
+        tally.held(name, 9, case="key main, no fewer")
+        tally.held(name, case=case)
+        [finding] = tally.findings()
+        left = [says for other, says in ESSENTIAL[name].items() if other != pattern]
+        assert finding.verdict == (Verdict.UNDECIDED if left else Verdict.CONFORMS)
+        assert [why for why, _ in finding.reasons] == left
+        assert finding.exercised == 2
+        lists.append(tally.findings())
+    [joined] = merged_findings(lists)
+    assert (joined.verdict, joined.reasons) == (Verdict.CONFORMS, ())
+    tally.broke(name, Evidence("wrong", ("x1",)), case="another")
+    assert tally.findings()[0].verdict == Verdict.DEVIATES
+
+
+def test_essential_cases_and_what_is_told_unseen_are_cases_that_rules_have() -> None:
+    known = {rule.name: rule.cases or EXAMPLES for rule in ALL_RULES}
+    for name, patterns in ESSENTIAL.items():
+        for pattern in patterns:
+            assert any(re.fullmatch(pattern, case) for case in known[name]), (name, pattern)
+    places = [f"{name}/{case}" for name, cases in known.items() for case in cases]
+    for says, pattern in UNSEEN:
+        assert any(re.fullmatch(pattern, place) for place in places), says
+
+
+def test_what_happened_nowhere_is_counted_and_what_happened_once_is_not() -> None:
+    failed = {("job.reason", "failed"): False, ("job.final", "failed"): False}
+    cases = {("quota.limit", "briefs, at once"): False, **failed}
+    assert list(unseen(cases)) == [("no two calls met at once", 1), ("no job failed", 2)]
+    assert list(unseen(cases | {("job.final", "failed"): True})) == [("no two calls met at once", 1)]
+    assert list(unseen({})) == []
 
 
 def test_evidence_writes_durations_in_one_notation() -> None:

@@ -450,13 +450,20 @@ def test_one_window_has_one_end(limiters: ModuleType) -> None:
 
 @pytest.mark.fact("S104", "U1")
 def test_a_window_that_opened_after_silence_admits_no_more_than_its_limit(limiters: ModuleType) -> None:
-    """Nothing was refused and nothing is told: only that the window opened at 100 s, and 21 were admitted."""
+    """Nothing was refused and nothing is told: only that the window opened at 100 s, and 21 were admitted.
+
+    Of 20 nobody knows whether one more would have been refused.
+    """
     calls = seconds(limiters, *range(100, 121)) + seconds(limiters, 0, rate_class=READ)
     history = limiters.history(limiters.Limiter(beyond=1), calls, headers=False)
     assert "21 calls were admitted" in Judged(history, window="first_hit").deviating["rate.expensive"]
     calls = seconds(limiters, *range(100, 120), 160.5) + seconds(limiters, 0, rate_class=READ)
     history = limiters.history(limiters.Limiter(), calls, headers=False)
-    assert Judged(history, window="first_hit")["rate.expensive"] == "conforms"
+    found = Judged(history, window="first_hit").findings["rate.expensive"]
+    assert (found.verdict, [case.name for case in found.cases if case.held]) == (
+        "undecided",
+        ["key main, no fewer"],
+    )
 
 
 @pytest.mark.fact("S104", "U1")

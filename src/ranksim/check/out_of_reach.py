@@ -103,6 +103,7 @@ def _settings(reach: Reach, receiver: bool) -> Iterator[Lack]:
                     "quota.refused",
                     "quota.meta",
                     "quota.limit",
+                    "quota.counted",
                     "slots.held",
                     "slots.counted",
                     "slots.refused",

@@ -17,8 +17,8 @@ from ranksim.errors import BadInput
 from ranksim.report import units
 
 SHOWN_BY_READING = (
-    *("access.accepted", "access.public", "cost.reset", "header.json", "header.request_id", "paging.end"),
-    *("quota.counted", "quota.reset", "quota.sum", "rate.classes", "rate.headers", "rate.remaining"),
+    *("access.accepted", "access.public", "cost.reset", "header.json", "header.request_id"),
+    *("quota.reset", "quota.sum", "rate.classes", "rate.headers", "rate.remaining"),
     *("resource.envelope", "resource.event_types", "resource.fields", "resource.timestamps", "slots.sum"),
 )
 """Rules that what is read before and after decides in some case, without any task."""

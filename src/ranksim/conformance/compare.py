@@ -20,6 +20,7 @@ from ranksim.conformance.judging import FAMILIES, show
 from ranksim.conformance.rate.elimination import Excluded
 from ranksim.conformance.rate.windows import Owner, Window, WindowJudge
 from ranksim.conformance.verdict import verdicts
+from ranksim.conformance.verdict.essential import unseen
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import (
     Difference,
@@ -92,6 +93,12 @@ class Judgement:
     def rules_decided(self) -> tuple[int, int]:
         """(rules that conform or deviate, rules in all)."""
         return verdicts.rules_decided(self.findings)
+
+    @property
+    def unseen(self) -> tuple[tuple[str, int], ...]:
+        """What did not happen, and how many cases nothing could show for want of it; most important first."""
+        cases = {(one.rule.name, case.name): case.exercised for one in self.findings for case in one.cases}
+        return tuple(unseen(cases))
 
     def finding(self, rule: str) -> Finding:
         """The finding of one rule. Raises KeyError when there is no such rule."""

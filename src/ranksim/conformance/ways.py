@@ -127,7 +127,7 @@ STATED: Final[tuple[tuple[int, str, str, str], ...]] = (
     (31, "a cursor of keywords holds under another list", "paging.cursor", "keywords.list by list_id"),
     (32, "keywords in a tracked list take no slots", "slots.counted", "keywords"),
     (33, "a scan takes no slots", "slots.counted", "scans"),
-    (33, "more slots are given than the plan has", "slots.limit", ANY),
+    (33, "more slots are given than the plan has", "slots.limit", "reached"),
     (35, "briefs take nothing of the weekly allowance", "quota.counted", "{metric}"),
     (36, "reading briefs is refused at the allowance's end", "guards.reads", ANY),
     (37, "what is held is not counted as used", "slots.sum", ANY),
@@ -182,6 +182,8 @@ STATED: Final[tuple[tuple[int, str, str, str], ...]] = (
     (62, "settled cost falls within a month", "cost.counted", ANY),
     (62, "the month's spend resets at another time", "cost.reset", "as refusals tell"),
     (63, "more is admitted than the allowance", "quota.limit", "{metric}"),
+    (63, "calls at once pass the allowance together", "quota.limit", "{metric}, at once"),
+    (64, "calls at once pass the slots together", "slots.limit", "at once"),
     (63, "quota_exhausted comes while it would fit", "quota.refused", "keyword_briefs"),
     (63, "a refused request keeps the units of its quota", "quota.counted", "{metric}, at rest"),
     (64, "slot_limit_exceeded comes for keywords that fit", "slots.refused", "keywords"),
@@ -321,6 +323,8 @@ def _spending() -> Iterator[Departure]:
     yield Departure("S64", "a scan is granted beyond the slots", "guards.slots", "scans")
     for kind, number in COOLED.items():
         yield Departure(f"S{number}", f"{kind} is granted while it cools", "cooldown.enforced", kind)
+        at_once = f"{kind}, at once"
+        yield Departure(f"S{number}", f"{kind} is granted to several at once", "cooldown.enforced", at_once)
         over = f"{kind}, when it is over"
         yield Departure("S65", f"{kind} is refused when its cooldown is over", "cooldown.refused", over)
         yield Departure("S65", f"the wait stated for {kind} is another", "cooldown.stated", kind)

@@ -90,7 +90,8 @@ def consequences(rule: Plain, judgement: Plain) -> list[Plain]:
 def headline(judgement: Plain, *, names: bool = True) -> str:
     """Return the whole verdict in one sentence, with the names of the rules that fail or without.
 
-    What only follows from a deviation is counted apart.
+    What only follows from a deviation is counted apart. Where nothing deviates, what did not happen is told,
+    what matters most first.
     """
     deviating = [rule["name"] for rule in judgement["rules"] if deviates(rule)]
     follow = [rule["name"] for rule in judgement["rules"] if rule["follows"]]
@@ -108,7 +109,17 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
         return f"Nothing deviates, but {failed}"
     if all(rule["verdict"] == "not exercised" for rule in judgement["rules"]):
         return "Nothing was exercised, so nothing can be said"
-    return "Nothing deviates"
+    return "; ".join(["Nothing deviates", *_unseen(judgement["unseen"], MOST_UNSEEN if names else 1)])
+
+
+MOST_UNSEEN = 3
+"""Kinds of things that did not happen, told in a headline; all of them stand below it."""
+
+
+def _unseen(unseen: Sequence[Plain], most: int) -> list[str]:
+    """Say what did not happen, and how many cases nothing could show for want of it."""
+    said = [f"{one['what']}: {units.many(one['cases'], 'case')} not seen" for one in unseen[:most]]
+    return [*said, f"{units.count(len(unseen) - most)} more like it"] if len(unseen) > most else said
 
 
 def _failed(missing: Sequence[str], judgement: Plain, names: bool) -> str:
@@ -140,6 +151,8 @@ def run_lines(judgement: Plain) -> list[str]:
         f"{coverage['rules_decided']} of {units.many(coverage['rules'], 'rule')} decided; "
         f"agreement: {agreement['conforming']} of {agreement['decided']} exercised cases conform",
     ]
+    if judgement["unseen"]:
+        lines.append(f"did not happen: {'; '.join(_unseen(judgement['unseen'], len(judgement['unseen'])))}")
     if judgement["required"]:
         lines.append(f"required: {', '.join(judgement['required'])}")
     if judgement["policy"]:
@@ -169,10 +182,10 @@ def _clock(judgement: Plain) -> list[str]:
 
 
 def verdict(rule: Plain) -> str:
-    """Return the verdict on a rule in words: where it conforms, in how many of its cases."""
+    """Return the verdict on a rule in words: where it conforms in some of its cases, so."""
     cases, said = len(rule["cases"]), str(rule["verdict"])
     if said == "conforms" and rule["exercised"] < cases:
-        return f"conforms in {rule['exercised']} of {cases} cases"
+        return f"partly conforms: {rule['exercised']} of {cases} cases"
     return said
 
 

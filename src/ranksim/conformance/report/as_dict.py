@@ -78,6 +78,7 @@ def plain(
             "rules": rules,
         },
         "agreement": {"conforming": conforming, "decided": decided},
+        "unseen": [{"what": what, "cases": count} for what, count in judgement.unseen],
         "required": list(required),
         "missing": [finding.rule.name for finding in judgement.missing(required)],
         "facts": {

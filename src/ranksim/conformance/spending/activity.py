@@ -7,8 +7,9 @@ that may not exist.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -189,6 +190,27 @@ class AccountActivity:
     def evidence(self, says: str, ids: tuple[str, ...], at: Micros, expected: str = "") -> Evidence:
         """Return evidence of these exchanges of its calls."""
         return Evidence(says, ids, about=self.about, at=at, expected=expected)
+
+
+AT_ONCE = ", at once"
+"""Behind the name of a case: of calls that overlapped."""
+
+
+class GrantedWorks:
+    """What was surely done, by when: for what was under way beside a refusal."""
+
+    def __init__(self, works: Iterable[SpendWork]) -> None:
+        self._works = sorted(
+            (work for work in works if work.sure and work.granted), key=lambda work: work.low
+        )
+        self._lows = [work.low for work in self._works]
+        self._longest = max((work.high - work.low for work in self._works), default=0)
+
+    def beside(self, refused: RefusedSpend) -> list[SpendWork]:
+        """Return what was done by calls that overlapped a refused one: either may have come first."""
+        begin = bisect_left(self._lows, refused.low - self._longest)
+        end = bisect_right(self._lows, refused.high)
+        return [work for work in self._works[begin:end] if work.high >= refused.low]
 
 
 class NoActivity:

@@ -67,6 +67,13 @@ class CooldownGroup:
                 return work
         return None
 
+    def beside(self, refused: RefusedSpend) -> SpendWork | None:
+        """Return a sure work whose call overlapped one that was refused: either may have come first."""
+        for work in reversed(self.upto(refused.high)):
+            if work.sure and work.granted and work.high >= refused.low:
+                return work
+        return None
+
     def first_after(self, t: Micros) -> SpendWork | None:
         """Return the first sure work that was sent after `t`."""
         for place in range(bisect_right(self._lows, t), len(self.works)):

@@ -15,7 +15,14 @@ from typing import TypeAlias
 from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros, format_millis
 from ranksim.conformance.history.fields import whole
 from ranksim.conformance.history.observation import Observation
-from ranksim.conformance.spending.activity import JOBS, ROWS, AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.activity import (
+    AT_ONCE,
+    JOBS,
+    ROWS,
+    AccountActivity,
+    RefusedSpend,
+    SpendWork,
+)
 from ranksim.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.conformance.spending.statements import BusinessClock
 from ranksim.conformance.verdict.options import Options
@@ -34,7 +41,7 @@ RULES = (
         (52, 53, 54, 65),
         (46, 91, 106, 109),
         "race: several start the same job at once; ladder: repeat a job",
-        COOLED,
+        (*COOLED, *(f"{spend}{AT_ONCE}" for spend in COOLED)),
     ),
     Rule(
         "cooldown.refused",
@@ -316,7 +323,8 @@ def _judge_pair(
     ids = (first.exchange.id, second.exchange.id)
     expected = f"{first.spend} accepted once in {format_millis(length)}"
     evidence = Evidence(says, ids, (), runs.about(first), second.low, expected)
-    trials.add("cooldown.enforced", kind, False if lasted else None, evidence, first.spend)
+    case = f"{first.spend}{AT_ONCE if first.high >= second.low else ''}"
+    trials.add("cooldown.enforced", kind, False if lasted else None, evidence, case)
 
 
 def judge_refused(
@@ -341,6 +349,10 @@ def judge_refused(
     holds: bool | None = True if explained else None
     if explained and first is not None and length is not None:
         trials.covers("cooldown.enforced", kind, refused.spend, first.exchange.id, refused.exchange.id)
+    beside = runs.sharing(refused, kind).beside(refused) if explained and length is not None else None
+    if beside is not None:
+        case = f"{refused.spend}{AT_ONCE}"
+        trials.covers("cooldown.enforced", kind, case, beside.exchange.id, refused.exchange.id)
     if latest == DISTANT_PAST:
         says += ", although it had never been asked for on this domain, which was made in this run"
         holds = False

@@ -23,7 +23,15 @@ from ranksim.clock import (
     week_start,
 )
 from ranksim.conformance.history.fields import body_of, moment, plain, snaked, whole
-from ranksim.conformance.spending.activity import JOBS, AccountActivity, RefusedSpend, SpendWork, minds
+from ranksim.conformance.spending.activity import (
+    AT_ONCE,
+    JOBS,
+    AccountActivity,
+    GrantedWorks,
+    RefusedSpend,
+    SpendWork,
+    minds,
+)
 from ranksim.conformance.spending.counter_bounds import (
     ANY_FALL,
     UNBOUNDED,
@@ -119,11 +127,11 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
     judge_months(activity, tally)
     for work in activity.works:
         judge_grant(activity, work, tally)
-    limits = limits_of(activity) if activity.alone else {}
+    limits, granted = limits_of(activity) if activity.alone else {}, GrantedWorks(activity.works)
     for refused in activity.refusals:
         if refused.check == 4:
             judge_meta(activity, refused, limits, options, tally)
-            judge_refused(activity, refused, tally)
+            judge_refused(activity, refused, granted, tally)
 
 
 # Who consumes what
@@ -270,7 +278,7 @@ def judge_counter(
     """
     metric = statements[0].metric
     tally.expect("quota.counted", metric, f"{metric}, at rest")
-    tally.expect("quota.limit", metric)
+    tally.expect("quota.limit", metric, f"{metric}{AT_ONCE}")
     stated = [m for m in statements if m.ends is not None]
     if not stated:
         tally.open("quota.counted", "usage states no resets_at")
@@ -409,18 +417,22 @@ def judge_limit(
         return
     inside = f"{bound.least - since.value} surely admitted after"
     says = f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
-    first = between(moves, since, mark, surely=True)[-1:] if bound.least > limit else []
+    admitted = between(moves, since, mark, surely=True) if bound.least > limit else []
+    first = admitted[-1:]
+    met = any(one.high >= other.low for one, other in pairwise(admitted))
     ids = tuple(dict.fromkeys((since.id, *(m.id for m in first), mark.id)))
     evidence = activity.evidence(says, ids, mark.low, f"{limit} at most")
     if bound.least > limit or (mark.value > limit and checked):
-        tally.broke("quota.limit", evidence, case=metric)
+        tally.broke("quota.limit", evidence, case=f"{metric}{AT_ONCE if met else ''}")
     elif mark.value > limit:
         tally.open("quota.limit", "what consumes the allowance may not be checked (U58), or not be seen")
     elif max(mark.value, bound.least) == limit:
         tally.held("quota.limit", case=None)
 
 
-def judge_refused(activity: AccountActivity, refused: RefusedSpend, tally: Tally) -> None:
+def judge_refused(
+    activity: AccountActivity, refused: RefusedSpend, granted: GrantedWorks, tally: Tally
+) -> None:
     """A refusal states what was used: with what was asked for, it passes the limit.
 
     The refusal is decided on these numbers, whatever else happens; units asked for are counted at their
@@ -441,6 +453,11 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, tally: Tally
     metric = refused.exchange.meta.get("metric")
     if isinstance(metric, str) and (used == limit if refused.spend in JOBS else used + most == limit + 1):
         tally.covers("quota.limit", metric, (refused.exchange.id,))  # for one unit more than the allowance
+    beside = [work for work in granted.beside(refused) if work.spend == refused.spend]
+    taken = sum(units_of(work, UNITS[0])[0] for work in beside)
+    if isinstance(metric, str) and used + most > limit >= used - taken + most:  # for what was granted beside
+        ids = (*(work.exchange.id for work in beside[:1]), refused.exchange.id)
+        tally.covers("quota.limit", f"{metric}{AT_ONCE}", ids)
     tally.check(
         "quota.refused",
         used + most > limit,

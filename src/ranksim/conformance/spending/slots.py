@@ -13,7 +13,7 @@ from typing import Any
 from ranksim.clock import Micros
 from ranksim.conformance.history.fields import body_of, whole
 from ranksim.conformance.spending import slot_choices
-from ranksim.conformance.spending.activity import ADDS, AccountActivity, RefusedSpend, SpendWork
+from ranksim.conformance.spending.activity import ADDS, AccountActivity, GrantedWorks, RefusedSpend, SpendWork
 from ranksim.conformance.spending.counter_bounds import (
     ANY_FALL,
     UNBOUNDED,
@@ -28,6 +28,9 @@ from ranksim.conformance.spending.slot_bounds import SlotBounds
 from ranksim.conformance.spending.statements import SlotStatement, slots_of
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+
+REACHED, TOGETHER = "reached", "at once"
+"""The limit was reached by one call after another, or by several that overlapped."""
 
 FACTORS = ("several pairings", "several places", "several words")
 """What a slot is counted by (S23, S25)."""
@@ -55,6 +58,7 @@ RULES = (
         (33, 64),
         (64,),
         "race: several ask at once for the last slots",
+        (REACHED, TOGETHER),
     ),
     Rule(
         "slots.refused",
@@ -87,9 +91,10 @@ def judge(activity: AccountActivity, options: Options, tally: Tally) -> None:
         judge_held(activity, stated, tracked, tally)
         slot_choices.judge(activity, stated, options, tally)
     judge_patches(activity, tally)
+    granted = GrantedWorks(activity.works)
     for refused in activity.refusals:
         if refused.check == 5:
-            judge_refused(activity, refused, tracked, options, tally)
+            judge_refused(activity, refused, tracked, granted, options, tally)
 
 
 def dated(statements: Sequence[SlotStatement]) -> list[tuple[SlotStatement, Micros]]:
@@ -209,9 +214,10 @@ def judge_limit(
     if reached > limit and reached > since.value:
         says = f"{since.value} slots were used, then {reached}, with a limit of {limit}"
         ids = tuple(dict.fromkeys((since.id, mark.id)))
-        tally.broke("slots.limit", activity.evidence(says, ids, mark.low, f"{limit} at most"))
+        found = activity.evidence(says, ids, mark.low, f"{limit} at most")
+        tally.broke("slots.limit", found, case=REACHED)
     elif reached == limit or mark.id in refusing:
-        tally.held("slots.limit", by=(since.id, mark.id))
+        tally.held("slots.limit", case=REACHED, by=(since.id, mark.id))
 
 
 def judge_stated(activity: AccountActivity, work: SpendWork, tracked: SlotBounds, tally: Tally) -> None:
@@ -266,7 +272,12 @@ def judge_held(
 
 
 def judge_refused(
-    activity: AccountActivity, refused: RefusedSpend, tracked: SlotBounds, options: Options, tally: Tally
+    activity: AccountActivity,
+    refused: RefusedSpend,
+    tracked: SlotBounds,
+    granted: GrantedWorks,
+    options: Options,
+    tally: Tally,
 ) -> None:
     """A refusal states what is used and asked for: together more than the limit, and no more than was asked.
 
@@ -292,6 +303,10 @@ def judge_refused(
         f"{says}: they fit, and were refused", (refused.exchange.id,), refused.low, "no refusal for slots"
     )
     tally.check("slots.refused", used + requested > limit, fits, case=refused.spend)
+    beside = granted.beside(refused)
+    if used + requested > limit >= used - sum(tracked.added(work)[0] for work in beside) + requested:
+        ids = (*(work.exchange.id for work in beside[:1]), refused.exchange.id)
+        tally.covers("slots.limit", TOGETHER, ids)
     if refused.spend == "keywords":
         most = tracked.of_words(refused.body, {}, refused.low, refused.high)[1]
     elif refused.spend == "scans":

@@ -2,8 +2,8 @@
 
 A check looks at one instance of a rule (one window, one key, one pair of exchanges) and tells the tally that
 the rule held there, that it broke, or that nobody can tell. A rule deviates when it broke anywhere; it
-conforms when it held in some case and broke nowhere; it is undecided when it was exercised and nothing could
-be told, and not exercised when no instance came up.
+conforms when it held in some case, in the essential ones among them, and broke nowhere; it is undecided when
+it was exercised and that cannot be told, and not exercised when no instance came up.
 
 A rule has cases: the ways in which a deployment could break it apart from the others, such as each check
 before each other, or each kind of job. A case is exercised where an exchange would have shown it broken; so a
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ranksim.clock import Micros
+from ranksim.conformance.verdict.essential import ESSENTIAL, lacking
 
 
 class Verdict(StrEnum):
@@ -123,6 +124,8 @@ class Finding:
     """Why instances stayed open, with how many, most frequent first."""
     cases: tuple[Case, ...] = ()
     """All cases that the rule has here, at least one."""
+    wanting: tuple[str, ...] = ()
+    """What to say of each essential case that did not hold, where it would conform but for these."""
     breaches: tuple[tuple[str, ...], ...] = field(default=(), compare=False, repr=False)
     """What each instance that broke is about, its exchanges, its deliveries; of `MOST_BREACHES` at most."""
 
@@ -185,10 +188,14 @@ class _RuleCounts:
 
     def finding(self, rule: Rule) -> Finding:
         """Return the verdict on the rule that they are of."""
-        verdict, reasons = _verdict(self), Counter(self.reasons)
-        del reasons[IN_KEEPING]
-        if verdict == Verdict.UNDECIDED and self.held:
+        held = [name for name, case in self.cases.items() if case.held]
+        wanting = tuple(lacking(rule.name, held)) if held and not self.broken else ()
+        verdict, reasons = _verdict(self, wanting), Counter(self.reasons)
+        for says in (IN_KEEPING, *ESSENTIAL.get(rule.name, {}).values()):
+            del reasons[says]  # of the runs that were merged
+        if verdict == Verdict.UNDECIDED and self.held and not wanting:
             reasons[IN_KEEPING] = self.held
+        told = [(says, 1) for says in wanting]
         return Finding(
             rule,
             verdict,
@@ -196,8 +203,9 @@ class _RuleCounts:
             self.broken,
             self.open,
             tuple(self.evidence),
-            tuple(reasons.most_common()),
+            (*told, *reasons.most_common()),
             _cases(self),
+            wanting,
             tuple(self.breaches),
         )
 
@@ -314,21 +322,17 @@ def merged_differences(tallies: Iterable[Tally]) -> tuple[Difference, ...]:
     return tuple(first.values())
 
 
-def _verdict(counts: _RuleCounts) -> Verdict:
+def _verdict(counts: _RuleCounts, wanting: Sequence[str]) -> Verdict:
     if counts.broken:
         return Verdict.DEVIATES
-    if any(case.held for case in counts.cases.values()):
+    if any(case.held for case in counts.cases.values()) and not wanting:
         return Verdict.CONFORMS
-    return Verdict.UNDECIDED if counts.open or counts.held else Verdict.NOT_EXERCISED
+    return Verdict.UNDECIDED if counts.open or counts.held or wanting else Verdict.NOT_EXERCISED
 
 
 def _cases(counts: _RuleCounts) -> tuple[Case, ...]:
-    """Return the cases of a rule; one that was never decided is decided in none."""
-    decided = _verdict(counts) in (Verdict.CONFORMS, Verdict.DEVIATES)
-    cases = tuple(
-        Case(name, told.held, told.broken, tuple(told.by)) if decided else Case(name)
-        for name, told in counts.cases.items()
-    )
+    """Return the cases of a rule, at least one."""
+    cases = tuple(Case(name, told.held, told.broken, tuple(told.by)) for name, told in counts.cases.items())
     return cases or (Case(ANY),)
 
 

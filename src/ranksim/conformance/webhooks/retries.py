@@ -40,6 +40,9 @@ AT_MOST = "webhook.six_attempts"
 GAPS = ("1 min", "5 min", "30 min", "2 h", "6 h")
 """The delays of S90, as cases."""
 
+IN_TIME = "an answer within 10 s"
+"""One that took more than half of them, so that a sender of less patience would have given up."""
+
 RULES = (
     Rule(NUMBERS, "Attempts of a delivery are numbered 1, 2, 3 and so on", (81,), (), "webhooks"),
     Rule(
@@ -63,7 +66,14 @@ RULES = (
         ),
     ),
     Rule(ACKNOWLEDGED, "Any 2xx in time ends a delivery", (87,), (71,), "webhooks", ("200", "201", "204")),
-    Rule(TIMEOUT, "An answer after 10 s is too late", (88,), (75,), "webhooks", ("no answer", "a late 2xx")),
+    Rule(
+        TIMEOUT,
+        "An answer after 10 s is too late",
+        (88,),
+        (75,),
+        "webhooks",
+        (IN_TIME, "no answer", "a late 2xx"),
+    ),
     Rule(
         REDIRECT,
         "A redirect is not followed, and fails",
@@ -262,11 +272,17 @@ def _judge_delay(
 def _judge_silence(attempts: Sequence[ReceivedAttempt], scene: Scene, tally: Tally) -> None:
     """A sender waits 10 s for an answer that never comes, as it lists (S88, U75).
 
-    When the retry comes does not tell: it may be as late for its delay (U67) as for a longer wait.
+    When the retry comes does not tell: it may be as late for its delay (U67) as for a longer wait. An answer
+    after more than half of the time is waited for, too, where it is listed; where it is not, the network may
+    have ended the connection.
     """
     patience = scene.options.facts.webhook_timeout
     for one in attempts:
         told = scene.listed.attempts.get((one.endpoint, one.event, one.attempt))
+        if told is not None and _is_2xx(one) and outcome(one, patience).acknowledged:
+            if (one.answered or 0) - one.received > patience // 2:
+                _judge_patience(one, told.status, tally, by=(told.seen.id, _name(one)))
+            continue
         if one.status is not None or told is None or told.status is not None or told.duration is None:
             continue
         waited = told.duration * MILLISECOND
@@ -279,6 +295,13 @@ def _judge_silence(attempts: Sequence[ReceivedAttempt], scene: Scene, tally: Tal
             tally.held(TIMEOUT, case="no answer", by=(told.seen.id, _name(one)))
         elif waited > patience and scene.rate == 1:
             tally.broke(TIMEOUT, found, case="no answer")
+
+
+def _judge_patience(one: ReceivedAttempt, listed: int | None, tally: Tally, by: tuple[str, ...]) -> None:
+    if listed == one.status:
+        tally.held(TIMEOUT, case=IN_TIME, by=by)
+    else:
+        tally.open(TIMEOUT, "an answer that came in time, but late, is not listed: it may have been lost")
 
 
 def _gap(one: ReceivedAttempt) -> str:
