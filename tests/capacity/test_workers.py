@@ -166,3 +166,62 @@ def test_it_draws_formula_and_simulation() -> None:
     assert {"formula", "target", "simulated"} == {text.get_text() for text in ax.texts}
     assert ax.get_xlabel() == "workers"
     assert answer.rows()[0]["load"] == 2
+
+
+# Of a scenario: its own jobs, when it starts them, on its own pools
+
+TWO_NIGHTS = """
+start: 2026-03-01T00:00:00Z
+length: 2d
+accounts: {acme: {plan: agency, portfolio: {domains: 20, keywords: 3}}}
+clients:
+  night: {kind: schedule, account: acme, job: rank_run, at: "02:00", surface: app}
+  noon: {kind: schedule, account: acme, job: rank_run, at: "14:00", surface: app}
+pools: {rank_run: {capacity: 1, duration: {constant: 4m}}}
+"""
+
+
+def needed(scenario: rs.Scenario, **asked: Any) -> int:
+    (found,) = workers_needed(scenario, **{"replications": 2} | asked).kinds
+    assert found.by_simulation is not None
+    return found.by_simulation
+
+
+@pytest.mark.parametrize(
+    ("changes", "workers"),
+    [
+        ({}, 10),  # 19 of 20 within 5 minutes, at each of two instants: 10 at once, 10 after four minutes
+        ({"pools": {"rank_run": {"duration": {"constant": "20m"}}}}, 19),
+        ({"pools": {"rank_run": {"duration": {"constant": "1m"}}}}, 4),
+        ({"pools": {"rank_run": {"discipline": "lifo"}}}, 10),
+        ({"clients": {"noon": {"at": "02:00", "job": "crawl"}}}, 10),
+        ({"clients": {"night": {"spread": "10m"}, "noon": {"spread": "10m"}}}, 5),
+    ],
+)
+def test_workers_of_a_scenario_start_its_jobs_in_time_and_no_fewer_do(
+    changes: dict[str, Any], workers: int
+) -> None:
+    scenario = rs.Scenario.parse(TWO_NIGHTS).replace(**changes)
+    kinds = {one.kind: one.by_simulation for one in workers_needed(scenario, replications=2).kinds}
+    assert kinds["rank_run"] == workers
+    for fewer, enough in ((0, True), (1, False)):
+        pools = {"rank_run": {"capacity": workers - fewer}}
+        p95 = rs.run(scenario.replace(pools=pools)).metric("jobs.rank_run.wait.p95").mean
+        assert p95 is not None
+        assert (p95 <= 5 * MINUTE) is enough, p95
+
+
+def test_workers_of_a_scenario_whose_durations_are_drawn() -> None:
+    """Ten of them start half the jobs in time where a job takes 20 minutes; twice as many start all."""
+    slow = {"rank_run": {"duration": {"lognormal": {"median": "20m", "sigma": 0.1}}}}
+    assert needed(rs.Scenario.parse(TWO_NIGHTS).replace(pools=slow), replications=5) >= 19
+
+
+def test_workers_of_a_scenario_say_of_which_jobs() -> None:
+    answer = workers_needed(rs.Scenario.parse(TWO_NIGHTS), replications=2)
+    assert answer.notes[0].startswith("Taken are the jobs that scenario starts in 2d from 2026-03-01")
+    assert (answer.rows()[0]["jobs"], answer.rows()[0]["by_formula"]) == (80, None)
+    assert {text.get_text() for text in answer.kinds[0].plot().texts} == {"target", "simulated"}
+    idle = rs.Scenario.parse(TWO_NIGHTS).model_copy(update={"clients": {}})
+    with pytest.raises(BadInput, match="no client of it starts a job; say with --jobs"):
+        workers_needed(idle)

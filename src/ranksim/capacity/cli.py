@@ -182,10 +182,12 @@ def workers(
         list[str] | None,
         typer.Option(
             metavar="KIND=COUNT",
-            help="Jobs of the peak by kind; may be repeated. Of a scenario, what one occasion starts.",
+            help="Jobs of the peak by kind; may be repeated. Of a scenario, all that it starts.",
         ),
     ] = None,
-    over: Annotated[str, typer.Option(help="How long they keep coming; 0s: all at once.")] = "1h",
+    over: Annotated[
+        str | None, typer.Option(help="How long they keep coming; 0s: all at once.  [default: 1h]")
+    ] = None,
     profile: Annotated[str, typer.Option(metavar="W,W,…", help="Weights of equal parts of that time.")] = "1",
     within: Annotated[str, typer.Option(help="How long a job may wait for a worker.")] = "5m",
     target: Annotated[float, typer.Option(help="The share of jobs that must not wait longer.")] = 0.95,
@@ -200,24 +202,40 @@ def workers(
 ) -> None:
     """How many workers a peak needs so that its jobs start in time.
 
-    By formula (M/M/c with corrections), and by simulation with 95 % confidence. How long jobs take is the
-    policy's catalogue's.
+    By formula (M/M/c with corrections), and by simulation with 95 % confidence. Jobs take as long as the
+    policy's catalogue says, or the pools of a scenario, whose own jobs are simulated when they start.
 
     Example: ranksim capacity workers --jobs rank_run=600 --jobs crawl=40 --over 1h
     """
     from ranksim.capacity.workers import peaks_of, workers_needed
+    from ranksim.sim.scenario import Scenario
 
     check_results(out, plots)
-    own, used = _own(scenario, account, policy)
-    started = _jobs(jobs) if jobs else None if own is None else own.jobs()
-    peaks = peaks_of(_wanted("jobs", started), used, _read(clock.duration, "over", over), _weights(profile))
     patience = _read(clock.duration, "within", within)
+    sized = functools.partial(
+        workers_needed, within=patience, target=target, replications=replications, seed=seed
+    )
+    notes: tuple[str, ...] = ()
     with shown("simulating peaks") as tell:
-        answer = workers_needed(
-            peaks, within=patience, target=target, replications=replications, seed=seed, progress=tell
-        )
+        world = None if scenario is None else Scenario.load(scenario)
+        if world is not None and world.clients and not jobs and over is None:
+            if account and len(world.accounts) > 1:
+                raise BadInput(
+                    "--account: workers serve all accounts of a scenario; leave it out, or say with --jobs "
+                    "and --over which jobs come together"
+                )
+            answer = sized(world if policy is None else world.replace(policy=policy), progress=tell)
+        else:
+            own, used = _own(scenario, account, policy)
+            started = _jobs(jobs) if jobs else None if own is None else own.jobs()
+            at_once = own is not None and not jobs  # as `fit` takes what nobody says
+            spread = _read(clock.duration, "over", over or ("0s" if at_once else "1h"))
+            pools = {} if world is None else world.pools
+            peaks = peaks_of(_wanted("jobs", started), used, spread, _weights(profile), pools)
+            answer = sized(peaks, progress=tell)
+            notes = () if own is None or jobs else own.load.notes
     drawn = {one.kind: one.plot for one in answer.kinds}
-    notes = () if own is None or jobs else own.load.notes
+    notes = (*answer.notes, *notes)
     _show("capacity workers", answer, json, out, plots, "How many workers a peak needs", drawn, notes)
 
 

@@ -96,7 +96,8 @@ def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes
         | {name: 100 * row[name] for name in ("simulated", "simulated_low", "simulated_high")}
         for row in rows
     ]
-    ax.plot(counts, [100 * row["by_formula"] for row in rows], color=BLUE, marker="x")
+    if rows[0]["by_formula"] is not None:
+        ax.plot(counts, [100 * row["by_formula"] for row in rows], color=BLUE, marker="x")
     _observed(ax, percent, "workers", "simulated")
     ax.axhline(100 * target, color=VERMILLION, linestyle="--", linewidth=1.2)
     ax.set_xticks(counts)
@@ -109,7 +110,9 @@ def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes
     title(ax, f"{found} {some}; points: simulated, with 95 % intervals")
     plain_axes(ax)
     last = rows[-1]
-    labels = [(100 * last["by_formula"], "formula", BLUE), (100 * target, "target", VERMILLION)]
+    labels = [(100 * target, "target", VERMILLION)]
+    if last["by_formula"] is not None:
+        labels.insert(0, (100 * last["by_formula"], "formula", BLUE))
     label_ends(ax, [*labels, (100 * last["simulated"], "simulated", INK)])
     return ax
 

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import count
+from pathlib import Path
 from statistics import fmean, pvariance
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from ranksim.capacity.common import DurationField, check_numbers, expect, micros, question_repr
@@ -31,6 +33,7 @@ from ranksim.contract.plans import JobLabel
 from ranksim.contract.policy import Policy
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
+from ranksim.errors import BadInput
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import clustered
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
@@ -40,6 +43,7 @@ from ranksim.report.tables import View
 from ranksim.report.units import duration, level
 from ranksim.service.calls import StartJob
 from ranksim.sim.runner import replication_seed
+from ranksim.sim.scenario import Scenario
 from ranksim.sim.simpy_clock import SimpyClock
 from ranksim.sim.workers import Ending, Pool, PoolSpec
 
@@ -115,7 +119,7 @@ class StaffingTrial:
     """A number of workers tried: the share that starts in time by formula, and as simulated."""
 
     workers: int
-    by_formula: float
+    by_formula: float | None
     simulated: Estimate
 
 
@@ -123,15 +127,17 @@ class StaffingTrial:
 class Staffing:
     """The answer for one kind of job: workers by formula and by simulation, and what was tried.
 
-    `by_simulation` is the smallest number whose share is at least the target with 95 % confidence (the
-    lower end of its interval), None where nothing was simulated; `trials` are those around it.
+    `jobs` come, those of a `peak`, or of a scenario, of which there is no formula. `by_simulation` is the
+    smallest number whose share is at least the target with 95 % confidence (the lower end of its interval),
+    None where nothing was simulated; `trials` are those around it.
     """
 
     kind: str
-    peak: Peak
+    peak: Peak | None
+    jobs: int
     within: Micros
     target: float
-    by_formula: int
+    by_formula: int | None
     by_simulation: int | None
     trials: tuple[StaffingTrial, ...]
 
@@ -142,8 +148,8 @@ class Staffing:
         seen = seen or Estimate(None, None, None)
         return {
             "kind": self.kind,
-            "jobs": self.peak.jobs,
-            "load": self.peak.load,
+            "jobs": self.jobs,
+            "load": None if self.peak is None else self.peak.load,
             "by_formula": self.by_formula,
             "by_simulation": self.by_simulation,
             "started_in_time": seen.mean,
@@ -166,7 +172,7 @@ def _trial_row(trial: StaffingTrial) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class WorkersNeeded:
-    """The answer for all kinds: one `Staffing` each, for pools that are apart."""
+    """The answer for all kinds: one `Staffing` each, for pools that are apart; `notes` say of which jobs."""
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
@@ -174,6 +180,7 @@ class WorkersNeeded:
     quantities: ClassVar[Quantities] = {"answer": {}}
 
     kinds: tuple[Staffing, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -197,7 +204,7 @@ class WorkersNeeded:
 
 
 def workers_needed(
-    peaks: Mapping[JobLabel, Peak],
+    peaks: Mapping[JobLabel, Peak] | Scenario | str | Path,
     *,
     within: Micros | str = 5 * MINUTE,
     target: float = 0.95,
@@ -208,15 +215,23 @@ def workers_needed(
     """Find the smallest pool for each kind of job, so that a share `target` starts within `within` (µs).
 
     `within` and an `over` may be text: "5m". `replications` peaks are simulated for each number of workers
-    tried; with 0 only the formula answers. `progress` is told which; without it a notebook shows that.
-    Raises BadInput.
+    tried; with 0 only the formula answers. Of a scenario or its file the jobs are those that its world
+    starts, and take as long as its pools say; they are simulated. `progress` is told which; without it a
+    notebook shows that. Raises BadInput.
     """
     within = micros("within", within)
     expect(0 < target < 1, "target", "a share between 0 and 1", target)
     expect(within >= 0, "within", "0 or more", within)
-    expect(bool(peaks), "jobs", "at least one kind", "none")
+    if isinstance(peaks, str | Path):
+        peaks = Scenario.load(peaks)
+    expect(isinstance(peaks, Scenario) or bool(peaks), "jobs", "at least one kind", "none")
     expect(replications != 1 and replications >= 0, "replications", "0, or at least 2", replications)
     with noted("simulating peaks", progress) as tell:
+        if isinstance(peaks, Scenario):
+            from ranksim.capacity.workers_world import workers_of_scenario
+
+            expect(replications > 0, "replications", "2 or more for the jobs of a scenario", replications)
+            return workers_of_scenario(peaks, within, target, replications, seed, tell)
         kinds = [
             _staffing(
                 kind, peak, within, target, replications, seed,
@@ -228,10 +243,24 @@ def workers_needed(
 
 
 def peaks_of(
-    jobs: Mapping[JobLabel, int], policy: Policy, over: Micros | str, profile: tuple[float, ...] = (1.0,)
+    jobs: Mapping[JobLabel, int],
+    policy: Policy,
+    over: Micros | str,
+    profile: tuple[float, ...] = (1.0,),
+    pools: Mapping[JobLabel, PoolSpec] = MappingProxyType({}),
 ) -> dict[JobLabel, Peak]:
-    """Return the peaks of some kinds of job, with durations from the policy's catalogue."""
-    durations = policy.catalogue.job_durations
+    """Return the peaks of some kinds of job: they take as long as a pool says, else the policy's catalogue.
+
+    Raises BadInput for a pool whose jobs take as long as they are large.
+    """
+    durations = dict(policy.catalogue.job_durations)
+    for kind, pool in pools.items():
+        if kind in jobs and pool.per_unit:
+            raise BadInput(
+                f"pools.{kind}.per_unit: how large the jobs of a peak are is not known; leave --jobs and "
+                "--over out, to have those of the scenario"
+            )
+        durations[kind] = pool.duration or durations[kind]
     return {kind: Peak(count, durations[kind], over, profile) for kind, count in jobs.items()}
 
 
@@ -253,17 +282,27 @@ def _staffing(
             seen = Estimate(seen.mean, seen.mean, seen.mean)
         return StaffingTrial(workers, started_by_formula(peak, workers, within), seen)
 
+    by_formula = 1 + bisect_left(sizes, True, key=lambda n: started_by_formula(peak, n, within) >= target)
+    if not replications:
+        return Staffing(kind, peak, peak.jobs, within, target, by_formula, None, ())
+    by_simulation = smallest(peak.jobs, target, tried)
+    shown = range(max(1, by_simulation - AROUND), min(peak.jobs, by_simulation + AROUND) + 1)
+    return Staffing(
+        kind, peak, peak.jobs, within, target, by_formula, by_simulation, tuple(map(tried, shown))
+    )
+
+
+def smallest(jobs: int, target: float, tried: Callable[[int], StaffingTrial]) -> int:
+    """Return the fewest workers whose share is at least the target with 95 % confidence, all if none are.
+
+    More workers never start fewer jobs in time, so they are found by halving.
+    """
+
     def proven(workers: int) -> bool:
         low = tried(workers).simulated.low
         return low is not None and low >= target
 
-    # More workers never start fewer jobs in time, so the first that are enough are found by halving.
-    by_formula = 1 + bisect_left(sizes, True, key=lambda n: started_by_formula(peak, n, within) >= target)
-    if not replications:
-        return Staffing(kind, peak, within, target, by_formula, None, ())
-    by_simulation = 1 + bisect_left(sizes, True, key=proven)
-    shown = range(max(1, by_simulation - AROUND), min(peak.jobs, by_simulation + AROUND) + 1)
-    return Staffing(kind, peak, within, target, by_formula, by_simulation, tuple(map(tried, shown)))
+    return 1 + bisect_left(range(1, jobs), True, key=proven)
 
 
 # By formula

@@ -323,9 +323,14 @@ class World(SimpyClock):
         specs: dict[str, PoolSpec] = dict(self.scenario.pools.items())
         for kind in map(str, JobKind):
             spec = specs.get(kind, UNLIMITED)
-            completed = _completed(spec, kind, self.scenario.policy)
             pool = Pool(
-                kind, completed, self, self.seed, self._job_started, self._job_ended, self._pool_changed
+                kind,
+                completed(spec, kind, self.scenario.policy),
+                self,
+                self.seed,
+                self._job_started,
+                self._job_ended,
+                self._pool_changed,
             )
             self.pools[kind] = pool
             if kind in specs:
@@ -398,8 +403,8 @@ class World(SimpyClock):
             self.after(self.scenario.sample_every, self._sample, urgent=True)
 
 
-def _completed(spec: PoolSpec, kind: Any, policy: Policy) -> PoolSpec:
-    """Fill in from the catalogue what a pool's specification leaves out."""
+def completed(spec: PoolSpec, kind: Any, policy: Policy) -> PoolSpec:
+    """Return a pool's specification with what it leaves out filled in from the catalogue."""
     catalogue = policy.catalogue
     changes: dict[str, Any] = {}
     if spec.duration is None and not spec.per_unit:
