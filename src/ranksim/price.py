@@ -17,16 +17,18 @@ from ranksim.lazy import lazily
 TYPE_CHECKING = False  # as type checkers know it
 
 if TYPE_CHECKING:
+    from ranksim.pricing.account_compare import AccountComparison, compare_account
     from ranksim.pricing.back_test import BackTest, Side, back_test, read_accounts
     from ranksim.pricing.break_even import BreakEven, break_even
     from ranksim.pricing.catalogues import read_catalogue
     from ranksim.pricing.compare import Comparison, compare
     from ranksim.pricing.needs import Need, needs
-    from ranksim.pricing.pareto import Frontier, changed, pareto
+    from ranksim.pricing.pareto import Frontier, changed, pareto, pareto_account
     from ranksim.pricing.recording import read_recording
     from ranksim.pricing.search import Demand, Search, search
 
 MODULES = {
+    "AccountComparison": "ranksim.pricing.account_compare",
     "BackTest": "ranksim.pricing.back_test",
     "BreakEven": "ranksim.pricing.break_even",
     "Comparison": "ranksim.pricing.compare",
@@ -39,8 +41,10 @@ MODULES = {
     "break_even": "ranksim.pricing.break_even",
     "changed": "ranksim.pricing.pareto",
     "compare": "ranksim.pricing.compare",
+    "compare_account": "ranksim.pricing.account_compare",
     "needs": "ranksim.pricing.needs",
     "pareto": "ranksim.pricing.pareto",
+    "pareto_account": "ranksim.pricing.pareto",
     "read_accounts": "ranksim.pricing.back_test",
     "read_catalogue": "ranksim.pricing.catalogues",
     "read_recording": "ranksim.pricing.recording",
@@ -48,6 +52,7 @@ MODULES = {
 }
 
 __all__ = [
+    "AccountComparison",
     "BackTest",
     "BreakEven",
     "Comparison",
@@ -60,8 +65,10 @@ __all__ = [
     "break_even",
     "changed",
     "compare",
+    "compare_account",
     "needs",
     "pareto",
+    "pareto_account",
     "read_accounts",
     "read_catalogue",
     "read_recording",

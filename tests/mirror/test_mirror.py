@@ -25,8 +25,9 @@ from ranksim.facade.twin import Twin
 from ranksim.load.target_file import read_target
 from ranksim.mirror.reading import ReadAccount, Reading, read
 from ranksim.mirror.world import world_of
+from ranksim.pricing.account_compare import compare_account
 from ranksim.pricing.catalogues import read_catalogue
-from ranksim.pricing.own_account import notes_of, population_of, read_own_account
+from ranksim.pricing.own_account import own_scenario
 from ranksim.service.calls import Call
 from ranksim.service.service import Service
 from ranksim.sim.runner import run
@@ -236,15 +237,16 @@ def test_questions_start_from_a_mirrored_account(question: str, world: Path) -> 
     assert (assumed in notes) == (question.split()[1] not in ("slots", "sync"))
 
 
-def test_a_customer_of_a_mirrored_account_tracks_and_does_the_same(world: Path) -> None:
-    own = read_own_account(world)
-    [(name, kind)] = population_of(own).segments.items()
-    portfolio = kind.portfolio
-    assert (name, list(kind.plans)) == ("demo", ["pro"])
-    assert (portfolio.domains.first, portfolio.keywords.first) == (2, 3)  # 12 slots of 2 pairings
-    assert (portfolio.engine_devices, portfolio.geographies) == (2, 1)
-    assert kind.usage.rank_run.first == 2.0
-    assert "catalogue does not know what the plan pro costs" in notes_of(own)[-1]
+def test_a_mirrored_account_is_priced_as_it_would_run(world: Path) -> None:
+    own = own_scenario(Scenario.load(world))
+    assert (own.account, own.plan) == ("demo", "pro")
+    answer = compare_account(world, "illustrative", replications=2)
+    runs = run(own.scenario, replications=2)
+    used = own.scenario.accounts["demo"].used
+    assert used is not None
+    assert answer.row("cost")["a"] == runs.metric("spend.demo.max").mean - used.spent  # in one billing month
+    assert [row["metric"] for row in answer.differences if row["unit"] == "money"] == ["cost"]
+    assert "The margin is not known, since A does not know what pro costs" in answer.sentence
 
 
 @pytest.mark.parametrize(

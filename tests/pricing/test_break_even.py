@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from flat_customers import CALENDAR, USD, catalogue, population
 
 from ranksim.errors import BadInput
-from ranksim.pricing.break_even import break_even, fewest
+from ranksim.pricing.bills import Bills
+from ranksim.pricing.break_even import _even, break_even, fewest
 from ranksim.report.figure import new_figure
 
 
@@ -19,6 +21,28 @@ def test_the_price_is_the_mean_cost() -> None:
     )
     plan = found.of("flat")
     assert (plan.even, plan.even_low, plan.even_high) == (3_600_000, None, None)  # no width from agreement
+
+
+def test_it_is_the_cost_of_all_replications_over_their_months() -> None:
+    """One customer who costs 10 USD, then three who cost 2 each: 4 USD a month, not the mean of 10 and 2."""
+
+    def bill(costs: list[int]) -> Bills:
+        cost = np.array(costs, dtype=np.int64) * USD
+        nothing, months = np.zeros_like(cost), np.ones(len(costs))
+        return Bills(np.array(["flat"] * len(costs)), months, nothing, nothing, cost)
+
+    even, low, high, replications = _even([bill([10]), bill([2, 2, 2])], "flat", 0.95)
+    assert (even, replications) == (4 * USD, 2)
+    assert low is not None
+    assert high is not None
+    assert (low + high) / 2 == pytest.approx(4 * USD)
+    assert _even([bill([3]), bill([3])], "flat", 0.95) == (3 * USD, None, None, 2)
+
+
+def test_a_price_that_is_not_known_breaks_nowhere_even() -> None:
+    unknown = catalogue({"flat": {"price": 0}}).model_copy(update={"prices_known": False})
+    with pytest.raises(BadInput, match="plan: flat does not know what flat costs a month; write it into"):
+        break_even(population(), unknown, replications=2)
 
 
 def test_add_ons_pay_part_of_it() -> None:

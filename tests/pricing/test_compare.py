@@ -255,3 +255,24 @@ def test_it_goes_on_until_the_difference_is_known() -> None:
 def test_what_never_differs_ends() -> None:
     found = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2, precision=0.01)
     assert (found.replications, found.row("margin")["difference"]) == (FIRST_STAGE, 0)
+
+
+def test_a_price_that_is_not_known_is_not_taken_for_nothing() -> None:
+    unknown = catalogue({"flat": {"price": 0}}).model_copy(update={"prices_known": False})
+    found = compare(population(), unknown, FLAT, policy=CALENDAR, replications=2)
+    assert "The margin is not known, since A does not know what flat costs" in found.sentence
+    assert "36.00 USD under A and 36.00 USD under B" in found.sentence
+    told = {row["metric"] for row in found.differences}
+    assert "cost" in told
+    assert not {"revenue", "plan_prices", "add_ons", "margin", "negative"} & told
+    assert (found.margins, found.needs, found.plots) == ((), (), ("limits",))
+    assert found.views()
+    assert found.notes
+
+
+def test_nobody_is_assumed_to_leave_and_that_is_said() -> None:
+    found = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    assert (
+        "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal." in found.notes
+    )
+    assert " Of 1 customer in 30d, B earns" in found.sentence

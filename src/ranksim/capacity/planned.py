@@ -134,7 +134,7 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
     for field in TRACKED:
         if field in done:
             raise BadInput(f"{field}: the scenario says it; leave it out, or leave the scenario out")
-    name = _account(scenario, account)
+    name = account_named(scenario, account)
     spec = scenario.accounts[name]
     parts = [
         TrackedPart(
@@ -188,7 +188,8 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
     return load.over(given.spread) if "spread" in done else load
 
 
-def _account(scenario: Scenario, name: str) -> str:
+def account_named(scenario: Scenario, name: str) -> str:
+    """Return the name of an account of a scenario, or of the only one. Raises BadInput."""
     known = list(scenario.accounts)
     if name in known:
         return name

@@ -19,7 +19,16 @@ from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
 from ranksim.fleet.offers import add_ons_price
-from ranksim.pricing.catalogues import Moves, alike, check_add_ons, check_moves, check_plan, moved, selling
+from ranksim.pricing.catalogues import (
+    Moves,
+    alike,
+    check_add_ons,
+    check_moves,
+    check_plan,
+    check_priced,
+    moved,
+    selling,
+)
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view
 from ranksim.pricing.common import told_reasons
 from ranksim.pricing.recording import RecordedCall, Recording, lacking
@@ -301,6 +310,7 @@ def _specs(
                 f"accounts: nobody says which plan {name!r} is on; give --plan, or name it in --accounts"
             )
         check_plan(plan, sold, "plan", of, movable=not side.plan)
+        check_priced(sold, (plan,), "plan")
         if spec is None:
             specs[name] = spec_for(recording, name, plan, keywords)
         else:

@@ -21,7 +21,7 @@ from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance
 from ranksim.pricing.bills import Bills, bills
-from ranksim.pricing.catalogues import check_sold, selling
+from ranksim.pricing.catalogues import check_priced, check_sold, selling
 from ranksim.pricing.common import check_replications
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Tables, answer_frame, views_of
@@ -63,8 +63,8 @@ class CeilingTrial:
 class Balance:
     """One plan, money in µUSD a month of 30 days.
 
-    `customers` are on it in a replication, the mean over all; `of` replications have any, and `even` is over
-    these: the price at which the expected margin is nil, with its interval. `ceiling` the one in force;
+    `customers` are on it in a replication, the mean over all; `of` replications have any, and `even` is of
+    all these together: the price at which the margin is nil, with its interval. `ceiling` the one in force;
     `safe` the highest that is safe, None when none is; `needless` says that no ceiling at all is safe too,
     and `safe` is then the most that anybody spent in a billing month.
     """
@@ -219,6 +219,7 @@ def break_even(
     base = Policy() if policy is None else policy
 
     asked = tuple(dict.fromkeys(plans or served))
+    check_priced(catalogue, asked, "plan")
     # Each plan is tried without a ceiling, with the highest and with none at all, and then by halving.
     tries = [3 + (catalogue.plans[name].cost_ceiling // step).bit_length() for name in asked]
     runs = count()
@@ -268,15 +269,14 @@ def _balance(
     free = run(_capped(catalogue, name, WITHOUT_END))
     most = max(int(r.accounts["spend_peak"][r.plan_names == name].max(initial=0)) for r in free)
     safe, needless = _highest(tried, most, step)
-    evens = [even for billed in now if (even := _even(billed, name)) is not None]
-    even, low, high = interval(MetricSample("mean", evens), level)
+    even, low, high, served = _even(now, name, level)
     sold = catalogue.plans[name]
     balance = Balance(
         plan=name,
         customers=fmean(int(billed.of(name).sum()) for billed in now),
-        of=len(evens),
+        of=served,
         price=sold.price,
-        even=even or 0.0,
+        even=even,
         even_low=low,
         even_high=high,
         ceiling=sold.cost_ceiling,
@@ -291,13 +291,22 @@ def _capped(catalogue: Catalogue, name: str, ceiling: int) -> Catalogue:
     return catalogue.model_copy(update={"plans": catalogue.plans | {name: plan}})
 
 
-def _even(billed: Bills, name: str) -> float | None:
-    """The price at which this run's margin would have been nil: a price does not change what customers do."""
-    mine = billed.of(name)
-    months = float(billed.months[mine].sum())
-    if not months:
-        return None
-    return float((billed.cost - billed.add_ons)[mine].sum()) / months
+def _even(now: Sequence[Bills], name: str, level: float) -> tuple[float, float | None, float | None, int]:
+    """The price at which no margin is left of all replications together, its ends, and how many have months.
+
+    A price does not change what customers do. Costs over the months served are a ratio of sums, whose
+    interval is that of its linearised values (W. G. Cochran, Sampling Techniques, 1977, 6.3).
+    """
+    served = [(billed, mine) for billed in now if billed.months[mine := billed.of(name)].any()]
+    months = [float(billed.months[mine].sum()) for billed, mine in served]
+    costs = [float((billed.cost - billed.add_ons)[mine].sum()) for billed, mine in served]
+    if not served:
+        return 0.0, None, None, 0
+    even, mean = sum(costs) / sum(months), fmean(months)
+    # In whole thousandths of a µUSD, so that equal replications stay equal.
+    linear = [round(even + (cost - even * time) / mean, 3) for cost, time in zip(costs, months, strict=True)]
+    _, low, high = interval(MetricSample("mean", linear), level)
+    return even, low, high, len(served)
 
 
 def _trial(name: str, ceiling: int, runs: Sequence[Bills], risk: float, level: float) -> CeilingTrial:

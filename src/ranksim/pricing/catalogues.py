@@ -78,6 +78,29 @@ def check_add_ons(add_ons: Iterable[str], catalogue: Catalogue, at: str, side: s
             raise BadInput(f"{at}: {side} has no add-on {add_on!r}; expected one of {known}")
 
 
+def unknown_prices(catalogue: Catalogue, plans: Iterable[str]) -> tuple[str, ...]:
+    """Return those of some plans of which a catalogue does not know what they cost, as that of a mirror."""
+    return tuple(plan for plan in dict.fromkeys(plans) if not catalogue.knows_price_of(plan))
+
+
+def lacking_prices(sides: Mapping[str, Catalogue], plans: Iterable[str]) -> tuple[str, ...]:
+    """Say which side's catalogue does not know what some plans cost."""
+    return tuple(
+        f"{side} does not know what {' and '.join(unknown)} costs (write it into the catalogue {one.name})"
+        for side, one in sides.items()
+        if (unknown := unknown_prices(one, plans))
+    )
+
+
+def check_priced(catalogue: Catalogue, plans: Iterable[str], side: str) -> None:
+    """Raise BadInput unless a side's catalogue knows what some plans cost."""
+    if unknown := unknown_prices(catalogue, plans):
+        raise BadInput(
+            f"{side}: {catalogue.name} does not know what {' and '.join(unknown)} costs a month; write it "
+            f"into the catalogue as {' and '.join(f'plans.{plan}.price' for plan in unknown)}"
+        )
+
+
 def selling(policy: Policy, catalogue: Catalogue) -> Policy:
     """Return the policy under which a catalogue is sold."""
     return policy.model_copy(update={"catalogue": catalogue})

@@ -6,7 +6,6 @@ Every flag also has an environment variable, made by typer: RANKSIM_PRICE_COMPAR
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +16,12 @@ from ranksim.report.progress import part, shown
 from ranksim.report.terminal import again, check_results
 
 if TYPE_CHECKING:
-    from ranksim.contract.plans import Catalogue
     from ranksim.contract.policy import Policy
     from ranksim.fleet.population import Population
+    from ranksim.pricing.account_compare import AccountComparison
     from ranksim.pricing.back_test import Side
+    from ranksim.pricing.compare import Comparison
+    from ranksim.pricing.own_account import OwnScenario
     from ranksim.report.answer import ReadyAnswer
     from ranksim.report.basis import Basis
     from ranksim.report.document import Kind
@@ -42,8 +43,8 @@ ScenarioFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="A scenario, such as world.yaml of `ranksim mirror`: one account of it is the only customer, "
-        "and its catalogue and policy are those of A, in place of the shipped ones.",
+        help="A scenario, such as world.yaml of `ranksim mirror`: it is run as it is, for 30 days at least, "
+        "and one account of it asked about. Its catalogue and policy are those of A.",
     ),
 ]
 AccountName = Annotated[str, typer.Option(help="Which account of the scenario; its only one if none.")]
@@ -102,23 +103,38 @@ def compare(
       ranksim price compare --b examples/pricing/tighter.yaml --population examples/pricing/population.yaml
       ranksim price compare --b examples/pricing/tighter.yaml --scenario twin/world.yaml
     """
-    from ranksim.pricing import catalogues
+    from ranksim.fleet.engine import CONSULTED
+    from ranksim.pricing.account_compare import compare_account
+    from ranksim.pricing.catalogues import read_catalogue
     from ranksim.pricing.compare import compare as answer
 
     check_results(out, plots)
-    asked = _asked(population, scenario, account, a, policy)
-    other = catalogues.read_catalogue(b)
+    _check_one(population, scenario, account)
+    other, moves = read_catalogue(b), moves_of(move or ())
+    under, first = _policy(policy), None if a is None else read_catalogue(a)
+    found: Comparison | AccountComparison
     with shown("comparing") as tell:
-        found = answer(
-            asked.customers, asked.catalogue, other, policy=asked.policy, moves=moves_of(move or ()),
-            replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
-        )  # fmt: skip
+        if scenario is not None:
+            found = of_account = compare_account(
+                scenario, other, account=account, a=first, policy=under, moves=moves,
+                replications=replications, seed=seed, precision=precision, progress=tell,
+            )  # fmt: skip
+            about = _about_account(of_account.own, replications, seed)
+            under, read = of_account.own.scenario.policy, of_account.consulted
+        else:
+            customers = _customers(population)
+            found = answer(
+                customers, first or read_catalogue("illustrative"), other, policy=under, moves=moves,
+                replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
+            )  # fmt: skip
+            about, read = _about(customers, replications, seed), CONSULTED
+    names = found.names
     question = (
-        f"What would catalogue B ({other.name}) earn, cost and refuse with the customers of A "
-        f"({asked.catalogue.name})? {_about(asked.customers, replications, seed)}"
+        f"What would catalogue B ({names[1]}) earn, cost and refuse with the customers of A ({names[0]})? "
+        f"{about}"
     )
-    basis = _of_fleets(context, "price compare", question, asked.policy)
-    show("price compare", asked.noted(found), "Catalogue A against catalogue B", json, out, plots, basis)
+    basis = _basis(context, "price compare", question, under, read)
+    show("price compare", found, "Catalogue A against catalogue B", json, out, plots, basis)
 
 
 def break_even(
@@ -188,21 +204,43 @@ def pareto(
     Example: ranksim price pareto --population examples/pricing/population.yaml --vary
     "plans.pro.cost_ceiling=20 USD,40 USD,90 USD" --vary "plans.pro.price=99 USD,129 USD"
     """
+    from ranksim.fleet.engine import CONSULTED
+    from ranksim.pricing.catalogues import read_catalogue
+    from ranksim.pricing.own_account import own_scenario
     from ranksim.pricing.pareto import pareto as answer
+    from ranksim.pricing.pareto import pareto_account
+    from ranksim.sim.scenario import Scenario
 
     check_results(out, plots)
-    asked = _asked(population, scenario, account, catalogue, policy)
-    with shown("trying catalogues") as tell:
-        found = answer(
-            asked.customers, asked.catalogue, grid_of(vary), policy=asked.policy,
-            replications=replications, seed=seed, threads=threads, progress=tell,
-        )  # fmt: skip
-    question = (
-        f"Which of these values of {asked.catalogue.name} earn more without blocking more customers: "
-        f"{'; '.join(vary)}? {_about(asked.customers, replications, seed)}"
+    _check_one(population, scenario, account)
+    sold, under, grid = (
+        None if catalogue is None else read_catalogue(catalogue),
+        _policy(policy),
+        grid_of(vary),
     )
-    basis = _of_fleets(context, "price pareto", question, asked.policy)
-    show("price pareto", asked.noted(found), "Margin against blocked customers", json, out, plots, basis)
+    with shown("trying catalogues") as tell:
+        if scenario is not None:
+            of = Scenario.load(scenario)
+            found = pareto_account(
+                of, grid, account=account, catalogue=sold, policy=under, replications=replications,
+                seed=seed, progress=tell,
+            )  # fmt: skip
+            own, sold = own_scenario(of, account, under), sold or of.policy.catalogue
+            about, under, whom = _about_account(own, replications, seed), own.scenario.policy, "calls"
+            read = found.consulted
+        else:
+            customers, sold = _customers(population), sold or read_catalogue("illustrative")
+            found = answer(
+                customers, sold, grid, policy=under, replications=replications, seed=seed, threads=threads,
+                progress=tell,
+            )  # fmt: skip
+            about, whom, read = _about(customers, replications, seed), "customers", CONSULTED
+    question = (
+        f"Which of these values of {sold.name} earn more without blocking more {whom}: {'; '.join(vary)}? "
+        f"{about}"
+    )
+    basis = _basis(context, "price pareto", question, under, read)
+    show("price pareto", found, f"Margin against blocked {whom}", json, out, plots, basis)
 
 
 def back_test(
@@ -420,46 +458,20 @@ def grid_of(texts: Sequence[str]) -> dict[str, list[object]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Of whom a question of pricing is asked, and under which catalogue and policy; what is assumed."""
-
-    customers: "Population"
-    catalogue: "Catalogue"
-    policy: "Policy | None"
-    notes: tuple[str, ...] = ()
-
-    def noted(self, answer: "ReadyAnswer") -> "ReadyAnswer":
-        """Return an answer with the notes."""
-        from ranksim.report.answer import NotedAnswer
-
-        return NotedAnswer(answer, self.notes) if self.notes else answer
-
-
-def _asked(
-    population: Path | None, scenario: Path | None, account: str, catalogue: str | None, policy: Path | None
-) -> _Asked:
-    """Read the customers of a population, or the only one of a scenario's account. Raises BadInput."""
-    from ranksim.pricing.catalogues import read_catalogue
-    from ranksim.pricing.own_account import notes_of, population_of, read_own_account
-
+def _check_one(population: Path | None, scenario: Path | None, account: str) -> None:
+    """Raise BadInput unless either customers or a scenario are given."""
     if (population is None) == (scenario is None):
         found = "neither" if population is None else "both"
         raise BadInput(
             f"--population: expected either customers or an account of a --scenario, found {found}"
         )
-    if scenario is None:
-        if account:
-            raise BadInput("--account: only a scenario has accounts; give one with --scenario FILE")
-        assert population is not None
-        return _Asked(
-            _population(population, "give it as --scenario"),
-            read_catalogue(catalogue or "illustrative"),
-            _policy(policy),
-        )
-    own = read_own_account(scenario, account)
-    sold = own.policy.catalogue if catalogue is None else read_catalogue(catalogue)
-    return _Asked(population_of(own), sold, _policy(policy) or own.policy, notes_of(own))
+    if scenario is None and account:
+        raise BadInput("--account: only a scenario has accounts; give one with --scenario FILE")
+
+
+def _customers(population: Path | None) -> "Population":
+    assert population is not None, "either customers or a scenario are given"
+    return _population(population, "give it as --scenario")
 
 
 def _population(path: Path, instead: str) -> "Population":
@@ -483,6 +495,18 @@ def _about(customers: "Population", replications: int, seed: int) -> str:
     return (
         f"{units.many(customers.accounts, 'customer')} over {units.duration(customers.length)} from "
         f"{units.instant(customers.start)}; {units.many(replications, 'replication')}, seed {seed}."
+    )
+
+
+def _about_account(own: "OwnScenario", replications: int, seed: int) -> str:
+    """Say which account is asked about, for how long and how often its scenario is run."""
+    from ranksim.report import units
+
+    scenario = own.scenario
+    span = f"{units.duration(scenario.length)} from {units.instant(scenario.start)}"
+    return (
+        f"The account {own.account} of {scenario.name or 'a scenario'} over {span}; "
+        f"{units.many(replications, 'replication')}, seed {seed}."
     )
 
 

@@ -15,7 +15,7 @@ from ranksim.fleet.offers import Sold, price_of, sold_of
 from ranksim.fleet.recorded_fleet import RecordedFleet
 from ranksim.fleet.rows import REFUSED, Integers, Records
 from ranksim.pricing.back_test import Side
-from ranksim.pricing.catalogues import check_add_ons, check_moves, check_plan, selling
+from ranksim.pricing.catalogues import check_add_ons, check_moves, check_plan, check_priced, selling
 from ranksim.pricing.columns import Columns, accounts_for, sold_to
 
 
@@ -109,6 +109,7 @@ def sold_under(columns: Columns, side: Side) -> tuple[Sold, ...]:
                 f"{columns.where}: nobody says which plan account {account.name} is on; give --plan"
             )
         check_plan(plan, catalogue, "plan", catalogue.name, movable=not side.plan)
+        check_priced(catalogue, (plan,), "plan")
         found = sold_of(plan, account.spec.add_ons)
         check_add_ons(dict(found[1]), catalogue, "add-ons", catalogue.name)
         sold.append(found)

@@ -8,6 +8,10 @@ FEWEST = 2
 """Replications without which there is no interval."""
 
 
+DEMAND = "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
+"""What is told of answers that let the same customers ask for the same whatever it costs."""
+
+
 def check_replications(replications: int) -> None:
     """Raise BadInput unless there are enough replications for an interval."""
     if replications < FEWEST:

@@ -16,7 +16,7 @@ from ranksim.fleet.engine import simulate_sides
 from ranksim.fleet.population import Population
 from ranksim.fleet.results import CODES, FleetResult
 from ranksim.fleet.sides import FleetSide
-from ranksim.inference.differences import compared
+from ranksim.inference.differences import PairedDifference, compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.gains import gain
 from ranksim.inference.kinds import MetricSample, interval
@@ -24,9 +24,9 @@ from ranksim.inference.paired_shares import paired_difference
 from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.inference.shares import chance
 from ranksim.pricing.bills import bills
-from ranksim.pricing.catalogues import Moves, alike, check_moves, check_sold, moved, selling
+from ranksim.pricing.catalogues import Moves, alike, check_moves, check_sold, lacking_prices, moved, selling
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view, told
-from ranksim.pricing.common import check_replications
+from ranksim.pricing.common import DEMAND, check_replications
 from ranksim.pricing.needs import Need, needs, trials
 from ranksim.report import units
 from ranksim.report.answer import HEADINGS, Quantities, Row, Tables, answer_frame, views_of
@@ -63,6 +63,9 @@ METRICS: dict[str, str] = {
 customers: `negative` whose margin is below 0, `hit_CODE` who met that refusal, `wants_more` for whom the plan
 was not enough."""
 
+PRICED = ("revenue", "plan_prices", "add_ons", "margin", "negative")
+"""The metrics of which nothing is known where a price is not."""
+
 ALL = "all"
 """The name of the rows that are about everybody."""
 
@@ -98,7 +101,8 @@ class Comparison:
     intervals of their own. Money of a plan that nobody is on in a replication counts 0 there, so that plans
     add up to "all"; other means are over the replications in which somebody is on it. `margins`: plan,
     percentile, a and b with intervals, of. A customer's plan is the one that the population names, under both
-    catalogues. `unchanged` are the plans whose customers B changes nothing for.
+    catalogues. `unchanged` are the plans whose customers B changes nothing for. `unpriced` says which prices
+    a catalogue does not know: nothing is then said of revenue, margins and needs.
     """
 
     __repr__ = answer_repr
@@ -122,8 +126,12 @@ class Comparison:
     margins: tuple[Row, ...]
     needs: tuple[Need, ...]
     engine: str
+    unpriced: tuple[str, ...] = ()
 
-    plots = ("margin", "limits", "percentiles")
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The plots that there are."""
+        return ("limits",) if self.unpriced else ("margin", "limits", "percentiles")
 
     def row(self, metric: str, plan: str = "all") -> Row:
         """The row of one metric. Raises KeyError."""
@@ -135,15 +143,23 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """The answer in a sentence or two."""
+        span = units.duration(self.population.length)
+        customers = units.many(self.population.accounts, "customer")
+        if self.unpriced:
+            cost = self.row("cost")
+            return (
+                f"{told(self.changes)} The margin is not known, since {' and '.join(self.unpriced)}. Of "
+                f"{customers} in {span}, the provider has a cost of {units.usd(cost['a'])} under A and "
+                f"{units.usd(cost['b'])} under B; {self._refused()}."
+            )
         margin = self.row("margin")
         sign = 1 if margin["difference"] >= 0 else -1
         ends = sorted(sign * end for end in (margin["low"], margin["high"]) if end is not None)
         size = units.write("money", abs(margin["difference"]), *ends)
         more, same = "more" if sign > 0 else "less", "" if ends else " (the same in every replication)"
-        span = units.duration(self.population.length)
         return (
-            f"{told(self.changes)} Of {self.population.accounts:,} customers in {span}, "
-            f"B earns {size} {more} margin than A{same}; {self._refused()}."
+            f"{told(self.changes)} Of {customers} in {span}, B earns {size} {more} margin than A{same}; "
+            f"{self._refused()}."
         )
 
     def _refused(self) -> str:
@@ -157,9 +173,8 @@ class Comparison:
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
-        margin = self.row("margin")
-        won = ""
-        if margin["gain"] is not None:
+        won, margin = "", self.row("cost" if self.unpriced else "margin")
+        if margin["gain"] is not None and not self.unpriced:
             by = units.gain(margin["gain"], margin["gain_low"], margin["gain_high"])
             won = f"; pairing divides the variance of the margin's difference by {by}"
         return (
@@ -174,6 +189,7 @@ class Comparison:
             f"{self.seed}; {units.level(self.level)} intervals of paired differences{won}.",
             "Plans add up to all in money. Other means are over the replications in which a plan has "
             "customers, and shares are of the customers of all replications.",
+            DEMAND,
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
 
@@ -281,13 +297,17 @@ def compare(
     for name, catalogue in zip("AB", catalogues, strict=True):
         check_sold(population, catalogue, name)
     sides = [FleetSide(population, selling(policy, catalogue)) for catalogue in catalogues]
+    lacking = lacking_prices(
+        dict(zip("AB", catalogues, strict=True)),
+        (plan for segment in population.segments.values() for plan in segment.plans),
+    )
     # Asked of the first replication alone: who would need what.
     tried = trials(population, a, policy) | trials(population, b, policy)
     own: list[FleetResult] = []
     runs: list[tuple[Served, Served]] = []
     margins: list[float] = []
     with noted("comparing", progress) as tell:
-        while len(runs) < replications or not _is_enough(margins, precision, level):
+        while len(runs) < replications or not is_enough(margins, precision, level):
             asked = sides if own else [*sides, *tried.values()]
             one = replication_seed(seed, len(runs))
             results = simulate_sides(asked, one, threads=threads, compiled=compiled)
@@ -318,18 +338,26 @@ def compare(
         found,
         tuple(same),
         taken,
-        tuple(_row(plan, metric, runs, level, plan in still) for plan in plans for metric in METRICS),
-        tuple(_margins(plans, runs, level)),
         tuple(
+            _row(plan, metric, runs, level, plan in still)
+            for plan in plans
+            for metric in METRICS
+            if not (lacking and metric in PRICED)
+        ),
+        () if lacking else tuple(_margins(plans, runs, level)),
+        ()
+        if lacking
+        else tuple(
             need
             for name, sold, result in zip("AB", (a, b), own[:2], strict=True)
             for need in needs(name, sold, result, enough)
         ),
         runs[-1][1].engine,
+        lacking,
     )
 
 
-def _is_enough(margins: Sequence[float], precision: float | None, level: float) -> bool:
+def is_enough(margins: Sequence[float], precision: float | None, level: float) -> bool:
     """Whether the margin's difference is known as well as was asked for, or cannot come to be."""
     if precision is None or len(margins) >= MOST:
         return True
@@ -380,11 +408,16 @@ def _row(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> R
     pairs = compared(MetricSample("mean", second), MetricSample("mean", first), level)
     if unchanged and pairs.difference == 0:
         pairs = pairs._replace(low=0.0, high=0.0)
-    return row | {
+    return row | paired_row(pairs, METRICS[metric])
+
+
+def paired_row(pairs: PairedDifference, unit: str) -> Row:
+    """The columns of a row that tell a paired difference of two sides, of a unit."""
+    return {
         "a": pairs.second,
         "b": pairs.first,
         "difference": pairs.difference,
-        "difference_unit": METRICS[metric],
+        "difference_unit": unit,
         "low": pairs.low,
         "high": pairs.high,
         "gain": pairs.gain,

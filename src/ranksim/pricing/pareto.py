@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,16 +19,18 @@ from ranksim.fleet.sides import FleetSide
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.kinds import MetricSample, interval
-from ranksim.inference.shares import chance
+from ranksim.inference.shares import chance, clustered
 from ranksim.pricing.bills import bills
-from ranksim.pricing.catalogues import check_sold, selling, unpriced
-from ranksim.pricing.common import check_replications
+from ranksim.pricing.catalogues import check_priced, check_sold, selling, unknown_prices, unpriced
+from ranksim.pricing.common import DEMAND, check_replications
+from ranksim.pricing.own_account import AccountRun, consulted_in, own_scenario, prices, served
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.sim.runner import replication_seed
+from ranksim.sim.scenario import Scenario
 from ranksim.study.parameters import check_path, laid, tree_of
 
 if TYPE_CHECKING:
@@ -46,11 +49,11 @@ Grid = Mapping[str, Sequence[Any]]
 class Frontier:
     """The points of a grid: the settings of each, margin of all customers (µUSD) and share of them blocked.
 
-    The share is `of` the customers of all replications, with its exact interval.
-    `change` is the paired difference of the margin to that of the catalogue as it is, `gain` its variance
-    reduction. A customer is blocked who is refused something that another plan or add-on could have let
-    pass. A point is `best` when none has a larger margin with no more blocked, or fewer blocked with no less
-    margin.
+    The share is `of` the customers of all replications, with its exact interval; of one `account` it is that
+    of its calls for work, over `of` replications. `change` is the paired difference of the margin to that of
+    `against`, `gain` its variance reduction. A customer, or a call, is blocked that is refused something that
+    another plan or add-on could have let pass. A point is `best` when none has a larger margin with no more
+    blocked, or fewer blocked with no less margin. `assumed` says what is taken of an account.
     """
 
     __repr__ = answer_repr
@@ -63,6 +66,10 @@ class Frontier:
     replications: int
     seed: int
     level: float
+    against: str = "the catalogue as it is"
+    account: str = ""
+    assumed: tuple[str, ...] = ()
+    consulted: tuple[str, ...] = ()
 
     plots = ("frontier",)
 
@@ -83,11 +90,14 @@ class Frontier:
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
+        same = "calls" if self.account else "customers"
         return (
-            f"{self.replications} replications of the same customers at every point, seed {self.seed}; "
+            f"{self.replications} replications of the same {same} at every point, seed {self.seed}; "
             f"{units.level(self.level)} intervals. Points are compared by their means; change is the paired "
-            "difference to the catalogue as it is.",
-            "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal.",
+            f"difference to {self.against}.",
+            DEMAND,
+            *((f"Blocked: of the calls for work of {self.account}.",) if self.account else ()),
+            *self.assumed,
         )
 
     def tables(self) -> Tables:
@@ -102,13 +112,14 @@ class Frontier:
         ]
         columns = {"point": "text", "not_beaten": "text", "margin": "money", "change": "money"}
         columns |= {"blocked": "share"}
-        return views_of("Margin against blocked customers", rows, columns)
+        blocked = "calls for work" if self.account else "customers"
+        return views_of(f"Margin against blocked {blocked}", rows, columns)
 
     def draw(self, name: str = "frontier", ax: Axes | None = None) -> Axes:
         """Draw the points, and the line of those that are not beaten."""
         from ranksim.pricing import plots
 
-        return plots.frontier(self.points, ax)
+        return plots.frontier(self.points, ax, "calls for work" if self.account else "customers")
 
 
 def pareto(
@@ -130,38 +141,120 @@ def pareto(
     far it is; without it a notebook shows that.
     """
     check_replications(replications)
-    choices = points_of(grid)
+    choices, tried, groups = _laid_out(catalogue, grid)
     base = Policy() if policy is None else policy
-    # The last is the catalogue as it is, to which the others are compared.
-    priced = [*(changed(catalogue, settings) for settings in choices), catalogue]
-    alike: dict[str, list[int]] = {}
-    for number, one in enumerate(priced):
+    for one in tried:
         check_sold(population, one, "the catalogue")
-        alike.setdefault(unpriced(one), []).append(number)
-    margins: list[list[float]] = [[] for _ in priced]
-    blocked = [0] * len(priced)
-    groups = list(alike.values())
+    bought = dict.fromkeys(plan for segment in population.segments.values() for plan in segment.plans)
+    against = _against(choices, tried, tuple(bought))
+    margins: list[list[float]] = [[] for _ in tried]
+    blocked = [0] * len(tried)
     parts = [*product(range(replications), range(0, len(groups), TOGETHER))]
     with noted("trying catalogues", progress) as tell:
         for done, (index, at) in enumerate(parts):
             tell(done / len(parts), f"replication {index + 1} of {replications}")
             some = groups[at : at + TOGETHER]
-            sides = [FleetSide(population, selling(base, priced[numbers[0]])) for numbers in some]
+            sides = [FleetSide(population, selling(base, tried[numbers[0]])) for numbers in some]
             drawn = replication_seed(seed, index)
             results = simulate_sides(sides, drawn, threads=threads, compiled=compiled)
             for numbers, result in zip(some, results, strict=True):
                 hit = int((result.accounts["upgradable"] > 0).sum())
                 for number in numbers:
-                    margins[number].append(float(bills(result, priced[number]).margin.sum()))
+                    margins[number].append(float(bills(result, tried[number]).margin.sum()))
                     blocked[number] += hit
-    now, customers = margins.pop(), replications * population.accounts
-    means = [(fmean(m), hits / customers) for m, hits in zip(margins, blocked, strict=False)]
-    points = [
-        _point(settings, margins[n], now, chance(blocked[n], customers, level), level)
-        | {"of": customers, "best": not _beaten(means[n], means)}
+    customers = replications * population.accounts
+    shares = [chance(hits, customers, level) for hits in blocked]
+    points = _points(choices, margins, margins[against], shares, customers, level)
+    return Frontier(tuple(grid), points, replications, seed, level, _told_against(choices, against))
+
+
+def pareto_account(
+    scenario: Scenario | str | Path,
+    grid: Grid,
+    *,
+    account: str = "",
+    catalogue: Catalogue | None = None,
+    policy: Policy | None = None,
+    replications: int = 5,
+    seed: int = 1,
+    level: float = LEVEL,
+    progress: Tell | None = None,
+) -> Frontier:
+    """Try every combination of a grid on an account of a scenario, which is run as it is. Raises BadInput.
+
+    What is blocked is then a share of the account's calls for work. The account, the scenario's length and
+    the catalogue are as `compare_account` takes them.
+    """
+    check_replications(replications)
+    if isinstance(scenario, str | Path):
+        scenario = Scenario.load(scenario)
+    own = own_scenario(scenario, account, policy)
+    choices, tried, groups = _laid_out(catalogue or own.scenario.policy.catalogue, grid)
+    for one in tried:
+        own.check_sold(one, "the catalogue")
+    against = _against(choices, tried, tuple(one.plan for one in own.terms))
+    margins: list[list[float]] = [[] for _ in tried]
+    hits: list[list[int]] = [[] for _ in tried]
+    calls: list[list[int]] = [[] for _ in tried]
+    runs: list[AccountRun] = []
+    parts = [*product(range(replications), groups)]
+    with noted("trying catalogues", progress) as tell:
+        for done, (index, numbers) in enumerate(parts):
+            tell(done / len(parts), f"replication {index + 1} of {replications}")
+            runs.append(run := served(own, tried[numbers[0]], replication_seed(seed, index)))
+            for number in numbers:
+                margins[number].append(float(sum(prices(own, tried[number])) - run.cost))
+                hits[number].append(run.blocked)
+                calls[number].append(run.granted + run.blocked)
+    shares = [clustered(some, of, level) for some, of in zip(hits, calls, strict=True)]
+    points = _points(choices, margins, margins[against], shares, replications, level)
+    told = _told_against(choices, against)
+    read = consulted_in(runs)
+    return Frontier(tuple(grid), points, replications, seed, level, told, own.account, own.notes, read)
+
+
+def _laid_out(
+    catalogue: Catalogue, grid: Grid
+) -> tuple[list[dict[str, Any]], list[Catalogue], list[list[int]]]:
+    """Return the settings of each point, their catalogues and last the one as it is; and which run alike."""
+    choices = points_of(grid)
+    tried = [*(changed(catalogue, settings) for settings in choices), catalogue]
+    alike: dict[str, list[int]] = {}
+    for number, one in enumerate(tried):
+        alike.setdefault(unpriced(one), []).append(number)
+    return choices, tried, list(alike.values())
+
+
+def _against(choices: Sequence[Any], tried: Sequence[Catalogue], plans: Sequence[str]) -> int:
+    """Return to which of the catalogues points are compared: the one as it is, if its prices are known.
+
+    Raises BadInput where those of a point are not.
+    """
+    for one in tried[:-1]:
+        check_priced(one, plans, "grid")
+    return 0 if unknown_prices(tried[-1], plans) else len(choices)
+
+
+def _told_against(choices: Sequence[Mapping[str, Any]], against: int) -> str:
+    if against == len(choices):
+        return "the catalogue as it is"
+    return f"{point_row(choices[against])['point']}, as the catalogue does not know its own price"
+
+
+def _points(
+    choices: Sequence[Mapping[str, Any]],
+    margins: Sequence[Sequence[float]],
+    now: Sequence[float],
+    shares: Sequence[Estimate],
+    of: int,
+    level: float,
+) -> tuple[Row, ...]:
+    """Return the row of each point, and which of them none beats."""
+    means = [(fmean(m), share.mean or 0.0) for m, share in zip(margins, shares, strict=True)][: len(choices)]
+    return tuple(
+        _point(settings, margins[n], now, shares[n], level) | {"of": of, "best": not _beaten(means[n], means)}
         for n, settings in enumerate(choices)
-    ]
-    return Frontier(tuple(grid), tuple(points), replications, seed, level)
+    )
 
 
 def points_of(grid: Grid) -> list[dict[str, Any]]:

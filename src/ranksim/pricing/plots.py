@@ -178,8 +178,8 @@ MOST_NAMED = 12
 """Points of a frontier that are named; there is no room for more."""
 
 
-def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
-    """Draw margin against the share of customers blocked.
+def frontier(rows: Sequence[Row], ax: Axes | None = None, blocked: str = "customers") -> Axes:
+    """Draw margin against the share blocked, of customers or of what else is named.
 
     The points that none beats are joined, and numbered from left to right as they are named beside it.
     """
@@ -209,7 +209,7 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
         fontsize=7, color=INK,
     )  # fmt: skip
     ax.margins(x=0.25, y=0.15)
-    ax.set_xlabel("% of customers blocked by a limit of their plan")
+    ax.set_xlabel(f"% of {blocked} blocked by a limit of the plan")
     separated(ax.yaxis)
     ax.set_ylabel("change of margin, USD in the run")
     known = best[-1] if len(best) == 1 else max(best, key=lambda row: float(row["change"]))

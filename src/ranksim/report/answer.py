@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -49,41 +48,6 @@ class ReadyAnswer(Protocol):
     @property
     def plots(self) -> tuple[str, ...]:
         """The plots that there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotedAnswer:
-    """An answer with `further` notes, of what it started from."""
-
-    answer: ReadyAnswer
-    further: tuple[str, ...]
-
-    @property
-    def sentence(self) -> str:
-        """The answer in a sentence or two."""
-        return self.answer.sentence
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What to know of how it was found, and of what it started from."""
-        return (*self.answer.notes, *self.further)
-
-    @property
-    def plots(self) -> tuple[str, ...]:
-        """The plots that there are."""
-        return self.answer.plots
-
-    def tables(self) -> Tables:
-        """The answer as plain rows, by table."""
-        return self.answer.tables()
-
-    def views(self) -> list[View]:
-        """The answer as tables for people."""
-        return self.answer.views()
-
-    def draw(self, name: str, ax: Axes | None = None) -> Axes:
-        """Draw a plot by name, one of `plots`."""
-        return self.answer.draw(name, ax)
 
 
 def views_of(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: str = "") -> list[View]:

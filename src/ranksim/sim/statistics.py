@@ -646,3 +646,22 @@ class ReplicationTally:
             for which, row in self._endpoints.items()
         ]
         return sorted(rows, key=lambda row: str(row["endpoint"]))
+
+
+class SilentTally(ReplicationTally):
+    """Counts nothing: what looks at a world for one thing overrides what it looks at."""
+
+    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
+        """Look away."""
+
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        """Look away."""
+
+    def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
+        """Look away."""
+
+    def pool(self, now: Micros, kind: str, busy: int, capacity: int | None, waiting: int) -> None:
+        """Look away."""
+
+    def sample(self, now: Micros, service: Service) -> None:
+        """Look away."""

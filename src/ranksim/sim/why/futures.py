@@ -25,11 +25,10 @@ from ranksim.service.events import (
     ServiceEvent,
 )
 from ranksim.service.operations import OPERATIONS, TABLE
-from ranksim.service.service import Service
 from ranksim.sim.expectations import READERS, show
 from ranksim.sim.metrics import REFUSING, check_name, scalars, unit_of
 from ranksim.sim.scenario import Scenario
-from ranksim.sim.statistics import ReplicationTally
+from ranksim.sim.statistics import ReplicationTally, SilentTally
 from ranksim.sim.timeline import OfReceiver, ResizePool
 from ranksim.sim.why.told import Happening
 from ranksim.sim.world import Fork, World
@@ -131,7 +130,7 @@ def _bound(metric: str, text: str) -> float:
         raise BadInput(f"why {metric}: expected {expected} behind >, found {text!r}") from None
 
 
-class Watch(ReplicationTally):
+class Watch(SilentTally):
     """Watches for what first makes the answer yes, and counts nothing else."""
 
     def __init__(self, question: Question, world_of: Scenario) -> None:
@@ -150,21 +149,6 @@ class Watch(ReplicationTally):
         """Let the run end, unless it has."""
         if self.stop is not None and not self.stop.triggered:
             self.stop.succeed()
-
-    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
-        """Look away."""
-
-    def observe(self, events: Iterable[ServiceEvent]) -> None:
-        """Look away."""
-
-    def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
-        """Look away."""
-
-    def pool(self, now: Micros, kind: str, busy: int, capacity: int | None, waiting: int) -> None:
-        """Look away."""
-
-    def sample(self, now: Micros, service: Service) -> None:
-        """Look away."""
 
 
 class CallWatch(Watch):
