@@ -22,6 +22,7 @@ from ranksim.errors import BadInput, listed
 from ranksim.extras import install_line
 from ranksim.facade import state_cli, webhook_cli
 from ranksim.load import cli as loading
+from ranksim.load import tidy_cli as tidying
 from ranksim.mirror import cli as mirroring
 from ranksim.pricing import cli as pricing
 from ranksim.pricing import import_cli as importing
@@ -366,6 +367,7 @@ app.command("check", short_help="Check a deployment in one command: plan, run, j
     spoken()(checking.check)
 )
 app.command("load", short_help="Drive a deployment and record a trace.")(spoken()(loading.load))
+app.command("tidy", short_help="Remove what earlier runs created.")(spoken()(tidying.tidy))
 app.command("why", short_help="Tell when something became inevitable.")(spoken()(asking.why))
 app.command("study", short_help="Run a study: many runs compared.")(spoken()(studying.study))
 

@@ -185,7 +185,7 @@ def test_a_scenarios_clients_call_a_deployment_and_leave_nothing_behind(
     out = tmp_path / "out"
     run = start(
         "locust", "-f", "shop.py", "--host", deployment.url, "--headless", "--only-summary",
-        "--users", "3", "--spawn-rate", "3", "--out", str(out),
+        "--users", "3", "--spawn-rate", "3", "--out", str(out), "--spend-cap", "none",
         RANKSIM_KEY=deployment.key,
     )  # fmt: skip
     wanted = {"positions.list", "labels.create", "jobs.list", "jobs.create", "jobs.get"}

@@ -447,7 +447,10 @@ CHECKED = CONFORMING | {
             "slots.limit": "there is no room; wants an account with <less>",
         },
         "troubles": ["the process that makes the calls was ended"],
-        "left": ["domains dom_1 with the key main"],
+        "left": [
+            {"kind": "scans", "key": "main", "why": "there was no time left", "ids": []},
+            {"kind": "domains", "key": "main", "why": "405", "ids": [f"dom_{n}" for n in range(103)]},
+        ],
         "untouched": ["untouched: what was there before reads the same after: 4 domains"],
         "spent": 1_500_000,
         "spend_cap": 2_000_000,
@@ -469,7 +472,8 @@ def test_the_page_of_a_check_tells_what_it_did_and_what_not() -> None:
     assert "takes at most 2m: walk 30s" in text
     assert "the process that makes the calls was ended" in text
     assert "untouched: what was there before reads the same after: 4 domains" in text
-    assert "domains dom_1 with the key main" in text
+    assert "103 domains with the key main: 405 (dom_0, dom_1, dom_2 and 100 more)" in text
+    assert "scans with the key main may be left: there was no time left" in text
     assert "ranksim check. S numbers" in text
     assert "What did not run" not in read(CONFORMING).text
     row = re.search(r'<tr id="slots.limit">.*?</tr>', page(CHECKED))

@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from ranksim.callers.cleanup import Created, Left
 from ranksim.check.choice import MOST_ROUNDS, Rounds, times_for
 from ranksim.check.closing import REPORTS, Closing
 from ranksim.check.crew import GONE
-from ranksim.check.left_over import left_over
 from ranksim.check.plan import CheckPlan
-from ranksim.clock import SECOND, Micros
+from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.conformance.compare import Judgement, compare
 from ranksim.conformance.verdict.verdicts import Rule
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.load.left_over import created_in, left_over
 from ranksim.load.merging import Merged, joined, merge, outlived
 from ranksim.load.recorder import AnchoredClock
 from ranksim.load.used_up import AccountSpent, UsedUp
@@ -145,7 +146,8 @@ class Checking:
 
     `began` is the instant by `now` from which its time counts, and `reports` how many times as long as
     judging what is written of it takes.
-    `beside` has something judged while everything else goes on.
+    `beside` has something judged while everything else goes on. `tidy` removes within a time (µs) what was
+    created, where the process that makes the calls cannot, and returns what is left.
     """
 
     plan: CheckPlan
@@ -155,6 +157,7 @@ class Checking:
     show: Callable[[Checking], None]
     began: Micros
     reports: int = REPORTS
+    tidy: Callable[[Created, Micros], list[Left]] = lambda created, length: []
     now: Callable[[], Micros] = monotonic
     beside: Callable[[Callable[[], Judgement]], Future[Judgement]] = beside
     rounds: Rounds = field(init=False)
@@ -170,7 +173,8 @@ class Checking:
     """How long it takes in the end to remove what was created."""
     judgement: Judgement | None = None
     troubles: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+    """What was created and is there still."""
     stopping: str = ""
     """Why no further task is begun, "" while that is not so."""
     early: bool = False
@@ -181,6 +185,8 @@ class Checking:
     """Whether it is known what is left of what was created."""
     gone: bool = False
     """Whether the process has ended that makes the calls."""
+    stopped_at_once: bool = False
+    """Whether nobody waited for what was created to be removed."""
     _broken: bool = False
     """Whether something could not be recorded."""
     _judging: Future[Judgement] | None = None
@@ -298,7 +304,8 @@ class Checking:
         elif "written" in message:
             self.whole = True
         elif "done" in message:
-            self.left, self.tidied = message["done"]["left"], True
+            self.left = [Left(**one | {"ids": tuple(one["ids"])}) for one in message["done"]["left"]]
+            self.tidied = True
         elif "broken" in message:
             self._broken = True
             if message["broken"] not in self.troubles:
@@ -338,10 +345,18 @@ class Checking:
             )
         self._wait(lambda: self.tidied)
         if not self.tidied:
-            self.left = left_over(self.recording.lines())
+            self.left = self._tidied()
         used = UsedUp.of(self.recording.lines())
         self.spent, self.money = used.spent(), used.by_account()
         self.crew.close()
+
+    def _tidied(self) -> list[Left]:
+        """Remove what a process created that is gone, unless nobody waits; return what is left."""
+        if self.stopped_at_once:
+            return left_over(self.recording.lines())
+        return self.tidy(
+            created_in(self.recording.lines()), max(min(self.left_of_time, MINUTE), self.closing.least // 2)
+        )
 
     def _write_trace(self) -> None:
         """Write the trace that the process which makes the calls did not write; say so where that fails."""
@@ -369,7 +384,7 @@ class Checking:
         if self._asked > self._finishing and not self.tidied and not self.gone:
             self.troubles.append("it was stopped at once: what was created may be left")
             self.crew.kill()
-            self._finishing = self._asked
+            self._finishing, self.stopped_at_once = self._asked, True
 
     # What is told of it in the end
 

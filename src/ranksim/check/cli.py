@@ -222,7 +222,7 @@ def _report(
         "not_run": checking.not_run(),
         "undecided": checking.undecided_because(),
         "troubles": checking.troubles,
-        "left": checking.left,
+        "left": [asdict(one) for one in checking.left],
         "untouched": Untouched.of(recording.lines()).lines(),
         "spent": checking.spent,
         "spend_cap": checking.plan.reach.target.spend_cap,
@@ -261,6 +261,7 @@ def _modelled(
 def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecording") -> list[str]:
     """Return the lines that say what was not decided and not run, what was used up, what was not removed."""
     from ranksim.report import units
+    from ranksim.report.left import left_lines
     from ranksim.report.of_a_check import by_reason
     from ranksim.report.spent import spent_lines
 
@@ -276,7 +277,8 @@ def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecord
     said += check["untouched"]
     if checking.left:
         said.append("created, and not removed:")
-        said += [f"  {one}" for one in checking.left]
+        said += [f"  {one}" for one in left_lines(check["left"])]
+        said.append(f"`ranksim tidy {recording.trace.parent}` tries again, with the same address and keys")
     if not checking.whole:
         said.append(f"the trace was not written; what was recorded lies in {recording.directory}")
     return [f"{line}\n" for line in said]

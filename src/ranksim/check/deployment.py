@@ -17,6 +17,7 @@ from ranksim.conformance.compare import RULES, Judgement
 from ranksim.contract.policy import Policy
 from ranksim.load.options import LoadOptions, key_in_environment, length_of
 from ranksim.load.run import reach_from_message
+from ranksim.load.tidying import tidy
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,17 @@ def carried_out(
         recording, began = CheckRecording.of(opened), monotonic() - read  # it does not count to be asked
         reports = REPORTS + MODELS * wanted.model
         with watching() as show:
-            checking = Checking(plan, crew, recording, wanted.policy, show, began, reports)
+            clock = recording.clock
+            checking = Checking(
+                plan,
+                crew,
+                recording,
+                wanted.policy,
+                show,
+                began,
+                reports,
+                lambda created, length: tidy(reach, created, clock, clock.now() + length),
+            )
             with stopping(checking):
                 checking.run()
         return checking, recording

@@ -60,8 +60,8 @@ ENDING: Micros = 10 * SECOND
 ALONE: Micros = 3 * MINUTE
 """How long the end may take where nobody waits for it any more."""
 
-MADE = ("domains.create", "webhooks.create")
-REMOVED = ("domains.delete", "webhooks.delete")
+MADE = ("domains.create", "webhooks.create", "scans.create")
+REMOVED = ("domains.delete", "webhooks.delete", "scans.delete")
 """What is removed one by one in the end, as far as no program removed it; the rest goes with its domain."""
 
 EACH: Micros = SECOND // 10
@@ -139,7 +139,7 @@ class Runner:
             self.say(written=True)
         except (OSError, BadInput) as error:
             self.say(broken=str(error))
-        self.say(done={"left": self.run.remove(self.seeds, ends)})
+        self.say(done={"left": [asdict(one) for one in self.run.remove(self.seeds, ends)]})
 
     def saw(self, send: Send, outcome: CallOutcome) -> None:
         """Count an answer, and learn from it what was spent."""

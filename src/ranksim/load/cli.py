@@ -278,6 +278,7 @@ def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) 
 
 
 def _report(trace: Path, deployment: "Target") -> None:
+    from ranksim.load.left_over import left_over, recorded
     from ranksim.load.summary import Summary
     from ranksim.report.spent import cap_passed
 
@@ -285,9 +286,14 @@ def _report(trace: Path, deployment: "Target") -> None:
     if deployment.policy is not None:
         words += ["--policy", deployment.policy]
     summary = Summary.of(trace)
+    if summary.left is None:
+        summary.left = [asdict(one) for one in left_over(recorded(trace.parent))]
     spent = [asdict(one) for one in summary.used_up.by_account()]
     lines = cap_passed(spent, deployment.spend_cap)
-    lines += [*summary.lines(), f"trace: {trace}", f"next: {shlex.join(words)}"]
+    lines += summary.lines()
+    if summary.left:
+        lines.append(f"`ranksim tidy {trace.parent}` tries again, with the same address and keys")
+    lines += [f"trace: {trace}", f"next: {shlex.join(words)}"]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 

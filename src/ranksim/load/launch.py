@@ -16,11 +16,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ranksim.callers.cleanup import TIDIED, Left
 from ranksim.errors import BadInput
 from ranksim.load import merging
+from ranksim.load.recorder import AnchoredClock, PartRecorder
 
 LOCUSTFILE = """from ranksim.load.users import user_class
 
@@ -37,7 +39,13 @@ Loading = user_class(scenario_clients(rs.Scenario.load({path!r}), {clients!r}))
 STOP_TIMEOUT = 10
 """Seconds that calls in flight have when the load ends; what is not answered then is unknown."""
 
+AT_ONCE = 2
+"""How often somebody asks it to stop who does not wait for its end."""
+
 LOG = "locust.log"
+
+Tidy = Callable[[Path], list[Left]]
+"""Removes what a run created that has recorded into a directory; returns what is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +62,13 @@ class LaunchPlan:
     processes: int = 1
 
 
-def launch(plan: LaunchPlan, progress: Callable[[float], None] = lambda share: None) -> None:
+def launch(
+    plan: LaunchPlan, progress: Callable[[float], None] = lambda share: None, tidy: Tidy | None = None
+) -> None:
     """Run Locust to its end. Raises BadInput when nothing could be loaded, KeyboardInterrupt when it was
     stopped before anything was.
+
+    Where it was killed before its end, and nobody had asked twice, `tidy` removes what it created.
     """  # fmt: skip
     plan.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ranksim-load-") as name:
@@ -73,7 +85,7 @@ def launch(plan: LaunchPlan, progress: Callable[[float], None] = lambda share: N
             _leave_nothing(plan.out)
             raise BadInput(problem.read_text(encoding="utf-8"))
     if not plan.trace.exists():
-        _salvage(plan, asked)
+        _salvage(plan, asked, tidy)
 
 
 def _words(plan: LaunchPlan) -> list[str]:
@@ -134,13 +146,13 @@ def _wait(
         if len(asked) > passed_on:
             passed_on += 1
             with suppress(ProcessLookupError):
-                if passed_on == 1:
+                if passed_on < AT_ONCE:
                     child.terminate()
                 else:
                     os.killpg(child.pid, signal.SIGKILL)
 
 
-def _salvage(plan: LaunchPlan, asked: list[int]) -> None:
+def _salvage(plan: LaunchPlan, asked: list[int], tidy: Tidy | None) -> None:
     """Make a trace of what a child that did not come to its end has left."""
     left = sorted(plan.out.glob(".parts-*"))
     if not left:
@@ -148,6 +160,11 @@ def _salvage(plan: LaunchPlan, asked: list[int]) -> None:
             _leave_nothing(plan.out)
             raise KeyboardInterrupt
         raise BadInput(f"Locust ended before it recorded anything; {plan.out / LOG} says why")
+    if tidy is not None and len(asked) < AT_ONCE:
+        clock = AnchoredClock.here()
+        aside = PartRecorder(left[-1] / "part-tidy.jsonl", part="tidy", clock=clock, salt=b"")
+        aside.note(TIDIED, left=[asdict(one) for one in tidy(plan.out)])
+        aside.close()
     merging.merge(left[-1], plan.trace)
     shutil.rmtree(left[-1], ignore_errors=True)
 

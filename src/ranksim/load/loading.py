@@ -6,12 +6,17 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+from ranksim.callers.cleanup import Left
 from ranksim.callers.profiles import profile as profile_named
+from ranksim.callers.target import Target
 from ranksim.clock import SECOND, Micros
 from ranksim.errors import BadInput
 from ranksim.load.launch import LOCUSTFILE, LaunchPlan, launch
+from ranksim.load.left_over import created_in, left_over, recorded
 from ranksim.load.options import LoadOptions, key_in_environment, length_of
-from ranksim.load.run import trace_path
+from ranksim.load.recorder import AnchoredClock
+from ranksim.load.run import TIDYING, trace_path
+from ranksim.load.tidying import explored, tidy
 
 
 def load(
@@ -79,5 +84,16 @@ def run_load(
         variables=options.variables(),
         processes=processes,
     )
-    launch(plan, progress)
+    launch(plan, progress, lambda directory: _tidied(options.target(), directory))
     return trace
+
+
+def _tidied(target: Target, directory: Path) -> list[Left]:
+    """Remove what a run created whose process was killed; return what is left."""
+    clock = AnchoredClock.here()
+    until = clock.now() + TIDYING
+    try:
+        reach = explored(target, clock, until)
+    except BadInput:
+        return left_over(recorded(directory))
+    return tidy(reach, created_in(recorded(directory)), clock, until)

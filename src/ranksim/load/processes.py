@@ -22,7 +22,7 @@ import gevent
 from gevent.event import AsyncResult, Event
 
 from ranksim.callers.discovery import Reach
-from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
+from ranksim.clock import DISTANT_FUTURE, DISTANT_PAST, MINUTE, Micros
 from ranksim.errors import BadInput
 from ranksim.load import merging
 from ranksim.load.options import LoadOptions
@@ -38,6 +38,9 @@ SECONDS = "RANKSIM_LOAD_SECONDS"
 
 PROBLEM = "RANKSIM_LOAD_PROBLEM"
 """The environment variable that names the file where to say why nothing could be loaded."""
+
+READING: Micros = 3 * MINUTE
+"""How long it may take to read the state after a load."""
 
 GRACE = 5.0
 """Seconds that workers have to close their parts, beyond what users have to stop."""
@@ -149,7 +152,7 @@ class Leader:
         self.run = None
         self.context.leave()
         try:
-            merged = run.finish(_totals(self.environment.stats))
+            merged = run.finish(_totals(self.environment.stats), until=run.clock.now() + READING)
         except (BadInput, OSError) as error:
             log.error("%s", error)
             self.environment.process_exit_code = 2

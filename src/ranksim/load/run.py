@@ -8,7 +8,6 @@ state after, removes what the run created, and merges the parts of all processes
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import shutil
 import ssl
@@ -20,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ranksim.callers.budget import HELD_BACK, Budget, account_named, guarded
-from ranksim.callers.cleanup import mark, remove_created
+from ranksim.callers.cleanup import TIDIED, Created, Left, mark
 from ranksim.callers.discovery import KeyReach, Reach, content, declared, explore, irremovable, state
 from ranksim.callers.lost_calls import resolve_lost
 from ranksim.callers.ownership import NOT_OURS, Ownership, kept
@@ -35,6 +34,7 @@ from ranksim.load.merging import Merged
 from ranksim.load.receiving import LocalReceiver, ReceiverClient, RemoteReceiver
 from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.load.session import Session
+from ranksim.load.tidying import tidy
 from ranksim.report import units
 from ranksim.serving.control_auth import LOOPBACK
 from ranksim.trace import Header
@@ -122,25 +122,6 @@ class Part:
         finally:
             session.close()
 
-    def perform_unrecorded(self, program: Generator[Any, Any, Any]) -> Any:
-        """Run a program beside the trace and return what it returns.
-
-        Removing what a run created is not part of what is judged, and can be done where no disk has room.
-        """
-        aside = PartRecorder(
-            Path(os.devnull),
-            part="aside",
-            clock=self.shared.clock,
-            salt=bytes.fromhex(self.shared.salt),
-            tokens=[key.token for key in self.target.keys.values()],
-        )
-        session = Session(self.target, aside, tls=self._tls)
-        try:
-            return drive(program, session, self.receiver)
-        finally:
-            session.close()
-            aside.close()
-
     def close(self) -> None:
         """Write down that this process is done."""
         if self.budget.refused:
@@ -166,6 +147,9 @@ class RunSettings:
     gzip: bool = False
     opening: Micros = 10 * MINUTE
 
+
+TIDYING: Micros = 3 * MINUTE
+"""How long a load may take to remove what it created."""
 
 NOT_ALL_READ = "there was no time to read all of the state after"
 
@@ -223,11 +207,11 @@ class LoadRun:
         with suppress(OSError):
             self.path.parent.rmdir()  # where it holds nothing else
 
-    def remove(self, seeds: Sequence[int], until: Micros = DISTANT_FUTURE) -> list[str]:
+    def remove(self, seeds: Sequence[int], until: Micros) -> list[Left]:
         """Remove what programs created that ran with these seeds, until an instant; return what is left."""
-        removing = remove_created(self.reach, seeds, self.shared.receiver, until)
-        left: list[str] = self.part.perform_unrecorded(removing) or []
-        return left
+        urls = (f"{self.shared.receiver}/{self.shared.run}/",) if self.shared.receiver else ()
+        created = Created(frozenset(map(mark, seeds)), urls)
+        return tidy(self.reach, created, self.clock, until)
 
     def finish(
         self,
@@ -253,7 +237,8 @@ class LoadRun:
                 self.part.recorder.note(NOT_ALL_READ)
         finally:
             if removing:
-                self.remove([self.shared.seed])
+                left = self.remove([self.shared.seed], self.clock.now() + TIDYING)
+                self.part.recorder.note(TIDIED, left=[asdict(one) for one in left])
             if totals is not None:
                 self.part.recorder.note("what Locust counted", **totals)
             self._fetch_deliveries()

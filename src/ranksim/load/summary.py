@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ranksim.callers.budget import HELD_BACK
+from ranksim.callers.cleanup import TIDIED
 from ranksim.clock import SECOND, Micros
 from ranksim.load.untouched import Untouched
 from ranksim.load.used_up import UsedUp
 from ranksim.records import parsed_object, read_lines
 from ranksim.report import units
+from ranksim.report.left import left_lines
 
 AROUND = frozenset({"explore", "before", "after", "resolve"})
 """Clients that are not users: what a run does before and after the load."""
@@ -40,6 +43,8 @@ class Summary:
     notes: list[str] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     used_up: UsedUp = field(default_factory=UsedUp)
+    left: list[Mapping[str, Any]] | None = None
+    """What was created and not removed; None where that is not known."""
     untouched: Untouched = field(default_factory=Untouched)
 
     @classmethod
@@ -58,6 +63,8 @@ class Summary:
                 case "note":
                     summary.notes.append(entry["text"])
                     summary.held_back += entry.get("calls", 0) if entry["text"] == HELD_BACK else 0
+                    if entry["text"] == TIDIED:
+                        summary.left = entry["left"]
                     if entry["text"] == CUT:
                         summary.cut.append(str(entry.get("client", "")))
                 case _:
@@ -90,6 +97,9 @@ class Summary:
             if one.unread
         ]
         lines += self.untouched.lines()
+        if self.left:
+            lines.append("created, and not removed:")
+            lines += [f"  {line}" for line in left_lines(self.left)]
         if self.cut:
             verb = "was" if len(self.cut) == 1 else "were"
             lines.append(

@@ -25,13 +25,16 @@ from ranksim.clock import MILLISECOND, SECOND
 from ranksim.errors import BadInput
 from ranksim.load.driver import drive
 from ranksim.load.options import LoadOptions, add_arguments
-from ranksim.load.processes import GRACE, Leader, Worker, WorkerContext
-from ranksim.load.run import Part
+from ranksim.load.processes import GRACE, READING, Leader, Worker, WorkerContext
+from ranksim.load.run import TIDYING, Part
 from ranksim.load.session import CallOutcome, Session, refused
 from ranksim.load.summary import CUT
 
 PARENT = "RANKSIM_LOAD_PARENT"
 """The environment variable that names the process which is to be followed to its end."""
+
+ALONE = 2 * GRACE + (READING + TIDYING) / SECOND
+"""Seconds that a load may take to end in good order which nobody waits for any more."""
 
 CONTEXT = WorkerContext()
 """Where the users of this process find what they need. Locust has one environment a process."""
@@ -219,7 +222,7 @@ def _stop_with_parent(parent: int) -> None:
         gevent.sleep(1)
     logging.getLogger("ranksim.load").error("the program that started this load is gone; stopping")
     os.kill(os.getpid(), signal.SIGTERM)
-    gevent.sleep(2 * GRACE)
+    gevent.sleep(ALONE)
     os._exit(1)
 
 

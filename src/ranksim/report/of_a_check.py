@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ranksim.report import units
+from ranksim.report.left import left_lines
 from ranksim.report.page import foldable
 from ranksim.report.spent import cap_passed, spent_lines
 
@@ -51,7 +52,7 @@ def not_done(check: Plain) -> list[str]:
     return [
         *_listed("Trouble", check["troubles"]),
         *_listed("What was there before", check["untouched"]),
-        *_listed("Created, and not removed", check["left"]),
+        *_listed("Created, and not removed", left_lines(check["left"])),
         *_table("Not decided, and what it waits for", ("why", "rules"), by_reason(check["undecided"])),
         *_table("What did not run", ("task", "why"), check["not_run"].items()),
         f'<details class="piece"><summary>The plan</summary><pre>{escape(plan)}</pre></details>',
@@ -88,7 +89,7 @@ def suite(check: Plain) -> ElementTree.Element:
         if name in check["not_run"]:
             ElementTree.SubElement(case, "skipped", message=check["not_run"][name])
     said = [*said_first(check), told(check), *check["untouched"]]
-    said += (f"created, and not removed: {one}" for one in check["left"])
+    said += (f"created, and not removed: {one}" for one in left_lines(check["left"]))
     ElementTree.SubElement(found, "system-out").text = "\n".join(said)
     if check["troubles"]:
         ElementTree.SubElement(found, "system-err").text = "\n".join(check["troubles"])
