@@ -171,8 +171,9 @@ def _run(
 ) -> None:
     from ranksim.load.loading import run_load
     from ranksim.load.options import is_local
-    from ranksim.load.run import kept_by, trace_path
+    from ranksim.load.run import trace_path
     from ranksim.load.staying import staying
+    from ranksim.load.tidying import kept_by
 
     deployment = options.target()
     trace_path(options.directory(chosen.name), options.gzip)  # says at once where nothing can be written

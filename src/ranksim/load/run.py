@@ -313,22 +313,6 @@ class LoadRun:
         return not isinstance(self._receiver, LocalReceiver) or self._receiver.stop()
 
 
-def kept_by(target: Target) -> dict[str, str]:
-    """Ask a deployment which operations remove nothing there, and why, before a run and beside its trace."""
-    full = [name for name, key in target.keys.items() if key.purpose == "full"]
-    tokens = [key.token for key in target.keys.values()]
-    recorder = PartRecorder(
-        Path(os.devnull), part="aside", clock=AnchoredClock.here(), salt=b"", tokens=tokens
-    )
-    session = Session(target, recorder)
-    try:
-        kept: dict[str, str] = drive(irremovable(next(iter(full or target.keys))), session) or {}
-        return kept
-    finally:
-        session.close()
-        recorder.close()
-
-
 def trace_path(out: Path, packed: bool) -> Path:
     """Where a run writes its trace: the first name in the directory that is not taken. Raises BadInput."""
     ending = ".jsonl.gz" if packed else ".jsonl"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ranksim.callers.cleanup import Created, Left, Remains, find_created, remove_created
-from ranksim.callers.discovery import Reach, explore
+from ranksim.callers.discovery import Reach, explore, irremovable
 from ranksim.callers.target import Target
-from ranksim.clock import Micros
+from ranksim.clock import MINUTE, Micros
 from ranksim.errors import BadInput
 from ranksim.load.driver import drive
 from ranksim.load.recorder import AnchoredClock, PartRecorder
@@ -51,6 +51,15 @@ def explored(target: Target, clock: AnchoredClock, until: Micros) -> Reach:
         check = "check the address, which is without the /v1, and the keys"
         raise BadInput(f"no key of the target works ({reasons}); {check}")
     return reach
+
+
+def kept_by(target: Target) -> dict[str, str]:
+    """Ask a deployment which operations remove nothing there, and why, before a run."""
+    clock = AnchoredClock.here()
+    full = [name for name, key in target.keys.items() if key.purpose == "full"]
+    asking = irremovable(next(iter(full or target.keys)))
+    kept: dict[str, str] = _perform(asking, target, clock, clock.now() + MINUTE) or {}
+    return kept
 
 
 def _perform(program: Generator[Any, Any, Any], target: Target, clock: AnchoredClock, until: Micros) -> Any:
