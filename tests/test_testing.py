@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -160,6 +161,81 @@ def test_typos_in_queries_and_bodies_are_found_unless_they_are_to_be_ignored(
 
 
 SOON = httpx.Timeout(None, read=0.01)
+
+
+@TARGETS
+@pytest.mark.fact("S48", "U92")
+def test_an_answer_that_is_late_after_its_effect_holds_its_idempotency_key(kind: Kind) -> None:
+    once: dict[str, Any] = {"json": {"host": "a.example"}, "headers": {"Idempotency-Key": "1"}}
+    with kind() as world:
+        world.faults.add("domains.create", latency_after="1h", times=1)
+        with pytest.raises(httpx.ReadTimeout):
+            world.client(timeout=SOON).post("/v1/domains", **once)
+        client = world.client()
+        assert [one["host"] for one in client.get("/v1/domains").json()["data"]] == ["a.example"]
+        again = client.post("/v1/domains", **once)
+        assert (again.status_code, again.json()["code"]) == (409, "idempotency_in_progress")
+        assert world.faults.list()[0]["effects"] == {"delayed": 1, "failed": 0, "dropped": 0}
+
+
+def test_restoring_goes_back_to_the_fault_rules_of_then_and_forgets_requests() -> None:
+    with World() as world:
+        client = world.client()
+        kept = world.faults.add("labels.list", error_rate=1)
+        assert client.get("/v1/labels").status_code == 500
+        before = world.snapshot()
+        assert client.get("/v1/labels").status_code == 500
+        world.faults.remove(kept["id"])
+        world.faults.add("domains.list", error_rate=1)
+        with world.fork() as other:
+            assert [one["operation"] for one in other.faults.list()] == ["domains.list"]
+        world.restore(before)
+        assert [(one["id"], one["seen"]) for one in world.faults.list()] == [(kept["id"], 1)]
+        assert world.requests.search() == []
+        assert client.get("/v1/domains").status_code == 200
+        assert world.faults.add("jobs.list", error_rate=1)["id"] == "fault_2"
+        world.requests.assert_made(times=1)
+        world.requests.clear()
+        world.requests.assert_made(times=0)
+
+
+def test_going_on_in_a_copy_keeps_the_requests_and_the_fault_rules() -> None:
+    with World() as world:
+        world.faults.add("labels.list", error_rate=1)
+        world.client().get("/v1/labels")
+        world.control().post("/fork", json={"name": "before"})
+        assert world.requests.count() == 1
+        assert len(world.faults.list()) == 1
+        world.control().post("/snapshots/before/restore")
+        assert (world.requests.count(), len(world.faults.list())) == (0, 1)
+
+
+@pytest.mark.parametrize("began", [False, True], ids=["before any spend", "after some"])
+def test_what_is_written_into_a_snapshot_as_used_is_used(began: bool) -> None:
+    with World() as world:
+        client = world.client()
+        if began:
+            domain = client.post("/v1/domains", json={"host": "a.example"}).json()["data"]["id"]
+            client.post("/v1/keyword-briefs", json={"domain_id": domain, "keywords": ["a"]})
+        saved = json.loads(world.snapshot())
+        account = saved["state"]["accounts"][world.twin.service.state.keys[world.key].account]
+        account["books"]["settled"] = 89_900_000
+        account["meters"]["keyword_brief_refreshes"]["used"] = 49
+        world.restore(json.dumps(saved).encode())
+        usage = client.get("/v1/account/usage").json()["data"]
+        assert usage["cost"]["settled"] == "89.90"
+        used = {one["metric"]: one["used"] for one in usage["metrics"]}
+        assert used["keyword_brief_refreshes"] == 49
+
+
+def test_a_snapshot_with_other_fault_rules_than_there_are_is_refused() -> None:
+    with World() as world:
+        kept = world.faults.add("labels.list", error_rate=1)
+        for faults in ([], {"made": "many", "rules": []}, {"made": 1, "rules": [{"id": "fault_1"}]}):
+            wrong = json.dumps(json.loads(world.snapshot()) | {"faults": faults}).encode()
+            with pytest.raises(BadInput, match=r"^snapshot: expected fault rules"):
+                world.restore(wrong)
+        assert [one["id"] for one in world.faults.list()] == [kept["id"]]
 
 
 @TARGETS

@@ -13,7 +13,7 @@ from ranksim.clock import DAY, MINUTE, SECOND, instant
 from ranksim.contract.policy import Policy
 from ranksim.facade import app as surface
 from ranksim.facade.app import Deprecation, Dropped, create_app
-from ranksim.facade.faults import FaultRule
+from ranksim.facade.faults import FaultRule, InjectedFault
 from ranksim.facade.request_journal import by_name
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
@@ -507,26 +507,21 @@ def test_the_server_starts_and_stops_the_twin() -> None:
 # Hooks
 
 
-class Fault:
-    def __init__(self, delay_s: float = 0, drop: str = "", fails: bool = False) -> None:
-        self.delay_s, self.drop, self.fails = delay_s, drop, fails
-        self.rules = ("fault_1",)
-
-
 class Faults:
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: InjectedFault) -> None:
         self.fault = fault
         self.seen: list[str] = []
 
-    def pick(self, call: Any) -> Fault | None:
+    def pick(self, call: Any) -> InjectedFault | None:
         self.seen.append(call.operation)
         return self.fault if call.operation == "domains.create" else None
 
 
 @pytest.mark.parametrize(
-    ("fault", "effect"), [(Fault(drop="before"), 0), (Fault(drop="after"), 1), (Fault(fails=True), 0)]
+    ("fault", "effect"),
+    [(InjectedFault(drop="before"), 0), (InjectedFault(drop="after"), 1), (InjectedFault(fails=True), 0)],
 )
-def test_faults_break_requests_before_or_after_their_effect(fault: Fault, effect: int) -> None:
+def test_faults_break_requests_before_or_after_their_effect(fault: InjectedFault, effect: int) -> None:
     async def story() -> None:
         twin = make()
         async with serving(twin) as client:
@@ -548,7 +543,7 @@ def test_without_a_socket_a_drop_is_an_exception() -> None:
     async def story() -> None:
         twin = make()
         async with direct(twin) as client:
-            twin.faults = Faults(Fault(drop="before"))
+            twin.faults = Faults(InjectedFault(drop="before"))
             with pytest.raises(Dropped):
                 await client.post("/v1/domains", json={})
 

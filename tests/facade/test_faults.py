@@ -103,7 +103,7 @@ def test_without_rules_nothing_is_picked() -> None:
 @pytest.mark.parametrize(
     ("fields", "wrong"),
     [
-        ({}, "give at least one of latency, error_rate"),
+        ({}, "give at least one of latency, latency_after, error_rate"),
         ({"drop_before_rate": 0.6, "drop_after_rate": 0.6}, "together are at most 1"),
         ({"error_rate": 1.1}, "less than or equal to 1"),
         ({"error_rate": -0.1}, "greater than or equal to 0"),

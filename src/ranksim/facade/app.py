@@ -312,6 +312,8 @@ class Facade:
         try:
             while not answer.kept and not await self._kept():
                 answer = await ask()
+            if fault is not None and fault.delay_after_s:
+                await asyncio.sleep(fault.delay_after_s)
             if request.close:
                 answer.headers.append((b"connection", b"close"))
             if fault is not None and fault.rules:

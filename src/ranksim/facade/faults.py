@@ -7,7 +7,7 @@ same faults in every run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -49,7 +49,12 @@ class FaultRule(Frozen):
     )
     key: str | None = Field(None, description="The API key it befalls; by default every one.")
     environment: Literal["production", "sandbox"] | None = Field(None, description="By default both.")
-    latency: Latency | None = Field(None, description="How long a request waits, in wall time.")
+    latency: Latency | None = Field(
+        None, description="How long a request waits before its effect, in wall time."
+    )
+    latency_after: Latency | None = Field(
+        None, description="How long an answer waits after the effect, in wall time."
+    )
     error_rate: Share = Field(0.0, description="The share answered 500, without effect.")
     drop_before_rate: Share = Field(0.0, description="The share whose connection closes before the effect.")
     drop_after_rate: Share = Field(0.0, description="The share whose connection closes after the effect.")
@@ -57,8 +62,11 @@ class FaultRule(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> FaultRule:
-        if self.latency is None and not (self.error_rate or self.drop_before_rate or self.drop_after_rate):
-            raise ValueError("give at least one of latency, error_rate, drop_before_rate, drop_after_rate")
+        late = self.latency is not None or self.latency_after is not None
+        if not (late or self.error_rate or self.drop_before_rate or self.drop_after_rate):
+            raise ValueError(
+                "give at least one of latency, latency_after, error_rate, drop_before_rate, drop_after_rate"
+            )
         if self.drop_before_rate + self.drop_after_rate > 1:
             raise ValueError("drop_before_rate and drop_after_rate together are at most 1")
         return self
@@ -75,7 +83,9 @@ class FaultRule(Frozen):
 
 @dataclass(slots=True)
 class InjectedFault:
-    """What befalls one request. `drop` is "before", "after" or ""; `delay_s` is wall time.
+    """What befalls one request. `drop` is "before", "after" or ""; delays are wall time.
+
+    `delay_s` comes before the effect, `delay_after_s` between it and the answer.
 
     `rules` are the ids of those that did something to it.
     """
@@ -84,6 +94,7 @@ class InjectedFault:
     drop: str = ""
     fails: bool = False
     rules: tuple[str, ...] = ()
+    delay_after_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -115,14 +126,14 @@ class Faults:
         """Return all that `resume` needs, as plain data."""
         return {"made": self._made, "rules": [active.shown() for active in self.active.values()]}
 
-    def resume(self, saved: dict[str, Any]) -> None:
+    def resume(self, saved: Mapping[str, Any]) -> None:
         """Resume from what `saved` returned."""
-        self._made, self.active = saved["made"], {}
+        made, active = int(saved["made"]), {}
         for shown in saved["rules"]:
-            given = {name: shown[name] for name in FaultRule.model_fields}
+            given = {name: shown[name] for name in FaultRule.model_fields if name in shown}
             rule, effects = FaultRule.model_validate(given), Counter(shown["effects"])
-            active = Active(shown["id"], rule, shown["seen"], effects)
-            self.active[active.id] = active
+            active[shown["id"]] = Active(shown["id"], rule, int(shown["seen"]), effects)
+        self._made, self.active = made, active
 
     def add(self, rule: FaultRule) -> Active:
         """Put a rule in force, after those that are. Raises BadInput for one that befalls no operation."""
@@ -172,6 +183,10 @@ class Faults:
         active.seen += 1
         if rule.latency is not None:
             fault.delay_s += rule.latency.at(uniform(self._seed, who, index, Purpose.LATENCY)) / SECOND
+        if rule.latency_after is not None:
+            drawn = uniform(self._seed, entity(f"{active.id} after"), index, Purpose.LATENCY)
+            fault.delay_after_s += rule.latency_after.at(drawn) / SECOND
+        if rule.latency is not None or rule.latency_after is not None:
             active.effects["delayed"] += 1
         drawn = uniform(self._seed, who, index, Purpose.LOSS)
         if not fault.drop and drawn < rule.drop_before_rate + rule.drop_after_rate:

@@ -6,25 +6,32 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Self
+from typing import Any, Self
 
 from pydantic_core import from_json
 
-from ranksim.clock import Micros
+from ranksim.clock import DISTANT_PAST, Micros, month_end
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.facade.virtual_clock import LAST, is_instant
+from ranksim.rules.admission import turn_meter
+from ranksim.rules.terms import terms_of
+from ranksim.service.state import State
+
+NO_FAULTS: Mapping[str, Any] = {"made": 0, "rules": []}
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A world at an instant: what its windows read, its first keys, and the saved state of its service."""
+    """A world at an instant: what its windows read, its first keys, its fault rules, its service's state."""
 
     now: Micros
     traffic: Micros
     keys: Mapping[str, str]
     state: bytes
     """JSON, as `Service.save` returns it."""
+    faults: Mapping[str, Any]
+    """The fault rules in force, as `Faults.saved` returns them."""
 
     def dump(self, policy: Policy) -> bytes:
         """Return it as JSON, bound to the policy in force."""
@@ -34,6 +41,7 @@ class Snapshot:
             "now": self.now,
             "traffic": self.traffic,
             "keys": self.keys,
+            "faults": self.faults,
         }
         members = [f"{json.dumps(name)}: {json.dumps(value)}".encode() for name, value in heading.items()]
         return b"{" + b", ".join([*members, b'"state": ' + self.state]) + b"}"
@@ -45,6 +53,7 @@ class Snapshot:
             saved = from_json(snapshot)
             now, traffic, keys = saved["now"], saved["traffic"], dict(saved["keys"])
             digest, state = saved["policy"], json.dumps(saved["state"]).encode()
+            faults = saved.get("faults", NO_FAULTS)  # which snapshots of before had none of
             sound = is_instant(now) and isinstance(traffic, int) and abs(traffic) <= 2 * LAST
             sound = sound and all(isinstance(text, str) for pair in keys.items() for text in pair)
         except (ValueError, TypeError, KeyError):
@@ -55,7 +64,23 @@ class Snapshot:
             raise BadInput(
                 "snapshot: was taken under another policy; start with the policy it was taken under"
             )
-        return cls(now, traffic, keys, state)
+        return cls(now, traffic, keys, state, faults)
+
+
+def begin_edited_periods(state: State, policy: Policy, now: Micros) -> None:
+    """Let what is used of a period that never began count for the one that holds `now`.
+
+    A service never saves such a state: somebody wrote it into a snapshot, and it would be gone at once.
+    """
+    terms = terms_of(policy)
+    for account in state.accounts.values():
+        books = account.books
+        if books.month_ends == DISTANT_PAST and (books.settled or books.reserved or books.held):
+            books.month_ends = month_end(books.anchor, now)
+        for meter in account.meters.values():
+            if meter.ends == DISTANT_PAST and (used := meter.used):
+                turn_meter(now, meter, books, terms)
+                meter.used = used
 
 
 def policy_digest(policy: Policy) -> str:

@@ -29,7 +29,7 @@ from ranksim.facade.journal.protocol import NotKept
 from ranksim.facade.request_journal import RequestJournal
 from ranksim.facade.sender import Sender
 from ranksim.facade.sent_events import KEPT, SentEvents
-from ranksim.facade.snapshots import Snapshot, Snapshots
+from ranksim.facade.snapshots import Snapshot, Snapshots, begin_edited_periods
 from ranksim.facade.timer import Timer
 from ranksim.facade.virtual_clock import VirtualClock
 from ranksim.rules.webhooks import sign
@@ -440,15 +440,26 @@ class Twin:
     def snapshot(self) -> bytes:
         """Return the whole world as JSON; `restore` reads it back under the same policy."""
         now = self.clock.now()
-        return Snapshot(now, self.clock.traffic(now), self.keys, self.service.save()).dump(self.policy)
+        return Snapshot(
+            now, self.clock.traffic(now), self.keys, self.service.save(), self.faults.saved()
+        ).dump(self.policy)
 
-    def restore(self, snapshot: bytes) -> None:
+    def restore(self, snapshot: bytes, *, keep_requests: bool = False) -> None:
         """Begin a new world where a snapshot was taken; what was under way then is sent again.
 
+        The fault rules are those of then, and the journal of requests is emptied, unless it is to be kept.
         Raises BadInput, and then changes nothing.
         """
         saved = Snapshot.parse(snapshot, self.policy)
         service = Service.restore(saved.state, self.policy)
+        begin_edited_periods(service.state, self.policy, saved.now)
+        try:
+            self.faults.resume(saved.faults)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise BadInput("snapshot: expected fault rules as a snapshot of ranksim has them") from None
+        self.faults.changed()
+        if self.requests is not None and not keep_requests:
+            self.requests.clear()
         self.keys = dict(saved.keys)
         self._begin(service, saved.now, saved.traffic)
 

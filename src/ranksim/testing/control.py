@@ -38,6 +38,7 @@ class FaultRules:
         operation: str = "*",
         *,
         latency: str | Mapping[str, Any] | None = None,
+        latency_after: str | Mapping[str, Any] | None = None,
         error_rate: float = 0.0,
         drop_before_rate: float = 0.0,
         drop_after_rate: float = 0.0,
@@ -47,14 +48,16 @@ class FaultRules:
     ) -> schemas.FaultShown:
         """Let requests of an operation ("jobs.create", "jobs.*", "graphql") and a key be late or fail.
 
-        `latency` is wall time, such as "3s" or {"exponential": {"mean": "80ms"}}; the rates are shares of
-        requests, from 0 to 1: answered 500 without effect, or dropped before or after the effect. A rule ends
-        after `times` requests. Return it, with its `id`. Raises BadInput.
+        `latency` is wall time, such as "3s" or {"exponential": {"mean": "80ms"}}, before the effect, and
+        `latency_after` between it and the answer: meanwhile an Idempotency-Key is in flight (U92). The rates
+        are shares of requests, from 0 to 1: answered 500 without effect, or dropped before or after the
+        effect. A rule ends after `times` requests. Return it, with its `id`. Raises BadInput.
         """
         given = {
             "operation": operation, "key": key, "environment": environment, "latency": latency,
-            "error_rate": float(error_rate), "drop_before_rate": float(drop_before_rate),
-            "drop_after_rate": float(drop_after_rate), "times": times,
+            "latency_after": latency_after, "error_rate": float(error_rate),
+            "drop_before_rate": float(drop_before_rate), "drop_after_rate": float(drop_after_rate),
+            "times": times,
         }  # fmt: skip
         rule = validate(FaultRule, Located("fault", given, {}))
         return self._thread.call(faults.add_fault(self._twin, ControlRequest(body=rule)))

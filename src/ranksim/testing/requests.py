@@ -25,6 +25,10 @@ class Requests:
         """Count the requests as expected."""
         return len(self.search(**expected))
 
+    def clear(self) -> None:
+        """Forget the requests that came so far."""
+        self._thread.run(lambda: self._journal().clear())
+
     def assert_made(self, times: int | None = None, **expected: Any) -> None:
         """Assert that such a request came, or that it came so many times.
 

@@ -352,7 +352,10 @@ class World:
         return self.run(self.twin.snapshot)
 
     def restore(self, snapshot: bytes) -> None:
-        """Go back to where a snapshot was taken: another world begins. Raises BadInput."""
+        """Go back to where a snapshot was taken: another world begins, with the fault rules of then.
+
+        The journal of requests is emptied. Raises BadInput.
+        """
         self.run(lambda: self.twin.restore(snapshot))
 
     def reset(self) -> None:

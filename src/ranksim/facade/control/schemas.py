@@ -293,6 +293,7 @@ class FaultShown(TypedDict):
     key: str | None
     environment: str | None
     latency: Any
+    latency_after: Any
     error_rate: float
     drop_before_rate: float
     drop_after_rate: float

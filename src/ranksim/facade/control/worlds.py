@@ -72,7 +72,7 @@ async def drop_snapshot(twin: Twin, request: ControlRequest) -> schemas.Snapshot
 
 
 async def restore(twin: Twin, request: ControlRequest) -> schemas.WorldShown:
-    """Go back to where a world was saved: a new world begins there. Time may go back."""
+    """Go back to where a world was saved, its fault rules too. The journal is emptied; time may go back."""
     twin.restore(_snapshot(twin, request).world)
     return await get_world(twin, request)
 
@@ -81,7 +81,7 @@ async def fork(twin: Twin, request: ControlRequest) -> schemas.ForkShown:
     """Save the world under a name and go on in a copy of it, a new world, from which restoring leads back."""
     saved = SavedWorld(twin.now(), twin.snapshot())
     shown = _save(twin, request.body.name, saved)
-    twin.restore(saved.world)
+    twin.restore(saved.world, keep_requests=True)
     return {"saved": shown, "world": await get_world(twin, request)}
 
 

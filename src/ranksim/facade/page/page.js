@@ -682,6 +682,7 @@
   function faultWords(one) {
     const share = (value, words) => (value ? [`${words} ${+(100 * value).toFixed(3)} %`] : []);
     return [one.operation, ...(one.key ? [`key ${one.key}`] : []), ...(one.latency ? [`late by ${pretty(one.latency)}`] : []),
+      ...(one.latency_after ? [`answered ${pretty(one.latency_after)} after the effect`] : []),
       ...share(one.error_rate, "fails"), ...share(one.drop_before_rate, "dropped before"), ...share(one.drop_after_rate, "dropped after"),
       ...(one.times ? [`${one.times} times`] : [])].join(" · ");
   }
@@ -707,7 +708,7 @@
   $("fault").addEventListener("submit", (pressed) => {
     pressed.preventDefault();
     const given = new FormData(pressed.target), rule = { operation: given.get("operation") };
-    if (given.get("latency")) rule.latency = given.get("latency");
+    for (const name of ["latency", "latency_after"]) if (given.get(name)) rule[name] = given.get(name);
     for (const name of ["error_rate", "drop_before_rate", "drop_after_rate"]) if (given.get(name)) rule[name] = Number(given.get(name)) / 100;
     if (given.get("times")) rule.times = Number(given.get("times"));
     act("Add a fault", async () => `${(await control("POST", "/faults", rule)).id} is in force`);
