@@ -327,7 +327,7 @@ def test_beyond_this_machine_it_asks_before_it_makes_what_cannot_be_removed(
         raise BadInput("that will do")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ranksim.load.run.kept_by", lambda target: {"domains.delete": "405 no"})
+    monkeypatch.setattr("ranksim.load.tidying.kept_by", lambda target: {"domains.delete": "405 no"})
     monkeypatch.setattr("ranksim.load.loading.run_load", run_load)
     result = CliRunner().invoke(app, ["load", "--host", host, "--key", "k", *words])
     said = " ".join(result.output.split())

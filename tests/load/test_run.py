@@ -12,7 +12,8 @@ from ranksim.callers.target import Target
 from ranksim.clock import SECOND
 from ranksim.errors import BadInput
 from ranksim.load.recorder import AnchoredClock
-from ranksim.load.run import LoadRun, Part, RunSettings, Shared, kept_by
+from ranksim.load.run import LoadRun, Part, RunSettings, Shared
+from ranksim.load.tidying import kept_by
 from ranksim.receiver.receiver import Receiver
 
 from .conftest import Act, Scripted, reply
