@@ -16,6 +16,7 @@ from ranksim.capacity.planned import own_account, workload_of
 from ranksim.capacity.portfolio import Portfolio, largest
 from ranksim.capacity.slots import Churn, slot_use
 from ranksim.capacity.slots_world import simulate_slot_use
+from ranksim.capacity.sync import Sync, sync_time
 from ranksim.capacity.workload import Workload
 from ranksim.clock import DAY, HOUR, MINUTE
 from ranksim.contract.plans import Plan
@@ -217,7 +218,8 @@ def test_what_one_occasion_starts_and_how_often_are_those_of_the_clients() -> No
     assert own.jobs() == {"rank_run": 4, "crawl": 2}
     assert own.occasions == (("rank_run", 4, DAY), ("crawl", 2, 7 * DAY))
     assert own.room_for_words() == (
-        "Of the 5,000 slots of the plan pro 1,250 are used and 600 held: 787 more words fit."
+        "Of the 5,000 slots of the plan pro 1,250 are used and 600 held: 3,150 more words of 1 slot or 787 "
+        "more words of 4 slots each fit."
     )
 
 
@@ -351,3 +353,29 @@ def test_a_portfolio_carries_as_many_domains_as_its_plan_fits() -> None:
     assert first is not None
     assert (first.now.name, first.breaks_at) == ("job starts in a burst", 101)
     assert largest(workload_of(scenario, spread="1h"), "agency", grow="domains").most == 1200
+
+
+def test_a_request_of_a_sync_is_for_one_list() -> None:
+    """1,000 domains of 10 words are 1,000 requests, of which 120 pass in a minute: eight minutes."""
+    few = {"domains": 1000, "keywords": 10, "scans": ({},)}
+    own = own_account(planned(accounts={"acme": {"plan": "agency", "portfolio": few, "further": ()}}), "acme")
+    answer = sync_time(Sync(10_000, lists=own.lists))
+    assert (
+        answer.sync.requests,
+        {one.time for one in answer.plans if one.way == "wait"} >= {8 * MINUTE},
+    ) == (
+        1000,
+        True,
+    )
+    two = planned(accounts={"acme": {"portfolio": {"lists": 2, "keywords": 101}, "further": ()}})
+    assert own_account(two, "acme").lists == (51, 50) * 3
+    with pytest.raises(BadInput, match="lists: expected the 10 keywords, dealt over them, found 9"):
+        Sync(10, lists=(4, 5))
+
+
+def test_words_of_one_domain_or_another_take_more_slots_or_fewer() -> None:
+    own = own_account(planned(accounts={"acme": {"used": None}}), "acme")
+    assert own.room_for_words() == (
+        "Of the 5,000 slots of the plan pro 1,250 are used: 3,750 more words of 1 slot or 937 more words of "
+        "4 slots each fit."
+    )

@@ -119,11 +119,14 @@ def slots(
     own, used = _own(scenario, account, policy)
     begin = _read(clock.instant, "start", start or "2026-03-01")
     anchor, held, named = None, 0, plan or "pro"
+    notes: tuple[str, ...] = ()
     if own is not None:
         if start is None:
             begin, anchor, held = own.now, own.anchor, own.held
         if pairings is None and geographies is None:
             pairings, geographies = max(1, own.load.each), 1
+            if len(own.sizes) > 1:
+                notes = (f"Added words are taken to have {pairings} slots each. {own.room_for_words()}",)
         each = (pairings or 1) * (geographies or 1)
         keywords = -(-own.load.slots // each) if keywords is None else keywords
         named = plan or own.plan.name
@@ -139,7 +142,7 @@ def slots(
             )  # fmt: skip
     else:
         answer = slot_use(churn, most, start=begin, days=days, anchor=anchor)
-    _show("capacity slots", answer, json, out, plots, "How slots fill", {"slots": answer.plot})
+    _show("capacity slots", answer, json, out, plots, "How slots fill", {"slots": answer.plot}, notes)
 
 
 def sync(
@@ -147,6 +150,12 @@ def sync(
         int | None, typer.Option(help="Keywords to add; of a scenario, those that it tracks.")
     ] = None,
     batch: Annotated[int, typer.Option(help="Keywords in each request.")] = 100,
+    lists: Annotated[
+        int,
+        typer.Option(
+            help="Keyword lists that they are dealt over, as a request is for one; of a scenario, its own."
+        ),
+    ] = 1,
     removals: Annotated[int, typer.Option(help="Keywords to remove, a request each.")] = 0,
     latency: Annotated[str, typer.Option(help="How long a reply takes.")] = "0s",
     others: Annotated[int, typer.Option(help="Writes per window of other clients with the same key.")] = 0,
@@ -163,15 +172,18 @@ def sync(
 
     Example: ranksim capacity sync --keywords 30000 --batch 100 --others 60
     """
-    from ranksim.capacity.sync import Sync, sync_time
+    from ranksim.capacity.common import expect
+    from ranksim.capacity.sync import Sync, dealt, sync_time
 
     check_results(out, plots)
     own, used = _own(scenario, account, policy)
+    expect(lists >= 1, "--lists", "1 or more", lists)
     if keywords is None and own is not None:
-        keywords = own.load.keywords
-    sent = Sync(
-        _wanted("keywords", keywords), batch, removals, _read(clock.duration, "latency", latency), others
-    )
+        keywords, each = own.load.keywords, own.lists
+    else:
+        each = dealt(_wanted("keywords", keywords), lists)
+    waited = _read(clock.duration, "latency", latency)
+    sent = Sync(_wanted("keywords", keywords), batch, removals, waited, others, each)
     answer = sync_time(sent, used)
     notes = () if own is None else (own.room_for_words(),)
     _show("capacity sync", answer, json, out, plots, "How long a sync takes", {"sync": answer.plot}, notes)

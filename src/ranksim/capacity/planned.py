@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple, get_args
 
 from ranksim.callers.portfolio import AccountSpec
@@ -18,6 +19,7 @@ from ranksim.callers.programs.calendars import Calendar
 from ranksim.capacity.bursts import least_gaps
 from ranksim.capacity.common import plan_named
 from ranksim.capacity.portfolio import Portfolio, runs_of, work_of
+from ranksim.capacity.sync import dealt
 from ranksim.capacity.workload import MONTH, JobStarts, PlannedWork, Used, Workload
 from ranksim.clock import (
     DAY,
@@ -31,6 +33,7 @@ from ranksim.clock import (
 from ranksim.contract.plans import JobLabel, Plan
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, no_such
+from ranksim.report import units
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.workers import PoolSpec
@@ -70,7 +73,8 @@ class OwnAccount:
     """An account of a scenario, such as that of a mirrored world, as every question may start from it.
 
     `load` is what it tracks and has done, `plan` is the one it is on; `now` is when the
-    scenario begins, and `anchor` where its billing months are counted from (both µs).
+    scenario begins, and `anchor` where its billing months are counted from (both µs). `lists` has the
+    number of keywords of each list, `sizes` how many slots a word has in one domain or another.
     """
 
     load: Workload
@@ -78,6 +82,8 @@ class OwnAccount:
     policy: Policy
     now: Micros
     anchor: Micros
+    lists: tuple[int, ...]
+    sizes: tuple[int, ...]
 
     @property
     def held(self) -> int:
@@ -92,9 +98,14 @@ class OwnAccount:
     def room_for_words(self) -> str:
         """Say for how many more words there are slots."""
         held = f" and {self.held:,} held" if self.held else ""
-        words = (
-            f"{self.slots_left // self.load.each:,} more words fit" if self.load.each else "no scan is active"
-        )
+        fitting = [(self.slots_left // each, each) for each in self.sizes if each]
+        if len(fitting) > 1:
+            words = " or ".join(
+                f"{room:,} more words of {units.many(each, 'slot')}" for room, each in fitting
+            )
+            words += " each fit"
+        else:
+            words = f"{fitting[0][0]:,} more words fit" if fitting else "no scan is active"
         return (
             f"Of the {self.plan.slot_limit:,} slots of the plan {self.plan.name} {self.load.slots:,} are used"
             f"{held}: {words}."
@@ -120,8 +131,17 @@ def own_account(scenario: Scenario, account: str = "", **done: Any) -> OwnAccoun
     """Return an account by its name, or the only one; `done` as in `workload_of`. Raises BadInput."""
     load = workload_of(scenario, account, **done)
     plan = plan_named(scenario.policy, load.plan)
+    spec = scenario.accounts[load.name]
+    lists = (dealt(one.keywords, one.lists) * len(one.hosts(load.name)) for one in spec.portfolios)
+    sizes = sorted({sum(_slots(scan) for scan in one.scans if scan.active) for one in spec.portfolios})
     return OwnAccount(
-        load, plan, scenario.policy, scenario.start, _anchor(scenario.accounts[load.name], scenario)
+        load,
+        plan,
+        scenario.policy,
+        scenario.start,
+        _anchor(spec, scenario),
+        tuple(chain.from_iterable(lists)),
+        tuple(sizes),
     )
 
 

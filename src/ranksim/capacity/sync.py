@@ -51,6 +51,7 @@ COLUMNS = {
 class Sync:
     """What is sent with one key: `keywords` new ones, `batch` in each POST, and `removals` one by one.
 
+    A POST is for one list of keywords: `lists` says how many go to each, all to one unless it is given.
     A reply takes `latency` (µs), and the next request follows it. Other clients of the same key make
     `others` calls of the same rate class per window, evenly, and never repeat one.
     """
@@ -60,6 +61,7 @@ class Sync:
     removals: int = 0
     latency: DurationField = DurationField(0)
     others: int = 0
+    lists: tuple[int, ...] = ()
 
     __repr__ = question_repr
 
@@ -71,6 +73,12 @@ class Sync:
         expect(self.batch >= 1, "batch", "1 or more", self.batch)
         expect(self.latency >= 0, "latency", "0 or more", self.latency)
         expect(self.others >= 0, "others", "0 or more", self.others)
+        expect(
+            not self.lists or sum(self.lists) == self.keywords,
+            "lists",
+            f"the {self.keywords} keywords, dealt over them",
+            sum(self.lists),
+        )
         expect(self.requests >= 1, "keywords", "something to send", "nothing")
         expect(
             self.requests <= MANY, "keywords", f"at most {MANY} requests; make batches larger", self.requests
@@ -78,8 +86,13 @@ class Sync:
 
     @property
     def requests(self) -> int:
-        """Requests that must be admitted: one for each batch and each removal."""
-        return -(-self.keywords // self.batch) + self.removals
+        """Requests that must be admitted: one for each batch of a list and each removal."""
+        return sum(-(-words // self.batch) for words in self.lists or (self.keywords,)) + self.removals
+
+
+def dealt(keywords: int, lists: int) -> tuple[int, ...]:
+    """Return how many keywords each of some lists has, to which they are dealt in turn."""
+    return tuple(len(range(number, keywords, lists)) for number in range(lists))
 
 
 @dataclass(frozen=True, slots=True)
