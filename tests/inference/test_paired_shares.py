@@ -6,9 +6,10 @@ import math
 from functools import cache
 
 import pytest
+import scipy
 
 from ranksim.inference.estimate import Estimate
-from ranksim.inference.paired_shares import paired_difference
+from ranksim.inference.paired_shares import fewest_gained, is_gain, paired_difference
 
 Z = 1.959963984540054
 
@@ -69,3 +70,14 @@ def _multinomial(of: int, gained: int, lost: int, gains: float, loses: float) ->
     ways = math.lgamma(of + 1) - sum(math.lgamma(count + 1) for count in (gained, lost, same))
     log = gained * math.log(gains) + lost * math.log(loses) + same * math.log1p(-gains - loses)
     return math.exp(ways + log)
+
+
+def test_a_gain_is_no_luck_where_a_coin_would_seldom_show_it() -> None:
+    assert [fewest_gained(error) for error in (0.05, 0.01, 0.5**7)] == [5, 7, 7]
+    assert (is_gain(4, 0, 0.05), is_gain(5, 0, 0.05)) == (False, True)
+    assert (is_gain(7, 2, 0.05), is_gain(8, 2, 0.06)) == (False, True)
+    for gained, lost in ((3, 9), (9, 3), (12, 1)):
+        oracle = scipy.stats.binomtest(gained, gained + lost, 0.5, alternative="greater").pvalue
+        assert is_gain(gained, lost, oracle * 1.001)
+        assert not is_gain(gained, lost, oracle * 0.999)
+    assert not is_gain(0, 0, 0.05)

@@ -1,4 +1,4 @@
-"""How a share differs between two looks at the same trials."""
+"""Whether, and by how much, a share differs between two looks at the same trials."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 from ranksim.inference.estimate import Estimate
+from ranksim.inference.shares import tail
 
 
 def paired_difference(gained: int, lost: int, of: int, level: float) -> Estimate:
@@ -28,6 +29,21 @@ def paired_difference(gained: int, lost: int, of: int, level: float) -> Estimate
     low = _root(lambda delta: score(delta) >= z, -1.0, difference)
     high = _root(lambda delta: score(delta) > -z, difference, 1.0)
     return Estimate(difference, low, high)
+
+
+def is_gain(gained: int, lost: int, error: float) -> bool:
+    """Return whether pairs that differ show, but for `error`, that `gained` of them are no luck.
+
+    Were it luck each would be gained or lost with the same chance; pairs that agree say nothing. Exact, of
+    independent pairs. Source: Q. McNemar, "Note on the sampling error of the difference between correlated
+    proportions or percentages", Psychometrika 12, 1947, p. 153-157, by the binomial distribution.
+    """
+    return tail(gained + lost, gained, 0.5, at_most=False) <= error
+
+
+def fewest_gained(error: float) -> int:
+    """Return how many pairs must be gained, and none lost, for `is_gain`."""
+    return math.ceil(-math.log2(error))
 
 
 def _score(gained: int, lost: int, of: int, delta: float) -> float:

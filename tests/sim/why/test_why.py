@@ -18,7 +18,7 @@ from ranksim.sim.why.answer import _Prevention
 from ranksim.sim.why.changes import dotted, knobs
 from ranksim.sim.why.futures import Question, Rerunner, narrowed
 from ranksim.sim.why.moments import as_of, planned
-from ranksim.sim.why.told import Chance, Happening, Path, Remedy, TurningPoint, Why
+from ranksim.sim.why.told import Chance, Happening, Path, Remedy, TurningPoint, Unchanged, Why
 from ranksim.sim.world import Fork, World
 
 # Other futures
@@ -197,7 +197,7 @@ clients: {{more: {{kind: caller, account: acme, mix: {body}}}}}
 """)
     worlds = Rerunner(Question.parse(f"refusals.{asked}"), nobody)
     start = TurningPoint(scenario.start, "", ())
-    prevention = _Prevention(worlds, scenario, scenario, 1, 10, start)
+    prevention = _Prevention(worlds, scenario, scenario, 1, 10, start, chance(10, 10))
     (knob,) = [one for one in knobs(scenario) if dotted(one.path).endswith(f"plans.pro.{path}")]
     index = prevention._smallest(knob, 0, knob.count, [1])
     assert index is not None
@@ -250,6 +250,44 @@ def test_it_is_told_why_a_change_is_named(changes: tuple[Remedy, ...], named: st
     assert named in why.sentence
     assert smallest in why.sentence
     assert ("The smallest of all" in why.sentence) == bool(smallest)
+
+
+def unnamed(unchanged: Unchanged) -> str:
+    first, moment = Happening(1, "refused"), TurningPoint(0, "as the run starts", ())
+    return Why("refusals.total", "", 0, 1, 0, first, moment, (), chance(1, 20), (), 1, unchanged).sentence
+
+
+def test_it_is_told_why_no_change_is_named() -> None:
+    seldom = unnamed(Unchanged(2, 40, 3, 48))
+    assert "3 changes would have prevented it in this run, but none is shown to prevent it in other" in seldom
+    assert seldom.endswith("happens in 2 of 40 of these, which is too seldom to tell; --futures 48 may.")
+    assert unnamed(Unchanged(20, 20, 1)).endswith("it happens in 20 of 20 of these.")
+    assert unnamed(Unchanged(9, 20, 0)).endswith("No change of one parameter that was tried prevents it.")
+
+
+LONG_WAITS = f"""{HEAD}
+length: 2h
+policy: {{catalogue: illustrative}}
+accounts: {{acme: {{plan: agency, portfolio: {{domains: 1, keywords: 3}}}}}}
+clients:
+  ci:
+    kind: caller
+    account: acme
+    every: 4m
+    arrivals: poisson
+    mix: {{jobs.create: {{body: {{kind: ai_scan}}}}}}
+pools: {{ai_scan: {{capacity: 3, duration: {{exponential: {{mean: 5m}}}}}}}}
+"""
+
+
+@pytest.mark.slow
+def test_a_change_that_does_no_more_than_none_is_not_named() -> None:
+    """One world in a hundred: any change would seem to prevent it in nearly all others."""
+    why = run(Scenario.parse(LONG_WAITS), seed=3, replications=150).why("jobs.ai_scan.wait.max > 14m")
+    assert why.unchanged is not None
+    assert why.unchanged.left_out > 0
+    assert why.changes == ()
+    assert "No change of one parameter is named" in why.sentence
 
 
 # What is asked

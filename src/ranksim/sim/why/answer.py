@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from ranksim.errors import BadInput
+from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.paired_shares import fewest_gained, is_gain
 from ranksim.inference.shares import chance
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.sim.scenario import Scenario
 from ranksim.sim.why.changes import Knob, dotted, knobs
-from ranksim.sim.why.futures import Question, Rerunner, narrowed, other, tried
+from ranksim.sim.why.futures import FEW, Question, Rerunner, narrowed, other
 from ranksim.sim.why.moments import MomentSearch
-from ranksim.sim.why.told import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Why
+from ranksim.sim.why.told import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Unchanged, Why
 
 FUTURES = 20
-"""How many other futures, and other worlds, are tried unless it is said."""
+"""How many other futures are tried unless it is said."""
 
 PROBES = 5
-"""How many other worlds a change must prevent it in beside the run itself, if it can."""
+"""How many other worlds a change is made large enough for beside the run itself, if it can be."""
 
 STAGES = {"cause": (0.1, 0.2), "done": (0.2, 0.4), "sold": (0.4, 0.55), "told": (0.55, 0.85)}
 """From which to which share of the search stages last, about; the moment comes before, other worlds after."""
@@ -50,8 +53,9 @@ def why(
     """Tell why something happened in one of the runs of a scenario, whose `seeds` these are.
 
     `asked` is a metric that only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`.
-    `futures` is how many other futures of a moment, and other worlds for a change, are tried at most: half of
-    them are enough where they agree, and never fewer than ten. `progress` is
+    `futures` is how many other futures of a moment are tried at most: half of them are enough where they
+    agree, and never fewer than ten. A change is tried in half to five times as many other worlds, by how
+    often it happens in them. `progress` is
     told how many worlds have been run. Raises BadInput where it did not happen.
     """
     if futures < 1:
@@ -73,7 +77,8 @@ def _why(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: in
         small, before = (small, earlier) if found == first else (plain, before)
     search = MomentSearch(worlds, small, seed, futures)
     moment = search.moment(first, before)
-    prevention = _Prevention(worlds, plain, small, seed, futures, moment)
+    otherwise = search.otherwise()
+    prevention = _Prevention(worlds, plain, small, seed, futures, moment, otherwise)
     changes = prevention.changes(account)
     return Why(
         str(question),
@@ -84,9 +89,10 @@ def _why(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: in
         first,
         moment,
         tuple(search.chances(moment, first, before)),
-        search.otherwise(),
+        otherwise,
         tuple(changes),
         worlds.runs,
+        prevention.unchanged,
     )
 
 
@@ -122,13 +128,16 @@ class _Prevention:
     seed: int
     futures: int
     moment: TurningPoint
+    otherwise: Estimate
+    unchanged: Unchanged | None = None
 
     def changes(self, account: str) -> list[Remedy]:
         """Return changes that prevent it, the best first: of each kind and parameter the smallest.
 
-        Those that also prevent it in some other worlds, to which each is made large enough if it can, come
-        before others; of these the cause's, then what is done, then what is sold; then the smaller. The best
-        is the first that a run of the whole scenario confirms and that holds in nearly all further worlds.
+        Each is made large enough to prevent it in some other worlds as well, if it can. Of further worlds it
+        must prevent it in more than no change does; what is not shown to is left out. The cause's come first,
+        then those of what is done, then of what is sold; of these the smaller. The best is the first that
+        holds in nearly all further worlds and that a run of the whole scenario confirms.
         """
         found: list[_Found] = []
         code = self.worlds.question.code
@@ -136,24 +145,32 @@ class _Prevention:
         for kind in KINDS:
             found += self._smallest_of(kind, [knob for knob in turned if self._kind(knob) == kind])
         found.sort(key=lambda one: (not one.sure, list(KINDS).index(self._kind(one.knob)), one.size))
-        while found and not self._confirmed(found[0]):
-            del found[0]
+        if not found:
+            return []
+        error = (1 - LEVEL) / len(found)
+        unchanged = self._unchanged(error)
         told = [
-            self._change(one, PROBES if index else self.futures)
-            for index, one in self._followed("told", list(enumerate(found)))
+            (one, remedy)
+            for one in self._followed("told", found)
+            if (remedy := self._change(one, unchanged, error)) is not None
         ]
-        return told and self._best_first(found, told)
+        seldom = not is_gain(sum(unchanged), 0, error)
+        more = max(2 * self.futures, _wanted(error, sum(unchanged) / len(unchanged)) // 5) if seldom else None
+        self.unchanged = Unchanged(sum(unchanged), len(unchanged), len(found) - len(told), more)
+        ordered = sorted(told, key=lambda pair: not pair[1].holds)
+        while ordered and not self._confirmed(ordered[0][0]):
+            del ordered[0]
+        best = ordered[:1]
+        return [remedy for _, remedy in (*best, *(pair for pair in told if pair in ordered[1:]))]
 
-    def _best_first(self, found: list[_Found], told: list[Remedy]) -> list[Remedy]:
-        """Put first what holds in nearly all of many further worlds, if anything does."""
-        for index, one in enumerate(found):
-            if index:
-                if not told[index].holds or not self._confirmed(one):
-                    continue
-                told[index] = self._change(one, self.futures)
-            if told[index].holds:
-                return [told[index], *told[:index], *told[index + 1 :]]
-        return told
+    def _unchanged(self, error: float) -> list[bool]:
+        """In which further worlds it happens with nothing changed.
+
+        There are half as many of them as futures, or as many as it takes, up to five times as many.
+        """
+        least, most = max(FEW, self.futures // 2), 5 * self.futures
+        count = max(least, min(most, _wanted(error, self.otherwise.mean or 0.0) or self.futures))
+        return [self._happens(self.small, other(self.seed, "fresh", number)) for number in range(count)]
 
     def _followed(self, stage: str, several: Sequence[Item]) -> Iterator[Item]:
         """Yield what a stage works through, and note how much of the search is over."""
@@ -227,15 +244,33 @@ class _Prevention:
         changed = one.knob.turned(self.whole, one.turn)
         return self.worlds.value(changed, self.seed) <= self.worlds.question.bound
 
-    def _change(self, one: _Found, trials: int) -> Remedy:
-        """Tell a change, with its success in worlds that it was not chosen by."""
+    def _change(self, one: _Found, unchanged: Sequence[bool], error: float) -> Remedy | None:
+        """Tell a change by worlds that it was not chosen by; None unless it prevents more than luck would."""
         knob, changed = one.knob, one.knob.turned(self.small, one.turn)
-        kept = tried(lambda number: not self._happens(changed, other(self.seed, "fresh", number)), trials)
+
+        def happens(number: int) -> bool:
+            return self._happens(changed, other(self.seed, "fresh", number))
+
+        bad = [number for number, happened in enumerate(unchanged) if happened]
+        gained = len(bad) - sum(map(happens, bad)) if is_gain(len(bad), 0, error) else 0
+        if not is_gain(gained, 0, error):
+            return None
+        lost = sum(happens(number) for number, happened in enumerate(unchanged) if not happened)
+        if not is_gain(gained, lost, error):
+            return None
         return Remedy(
             dotted(knob.path),
             knob.write(knob.old),
             knob.write(knob.value(one.turn)),
             one.size,
-            chance(*kept),
+            chance(len(unchanged) - len(bad) + gained - lost, len(unchanged)),
             self._kind(knob),
         )
+
+
+def _wanted(error: float, rate: float) -> int:
+    """How many worlds nearly always show that a change prevents what happens in a share `rate` of them.
+
+    Twice as many as would on average; 0 of what was never seen to happen.
+    """
+    return math.ceil(2 * fewest_gained(error) / rate) if rate else 0

@@ -34,9 +34,10 @@ NEARLY_ALL = 0.9
 
 
 ORDER = (
-    "Of each parameter the smallest change that prevents it. Named is the first that holds in nearly all "
-    "other worlds: of the cause (what set in at the moment), else of what is done, else of what is sold "
-    "(bought or granted), and of these the smallest."
+    "Of each parameter the smallest change that prevents it, and that is shown to do so in more of the same "
+    "other worlds than no change does (95 % confidence for all of them together). Named is the first that "
+    "holds in nearly all other worlds: of the cause (what set in at the moment), else of what is done, else "
+    "of what is sold (bought or granted), and of these the smallest."
 )
 """Which of the changes that prevent it is named."""
 
@@ -48,6 +49,24 @@ class Happening(NamedTuple):
     text: str
     client: str = ""
     receiver: str = ""
+
+
+class Unchanged(NamedTuple):
+    """What changes were held against: it `happens` in so many of other `worlds` if nothing is changed.
+
+    `left_out` changes that prevent it in the run are not shown to prevent it there more often than no change
+    does. `more` is how many futures to ask for where it happens too seldom to tell, else None.
+    """
+
+    happens: int
+    worlds: int
+    left_out: int
+    more: int | None = None
+
+    @property
+    def free(self) -> Estimate:
+        """The chance that it does not happen in another world, with nothing changed."""
+        return chance(self.worlds - self.happens, self.worlds)
 
 
 class Chance(NamedTuple):
@@ -109,8 +128,9 @@ class Why:
 
     `replication` (from 0) and `seed` say in which; `first` is what made it true, `moment` when it became
     inevitable, `chances` how likely it was from each moment on, `otherwise` how likely it is in other worlds
-    of the scenario as it stands. `changes` prevent it, the best first; a run with the first of them confirmed
-    that. `worlds` is how many were run.
+    of the scenario as it stands. `changes` prevent it, the best first, each in more other worlds than no
+    change does, which `unchanged` tells; a run with the first of them confirmed that. `worlds` is how many
+    were run.
     """
 
     question: str
@@ -124,6 +144,7 @@ class Why:
     otherwise: Estimate
     changes: tuple[Remedy, ...]
     worlds: int
+    unchanged: Unchanged | None = None
 
     def __repr__(self) -> str:
         return f"<Why {self.question} in {self.scenario!r}: {self.sentence}>"
@@ -157,15 +178,18 @@ class Why:
     def _what(self) -> str:
         change = self.change
         if change is None:
-            return "No change of one parameter that was tried prevents it."
+            return self._none()
         share, low = (units.percent(one or 0) for one in (change.prevented.mean, change.prevented.low))
         smaller = any(one.kind == change.kind and one.size < change.size for one in self.changes)
         which = "a change" if smaller and not change.holds else "the smallest change"
         sure = " that holds in nearly all other worlds" if smaller and change.holds else ""
         told = (
             f"What prevents it: {change.sentence}, {which} {KINDS[change.kind]}{sure}; a run with it "
-            f"confirms that, and it holds in {share} of other worlds (at least {low})."
+            f"confirms that, and it holds in {share} of other worlds (at least {low})"
         )
+        if self.unchanged is not None and self.unchanged.happens < self.unchanged.worlds:
+            told += f", of which {units.percent(self.unchanged.free.mean or 0)} are free of it unchanged"
+        told += "."
         if not change.holds:
             told += " That is not sure: no change that was found holds in nearly all of them."
         least = min(self.changes, key=lambda one: one.size)
@@ -174,6 +198,19 @@ class Why:
             holds = units.percent(least.prevented.mean or 0)
             told += f" The smallest of all{of} is {least.sentence}, which holds in {holds} of those tried."
         return told
+
+    def _none(self) -> str:
+        """That no change is named, and why."""
+        held = self.unchanged
+        if held is None or not held.left_out:
+            return "No change of one parameter that was tried prevents it."
+        several = units.many(held.left_out, "change")
+        seldom = "" if held.more is None else f", which is too seldom to tell; --futures {held.more} may"
+        return (
+            f"No change of one parameter is named: {several} would have prevented it in this run, but none "
+            "is shown to prevent it in other worlds more often than no change does. Nothing changed, it "
+            f"happens in {held.happens} of {held.worlds} of these{seldom}."
+        )
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """The answer as plain rows: `chances` by moment (µs), and `changes`, the best first."""
@@ -197,6 +234,7 @@ class Why:
                 "prevented": one.prevented.mean,
                 "prevented_low": one.prevented.low,
                 "prevented_high": one.prevented.high,
+                "unchanged": None if self.unchanged is None else self.unchanged.free.mean,
                 "kind": one.kind,
             }
             for one in self.changes
@@ -244,8 +282,18 @@ class Why:
         found = [View("How likely it was", ("from", "what came then", "chance"), 2, chances, note)]
         if changes:
             headings = ("parameter", "is", "would be", "of", "differs by", "prevents it in")
-            found.append(View("What would have prevented it", headings, 4, changes, ORDER))
+            found.append(View("What would have prevented it", headings, 4, changes, self._order()))
         return found
+
+    def _order(self) -> str:
+        """Which changes are listed and named, and what they were held against."""
+        held = self.unchanged
+        if held is None:
+            return ORDER
+        free = units.write("share", *held.free)
+        without = f"Nothing changed, it does not happen in {free} of these worlds."
+        out = f" Left out: {held.left_out}." if held.left_out else ""
+        return f"{ORDER} {without}{out}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw how likely it was from each moment on. Raises BadInput without matplotlib."""
