@@ -65,6 +65,15 @@ def test_a_rate_window_and_a_fault_are_named(world: World) -> None:
     assert "  /v1/domains  dropped after 200  by fault_3  key demo  " in lines(world)[-1]
 
 
+def test_what_a_test_shows_that_fails_has_what_was_refused_over_graphql(world: World) -> None:
+    client = world.client()
+    client.post("/graphql", json={"query": "{ __typename }"})
+    client.post("/graphql", json={"query": '{ domain(id: "none") { id } }'})
+    told = world.told().splitlines()
+    assert [line.split()[0] for line in told[2:]] == ["2026-03-04", "2026-03-04", "sent", "answered"]
+    assert '"code":"not_found"' in told[-1]
+
+
 def test_an_attempt_is_a_line_with_its_next(world: World) -> None:
     receiver = world.receiver(503, "timeout", 200)
     world.subscribe(receiver)

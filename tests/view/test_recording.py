@@ -135,6 +135,16 @@ def test_the_viewer_wants_its_token_and_serves_the_page_and_what_it_asks_for(tmp
     asyncio.run(story())
 
 
+def test_what_was_refused_over_graphql_is_shown_with_its_code() -> None:
+    refused = json.dumps({"data": None, "errors": [{"extensions": {"code": "cooldown_active"}}]})
+    odd = [json.dumps({"errors": wrong}) for wrong in ([], [1], "many", None)]
+    lines = [exchange(number, 200, text, surface="graphql") for number, text in enumerate([refused, *odd])]
+    events = TraceEvents([HEADER, *lines, exchange(9, 200, refused)]).until(START + 60 * SECOND)["events"]
+    assert [(one["code"], one["check"], one["outcome"]) for one in events] == [
+        ("cooldown_active", 6, "refused"), *[(None, None, "ok")] * 5
+    ]  # fmt: skip
+
+
 def test_the_address_that_is_printed_can_be_copied_with_all_that_follows_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

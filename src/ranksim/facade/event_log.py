@@ -116,6 +116,12 @@ class AnsweredCall(NamedTuple):
     query: str = ""
     dropped: str = ""
 
+    @property
+    def failed(self) -> bool:
+        """Whether it was refused or lost; over GraphQL the status does not say so."""
+        refused = self.code != "" and self.outcome != "dry_run"
+        return refused or self.dropped != "" or not 0 < self.status < 400
+
 
 class GrantedJob(NamedTuple):
     """A call of jobs.create was granted, and the job that it made."""

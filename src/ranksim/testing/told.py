@@ -25,7 +25,7 @@ def told(twin: Twin, most: int = 5) -> str:
     for call in calls[-most:]:
         lines.append(call_line(call))
         entry = None if twin.requests is None else twin.requests.find(call.number)
-        if entry is not None and call.status >= 400:
+        if entry is not None and call.failed:
             shown = entry.shown()
             bodies = ((name, shown[field]) for name, field in BODIES)
             lines += [f"    {name:9}{_short(body)}" for name, body in bodies if body is not None]

@@ -121,12 +121,22 @@ def _call(number: int, entry: Exchange) -> Shown:
 
 
 def _problem(entry: Exchange) -> tuple[str, Shown]:
-    """Return the code and the meta of a refusal, or nothing."""
-    found = _content(entry.response) if entry.status is not None and entry.status >= 400 else None
+    """Return the code and the meta of a refusal, over GraphQL of the first; or nothing."""
+    found = None
+    if entry.surface == "graphql" and '"errors"' in (entry.response or ""):
+        found = _first_error(_content(entry.response))
+    elif entry.status is not None and entry.status >= 400:
+        found = _content(entry.response)
     if not isinstance(found, dict):
         return "", {}
     meta = found.get("meta")
     return str(found.get("code", "")), meta if isinstance(meta, dict) else {}
+
+
+def _first_error(body: Any) -> Any:
+    errors = body.get("errors") if isinstance(body, dict) else None
+    first = errors[0] if isinstance(errors, list) and errors else None
+    return first.get("extensions") if isinstance(first, dict) else None
 
 
 def _content(text: str | None) -> Any:

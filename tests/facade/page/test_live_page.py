@@ -443,9 +443,20 @@ def test_without_the_token_the_page_asks_for_it(chromium: Any, server: Server) -
     tab = chromium.open(f"{server.url}/", 1000)
     tab.until("!document.getElementById('ask').hidden")
     assert tab.run("document.querySelector('main').hidden")
+    assert tab.run("[...document.querySelectorAll('header button')].every((one) => one.disabled)")
     type_into(tab, "#ask input", "hands")
     tab.press("Enter")
     tab.until(f"location.search === '?token=hands' && {LIVE}")
+    assert tab.run("[...document.querySelectorAll('header button')].some((one) => !one.disabled)")
+    tab.close()
+
+
+def test_a_token_that_is_not_the_servers_is_said_to_be_wrong(chromium: Any, server: Server) -> None:
+    tab = chromium.open(f"{server.url}/?token=feet", 1000)
+    tab.until("document.getElementById('link').textContent === 'wrong token'")
+    assert tab.text("#ask p").startswith(
+        "The token in this page's address is not the one that its server printed"
+    )
     tab.close()
 
 

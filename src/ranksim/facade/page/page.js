@@ -831,7 +831,9 @@
         if (error.status === 401) {
           $("ask").hidden = false;
           document.querySelector("main").hidden = true;
-          link("closed", "no token");
+          link("closed", token ? "wrong token" : "no token");
+          if (token) say($("ask").firstElementChild, "The token in this page's address is not the one that its server printed when it started.");
+          for (const one of document.querySelectorAll("header button")) one.disabled = true;
           return;
         }
       }
