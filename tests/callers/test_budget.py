@@ -288,6 +288,14 @@ def test_a_job_on_a_domain_that_was_there_before_may_cost_much() -> None:
         assert books.budget.permit(again(scan)) is None  # one like it is known to cost 6 USD now
 
 
+def test_jobs_that_fail_as_the_target_says_are_taken_for_small_ones() -> None:
+    failing = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_old"})
+    books = opened(2_000_000)
+    assert books.budget.permit(failing) is None
+    books.budget.failing_domain = "dom_old"
+    assert books.budget.permit(failing) is failing
+
+
 def test_a_job_may_cost_more_once_its_domain_has_more_to_do() -> None:
     """A rank run of 0.012 USD cost 0.024 with a second scan, of 0.02 that were left."""
     run = Send("jobs.create", "main", body={"kind": "rank_run", "domain_id": "dom_1"})

@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 from tests.load.conftest import TOKEN, Scripted, until
 
+from ranksim.callers.cleanup import KINDS
+from ranksim.check.checking import monotonic
 from ranksim.check.crew import Crew
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.errors import BadInput
 from ranksim.load.options import LoadOptions, key_in_environment
+from ranksim.testing import Server
 
 pytestmark = pytest.mark.slow
 
@@ -43,14 +46,14 @@ def dripping() -> Iterator[Scripted]:
     server.stop()
 
 
-def opening(server: Scripted, out: Path, length: Micros) -> dict[str, Any]:
-    options = asdict(LoadOptions(server.url))
+def opening_of(url: str, out: Path, length: Micros) -> dict[str, Any]:
+    options = asdict(LoadOptions(url))
     return {"options": options, "out": str(out), "seed": 1, "gzip": False, "opening": length}
 
 
 def test_reading_ends_with_the_time_of_the_check(dripping: Scripted, tmp_path: Path) -> None:
     with key_in_environment(TOKEN):
-        crew = Crew(opening(dripping, tmp_path / "out", SECOND))
+        crew = Crew(opening_of(dripping.url, tmp_path / "out", SECOND))
     with pytest.raises(BadInput, match="could not be read within 1s"):
         crew.opened()
     crew.close()
@@ -59,7 +62,7 @@ def test_reading_ends_with_the_time_of_the_check(dripping: Scripted, tmp_path: P
 
 def test_what_is_abandoned_while_it_reads_ends_at_once(dripping: Scripted, tmp_path: Path) -> None:
     with key_in_environment(TOKEN):
-        crew = Crew(opening(dripping, tmp_path / "out", 600 * MINUTE))
+        crew = Crew(opening_of(dripping.url, tmp_path / "out", 600 * MINUTE))
     until(lambda: dripping.requests)
     crew.tell(abandon=True)
     crew.close()
@@ -109,3 +112,29 @@ def test_no_process_outlives_the_check_that_started_it(
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def test_the_end_has_its_time_and_no_more_where_nothing_is_answered_any_more(tmp_path: Path) -> None:
+    """Retries of reads, a minute each, and waits for the rate limit outlasted --time by a minute."""
+    with Server(clock="real", start=None) as server:
+        with key_in_environment(server.key):
+            crew = Crew(opening_of(server.url, tmp_path / "out", MINUTE))
+            crew.opened()
+        crew.tell(begin={"task": "walk", "number": 1})
+        heard = until(lambda: counted(crew))
+        assert heard["answers"]
+        server.faults.add("*", latency="1h")
+        began = monotonic()
+        crew.tell(finish={"reading": 2 * SECOND, "ending": 4 * SECOND})
+        left = until(lambda: (crew.hear(1) or {}).get("done"))["left"]
+        crew.close()
+        assert monotonic() - began < 60 * SECOND
+        assert {one["kind"] for one in left} == set(KINDS)
+        server.faults.clear()
+    assert (tmp_path / "out" / "trace.jsonl").exists()
+
+
+def counted(crew: Crew) -> Any:
+    """Return what it counts, once that is something."""
+    counts = (crew.hear(1) or {}).get("counts", {})
+    return counts if "201" in counts.get("answers", {}) else None

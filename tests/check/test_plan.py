@@ -308,6 +308,9 @@ def test_what_it_takes_is_said() -> None:
     assert money.startswith("money: no --spend-cap bounds it, the ceilings of these accounts at ")
     capped = lines(planned(with_target(reached(*ALL), spend_cap=2_000_000)))
     assert any("money: stops spending at 2.00 USD" in line for line in capped)
+    assert any("no job runs on the domains of `use_domains`" in line for line in capped)
+    none = lines(planned(with_target(reached(*ALL), spend_cap=2_000_000, use_domains=())))
+    assert not any("no job runs on the domains" in line for line in none)
     changes_nothing = "spends, makes, changes and removes nothing: it reads, and sends dry runs "
     careful = with_target(reached(*ALL), dry_run_only=True, use_domains=("dom_1",))
     assert f"{changes_nothing}of jobs on dom_1" in lines(planned(careful))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ranksim.callers.budget import micros_of, spent_of
+from ranksim.callers.budget import LARGE_JOB, micros_of, spent_of
 from ranksim.callers.discovery import KeyReach, Reach
 from ranksim.check.choice import rounds_in, times_for, turns
 from ranksim.check.plan import SHOWN_BY_READING, CheckPlan
@@ -108,6 +108,11 @@ def _spending(plan: CheckPlan) -> list[str]:
     )
     ceilings = "" if left is None else f", the ceilings of these accounts at {units.usd(left)} more"
     said.append(f"money: {cap}{ceilings}; what a job costs is not stated before it has run")
+    if target.use_domains and target.spend_cap is not None and target.spend_cap < LARGE_JOB:
+        said.append(
+            f"  no job runs on the domains of `use_domains`, where one may cost {units.usd(LARGE_JOB)}; "
+            "wants a --spend-cap of more than that"
+        )
     return said
 
 

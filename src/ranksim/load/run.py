@@ -92,7 +92,7 @@ class Part:
         )
         self._tls = ssl.create_default_context()
         share = None if target.spend_cap is None else target.spend_cap // shared.budgets
-        self.budget = Budget(share, target.dry_run_only)
+        self.budget = Budget(share, target.dry_run_only, failing_domain=target.failing_domain or "")
         self.budget.accounts = {
             name: account_named(key["environment"], key["account"])
             for name, key in shared.reach.get("keys", {}).items()
