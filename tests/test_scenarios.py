@@ -53,6 +53,21 @@ def test_a_scenario_shows_what_the_specification_says(name: str) -> None:
     assert [finding.text for finding in findings if not finding.passed] == []
 
 
+SHORTENED = {"real-arrivals-month": "12h"}
+"""Scenarios whose traces take minutes, and for how long theirs are judged here."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_trace_of_a_scenario_conforms(name: str, tmp_path: Path) -> None:
+    shown = scenario(name)
+    if name in SHORTENED:
+        shown = shown.replace(length=SHORTENED[name])
+    rs.run(shown, replications=1, trace=tmp_path / "trace.jsonl")
+    judgement = rs.compare(tmp_path / "trace.jsonl")
+    assert [(found.rule.name, found.evidence[0].says) for found in judgement.deviating] == []
+
+
 @pytest.mark.fact("U49", "E15")
 def test_without_reservations_every_job_of_a_round_passes_the_ceiling() -> None:
     result = rs.run(scenario("ceiling-concurrent-jobs").replace(assumptions={"cost_timing": "completion"}))

@@ -360,6 +360,18 @@ def test_other_forms_of_the_answer_differ(d: ModuleType) -> None:
     assert d.differing([d.job(0, dry=True, report=cut(d, 2))]) == {89}
 
 
+@pytest.mark.fact("U89")
+def test_a_check_of_another_name_is_no_other_order(d: ModuleType) -> None:
+    def told(report: dict[str, Any]) -> tuple[str, str]:
+        [found] = d.judged([d.job(0, dry=True, report=report)]).differences
+        return found.assumed, found.found
+
+    report = d.report()
+    report["checks"][2]["check"] = "cost"
+    assert told(report) == ("cost_ceiling", "cost")
+    assert told(turned(d, 2, 4)) == ("six checks in their order", "another order")
+
+
 @pytest.mark.fact("U46")
 def test_a_cooldown_that_may_begin_at_a_finish_may_begin_after_a_dry_run(d: ModuleType) -> None:
     steps = [d.job(0, dry=True, report=d.report()), d.job(1, **d.cooling(5))]

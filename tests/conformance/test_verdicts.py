@@ -8,8 +8,10 @@ import pytest
 
 import ranksim.conformance
 from ranksim.conformance.compare import RULES as ALL_RULES
+from ranksim.conformance.compare import compare
 from ranksim.conformance.judging import FAMILIES, Judge
 from ranksim.conformance.rate.windows import BY_CLASS, REMAINING
+from ranksim.conformance.report.as_dict import plain
 from ranksim.conformance.verdict.essential import ESSENTIAL, UNSEEN, lacking, unseen
 from ranksim.conformance.verdict.options import Options
 from ranksim.conformance.verdict.verdicts import (
@@ -25,6 +27,8 @@ from ranksim.conformance.verdict.verdicts import (
     merged_findings,
     rules_decided,
 )
+from ranksim.contract.policy import Policy
+from ranksim.trace import Trace
 
 SPLIT = {
     rule.name: rule.cases
@@ -239,3 +243,13 @@ def test_evidence_writes_durations_in_one_notation() -> None:
     computed = re.compile(r"""f["'].*\} s\b""")
     found = [path.name for path in package.rglob("*.py") if computed.search(path.read_text(encoding="utf-8"))]
     assert found == []
+
+
+def test_texts_of_rules_have_the_numbers_of_the_policy() -> None:
+    policy = Policy.model_validate({"facts": {"rates": {"read": 20}, "page_default": 5}})
+    for given, reads, page in ((policy, 20, 5), (None, 600, 50)):
+        says = {rule["name"]: rule["says"] for rule in plain(compare(Trace(), given))["rules"]}
+        assert says["rate.read"] == f"A key makes {reads} reads in 1m, no more and no fewer"
+        assert says["paging.default"] == f"Without a limit a page has {page} items where more are there"
+        assert says["resource.envelope"] == "A success is {data}, a collection {data, has_more, next_cursor}"
+    assert all("$" not in rule.says for rule in ALL_RULES)

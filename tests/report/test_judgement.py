@@ -363,6 +363,9 @@ def test_what_follows_is_listed_below_its_cause_and_counted_apart() -> None:
     found = {**CHAIN, "rules": rules}
     assert names == ["error.body"]
     assert report.headline(found) == "1 rule deviates: error.body, from which 1 more follows"
+    second = {"verdict": "deviates", "follows": "error.body", "because": "the same"}
+    two = {**found, "rules": [rule | (second if n == 1 else {}) for n, rule in enumerate(rules)]}
+    assert report.headline(two) == "1 rule deviates: error.body, from which 2 more follow"
     assert "from it follows rate.read: the same" in printed(found, width=200)
     assert "What follows from it" in page(found)
     assert cases(found)["rate.read"].find("failure") is None

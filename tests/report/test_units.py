@@ -71,7 +71,7 @@ def test_money(micros: float, text: str) -> None:
         (0, "0s"),
         (0.3, "0s"),
         (-0.3, "0s"),
-        (999, "999us"),
+        (999, "999µs"),
         (1_500, "1.5ms"),
         (250 * MILLISECOND, "250ms"),
         (999_600, "1s"),

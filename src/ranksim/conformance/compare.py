@@ -8,7 +8,7 @@ be kept.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ranksim.conformance.calls.schema_checks import SchemaJudge
@@ -30,6 +30,7 @@ from ranksim.conformance.verdict.verdicts import (
     merged_differences,
     merged_findings,
 )
+from ranksim.contract.facts import Facts
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, near
 from ranksim.report.progress import Tell, noted, part, shares
@@ -43,13 +44,14 @@ class Judgement:
     """What a trace shows: a finding for every rule, and the assumptions whose default it excludes.
 
     `exhibits` holds the exchanges that evidence points at, by id. `histories` are the traces in the order in
-    which they were given.
+    which they were given. `facts` are the stated numbers that they were judged by.
     """
 
     findings: tuple[Finding, ...]
     differences: tuple[Difference, ...]
     exhibits: dict[str, Observation]
     histories: tuple[History, ...]
+    facts: Facts = field(default_factory=Facts)
 
     @property
     def history(self) -> History:
@@ -224,4 +226,4 @@ def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgemen
     named = {name for finding in merged for piece in finding.evidence for name in piece.exchanges}
     named |= {name for difference in differences for name in difference.evidence.exchanges}
     exhibits = {seen.id: seen for history in histories for seen in history.named(named)}
-    return Judgement(merged, differences, exhibits, tuple(histories))
+    return Judgement(merged, differences, exhibits, tuple(histories), options.facts)

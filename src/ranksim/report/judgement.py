@@ -103,7 +103,7 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
             sentence += f": {', '.join(deviating)}"
         if follow:
             more = "follow" if len(follow) > 1 else "follows"
-            sentence += f", from which {units.many(len(follow), 'more')} {more}"
+            sentence += f", from which {units.count(len(follow))} more {more}"
         return f"{sentence}; {failed}" if missing else sentence
     if missing:
         return f"Nothing deviates, but {failed}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ranksim.clock import MILLISECOND, SECOND
+from ranksim.clock import MILLISECOND, SECOND, Micros
 from ranksim.report import units
 from ranksim.report.figure import (
     BLUE,
@@ -37,7 +38,8 @@ def images(judgement: Mapping[str, Any]) -> dict[str, str]:
     rows = judgement["throughput"]
     if len(rows) < 2:
         return {}
-    return {"throughput": _svg(draw_throughput, rows), "latency": _svg(draw_latency, rows)}
+    latency = partial(draw_latency, whole=judgement["latency"]["p99"])
+    return {"throughput": _svg(draw_throughput, rows), "latency": _svg(latency, rows)}
 
 
 def evidence_image(rows: Sequence[Row]) -> str:
@@ -68,8 +70,11 @@ def draw_throughput(rows: Sequence[Row], ax: Axes) -> None:
     _finish(ax)
 
 
-def draw_latency(rows: Sequence[Row], ax: Axes) -> None:
-    """Draw latency quantiles; dashed from when a call was meant to be sent, where that was planned."""
+def draw_latency(rows: Sequence[Row], ax: Axes, whole: Micros | None) -> None:
+    """Draw latency quantiles step by step; dashed from when a call was to be sent, where that was planned.
+
+    `whole` is the p99 of all calls (µs), None where none was answered.
+    """
     times = _seconds(rows)
     for prefix, style, suffix in (("", "-", ""), ("planned_", "--", " from plan")):
         for name, colour in (("p50", BLUE), ("p95", ORANGE), ("p99", VERMILLION)):
@@ -87,8 +92,7 @@ def draw_latency(rows: Sequence[Row], ax: Axes) -> None:
     ax.yaxis.set_major_locator(import_module("matplotlib.ticker").LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:,g}")
     ax.yaxis.set_minor_formatter("")
-    slowest = max((row["p99"] for row in rows if row.get("p99") is not None), default=None)
-    title(ax, f"99 % of calls take at most {units.duration(slowest)}" if slowest is not None else "No reply")
+    title(ax, f"99 % of calls take at most {units.duration(whole)}" if whole is not None else "No reply")
     ax.set_ylabel("latency (ms, log)")
     _finish(ax)
 

@@ -80,12 +80,14 @@ def usd(micros: Number) -> str:
 def duration(us: Number) -> str:
     """A duration in microseconds as files write it, rounded to what can be read: 4m30s, 2d6h, 1.5s, 250ms.
 
-    To its two largest units; below a minute to tenths of a second, below a second to three digits.
+    To its two largest units; below a minute to tenths of a second, below a second to three digits. Below a
+    millisecond it is in µs, as they are written everywhere else.
     """
     if us < 0:
         return (MINUS + duration(-us)).replace(MINUS + "0s", "0s")
     rounded = (round(us / grain) * grain for _, grain in _GRAINS)
-    return format_duration(next(to for to, (most, _) in zip(rounded, _GRAINS, strict=True) if to < most))
+    text = format_duration(next(to for to, (most, _) in zip(rounded, _GRAINS, strict=True) if to < most))
+    return text.replace("us", "µs")
 
 
 def instant(t: Number) -> str:

@@ -64,7 +64,11 @@ RULES = (
     ),
     Rule(IN_FLIGHT, "Only a call in flight makes its twin wait or be refused", (47,), (18, 92), "retry"),
     Rule(
-        RETENTION, "A key is remembered for 24 hours, then forgotten", (111,), (30,), "retry, for over a day"
+        RETENTION,
+        "A key is remembered for $retention, then forgotten",
+        (111,),
+        (30,),
+        "retry, for over a day",
     ),
 )
 

@@ -83,7 +83,7 @@ RULES = (
     ),
     Rule(
         LIMIT,
-        "A page has 50 items at most, or `limit`, up to 200",
+        "A page has $page items at most, or `limit`, up to $largest",
         (43,),
         (34,),
         "walk",
@@ -99,7 +99,7 @@ RULES = (
     ),
     Rule(
         DEFAULT,
-        "Without a limit a page has 50 items where more are there",
+        "Without a limit a page has $page items where more are there",
         (43,),
         (34, 38),
         "walk",

@@ -35,10 +35,16 @@ PER_KEY = "rate.per_key"
 OPEN = (1, 3, 4, 10, 11)
 
 RULES = (
-    Rule(READ, "A key makes 600 reads in 60 s, no more and no fewer", (102, 106), OPEN, "burst"),
-    Rule(WRITE, "A key makes 120 writes in 60 s, no more and no fewer", (103, 106), (2, *OPEN), "burst"),
+    Rule(READ, "A key makes $reads reads in $window, no more and no fewer", (102, 106), OPEN, "burst"),
     Rule(
-        EXPENSIVE, "A key makes 20 expensive calls in 60 s, no more and no fewer", (104, 106), OPEN, "burst"
+        WRITE, "A key makes $writes writes in $window, no more and no fewer", (103, 106), (2, *OPEN), "burst"
+    ),
+    Rule(
+        EXPENSIVE,
+        "A key makes $expensive expensive calls in $window, no more and no fewer",
+        (104, 106),
+        OPEN,
+        "burst",
     ),
     Rule(
         REMAINING,

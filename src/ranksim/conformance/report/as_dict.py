@@ -20,15 +20,11 @@ from ranksim.conformance.report.looked_at import found_in
 from ranksim.conformance.report.model_fit import Compared
 from ranksim.conformance.verdict.verdicts import Difference, Evidence, Finding
 from ranksim.contract.assumptions import assumption
-from ranksim.contract.facts import Facts
 from ranksim.report.document import counted, document
 from ranksim.report.heading import ExpectationVerdict
 from ranksim.report.judgement import headline
 
 Plain = dict[str, Any]
-
-FACTS = Facts()
-"""The stated numbers, which no policy of a judgement replaces."""
 
 DRAWN = 1
 """Pieces of evidence of a rule that come with the calls around them."""
@@ -85,11 +81,12 @@ def plain(
             f"S{number}": fact(number)
             for number in sorted({n for found in judgement.deviating for n in found.rule.facts})
         },
-        "rules": [_finding(finding, histories, whole, following) for finding in judgement.findings],
+        "rules": [_finding(finding, judgement, whole, following) for finding in judgement.findings],
         "differences": [_difference(difference, whole) for difference in judgement.differences],
         "model": None if model is None else [asdict(row) for row in model],
         "answers": throughput.answers(histories),
         "throughput": throughput.throughput(histories[0]) if len(histories) == 1 else [],
+        "latency": throughput.latency(histories[0]) if len(histories) == 1 else {},
         "exhibits": {
             name: _exhibit(exchange)
             | (as_plain(whole.exchanges[name], whole.addresses[name]) if name in whole.exchanges else {})
@@ -199,18 +196,19 @@ def _relied_on(history: History) -> list[str]:
 
 
 def _finding(
-    finding: Finding, histories: Sequence[History], whole: Exhibits, following: Mapping[str, Cause]
+    finding: Finding, judgement: Judgement, whole: Exhibits, following: Mapping[str, Cause]
 ) -> Plain:
-    rule = finding.rule
-    pieces = [_evidence(rule.name, rule.says, piece, whole) for piece in finding.evidence]
+    rule, histories = finding.rule, judgement.histories
+    says = rule.under(judgement.facts)
+    pieces = [_evidence(rule.name, says, piece, whole) for piece in finding.evidence]
     cause = following.get(rule.name)
     for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
         around = (throughput.surroundings(history, evidence) for history in histories)
         piece["around"] = next((rows for rows in around if rows), [])
-        piece.update(drawn(rule.name, evidence, histories, FACTS))
+        piece.update(drawn(rule.name, evidence, histories, judgement.facts))
     return {
         "name": rule.name,
-        "says": rule.says,
+        "says": says,
         "facts": list(rule.facts),
         "assumptions": list(rule.assumptions),
         "verdict": str(finding.verdict),

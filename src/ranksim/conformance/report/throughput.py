@@ -67,6 +67,11 @@ def _bin(t: Micros, step: Micros, exchanges: Sequence[Observation]) -> Row:
     return row | (_quantiles("planned_", planned) if planned else {})
 
 
+def latency(history: History) -> Row:
+    """Latency quantiles (µs) of all calls that were answered, from sending: p50, p95 and p99."""
+    return _quantiles("", [one.received - one.sent for one in history.seen if not one.lost])
+
+
 def _quantiles(prefix: str, values: list[Micros]) -> Row:
     values.sort()
     return {f"{prefix}p{round(100 * q)}": quantile(values, q) if values else None for q in QUANTILES}

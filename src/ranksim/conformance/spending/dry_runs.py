@@ -483,7 +483,7 @@ def judge_order(activity: AccountActivity, report: DryRunReport, options: Option
             if report.names != CHECK_NAMES and whole:
                 order = f"it lists its checks as {', '.join(report.names)}"
                 listed = Evidence(order, (exchange.id,), about=about, at=report.low)
-                tally.differs(89, "six checks in their order", "another order", listed)
+                tally.differs(89, *_listed_otherwise(report.names), listed)
             return
     if exchange.surface == "graphql":
         tally.open("dry_run.order", "over GraphQL a dry run tells what was asked for")
@@ -491,6 +491,15 @@ def judge_order(activity: AccountActivity, report: DryRunReport, options: Option
     form = Evidence("a dry run reports no list of six checks", (exchange.id,), about=about, at=report.low)
     tally.differs(89, "allowed, refusal and six checks", "another form", form)
     tally.open("dry_run.order", "the report has another form (U89)")
+
+
+def _listed_otherwise(names: Sequence[str]) -> tuple[str, str]:
+    """Return how a list of six checks was assumed to be, and how it is: by other names, or out of order."""
+    places = [CHECK_NAMES.index(name) for name in names if name in CHECK_NAMES]
+    unlike = [(name, found) for name, found in zip(CHECK_NAMES, names, strict=True) if name != found]
+    if places == sorted(places) and all(found not in CHECK_NAMES for _, found in unlike):
+        return ", ".join(name for name, _ in unlike), ", ".join(found for _, found in unlike)
+    return "six checks in their order", "another order"
 
 
 def _pairs(report: DryRunReport, failing: Sequence[int]) -> list[str]:

@@ -16,9 +16,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from string import Template
 
-from ranksim.clock import Micros
+from ranksim.clock import Micros, format_duration
 from ranksim.conformance.verdict.essential import ESSENTIAL, lacking
+from ranksim.contract.facts import Facts
 
 
 class Verdict(StrEnum):
@@ -34,17 +36,44 @@ class Verdict(StrEnum):
 class Rule:
     """One rule that a trace can show to be broken.
 
-    `name` is "family.rule", `says` the rule in one sentence, `facts` the S numbers it states, `assumptions`
-    the U numbers it leans on. `exercise` tells what run would exercise it, beginning with the profile's name.
+    `name` is "family.rule", `text` the rule in one sentence, with `$name` for stated numbers (`numbers_of`),
+    `facts` the S numbers it states, `assumptions` the U numbers it leans on. `exercise` tells what run would
+    exercise it, beginning with the profile's name.
     """
 
     name: str
-    says: str
+    text: str
     facts: tuple[int, ...]
     assumptions: tuple[int, ...] = ()
     exercise: str = ""
     cases: tuple[str, ...] = ()
     """The cases that it has at any deployment; those of keys or plans are told by `Tally.expect`."""
+
+    @property
+    def says(self) -> str:
+        """The rule in one sentence, with the numbers of the specification."""
+        return self.under(Facts())
+
+    def under(self, facts: Facts) -> str:
+        """Return the rule in one sentence, with the numbers that a policy states."""
+        return Template(self.text).substitute(numbers_of(facts)) if "$" in self.text else self.text
+
+
+def numbers_of(facts: Facts) -> dict[str, str]:
+    """Return the stated numbers that texts of rules have, by the names that they have there."""
+    rates = facts.rates
+    return {
+        "reads": str(rates.read),
+        "writes": str(rates.write),
+        "expensive": str(rates.expensive),
+        "window": format_duration(facts.rate_window),
+        "page": str(facts.page_default),
+        "largest": str(facts.page_max),
+        "retention": format_duration(facts.idempotency_retention),
+        "timeout": format_duration(facts.webhook_timeout),
+        "delays": ", ".join(map(format_duration, facts.webhook_delays)),
+        "attempts": str(facts.webhook_attempts),
+    }
 
 
 @dataclass(frozen=True, slots=True)

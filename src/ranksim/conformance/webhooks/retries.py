@@ -47,7 +47,7 @@ RULES = (
     Rule(NUMBERS, "Attempts of a delivery are numbered 1, 2, 3 and so on", (81,), (), "webhooks"),
     Rule(
         DELAYS,
-        "Retries follow after about 1 min, 5 min, 30 min, 2 h, 6 h",
+        "Retries follow after about $delays",
         (90,),
         (67,),
         "webhooks-long",
@@ -55,7 +55,7 @@ RULES = (
     ),
     Rule(
         RETRIED,
-        "A failed attempt is tried again, up to six in all",
+        "A failed attempt is tried again, up to $attempts in all",
         (87, 90, 93),
         (69,),
         "webhooks-long",
@@ -68,7 +68,7 @@ RULES = (
     Rule(ACKNOWLEDGED, "Any 2xx in time ends a delivery", (87,), (71,), "webhooks", ("200", "201", "204")),
     Rule(
         TIMEOUT,
-        "An answer after 10 s is too late",
+        "An answer after $timeout is too late",
         (88,),
         (75,),
         "webhooks",
@@ -82,7 +82,7 @@ RULES = (
         "webhooks",
         ("301", "302", "303", "307", "308"),
     ),
-    Rule(AT_MOST, "A delivery has six attempts at most", (90,), (), "webhooks-long"),
+    Rule(AT_MOST, "A delivery has $attempts attempts at most", (90,), (), "webhooks-long"),
 )
 
 MARGIN = 5 * SECOND
