@@ -485,6 +485,15 @@ def test_breadth_updates_over_graphql_what_it_patched() -> None:
     assert finding.verdict == "conforms"
 
 
+@pytest.mark.fact("S63", "S64", "S65")
+@pytest.mark.parametrize("rule", ["quota.limit", "slots.limit", "cooldown.enforced"])
+def test_the_ladder_asks_twice_at_once_for_what_is_left_of_an_account_near_its_limits(rule: str) -> None:
+    finding = compare(rehearsed("rungs", 5)).finding(rule)
+    exercised = [case.name for case in finding.cases if case.conforms]
+    assert finding.verdict == "conforms"
+    assert any(case.endswith("at once") for case in exercised)
+
+
 @pytest.mark.slow
 def test_durations_suit_what_the_programs_do() -> None:
     """A profile that ends by itself does so within its duration, with its own number of users."""

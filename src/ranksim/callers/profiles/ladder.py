@@ -37,7 +37,7 @@ from ranksim.callers.profiles.rung import (
     watch,
 )
 from ranksim.callers.requests import briefs_body, job_body, keywords_body
-from ranksim.callers.steps import Lap, Pause, Program, Received, Send
+from ranksim.callers.steps import Lap, Pause, Program, Received, Send, Spawn
 from ranksim.clock import MINUTE, SECOND
 from ranksim.contract.views import created_by
 
@@ -89,7 +89,8 @@ def _both(reach: Reach, rung: Rung, send: Send, *, again: bool = True) -> Progra
     What cools is asked for again at once; then once more, which shows whether the last dry run was right, and
     when it says that this is over, where that is soon. A job that was begun is looked at, which shows whether
     it ran when it was asked for again. What is refused whatever was done before needs no second try, and the
-    last briefs that cool are kept for `_pairs`. Jobs are asked for over GraphQL, too (S4, E38).
+    last briefs that cool are kept for `_pairs`. An account near its limits is asked twice at once for what
+    cools or takes slots. Jobs are asked for over GraphQL, too (S4, E38).
     """
     spend = spend_of(send)
     kept = spend == "keyword_briefs" and rung.key.purpose == "near_limit" and rung.cools(spend)
@@ -97,6 +98,8 @@ def _both(reach: Reach, rung: Rung, send: Send, *, again: bool = True) -> Progra
     yield from read_used(rung)
     yield from at_a_pace(reach, dry(send))
     yield from read_used(rung)
+    if again and rung.key.purpose == "near_limit" and (spend == "scans" or rung.cools(spend)):
+        yield Spawn(_alone(replace(send, idempotency_key=rung.once())))
     asking = promptly if again and rung.cools(spend) else partial(at_a_pace, reach)
     answer: Received = yield from asking(replace(send, idempotency_key=rung.once()))
     yield from read_used(rung)
@@ -179,16 +182,38 @@ def _pairs(reach: Reach, rung: Rung) -> Program:
     bodies += [] if free is None else [keywords_body(rung.listed, rung.words(free + 1))]
     bodies += [keywords_body(plain or rung.listed, rung.words()), keywords_body(rung.listed, rung.first())]
     yield from at_once(rung, *(Send("keywords.create", key, body=body) for body in bodies))
+    if free:
+        yield from _for_the_last(rung, *(keywords_body(rung.listed, rung.words(free)) for _ in range(2)))
     created = created_by(answer.data) if answer.ok else None
     for keyword in (created or ())[:1]:
         yield from politely(Send("keywords.delete", key, path={"id": str(keyword.get("id"))}))
     rest = yield from _rest_of_briefs(rung)
     yield from breath(reach, rung, "keyword_briefs")
-    counts = (rest, 1, 500)
+    counts = (1, 1, 500)
     sends = [Send("keyword_briefs.create", key, body=briefs_body(rung.domain, rung.words(n))) for n in counts]
-    yield from politely(replace(sends[0], idempotency_key=rung.once()))
+    if rest:
+        yield from _for_the_last(rung, *(briefs_body(rung.domain, rung.words(rest)) for _ in range(2)))
+    else:
+        yield from politely(replace(sends[0], idempotency_key=rung.once()))
     yield from at_once(rung, *sends[1:])
     yield from _rank_runs_used_up(reach, rung)
+
+
+def _for_the_last(rung: Rung, first: dict[str, Any], second: dict[str, Any]) -> Program:
+    """Ask twice at once for all that is left, of which one is granted; and read what is used around it."""
+    operation = "keywords.create" if "list_id" in first else "keyword_briefs.create"
+    sends = [
+        Send(operation, rung.key.name, body=body, idempotency_key=rung.once()) for body in (first, second)
+    ]
+    yield from read_used(rung)
+    yield Spawn(_alone(sends[0]))
+    yield sends[1]
+    yield Pause(SECOND)
+    yield from read_used(rung)
+
+
+def _alone(send: Send) -> Program:
+    yield send
 
 
 def _few_free(rung: Rung) -> Generator[Any, Any, int | None]:
@@ -201,11 +226,11 @@ def _few_free(rung: Rung) -> Generator[Any, Any, int | None]:
 
 
 def _rest_of_briefs(rung: Rung) -> Generator[Any, Any, int]:
-    """Return how many briefs to ask for: all that are left where that shows 4 before 6, else one."""
+    """Return how many briefs are left to an account near its limits, where they are few; else 0."""
     usage = yield from read_used(rung)
     left = replace(rung.key, reads={"account.usage": usage}).left("brief")
-    near = rung.key.purpose == "near_limit" and rung.cools("keyword_briefs")
-    return left if near and left is not None and 0 < left <= LEFT_OVER else 1
+    near = rung.key.purpose == "near_limit"
+    return left if near and left is not None and 0 < left <= LEFT_OVER else 0
 
 
 def _rank_runs_used_up(reach: Reach, rung: Rung) -> Program:
