@@ -323,20 +323,21 @@ def _command(scenario: Path, result: "Result", arrivals: Path | None) -> str:
 def _write(folder: Path, scenario: "Scenario", result: "Result", heading: "Heading", plots: bool) -> None:
     from json import dumps
 
+    from ranksim.files import write_text
     from ranksim.report import frames
     from ranksim.report import plots as drawing
     from ranksim.report.page import page
     from ranksim.sim.tables import COLUMNS
 
-    (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
-    (folder / "scenario.json").write_text(dumps(scenario.model_dump(mode="json")), encoding="utf-8")
+    write_text(folder / "result.json", result.to_json())
+    write_text(folder / "scenario.json", dumps(scenario.model_dump(mode="json")))
     (folder / "tables").mkdir()
     frames.save_tables(result.tables, COLUMNS, folder / "tables")
     images = {}
     if plots:
         (folder / "plots").mkdir()
         images = drawing.save_all(result.tables, folder / "plots")
-    (folder / "page.html").write_text(page(heading, result.tables, images), encoding="utf-8")
+    write_text(folder / "page.html", page(heading, result.tables, images))
 
 
 def _written(out: Path) -> str:

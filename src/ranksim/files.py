@@ -59,6 +59,11 @@ def new_file(path: Path, mode: int = 0o666) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text as UTF-8, any that JSON can carry: half of a surrogate pair stands as its escape."""
+    path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
 @contextmanager
 def packing(temporary: Path, path: Path) -> Iterator[BinaryIO]:
     """Open a temporary path for the bytes of `path`, which are packed where that ends in .gz or .xz."""

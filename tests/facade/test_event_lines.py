@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from ranksim.facade.event_lines import line_of, printable
+from ranksim.facade.event_lines import line_of
 from ranksim.facade.event_log import KEPT
 from ranksim.facade.terminal import Terminal
 from ranksim.facade.twin import Twin
+from ranksim.printable import printable
 from ranksim.testing import World
 
 TOOK = re.compile(r"[\d.]+(us|ms|s)$", re.MULTILINE)
@@ -88,7 +89,7 @@ def test_an_attempt_is_a_line_with_its_next(world: World) -> None:
 
 
 def test_nothing_of_a_callers_moves_the_cursor() -> None:
-    assert printable("/v1/\x1b[2J\x9b1m\n\r\u202eé") == "/v1/\\x1b[2J\\x9b1m\\x0a\\x0d\\x202eé"
+    assert printable("/v1/\x1b[2J\x9b1m\n\r\u202eé") == "/v1/\\u001b[2J\\u009b1m\\u000a\\u000d\\u202eé"
 
 
 def test_a_terminal_is_told_of_all_and_of_what_was_too_much() -> None:

@@ -276,10 +276,10 @@ def test_junit_counts_add_up() -> None:
 
 
 @pytest.mark.parametrize("letter", ["\\u0001", "\\ud800", "\\uffff"])
-def test_junit_leaves_out_what_xml_cannot_hold(letter: str) -> None:
+def test_junit_escapes_what_xml_cannot_hold(letter: str) -> None:
     found = judged(exchange(0, id="odd", **NO_ID))
     text = junit(json.loads(json.dumps(found).replace('"odd', f'"o{letter}dd')))
-    assert "odd" in ElementTree.tostring(ElementTree.fromstring(text.encode()), encoding="unicode")
+    assert f"o{letter}dd" in ElementTree.tostring(ElementTree.fromstring(text.encode()), encoding="unicode")
 
 
 # The page

@@ -41,7 +41,7 @@ def test_plots_that_cannot_be_drawn_are_told_before_a_run(
     monkeypatch.setattr(figure, "find_spec", lambda name: None)
     check_results(None, plots=True)
     check_results(tmp_path / "new", plots=False)
-    with pytest.raises(BadInput, match=r"'\.\[plots\]', or give --no-plots"):
+    with pytest.raises(BadInput, match=r"'\.\[plots\]'\), or give --no-plots"):
         check_results(tmp_path / "new", plots=True)
 
 

@@ -6,7 +6,6 @@ Every flag also has an environment variable, made by typer: RANKSIM_CAPACITY_SLO
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import typer
 from ranksim import clock
 from ranksim.errors import BadInput, listed
 from ranksim.report.progress import shown
-from ranksim.report.terminal import check_results, plan_names
+from ranksim.report.terminal import check_results, plan_names, print_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -552,11 +551,11 @@ def _show(
     if out is not None:
         write(kind, whole, title, out, plots)
     if as_json:
-        sys.stdout.write(told(kind, whole, title))
+        print_out(told(kind, whole, title))
         return
-    sys.stdout.write(printed(answer.sentence, notes, answer.views()))
+    print_out(printed(answer.sentence, notes, answer.views()))
     if out is not None:
-        sys.stdout.write(f"\nWritten to {out}\n")
+        print_out(f"\nWritten to {out}\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,7 +234,7 @@ def _report(
         parts += [f"{line}\n" for line in _write(wanted, found, checking, recording)]
     except (OSError, BadInput) as error:
         parts.append(f"not written: {error}\n")
-    print_out("".join(parts))
+    print_out(*parts)
     if report.fails(found):
         raise typer.Exit(DEVIATES)
     if not found["check"]["tasks"]:
@@ -323,10 +323,10 @@ def _write(
 
 
 def _put(path: Path, text: str) -> None:
-    from ranksim.files import new_file
+    from ranksim.files import new_file, write_text
 
     with new_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        write_text(temporary, text)
 
 
 def _agreed(asking: bool, stays: bool) -> bool:

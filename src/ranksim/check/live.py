@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from ranksim.check.checking import Checking
 from ranksim.clock import SECOND
 from ranksim.conformance.verdict.verdicts import Finding, Verdict
+from ranksim.printable import printable
 from ranksim.report import units
 from ranksim.report.judgement import STYLES
+from ranksim.report.terminal import Escaped
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,7 +36,7 @@ def shown() -> Iterator[Callable[[Checking], None]]:
     from rich.live import Live
 
     with Live(console=Console(stderr=True), refresh_per_second=2, transient=True) as live:
-        yield lambda checking: live.update(table(checking))
+        yield lambda checking: live.update(Escaped(table(checking)))
 
 
 class _Lines:
@@ -46,7 +48,7 @@ class _Lines:
     def __call__(self, checking: Checking) -> None:
         if time.monotonic() - self._last >= LINE_EVERY:
             self._last = time.monotonic()
-            print(line(checking), file=sys.stderr, flush=True)
+            print(printable(line(checking)), file=sys.stderr, flush=True)
 
 
 def line(checking: Checking) -> str:

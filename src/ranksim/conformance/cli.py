@@ -206,18 +206,18 @@ def _judged(
 
 
 def _write(found: dict[str, Any], html: Path | None, junit: Path | None) -> None:
-    from ranksim.files import new_file
+    from ranksim.files import new_file, write_text
 
     if junit is not None:
         from ranksim.report.junit import junit as as_junit
 
         with new_file(junit) as temporary:
-            temporary.write_text(as_junit(found), encoding="utf-8")
+            write_text(temporary, as_junit(found))
     if html is not None:
         from ranksim.report.judgement_page import page
 
         with new_file(html) as temporary:
-            temporary.write_text(page(found), encoding="utf-8")
+            write_text(temporary, page(found))
 
 
 def _listed() -> str:

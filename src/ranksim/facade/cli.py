@@ -12,6 +12,7 @@ import typer
 from ranksim.clock import MINUTE, SECOND, format_duration, instant, iso
 from ranksim.errors import BadInput
 from ranksim.extras import missing
+from ranksim.report.terminal import print_out, say
 from ranksim.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def _check(state: Path | None, policy: "Policy") -> None:
     world = found.twin.service.state
     counted = "all that were acknowledged" if found.counted else "begun when none were counted"
     closed = "it was closed" if found.closed else "it was not closed, and a start goes on from it"
-    sys.stdout.write(
+    print_out(
         f"{state}: is sound: {found.inputs} inputs, {counted}, lead to {len(world.accounts)} accounts, "
         f"{len(world.domains)} domains and {len(world.jobs)} jobs; {closed}\n"
     )
@@ -249,7 +250,7 @@ def _go_on(twin: "Twin", state: Path, ctx: typer.Context, accept_loss: bool) -> 
     asked = _of_the_world(twin)
     log = attach(twin, state, accept_loss=accept_loss)
     if size == 0:  # as one that was made for it is, and one that lost all
-        print(f"ranksim: {state}: is empty, so a new world begins in it", file=sys.stderr)
+        say(f"{state}: is empty, so a new world begins in it")
     found = _of_the_world(twin)
     ignored = [
         f"--{name.replace('_', '-')}"
@@ -258,10 +259,7 @@ def _go_on(twin: "Twin", state: Path, ctx: typer.Context, accept_loss: bool) -> 
     ]
     if ignored:
         verb = "counts" if len(ignored) == 1 else "count"
-        print(
-            f"ranksim: {state}: goes on as it was kept; {', '.join(ignored)} {verb} for a new file alone",
-            file=sys.stderr,
-        )
+        say(f"{state}: goes on as it was kept; {', '.join(ignored)} {verb} for a new file alone")
     _tell_clock_ahead(twin, state)
     return log
 
@@ -270,11 +268,10 @@ def _tell_clock_ahead(twin: "Twin", state: Path) -> None:
     """Say that a world with a real clock is ahead of this machine, which was set back or it was advanced."""
     ahead = twin.now() - twin.clock.wall()
     if str(twin.clock.rate) == "real" and ahead > MINUTE:
-        print(
-            f"ranksim: {state}: its clock is at {iso(twin.now() // SECOND * SECOND)}, "
+        say(
+            f"{state}: its clock is at {iso(twin.now() // SECOND * SECOND)}, "
             f"{format_duration(ahead // SECOND * SECOND)} ahead of this machine's; it goes on from there, "
-            "as no world's clock goes back",
-            file=sys.stderr,
+            "as no world's clock goes back"
         )
 
 
@@ -346,10 +343,9 @@ def _announce(facade: "Facade", host: str, port: int, token: str, *, as_json: bo
         "now": iso(twin.now() // SECOND * SECOND),
     }
     if as_json:
-        sys.stdout.write(json.dumps(addresses) + "\n")
+        print_out(json.dumps(addresses) + "\n")
     else:
         addresses["control"] += f"?token={token}" if token else ""  # so that what is printed opens
         width = max(map(len, addresses))
         lines = [f"  {key.replace('_', ' '):{width}}  {value}\n" for key, value in addresses.items() if value]
-        sys.stdout.write("ranksim serves a fake deployment; stop it with Ctrl-C\n" + "".join(lines))
-    sys.stdout.flush()
+        print_out("ranksim serves a fake deployment; stop it with Ctrl-C\n" + "".join(lines))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ranksim.clock import MILLISECOND, SECOND, Micros, iso
 from ranksim.contract.facts import CHECK_NAMES
 from ranksim.facade.event_log import AnsweredCall, Entry, ReportedAttempt
+from ranksim.printable import printable
 from ranksim.report.units import duration
 from ranksim.service.events import EndpointDisabled
 
@@ -61,8 +62,3 @@ def moment(at: Micros) -> str:
     """Write an instant in UTC, to the millisecond."""
     whole = iso(at // SECOND * SECOND).removesuffix("Z").replace("T", " ")
     return f"{whole}.{at % SECOND // MILLISECOND:03d}"
-
-
-def printable(text: str) -> str:
-    """Escape what moves a cursor or changes colours: callers choose paths and names."""
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)

@@ -12,7 +12,9 @@ import typer
 from ranksim.clock import Micros, duration
 from ranksim.errors import BadInput
 from ranksim.extras import missing
+from ranksim.printable import LINES, printable
 from ranksim.report.progress import shares, shown
+from ranksim.report.terminal import Styled, print_out
 
 if TYPE_CHECKING:
     from ranksim.callers.profiles import Profile
@@ -135,7 +137,7 @@ def load(
     from ranksim.load.options import KEY, LoadOptions
 
     if profiles:
-        sys.stdout.write(_listed())
+        print_out(_listed())
         return
     _check_locust()
     names, locustfile = tuple(client or ()), ""
@@ -180,7 +182,7 @@ def _run(
     stays = [] if deployment.dry_run_only else staying(kept_by(deployment))
     if not _agreed(stays, asking=not (yes or is_local(deployment))):
         return
-    print(before(chosen, deployment, users, length), file=sys.stderr)
+    print(printable(before(chosen, deployment, users, length)), file=sys.stderr)
     with shown(f"loading, {chosen.name}") as tell:
         trace = run_load(
             options,
@@ -198,7 +200,7 @@ def _agreed(stays: list[str], *, asking: bool) -> bool:
     """Say what cannot be removed again, and ask whether to go on where there is any. Raises BadInput."""
     if not stays:
         return True
-    print(*stays, sep="\n", file=sys.stderr)
+    print(printable("\n".join(stays), LINES), file=sys.stderr)
     if asking and not sys.stdin.isatty():
         raise BadInput(
             "--yes: expected beyond this machine where something made stays and nobody can be asked"
@@ -206,7 +208,7 @@ def _agreed(stays: list[str], *, asking: bool) -> bool:
     return not asking or typer.confirm("Go on, and leave it there?", default=False, err=True)
 
 
-def _listed() -> str:
+def _listed() -> Styled:
     """Return the profiles with how long they run, what going through once takes, and their aims."""
     from rich.text import Text
 
@@ -295,8 +297,7 @@ def _report(trace: Path, deployment: "Target") -> None:
     if summary.left:
         lines.append(f"`ranksim tidy {trace.parent}` tries again, with the same address and keys")
     lines += [f"trace: {trace}", f"next: {shlex.join(words)}"]
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    sys.stdout.flush()
+    print_out("".join(f"{line}\n" for line in lines))
 
 
 def _check_locust() -> None:

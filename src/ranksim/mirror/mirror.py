@@ -12,7 +12,7 @@ from ranksim.callers.target import Target
 from ranksim.clock import MINUTE, SECOND, Micros
 from ranksim.editors import copy_schemas, schema_line
 from ranksim.errors import BadInput
-from ranksim.files import Contents, new_directory
+from ranksim.files import Contents, new_directory, write_text
 from ranksim.load.driver import drive
 from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.load.session import Session
@@ -73,14 +73,14 @@ def write(twin: MirroredWorld, out: Path) -> None:
             "world.yaml": schema_line("scenario") + heading + _yaml(twin.scenario),
         }
         for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
+            write_text(folder / name, text)
         try:
             from ranksim.mirror.served import write_state
         except ModuleNotFoundError:  # without the extra nothing is served
             pass
         else:
             keys = write_state(Scenario.load(folder / "world.yaml"), folder / STATE)
-            (folder / "target.yaml").write_text(schema_line("target") + _yaml(keys), encoding="utf-8")
+            write_text(folder / "target.yaml", schema_line("target") + _yaml(keys))
         copy_schemas(folder, ("catalogue", "policy", "scenario", "target"))
 
 

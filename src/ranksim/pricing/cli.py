@@ -4,7 +4,6 @@ Every flag also has an environment variable, made by typer: RANKSIM_PRICE_COMPAR
 `ranksim price compare`.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ import typer
 
 from ranksim.errors import BadInput
 from ranksim.report.progress import part, shown
-from ranksim.report.terminal import again, check_results
+from ranksim.report.terminal import again, check_results, print_out
 
 if TYPE_CHECKING:
     from ranksim.contract.policy import Policy
@@ -545,11 +544,11 @@ def show(
     if out is not None:
         write(kind, answer, title, out, plots, basis)
     if as_json:
-        sys.stdout.write(told(kind, answer, title))
+        print_out(told(kind, answer, title))
         return
-    sys.stdout.write(printed(answer.sentence, answer.notes, answer.views(), MOST_ROWS))
+    print_out(printed(answer.sentence, answer.notes, answer.views(), MOST_ROWS))
     if out is not None:
-        sys.stdout.write(f"\nWritten to {out}\n")
+        print_out(f"\nWritten to {out}\n")
 
 
 MOST_ROWS = 60

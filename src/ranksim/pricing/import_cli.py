@@ -1,6 +1,5 @@
 """`ranksim import`: recorded calls as columns."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from ranksim.pricing.cli import KeywordsOfDomain
 from ranksim.report.progress import part, shown
+from ranksim.report.terminal import print_out
 
 
 def import_recording(
@@ -71,4 +71,4 @@ def import_recording(
         save(made, columns, drawn)
         if names is not None:
             save_names(made, names, drawn)
-    sys.stdout.write(told(made) + f"\nWritten to {columns}\n")
+    print_out(told(made) + f"\nWritten to {columns}\n")

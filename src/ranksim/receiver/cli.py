@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ import typer
 from ranksim.clock import iso
 from ranksim.errors import BadInput
 from ranksim.receiver import ALONE
+from ranksim.report.terminal import print_out, say
 from ranksim.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def receive(
             try:
                 write(line)
                 if said:
-                    _print(said)
+                    print_out(f"{said}\n")
             except OSError as error:  # the disk is full, or the reader of stdout is gone
                 failures.append(error)
                 stopped.set()
@@ -143,7 +143,7 @@ def receive(
             receiver.watch(stalled)
             where = f"receiving at {receiver.url} and controlled at {receiver.url}{CONTROL}"
             by = f" by the bearer token {receiver.token}" if receiver.token else ""
-            print(f"ranksim: {where}{by}", file=sys.stderr, flush=True)
+            say(f"{where}{by}")
             if with_parent:
 
                 def alone() -> None:
@@ -221,8 +221,3 @@ def _after_end_of_input(done: Callable[[], None]) -> None:
     while os.read(0, 4096):  # a reader of sys.stdin could not be left behind at the end
         pass
     done()
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

@@ -11,7 +11,7 @@ from ranksim.extras import imported
 from ranksim.report import units
 from ranksim.report.document import Kind, as_text, document
 from ranksim.report.tables import View, bounded, to_rich
-from ranksim.report.terminal import rendered
+from ranksim.report.terminal import Styled, rendered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +119,7 @@ COMPARED = ("a", "b", "difference", "low", "high", "need", "there", "need_grown"
 """Columns that are in the unit of their row."""
 
 
-def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: int | None = None) -> str:
+def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: int | None = None) -> Styled:
     """Return an answer as a terminal shows it; `most` bounds the rows of each table."""
     from rich.text import Text
 
@@ -150,12 +150,12 @@ def write(
 
     `basis` is what the page tells of the question and of what the answer rests on.
     """
-    from ranksim.files import new_directory
+    from ranksim.files import new_directory, write_text
     from ranksim.report.frames import save_tables
     from ranksim.report.page import tables_page
 
     with new_directory(out) as folder:
-        (folder / "result.json").write_text(told(kind, answer, title), encoding="utf-8")
+        write_text(folder / "result.json", told(kind, answer, title))
         (folder / "tables").mkdir()
         filled = {name: rows for name, rows in answer.tables().items() if rows}
         save_tables(filled, {name: tuple(rows[0]) for name, rows in filled.items()}, folder / "tables")
@@ -164,7 +164,7 @@ def write(
             (folder / "plots").mkdir()
             images = {name: _saved(answer, name, folder / "plots") for name in answer.plots}
         page = tables_page(title, [answer.sentence, *answer.notes], answer.views(), images, basis)
-        (folder / "page.html").write_text(page, encoding="utf-8")
+        write_text(folder / "page.html", page)
 
 
 def _saved(answer: ReadyAnswer, name: str, folder: Path) -> str:

@@ -11,9 +11,11 @@ from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, filterwarnings
 from xml.etree import ElementTree
 
 from ranksim.extras import missing
+from ranksim.printable import LINES, printable
 from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ SVG = "http://www.w3.org/2000/svg"
 
 def tip(artist: Artist, text: str) -> None:
     """Let a part of a figure tell more when it is pointed at on a page."""
-    artist.set_gid(TIP + text)
+    artist.set_gid(TIP + printable(text, LINES))
 
 
 def to_svg(figure: Figure) -> str:
@@ -104,9 +106,13 @@ def _panels(ax: Any) -> list[Any]:
 def _element(figure: Figure, kind: str) -> str:
     """A figure as an SVG element of a class; ids of its parts are those of the class."""
     from matplotlib import rc_context
+    from matplotlib.text import Text
 
+    for text in figure.findobj(Text):
+        text.set_text(printable(text.get_text(), LINES))  # else no reader of XML takes it
     stream = BytesIO()
-    with rc_context({"svg.hashsalt": f"ranksim {kind}", "svg.fonttype": "none"}):
+    with rc_context({"svg.hashsalt": f"ranksim {kind}", "svg.fonttype": "none"}), catch_warnings():
+        filterwarnings("ignore", "constrained_layout not applied")  # beside a name longer than the figure
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")

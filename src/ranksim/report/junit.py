@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
+from ranksim.printable import LINES, printable
 from ranksim.report.judgement import cases_left, exhibit_lines, readings_line, verdict
 from ranksim.report.of_a_check import check_of, suite, why_open
 
 Plain = Mapping[str, Any]
-
-UNFIT = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML document can hold."""
 
 
 def junit(judgement: Plain) -> str:
@@ -42,7 +39,7 @@ def junit(judgement: Plain) -> str:
     if check is not None:
         root.append(suite(check))
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    return printable(ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n", LINES)
 
 
 def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
@@ -51,10 +48,10 @@ def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
     )
     if rule["follows"]:
         said = f"broken only where {rule['follows']} is: {rule['because']}"
-        ElementTree.SubElement(case, "skipped", message=_plain(said))
+        ElementTree.SubElement(case, "skipped", message=said)
     elif rule["verdict"] == "deviates":
         first = rule["evidence"][0]
-        failure = ElementTree.SubElement(case, "failure", message=_plain(first["says"]), type="deviates")
+        failure = ElementTree.SubElement(case, "failure", message=first["says"], type="deviates")
         lines = [
             line
             for piece in rule["evidence"]
@@ -65,14 +62,14 @@ def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
                 *([f"  {readings_line(piece)}"] if piece["readings"] else []),
             )
         ]
-        failure.text = _plain("\n".join(lines))
+        failure.text = "\n".join(lines)
     elif rule["name"] in judgement["missing"]:
-        ElementTree.SubElement(case, "failure", message=_plain(_why(rule, judgement)), type="required")
+        ElementTree.SubElement(case, "failure", message=_why(rule, judgement), type="required")
     elif rule["verdict"] != "conforms":
-        ElementTree.SubElement(case, "skipped", message=_plain(_why(rule, judgement)))
+        ElementTree.SubElement(case, "skipped", message=_why(rule, judgement))
     if len(rule["cases"]) > 1 and rule["exercised"]:
         told = ElementTree.SubElement(case, "system-out")
-        told.text = _plain("\n".join(_cases(rule)))
+        told.text = "\n".join(_cases(rule))
     return case
 
 
@@ -98,8 +95,3 @@ def _why(rule: Plain, judgement: Plain) -> str:
         return f"{verdict(rule)}; not exercised: {cases_left(rule)}"
     reasons = "; ".join(reason["why"] for reason in rule["reasons"][:2])
     return f"undecided: {reasons}"
-
-
-def _plain(text: str) -> str:
-    """Leave out characters that XML cannot hold."""
-    return UNFIT.sub("", text)

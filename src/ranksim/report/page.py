@@ -10,6 +10,7 @@ from typing import Any
 
 from ranksim.contract.assumptions import ASSUMPTIONS
 from ranksim.contract.facts import FACTS
+from ranksim.printable import LINES, printable
 from ranksim.report.assumptions import CONFIDENCE, settings
 from ranksim.report.basis import Basis
 from ranksim.report.heading import Heading, answer_of, by_telling, tiles_of
@@ -172,7 +173,7 @@ def html_document(title: str, body: Iterable[str], style: str = "") -> str:
         "</body>",
         "</html>",
     ]
-    return "\n".join(parts) + "\n"
+    return printable("\n".join(parts) + "\n", LINES)
 
 
 def _head(heading: Heading, title: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 from ranksim.clock import SECOND
+from ranksim.printable import printable
 
 Tell: TypeAlias = Callable[[float | None, str], None]
 """Told how much of the work is done, a share between 0 and 1 or None where nobody knows, and what to say."""
@@ -69,7 +70,7 @@ class Lines:
 
 
 def _to_stderr(line: str) -> None:
-    print(f"ranksim: {line}", file=sys.stderr, flush=True)
+    print(f"ranksim: {printable(line)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -92,7 +93,7 @@ def _bar(what: str) -> Iterator[Tell]:
         task = bar.add_task(what, total=None)
 
         def tell(share: float | None, text: str) -> None:
-            total, said = None if share is None else 1.0, f"{what}, {text}" if text else what
+            total, said = None if share is None else 1.0, printable(f"{what}, {text}" if text else what)
             bar.update(task, total=total, completed=share or 0, description=said)
 
         yield tell

@@ -12,13 +12,32 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from ranksim.errors import BadInput
+from ranksim.printable import LINES, printable
 
 if TYPE_CHECKING:
     import typer
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 
-def rendered(parts: Iterable[RenderableType]) -> str:
+class Styled(str):
+    """Text with the colours that we gave it; what others wrote in it is escaped."""
+
+
+class Escaped:
+    """A part for rich in which nothing but rich moves the cursor or changes colours."""
+
+    def __init__(self, part: RenderableType) -> None:
+        self._part = part
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.segment import Segment
+
+        for segment in console.render(self._part, options):
+            safe = segment.control or segment.text.isprintable()
+            yield segment if safe else Segment(printable(segment.text, LINES), segment.style)
+
+
+def rendered(parts: Iterable[RenderableType]) -> Styled:
     """The text of some parts for stdout: as wide as the terminal, in colour on a terminal alone.
 
     What is no terminal has no width, unless COLUMNS says so: nothing is broken or stacked there.
@@ -32,8 +51,8 @@ def rendered(parts: Iterable[RenderableType]) -> str:
         console.width = WIDEST
     with console.capture() as capture:
         for part in parts:
-            console.print(part)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+            console.print(Escaped(part))
+    return Styled("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
 
 def wrapped(text: str) -> str:
@@ -57,16 +76,16 @@ def _has_width() -> bool:
     return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
-def print_out(text: str) -> None:
-    """Print what was asked for, on stdout."""
-    sys.stdout.write(text)
+def print_out(*parts: str) -> None:
+    """Print what was asked for, on stdout; what is not `Styled` has nothing that a terminal obeys."""
+    sys.stdout.write("".join(one if isinstance(one, Styled) else printable(one, LINES) for one in parts))
     sys.stdout.flush()
 
 
 def say(message: str) -> None:
     """Tell on stderr what the user must know beside it: a line, or one for each mistake of a file."""
     for line in message.splitlines():
-        print("ranksim: " + " ".join(line.split()), file=sys.stderr)
+        print("ranksim: " + printable(" ".join(line.split())), file=sys.stderr, flush=True)
 
 
 def check_results(out: Path | None, plots: bool, *files: Path | None) -> None:

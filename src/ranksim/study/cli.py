@@ -94,7 +94,7 @@ def study(
 
 
 def _write(out: Path, result: "StudyResult", plots: bool, command: str) -> None:
-    from ranksim.files import new_directory
+    from ranksim.files import new_directory, write_text
     from ranksim.report.frames import save_tables
     from ranksim.study import plots as drawing
     from ranksim.study.results import COLUMNS
@@ -102,14 +102,14 @@ def _write(out: Path, result: "StudyResult", plots: bool, command: str) -> None:
 
     with ExitStack() as stack:
         folder = stack.enter_context(new_directory(out))
-        (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
+        write_text(folder / "result.json", result.to_json())
         (folder / "tables").mkdir()
         save_tables({name: rows for name, rows in result.tables.items() if rows}, COLUMNS, folder / "tables")
         images = {}
         if plots:
             (folder / "plots").mkdir()
             images = drawing.save_all(result.study, result.tables, folder / "plots")
-        (folder / "page.html").write_text(page(result, images, command), encoding="utf-8")
+        write_text(folder / "page.html", page(result, images, command))
 
 
 def _problems(made: "Study", result: "StudyResult") -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from typing import Protocol
 from urllib.parse import parse_qs
 
@@ -13,6 +12,7 @@ from pydantic_core import to_json
 from ranksim.clock import Micros
 from ranksim.facade.control.dispatch import refuse, send_json
 from ranksim.facade.page import serving as page
+from ranksim.report.terminal import print_out
 from ranksim.serving.asgi import Receive, Scope, Send
 from ranksim.serving.control_auth import refusal
 from ranksim.serving.listener import Listener
@@ -71,7 +71,6 @@ async def serve(viewer: Viewer, host: str, port: int, token: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     listener = await Listener(viewer, host, port).open()
-    sys.stdout.write(f"ranksim shows the run until Ctrl-C at {listener.url}/?token={token}\n")
-    sys.stdout.flush()
+    print_out(f"ranksim shows the run until Ctrl-C at {listener.url}/?token={token}\n")
     await stopped.wait()
     await listener.close()

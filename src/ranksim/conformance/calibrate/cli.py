@@ -1,6 +1,5 @@
 """`ranksim calibrate`: what a trace tells about the open choices of a deployment, on the command line."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,9 +36,10 @@ def calibrate(
     """  # fmt: skip
     from ranksim.conformance.calibrate.calibrate import calibrate as examine
     from ranksim.contract.policy import Policy
-    from ranksim.files import check_outputs, new_file
+    from ranksim.files import check_outputs, new_file, write_text
     from ranksim.report.document import as_text
     from ranksim.report.progress import shown
+    from ranksim.report.terminal import print_out, say
 
     check_outputs((out,), (trace,))
     known = None if policy is None else Policy.load(policy)
@@ -47,14 +47,13 @@ def calibrate(
         found = examine(trace, known, progress=tell)
     if out is not None:
         with new_file(out) as temporary:
-            temporary.write_text(found.dump(), encoding="utf-8")
+            write_text(temporary, found.dump())
     if json:
-        sys.stdout.write(as_text(as_document(found, trace)))
+        print_out(as_text(as_document(found, trace)))
     else:
-        sys.stdout.write(found.dump() if out is None else f"{summary(found)}\nWritten to {out}\n")
-    sys.stdout.flush()
+        print_out(found.dump() if out is None else f"{summary(found)}\nWritten to {out}\n")
     for finding in found.deviating:
-        sys.stderr.write(f"ranksim: {finding.rule.name} deviates whatever is assumed; see ranksim compare\n")
+        say(f"{finding.rule.name} deviates whatever is assumed; see ranksim compare")
 
 
 def summary(found: "Calibration") -> str:
