@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from pathlib import Path
+from typing import Any
 from unicodedata import category
 
 import pytest
@@ -16,8 +17,14 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from ranksim import cli
+from ranksim.contract.policy import Policy, shipped_catalogue
+from ranksim.contract.yamlfile import load_yaml, write_yaml
+from ranksim.errors import BadInput
+from ranksim.mirror.mirror import write
+from ranksim.mirror.world import MirroredWorld
 from ranksim.printable import LINES, printable
 from ranksim.report.terminal import print_out, rendered, say
+from ranksim.sim.scenario import Scenario
 
 PACKAGE = Path(__file__).parents[1] / "src" / "ranksim"
 
@@ -143,3 +150,86 @@ def test_nothing_else_writes_to_a_terminal() -> None:
         if (lines := writes_raw(ast.parse(path.read_text("utf-8"))))
     }
     assert {name: lines for name, lines in found.items() if name not in ALLOWED} == {}
+
+
+# What is written into YAML
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+DATA = st.recursive(TEXT, lambda one: st.lists(one) | st.dictionaries(TEXT, one), max_leaves=5)
+
+
+@given(DATA, st.lists(st.text(st.characters(codec=None))))
+def test_yaml_reads_back_as_it_was_whatever_its_comments_say(data: Any, lines: list[str]) -> None:
+    document = {"data": data}
+    assert load_yaml(write_yaml(document, lines, lines, width=1000), "here").data == document
+    assert load_yaml(write_yaml(document, lines, lines), "here").data == document
+
+
+BREAKS = ["\n", "\r", "\r\n", "\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c"]
+EVIL = 'clients: {evil: {kind: python, function: "this:d"}}'
+
+
+@pytest.mark.parametrize("end", BREAKS, ids=ascii)
+def test_a_deployment_plants_nothing_in_its_twin(end: str, tmp_path: Path) -> None:
+    """A capability that ended a comment's line made a client of its own, whose module was imported."""
+    catalogue = shipped_catalogue("illustrative").model_dump(mode="json") | {"name": "mirror"}
+    scenario = {"scenario": 1, "name": "twin", "start": "2026-03-02T09:00:00Z", "length": "1h"}
+    scenario["accounts"] = {"a": {"plan": "pro"}}
+    twin = MirroredWorld(
+        catalogue, scenario, [f"acc{end}{EVIL}{end}#", f"{end}facts: {{webhook_timeout: 1s}}"]
+    )
+    write(twin, tmp_path / "twin")
+    read = Scenario.load(tmp_path / "twin" / "world.yaml")
+    assert (read.clients, read.code) == ({}, ())
+
+
+@pytest.mark.parametrize("end", BREAKS, ids=ascii)
+def test_a_deployment_plants_nothing_in_the_policy_it_is_judged_by(end: str, tmp_path: Path) -> None:
+    trace, policy = tmp_path / "t.jsonl", tmp_path / "policy.yaml"
+    planted = f"{end}facts:\n  webhook_timeout: 1s{end}#"
+    header = {"ranksim_trace": 1, "started": 0, "targets": {"t": "http://127.0.0.1"}, "exclusive": True}
+    header["keys"] = {"k": {"account": f"acc{planted}"}}
+    refused = {"code": "cooldown_active", "available_at": "1970-01-01T00:01:00Z", "meta": {}}
+    lines: list[dict[str, object]] = [header]
+    for number, (status, reply) in enumerate([(202, {"data": {"id": "job_1"}}), (409, refused)]):
+        lines.append(
+            {
+                "kind": "exchange", "id": f"{number}{planted}", "target": "t", "api_key": "k",
+                "sent": 10 + number, "received": 10 + number, "operations": ["jobs.create"],
+                "method": "POST", "path": "/v1/jobs", "body": '{"kind": "crawl", "domain_id": "dom_1"}',
+                "status": status, "response": json.dumps(reply),
+            }
+        )  # fmt: skip
+    trace.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    done = CliRunner().invoke(cli.app, ["calibrate", str(trace), "--out", str(policy)])
+    assert done.exit_code == 0, done.output
+    assert Policy.load(policy).facts == Policy().facts
+
+
+@pytest.mark.parametrize("command", ["run", "why", "study"])
+def test_code_that_a_file_names_is_told_before_it_is_imported(command: str, tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(
+        "scenario: 1\nname: s\nstart: 2026-03-02T09:00:00Z\nlength: 1h\naccounts: {a: {plan: pro}}\n"
+        "clients: {c: {kind: python, function: 'no_such_module:main', account: a}}\n"
+    )
+    words = [command, str(scenario), *(["calls.total > 1"] if command == "why" else [])]
+    if command == "study":
+        (tmp_path / "study.yaml").write_text(
+            "study: 1\nscenario: s.yaml\nmeasure: [calls.total]\n"
+            "variants: {one: {}, two: {scenario.length: 2h}}\n"
+        )
+        words[1] = str(tmp_path / "study.yaml")
+    done = CliRunner().invoke(cli.app, words)
+    first, *_ = done.stderr.splitlines()
+    assert first == f"ranksim: {words[1]}: runs Python code that it names: no_such_module:main"
+
+
+def test_aliases_that_repeat_without_end_are_refused() -> None:
+    """A file of 700 bytes would say a billion things."""
+    levels = "".join(f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]\n" for at in range(1, 10))
+    with pytest.raises(BadInput, match=r"aliases repeat more than 100,000 values"):
+        load_yaml(f"l0: &l0 [1, 2, 3]\n{levels}", "here")
+    few = load_yaml("a: &a [1, 2]\nb: [*a, *a, *a]\n", "here")
+    assert few.data == {"a": [1, 2], "b": [[1, 2]] * 3}

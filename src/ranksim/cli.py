@@ -28,7 +28,7 @@ from ranksim.pricing import cli as pricing
 from ranksim.pricing import import_cli as importing
 from ranksim.receiver import cli as receive_cli
 from ranksim.report.progress import shown
-from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say
+from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say, say_code
 from ranksim.sim.why import cli as asking
 from ranksim.study import cli as studying
 from ranksim.view import cli as viewing
@@ -258,6 +258,7 @@ def _scenario(path: Path, arrivals: Path | None) -> "Scenario":
     from ranksim.sim.scenario import Scenario
 
     scenario = Scenario.load(path)
+    say_code(path, scenario.code)
     return scenario if arrivals is None else _with_arrivals(scenario, arrivals)
 
 

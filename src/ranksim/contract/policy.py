@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -101,8 +100,9 @@ class Policy(Public):
 
     def dump(self) -> str:
         """YAML that reads back as an equal policy: what differs from the default, each with its S or U."""
-        from ruamel.yaml import YAML
         from ruamel.yaml.comments import CommentedMap
+
+        from ranksim.contract.yamlfile import write_yaml
 
         document = CommentedMap(name=self.name)
         for section in ("facts", "assumptions", "statuses"):
@@ -111,9 +111,7 @@ class Policy(Public):
                 document[section] = changed
         same = [name for name in CATALOGUES if shipped_catalogue(name) == self.catalogue]
         document["catalogue"] = same[0] if same else self.catalogue.model_dump(mode="json")
-        stream = StringIO()
-        YAML(typ="rt", pure=True).dump(document, stream)
-        return stream.getvalue()
+        return write_yaml(document)
 
 
 def check_whole(located: Located) -> Located:

@@ -1,18 +1,62 @@
-"""Strict YAML, read with line numbers: policies, scenarios and what else people write.
+"""Strict YAML, read with line numbers: policies, scenarios and what else people write; and written.
 
 Files are YAML 1.2; timestamps stay text, duplicate keys are refused.
 """
 
+from collections.abc import Iterable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from ranksim.contract.file_kinds import BEGIN, kind_of, other_kind, told_other
 from ranksim.contract.located import Located, Part, dotted
 from ranksim.errors import BadInput
+from ranksim.printable import printable
+
+MOST_REPEATED = 100_000
+"""Values that the aliases of a file may repeat in all: ten of ten each, nine deep, are a billion."""
+
+
+class _Representer(RoundTripRepresenter):
+    """Writes text in quotes, with escapes, where anything in it is not printable; U+0085 would be a space."""
+
+    def represent_str(self, data: str) -> ScalarNode:
+        style = None if data.isprintable() else '"'
+        node: ScalarNode = self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+        return node
+
+
+_Representer.add_representer(str, _Representer.represent_str)
+
+
+def write_yaml(
+    data: Any, heading: Iterable[str] = (), footing: Iterable[str] = (), width: int | None = None
+) -> str:
+    """Return YAML that reads back as `data`, with lines of comment before and after it.
+
+    Comments may quote what others wrote: none ends before its line does (`comment`). `width`: characters of a
+    line before text is folded.
+    """
+    stream = StringIO()
+    writer = YAML(typ="rt", pure=True)
+    writer.Representer = _Representer
+    if width is not None:
+        writer.width = width
+    writer.dump(data, stream)
+    before, after = (
+        "".join(f"# {comment(line)}".rstrip() + "\n" for line in lines) for lines in (heading, footing)
+    )
+    return before + stream.getvalue() + after
+
+
+def comment(text: str) -> str:
+    """Return text as a comment of YAML may say it: whatever ends a line is escaped."""
+    return printable(text)
 
 
 def read_yaml(path: str | Path, expected: str = "") -> Located:
@@ -79,7 +123,7 @@ def load_yaml(text: str, where: str) -> Located:
     if node is None:
         raise BadInput(f"{where}: is empty; expected a mapping of fields")
     lines: dict[tuple[Part, ...], int] = {(): node.start_mark.line + 1}
-    return Located(where, _plain(node, (), lines, where, ()), lines)
+    return Located(where, _plain(node, (), lines, where, (), set()), lines)
 
 
 def _plain(
@@ -88,8 +132,14 @@ def _plain(
     lines: dict[tuple[Part, ...], int],
     where: str,
     above: tuple[Node, ...],
+    met: set[int],
 ) -> Any:
     line = node.start_mark.line + 1
+    if id(node) in met and len(lines) - len(met) > MOST_REPEATED:
+        raise BadInput(
+            f"{where}:{line}: {dotted(path)}: aliases repeat more than {MOST_REPEATED:,} values; write fewer"
+        )
+    met.add(id(node))
     if node in above:
         raise BadInput(f"{where}:{line}: {dotted(path)}: contains itself; remove the alias")
     above = (*above, node)
@@ -104,13 +154,13 @@ def _plain(
             if key in mapping:
                 raise BadInput(f"{where}:{key_line}: {dotted(inner)}: written twice; remove one")
             lines[inner] = key_line
-            mapping[key] = _plain(value_node, inner, lines, where, above)
+            mapping[key] = _plain(value_node, inner, lines, where, above, met)
         return mapping
     if isinstance(node, SequenceNode):
         items = []
         for index, item in enumerate(node.value):
             lines[(*path, index)] = item.start_mark.line + 1
-            items.append(_plain(item, (*path, index), lines, where, above))
+            items.append(_plain(item, (*path, index), lines, where, above, met))
         return items
     # In folded text the loader marks each fold with a bell, for writing it back.
     folded = isinstance(node, ScalarNode) and node.style == ">"

@@ -20,7 +20,6 @@ from pydantic_core import to_json
 
 from ranksim.clock import SECOND, Micros, http_date
 from ranksim.contract.policy import Policy
-from ranksim.facade.event_lines import printable
 from ranksim.facade.event_log import LONGEST_TEXT, AnsweredCall
 from ranksim.facade.faults import InjectedFault
 from ranksim.facade.http.requests import (
@@ -38,6 +37,7 @@ from ranksim.facade.metrics import metrics
 from ranksim.facade.page import serving as page
 from ranksim.facade.request_journal import RecordedExchange, by_name, joined
 from ranksim.facade.twin import Twin
+from ranksim.printable import printable
 from ranksim.rules.access import resolve
 from ranksim.service.calls import Call, Fault, Reply
 from ranksim.service.errors import problem

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import secrets
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from ranksim.callers.target import Target
 from ranksim.clock import MINUTE, SECOND, Micros
+from ranksim.contract.yamlfile import write_yaml
 from ranksim.editors import copy_schemas, schema_line
 from ranksim.errors import BadInput
 from ranksim.files import Contents, new_directory, write_text
@@ -65,12 +64,11 @@ def write(twin: MirroredWorld, out: Path) -> None:
     catalogue.yaml; to be served, where what serves is installed, world.db and target.yaml. Raises BadInput.
     """
     with new_directory(out, FILES) as folder:
-        heading = "".join(f"# {note}\n" for note in twin.notes)
         policy = {"name": "twin", "catalogue": "catalogue.yaml"}
         texts = {
-            "catalogue.yaml": schema_line("catalogue") + _yaml(twin.catalogue),
-            "policy.yaml": schema_line("policy") + _yaml(policy),
-            "world.yaml": schema_line("scenario") + heading + _yaml(twin.scenario),
+            "catalogue.yaml": schema_line("catalogue") + write_yaml(twin.catalogue),
+            "policy.yaml": schema_line("policy") + write_yaml(policy),
+            "world.yaml": schema_line("scenario") + write_yaml(twin.scenario, twin.notes),
         }
         for name, text in texts.items():
             write_text(folder / name, text)
@@ -80,7 +78,7 @@ def write(twin: MirroredWorld, out: Path) -> None:
             pass
         else:
             keys = write_state(Scenario.load(folder / "world.yaml"), folder / STATE)
-            write_text(folder / "target.yaml", schema_line("target") + _yaml(keys))
+            write_text(folder / "target.yaml", schema_line("target") + write_yaml(keys))
         copy_schemas(folder, ("catalogue", "policy", "scenario", "target"))
 
 
@@ -98,12 +96,3 @@ FILES = Contents(
     frozenset({"world.yaml", "policy.yaml", "catalogue.yaml", "target.yaml", "schemas", STATE}), _is_twin
 )
 """What a twin's directory has."""
-
-
-def _yaml(data: dict[str, Any]) -> str:
-    from ruamel.yaml import YAML
-
-    stream = io.StringIO()
-    writer = YAML(typ="rt", pure=True)
-    writer.dump(data, stream)
-    return stream.getvalue()

@@ -88,6 +88,12 @@ def say(message: str) -> None:
         print("ranksim: " + printable(" ".join(line.split())), file=sys.stderr, flush=True)
 
 
+def say_code(path: Path, functions: Iterable[str]) -> None:
+    """Tell which Python a file names, before it is imported and run: a file of others' may name anything."""
+    if named := ", ".join(functions):
+        say(f"{path}: runs Python code that it names: {named}")
+
+
 def check_results(out: Path | None, plots: bool, *files: Path | None) -> None:
     """Check before a long run that its results can be written. Raises BadInput.
 

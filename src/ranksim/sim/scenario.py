@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 
 from ranksim.callers.network import NetworkSpec
 from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
-from ranksim.callers.programs import Arrivals, ClientSpec, below
+from ranksim.callers.programs import Arrivals, ClientSpec, Python, below
 from ranksim.clock import SECOND, Micros, duration, format_duration, iso
 from ranksim.contract.assumptions import Assumptions
 from ranksim.contract.located import Located, Part, explain, together, validate
@@ -140,6 +140,11 @@ class Scenario(Public):
         )
         about = [repr(self)[1:-1], self.description]
         return fragment(self.title or self.name, about, [view for view in views if view.rows])
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Return the Python functions, as module:function, that its clients import and run."""
+        return tuple(sorted({each.function for each in self.clients.values() if isinstance(each, Python)}))
 
     @property
     def end(self) -> Micros:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.report.progress import shown
-from ranksim.report.terminal import again, check_results, print_out, say
+from ranksim.report.terminal import again, check_results, print_out, say, say_code
 
 if TYPE_CHECKING:
     from ranksim.study.results import StudyResult
@@ -65,6 +65,7 @@ def study(
       ranksim study examples/studies/workers.yaml --workers 2
       ranksim study examples/studies/ceiling.yaml --replications 50 --out results
     """  # fmt: skip
+    from ranksim.study.engines import Worlds
     from ranksim.study.study import Study
 
     made = Study.load(file)
@@ -72,6 +73,8 @@ def study(
         made = made.with_replications(replications)
     kept = store or Path(f"{file.stem}.study.sqlite")
     check_results(out, plots, kept)
+    if isinstance(made.engine, Worlds):
+        say_code(file, made.engine.scenario.code)
     try:
         with shown("studying") as tell:
             result = made.run(

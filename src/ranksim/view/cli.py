@@ -58,11 +58,12 @@ def _recording(run: Path, seed: int | None) -> "ShownRun":
     from ranksim.errors import BadInput
 
     if run.suffix in (".yaml", ".yml"):
-        from ranksim.report.terminal import say
+        from ranksim.report.terminal import say, say_code
         from ranksim.sim.scenario import Scenario
         from ranksim.view.simulated import SimulatedRun
 
         scenario = Scenario.load(run)
+        say_code(run, scenario.code)
         say(f"simulating {scenario.name} …")
         return SimulatedRun(scenario, seed)
     if seed is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -15,6 +14,7 @@ from ranksim.conformance.history.history import History
 from ranksim.conformance.spending.statements import money
 from ranksim.contract.plans import Catalogue, Plan
 from ranksim.contract.policy import CATALOGUES, Policy, shipped_catalogue
+from ranksim.contract.yamlfile import comment, write_yaml
 
 if TYPE_CHECKING:
     from ranksim.conformance.calibrate.found import Choice, Found
@@ -202,12 +202,7 @@ def dump(found: Found) -> str:
         document["catalogue"] = (
             same[0] if same else policy.catalogue.model_dump(mode="json", exclude_unset=True)
         )
-    stream = StringIO()
-    yaml = YAML(typ="rt", pure=True)
-    yaml.width = 1000
-    yaml.dump(document, stream)
-    comments = [f"# {line}".rstrip() + "\n" for line in [*_measured(found), *_unpinned(found)]]
-    return stream.getvalue() + "".join(comments)
+    return write_yaml(document, footing=[*_measured(found), *_unpinned(found)], width=1000)
 
 
 def _assumptions(found: Found, policy: Policy) -> CommentedMap:
@@ -218,10 +213,12 @@ def _assumptions(found: Found, policy: Policy) -> CommentedMap:
     for name in plain:
         if name in pinned:
             section[name] = plain[name]
-            section.yaml_add_eol_comment(_why(pinned[name]), name)
+            section.yaml_add_eol_comment(comment(_why(pinned[name])), name)
         elif name in exact:
             section[name] = plain[name]
-            section.yaml_add_eol_comment(f"U{exact[name].number}: {_by(exact[name].exchanges)}", name)
+            section.yaml_add_eol_comment(
+                comment(f"U{exact[name].number}: {_by(exact[name].exchanges)}"), name
+            )
         elif name == "replay_header" and plain[name] is None:
             section[name] = None
             section.yaml_add_eol_comment("U31: replays carry no such header", name)
@@ -237,7 +234,8 @@ def _statuses(found: Found, policy: Policy) -> CommentedMap:
         if shown.status is not None:
             section[shown.name] = shown.status
             section.yaml_add_eol_comment(
-                f"{shown.number}: {sum(shown.seen.values())} times, first {shown.example}", shown.name
+                comment(f"{shown.number}: {sum(shown.seen.values())} times, first {shown.example}"),
+                shown.name,
             )
     for name in sorted(found.base.statuses.model_fields_set - set(section)):
         section[name] = getattr(policy.statuses, name)

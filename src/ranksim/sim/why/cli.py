@@ -7,7 +7,7 @@ import typer
 
 from ranksim.errors import BadInput
 from ranksim.report.progress import shown
-from ranksim.report.terminal import print_out
+from ranksim.report.terminal import print_out, say_code
 
 if TYPE_CHECKING:
     from ranksim.sim.scenario import Scenario
@@ -78,6 +78,7 @@ def _read(run: Path, seed: int | None) -> "tuple[Scenario, list[int]]":
     if run.is_dir():
         return _kept(run)
     scenario = Scenario.load(run)
+    say_code(run, scenario.code)
     root = scenario.seed if seed is None else seed
     return scenario, [replication_seed(root, index) for index in range(scenario.replications)]
 
