@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -276,3 +277,15 @@ def test_stalls_are_noticed() -> None:
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(watch(clock, lambda t, length: heard.append((t, length)), sleep))
     assert heard == [(2 * WATCH + STALL + 5, STALL + 5), (4 * WATCH + 3 * STALL + 6, STALL + 1)]
+
+
+def test_a_receiver_that_never_ends_its_answer_is_given_up(server: Scripted) -> None:
+    def slowly(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+        while True:
+            connection.sendall(b" ")
+            threading.Event().wait(0.02)
+
+    server.acts = [slowly]
+    with pytest.raises(TimeoutError):
+        ask(server.url, "GET", "/clock", patience=0.3)

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ranksim.errors import BadInput
+from ranksim.load.deadline import Deadline, bound
 from ranksim.load.recorder import AnchoredClock, PartRecorder
 from ranksim.serving.control_auth import new_token
 from ranksim.trace import SECRET_FIELDS
@@ -30,6 +31,12 @@ BEGINNING = 60.0
 
 PATIENCE = 10.0
 """Seconds that the receiver may take to answer and to end."""
+
+FETCHING = 300.0
+"""Seconds that a receiver elsewhere may take to hand out all that came."""
+
+LARGEST_ANSWER = 1 << 30
+"""Bytes of what a receiver answers, at most."""
 
 _ANNOUNCED = re.compile(r"receiving at (\S+) ")
 
@@ -157,7 +164,7 @@ class RemoteReceiver:
             recorder.note("the receiver's clock drifted", ahead=[*self.ahead, *again])
             low, high = min(self.ahead[0], again[0]), max(self.ahead[1], again[1])
         recorder.note("the receiver is elsewhere; it ran ahead by µs between", ahead=[low, high])
-        came = ask(self.url, "GET", "/requests", token=self.token)["requests"]
+        came = ask(self.url, "GET", "/requests", token=self.token, patience=FETCHING)["requests"]
         if came and came[0]["number"] > 1 and came[0]["received"] - high > self.began:
             recorder.note("the receiver keeps the latest requests only; some of the run's may be missing")
         shift = (low + high) // 2
@@ -177,14 +184,21 @@ class RemoteReceiver:
         return now - after, now - before
 
 
-def ask(url: str, method: str, what: str, said: Any = None, token: str | None = None) -> Any:
-    """Ask a receiver's control API. Raises OSError, HTTPException or ValueError."""
+def ask(
+    url: str, method: str, what: str, said: Any = None, token: str | None = None, patience: float = PATIENCE
+) -> Any:
+    """Ask a receiver's control API, which has so many seconds for its answer.
+
+    Raises OSError, HTTPException or ValueError.
+    """
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.netloc, timeout=PATIENCE)
     try:
         body = None if said is None else json.dumps(said).encode()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        connection.connect()
+        bound(connection, Deadline.of(lambda: time.monotonic_ns() // 1000, patience), LARGEST_ANSWER)
         connection.request(method, parts.path + CONTROL + what, body, headers)
         response = connection.getresponse()
         text = response.read()

@@ -7,23 +7,22 @@ are verified, and it is known whether a call that failed had been sent. Under Lo
 from __future__ import annotations
 
 import http.client
-import io
 import json
 import select
 import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from ranksim.callers.http import body_of, effect_of, headers_of, method_of, path_of
 from ranksim.callers.steps import Received, Send
 from ranksim.callers.target import Target
-from ranksim.clock import DISTANT_FUTURE, SECOND, Micros
+from ranksim.clock import DISTANT_FUTURE, Micros
 from ranksim.errors import BadInput
-from ranksim.load.recorder import AnchoredClock, PartRecorder
+from ranksim.load.deadline import Deadline, bound
+from ranksim.load.recorder import PartRecorder
 
 LARGEST_REPLY = 64 << 20
 """Bytes, with all that comes before the body; a longer reply counts as lost."""
@@ -74,10 +73,10 @@ class Session:
         """Make a call. Raises BadInput when the target has no such environment."""
         request, clock = _Request.of(send, self.target), self.recorder.clock
         try:
-            connection = self._connected(request.base, _Deadline.of(clock, self.timeout, self.until))
+            connection = self._connected(request.base, Deadline.of(clock.now, self.timeout, self.until))
         except (OSError, ValueError, http.client.HTTPException) as broken:
             return self._not_sent(send, request, _described(broken))
-        sent, deadline = clock.now(), _Deadline.of(clock, self.timeout, self.until)
+        sent, deadline = clock.now(), Deadline.of(clock.now, self.timeout, self.until)
         name = self.recorder.began(send, sent, request.described(self.client))
         reply, error, effect = None, "stopped before a reply was seen", "unknown"
         try:
@@ -121,7 +120,7 @@ class Session:
         self.recorder.ended(name, effect="none", error=f"not sent: {why}")
         return CallOutcome(Received(0, None, {}, now, now, why), f"not sent: {why}")
 
-    def _connected(self, base: tuple[str, str], deadline: _Deadline) -> http.client.HTTPConnection:
+    def _connected(self, base: tuple[str, str], deadline: Deadline) -> http.client.HTTPConnection:
         """A connection that the other side has not closed as yet."""
         left = deadline.left()
         known = self._connections.get(base)
@@ -158,70 +157,11 @@ class _Reply:
     received: Micros
 
 
-@dataclass(frozen=True, slots=True)
-class _Deadline:
-    """The instant (µs, of the recorder's clock) by which a call must be through."""
-
-    clock: AnchoredClock
-    instant: Micros
-
-    @classmethod
-    def of(cls, clock: AnchoredClock, timeout: float, until: Micros) -> _Deadline:
-        return cls(clock, min(until, clock.now() + round(timeout * SECOND)))
-
-    def left(self) -> float:
-        """Return the seconds that are left. Raises TimeoutError where none are."""
-        left = (self.instant - self.clock.now()) / SECOND
-        if left <= 0:
-            raise TimeoutError
-        return left
-
-
-class _ReplyStream(io.RawIOBase):
-    """What comes over a socket until a call's deadline, and no more of it than a reply may have.
-
-    A timeout of a socket is for each read alone, which a byte a second, or interim replies without end
-    (100 Continue), would outlast.
-    """
-
-    def __init__(self, sock: socket.socket, deadline: _Deadline) -> None:
-        self._sock = sock
-        self._raw = sock.makefile("rb", buffering=0)
-        self._deadline = deadline
-        self._room = LARGEST_REPLY
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(self._deadline.left())
-        count = self._raw.readinto(buffer)
-        self._room -= count or 0
-        if self._room < 0:
-            raise http.client.HTTPException(f"a reply of more than {LARGEST_REPLY} bytes")
-        return count
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _Response(http.client.HTTPResponse):
-    """A reply that is read until a deadline."""
-
-    def __init__(self, sock: socket.socket, *args: Any, deadline: _Deadline, **options: Any) -> None:
-        super().__init__(sock, *args, **options)
-        self.fp.close()
-        self.fp = io.BufferedReader(_ReplyStream(sock, deadline))
-
-
 def _asked(
-    connection: http.client.HTTPConnection, request: _Request, deadline: _Deadline, *, listening: bool
+    connection: http.client.HTTPConnection, request: _Request, deadline: Deadline, *, listening: bool
 ) -> _Reply | None:
     """Send a request and read its reply, or none where nobody listens. Raises TimeoutError."""
-    # Whatever makes a response of a socket will do; typeshed knows of classes only.
-    connection.response_class = partial(_Response, deadline=deadline)  # type: ignore[assignment]
-    connection.sock.settimeout(deadline.left())
+    bound(connection, deadline, LARGEST_REPLY)
     try:
         connection.request(request.method, request.below, request.body, request.headers)
     except ValueError as error:
@@ -230,7 +170,7 @@ def _asked(
         return None
     response = connection.getresponse()
     raw = _read(response)
-    received = deadline.clock.now()
+    received = deadline.now()
     return _Reply(response.status, _joined(response.getheaders()), raw.decode(errors="replace"), received)
 
 
