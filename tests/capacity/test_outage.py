@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from ranksim import cli
 from ranksim.capacity.outage import (
     Outage,
     OutageCost,
@@ -14,10 +17,14 @@ from ranksim.capacity.outage import (
     disabled_after,
     outage_cost,
 )
+from ranksim.capacity.outage_scenario import scenario_outage
 from ranksim.capacity.outage_world import simulate_outage
 from ranksim.clock import DAY, HOUR, MINUTE, SECOND
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.sim.runner import run
+from ranksim.sim.scenario import Scenario
+from ranksim.sim.schedule_time import Moment
 
 RARE = 1000 * DAY
 
@@ -169,7 +176,7 @@ def test_the_curve_ends_at_the_chance_of_being_disabled() -> None:
     [
         ({"length": 0}, {}, "length: expected a duration above 0, found 0"),
         ({"every": 0}, {}, "every: expected a duration above 0, found 0"),
-        ({"every": 1, "law": "regular"}, {}, "every: expected 360ms or more with law regular, found 1us"),
+        ({"every": 1, "law": "regular"}, {}, "every: expected 360ms or more with law regular, found 1µs"),
         ({"together": 0}, {}, "together: expected 1 or more, found 0"),
         ({}, {"retry_jitter_percent": 10}, "retry_jitter_percent: expected 0, found 10"),
         ({}, {"on_disable": "pause"}, "on_disable: expected cancel, found pause"),
@@ -192,3 +199,103 @@ def test_what_hardly_ever_happens_is_none() -> None:
     assert 0 < told.expected.delayed < 1e-6
     assert "are lost and 0 come late" in told.sentence
     assert dict(row[:2] for row in told.views()[0].rows)["delivered late"] == "0"
+
+
+# Of a scenario
+
+
+def of_groups(*groups: int, clients: str, length: str = "30d", more: str = "") -> Scenario:
+    """An account with groups of so many domains, whose rank runs take no time."""
+    spelled = [
+        f"{{domains: [{', '.join(f'd{one}.g{number}.example' for one in range(domains))}], keywords: 10}}"
+        for number, domains in enumerate(groups)
+    ]
+    return Scenario.parse(f"""
+name: groups
+start: 2026-03-01T00:00:00Z
+length: {length}
+accounts: {{us: {{plan: agency, portfolio: {spelled[0]}, further: [{", ".join(spelled[1:])}]}}}}
+clients: {clients}
+pools: {{rank_run: {{capacity: unlimited, duration: 0s, failure_rate: 0}}}}
+{more}
+""")
+
+
+BOTH = """
+  daily: {kind: schedule, account: us, job: rank_run, every: day, at: "01:00"}
+  often: {kind: schedule, account: us, job: rank_run, every: 2h, at: "00:30", domains: 3}
+"""
+
+
+def test_events_of_a_scenario_are_those_of_all_its_schedules() -> None:
+    """Fifteen domains a day, of which three every two hours: not those of the busiest alone."""
+    scenario = of_groups(3, 12, clients="{" + ", ".join(BOTH.strip().splitlines()) + "}")
+    answer, _ = scenario_outage(scenario, HOUR)
+    # Three of the daily runs meet the cooldown of the run half an hour before.
+    assert answer.expected.events == pytest.approx((12 + 3 * 12) / 24, abs=0.01)
+
+
+NIGHTS = 'nightly: {kind: schedule, account: us, job: rank_run, every: day, at: "01:00", spread: 11m}'
+
+
+def test_an_outage_at_a_moment_is_told_as_it_comes() -> None:
+    scenario = of_groups(30, clients="{" + NIGHTS + "}")
+    night, _ = scenario_outage(scenario, "3h", at=Moment.model_validate("1d30m"))
+    assert (night.expected.events, night.lost, night.expected.disabled) == (30, 30, 1)
+    assert night.sentence == "Of 30 events in 3h, 30 are lost and 0 come late; the endpoint is disabled."
+    day, _ = scenario_outage(scenario, "3h", at=Moment.model_validate("1d12h"))
+    assert (day.expected.events, day.lost, day.expected.disabled) == (0, 0, 0)
+    any_moment, _ = scenario_outage(scenario, "3h")
+    assert any_moment.extremes is not None
+    assert any_moment.extremes.most_lost == 30
+    assert any_moment.extremes.quiet == pytest.approx(1 - (3 * 60 + 11 * 29 / 30) / 1440, abs=1e-3)
+    assert (
+        "means over all moments at which it may begin. At 86.8 % of these no event comes"
+        in any_moment.sentence
+    )
+    assert "until somebody enables it nothing is sent" in any_moment.notes[1]
+
+
+def test_an_outage_at_a_moment_is_that_of_the_run() -> None:
+    """The same outage in the world, which goes on to the end of the retries."""
+    outage = "receivers: {erp: {account: us, latency: 0, outages: [{from: 1d30m, for: 45m}]}}"
+    scenario = of_groups(30, clients="{" + NIGHTS + "}", length="2d", more=outage)
+    answer, _ = scenario_outage(scenario, 45 * MINUTE, at=Moment.model_validate("1d30m"))
+    counted = run(scenario)
+    for name, metric in (("cancelled", "lost_cancelled"), ("suppressed", "lost_suppressed")):
+        assert getattr(answer.expected, name) == counted.metric(f"endpoints.erp.{metric}").mean
+    disabled_at = counted.metric("endpoints.erp.disabled_at").mean
+    assert disabled_at is not None
+    since = disabled_at - scenario.start - DAY - 30 * MINUTE
+    steps = 45 * MINUTE / 100
+    assert [chance for t, chance in answer.curve if abs(t - since) > steps] == [
+        float(t > since) for t, _ in answer.curve if abs(t - since) > steps
+    ]
+
+
+def test_moments_are_those_of_the_scenario() -> None:
+    scenario = of_groups(1, clients="{" + NIGHTS + "}")
+    with pytest.raises(
+        BadInput, match=r"at: expected a moment from 2026-03-01T00:00:00Z until before 2026-03-31"
+    ):
+        scenario_outage(scenario, HOUR, at=Moment.model_validate("30d"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--at 2d --every 1h", "--at: only a scenario has moments"),
+        ("--scenario {file} --law regular", "a scenario says when its events come"),
+        ("--scenario {file} --at soon", "--at: write a time since the start such as 2d"),
+    ],
+)
+def test_flags_that_do_not_go_together(words: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "groups.yaml"
+    file.write_text(
+        "start: 2026-03-01T00:00:00Z\nlength: 1d\naccounts: {us: {plan: pro, portfolio: {domains: 1}}}\n"
+    )
+    told = CliRunner().invoke(
+        cli.app, ["capacity", "outage", "--length", "3h", *words.format(file=file).split()]
+    )
+    assert told.exit_code == 2
+    assert message in " ".join(told.output.split())

@@ -11,6 +11,7 @@ TYPE_CHECKING = False  # as type checkers know it
 
 if TYPE_CHECKING:
     from ranksim.capacity.outage import Outage, disabled_after, outage_cost
+    from ranksim.capacity.outage_scenario import scenario_outage
     from ranksim.capacity.outage_world import simulate_outage
     from ranksim.capacity.plan_fit import Fit, fit
     from ranksim.capacity.planned import workload_of
@@ -33,6 +34,7 @@ MODULES = {
     "largest": "ranksim.capacity.portfolio",
     "outage_cost": "ranksim.capacity.outage",
     "peaks_of": "ranksim.capacity.workers",
+    "scenario_outage": "ranksim.capacity.outage_scenario",
     "simulate_outage": "ranksim.capacity.outage_world",
     "simulate_slot_use": "ranksim.capacity.slots_world",
     "slot_use": "ranksim.capacity.slots",
@@ -54,6 +56,7 @@ __all__ = [
     "largest",
     "outage_cost",
     "peaks_of",
+    "scenario_outage",
     "simulate_outage",
     "simulate_slot_use",
     "slot_use",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ranksim.report.answer import Tables
     from ranksim.report.document import Kind
     from ranksim.report.tables import View
+    from ranksim.sim.schedule_time import Moment
 
     Drawing = Callable[[Axes | None], Axes]
 
@@ -254,14 +255,25 @@ def outage(
     length: Annotated[str, typer.Option(help="How long the receiver is down.")],
     every: Annotated[
         str | None,
-        typer.Option(help="Time between two events, on average; of a scenario, between its busiest jobs."),
+        typer.Option(help="Time between two events, on average, instead of a scenario's own."),
     ] = None,
     together: Annotated[
         int | None, typer.Option(help="Events that come at once each time.  [default: 1]")
     ] = None,
     law: Annotated[
-        str, typer.Option(metavar="poisson|regular", help="Events at random, or evenly from a random phase.")
-    ] = "poisson",
+        str | None,
+        typer.Option(
+            metavar="poisson|regular",
+            help="Events at random, or evenly from a random phase.  [default: poisson]",
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MOMENT",
+            help="When it begins, in a scenario: 2d after its start, or an instant; at any moment if none.",
+        ),
+    ] = None,
     failure: Annotated[
         str, typer.Option(metavar="down|late", help="Refuse every attempt, or act on it and answer too late.")
     ] = "down",
@@ -276,28 +288,43 @@ def outage(
 ) -> None:
     """What an outage of a webhook receiver loses, doubles and disables.
 
-    Example: ranksim capacity outage --length 3h --every 45m --replications 200
+    The events of a scenario are those of its own jobs, when they end: one run of it is followed.
+
+    Examples:
+
+    \b
+      ranksim capacity outage --length 3h --every 45m --replications 200
+      ranksim capacity outage --length 3h --scenario scenarios/agency-month.yaml --at 2d1h
     """
     from ranksim.capacity.outage import Failure, Law, Outage, outage_cost
+    from ranksim.capacity.outage_scenario import scenario_outage
     from ranksim.capacity.outage_world import simulate_outage
 
     check_results(out, plots)
-    own, used = _own(scenario, account, policy)
-    gap = None if every is None else _read(clock.duration, "every", every)
+    lasts, fails = _read(clock.duration, "length", length), cast("Failure", failure)
     notes: tuple[str, ...] = ()
-    if own is not None and gap is None:
-        busiest = own.occasions[0]
-        gap, together = busiest.gap, busiest.jobs if together is None else together
-        notes = (f"Events are those of {busiest.kind} jobs alone.", *own.load.notes)
-    met = Outage(
-        _read(clock.duration, "length", length), _wanted("every", gap), together or 1,
-        cast("Law", law), cast("Failure", failure),
-    )  # fmt: skip
     with shown("simulating") as tell:
-        if replications:
-            answer = simulate_outage(met, used, replications=replications, seed=seed, progress=tell)
+        if scenario is not None and every is None:
+            if together is not None or law is not None:
+                raise BadInput(
+                    "--together, --law: a scenario says when its events come; give --every with them"
+                )
+            answer, notes = scenario_outage(
+                scenario, lasts, account=account, at=_moment(at), failure=fails,
+                policy=None if policy is None else _policy(policy), seed=seed, progress=tell,
+            )  # fmt: skip
         else:
-            answer = outage_cost(met, used)
+            if at is not None:
+                raise BadInput(
+                    "--at: only a scenario has moments; give one with --scenario FILE, without --every"
+                )
+            _, used = _own(scenario, account, policy)
+            gap = _read(clock.duration, "every", _wanted("every", every))
+            met = Outage(lasts, gap, together or 1, cast("Law", law or "poisson"), fails)
+            if replications:
+                answer = simulate_outage(met, used, replications=replications, seed=seed, progress=tell)
+            else:
+                answer = outage_cost(met, used)
     _show(
         "capacity outage",
         answer,
@@ -306,7 +333,7 @@ def outage(
         plots,
         "What an outage of a receiver costs",
         {"outage": answer.plot},
-        notes,
+        (*answer.notes, *notes),
     )
 
 
@@ -478,6 +505,20 @@ def _own(
 
     own = own_account(Scenario.load(scenario), account, **done)
     return own, own.policy if policy is None else _policy(policy)
+
+
+def _moment(text: str | None) -> "Moment | None":
+    """Read when something happens in a scenario. Raises BadInput."""
+    from ranksim.sim.schedule_time import Moment
+
+    if text is None:
+        return None
+    try:
+        return Moment.model_validate(text)
+    except ValueError:
+        raise BadInput(
+            f"--at: write a time since the start such as 2d, or an instant, found {text!r}"
+        ) from None
 
 
 def _wanted(flag: str, value: T | None) -> T:

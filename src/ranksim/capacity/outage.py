@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.capacity.common import DurationField, check_numbers, expect, expect_one_of, question_repr
-from ranksim.clock import Micros
+from ranksim.clock import Micros, iso
 from ranksim.contract.policy import Policy
 from ranksim.inference.estimate import Estimate
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
@@ -100,6 +100,54 @@ class Outage:
 NONE = 1e-6
 """Fewer events than this, on average, are none to people."""
 
+AFTERWARDS = (
+    "An endpoint that was disabled stays so after the outage: until somebody enables it nothing is sent, "
+    "which is not counted here."
+)
+"""What is told of outages that may disable an endpoint."""
+
+
+@dataclass(frozen=True)
+class ScenarioOutage:
+    """An outage of `length` (µs) that meets the job events of an `account` of a `scenario`, by their names.
+
+    It begins `at` an instant (µs), or at any moment of the `span` (µs) from `start` on. A `failure` is that
+    of an `Outage`.
+    """
+
+    scenario: str
+    account: str
+    start: Micros
+    span: DurationField = DurationField()
+    length: DurationField = DurationField()
+    failure: Failure = "down"
+    at: Micros | None = None
+
+    __repr__ = question_repr
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for what cannot be."""
+        expect(self.length > 0, "length", "a duration above 0", self.length)
+        expect_one_of(("down", "late"), "failure", self.failure)
+
+
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """Of outages that begin at any moment: the share that meets no event, and the most that one loses.
+
+    `at` is when an outage begins (µs) that loses so many.
+    """
+
+    quiet: float
+    most_lost: float
+    at: Micros
+
+
+def _begins(outage: ScenarioOutage) -> str:
+    if outage.at is not None:
+        return f"the outage begins at {iso(outage.at)}"
+    return f"the outage begins at any moment of {duration(outage.span)} from {iso(outage.start)} on"
+
 
 def _few(events: float) -> str:
     return count(events if events >= NONE else 0)
@@ -117,12 +165,18 @@ class OutageOutcome:
     duplicates: float
     disabled: float
 
+    @property
+    def lost(self) -> float:
+        """Events that never arrive, though a receiver that was late may have acted on some of them."""
+        return self.exhausted + self.cancelled + self.suppressed
+
 
 @dataclass(frozen=True, slots=True)
 class OutageCost:
     """The answer: the expected outcome, and that of simulated worlds, by name, where there were any.
 
-    `curve` is the chance that the endpoint is disabled by a time since the beginning of the outage (µs).
+    `curve` is the chance that the endpoint is disabled by a time since the beginning of the outage (µs), and
+    `extremes` tell how far outages differ by when they begin.
     """
 
     __repr__ = answer_repr
@@ -130,15 +184,16 @@ class OutageCost:
     frame = answer_frame
     quantities: ClassVar[Quantities] = {"answer": {}}
 
-    outage: Outage
+    outage: Outage | ScenarioOutage
     expected: OutageOutcome
     curve: tuple[tuple[Micros, float], ...]
     simulated: dict[str, Estimate]
+    extremes: Extremes | None = None
 
     @property
     def lost(self) -> float:
         """Events that never arrive, though a receiver that was late may have acted on some of them."""
-        return self.expected.exhausted + self.expected.cancelled + self.expected.suppressed
+        return self.expected.lost
 
     @property
     def sentence(self) -> str:
@@ -146,11 +201,35 @@ class OutageCost:
         text = (
             f"Of {count(self.expected.events)} events in {duration(self.outage.length)}, "
             f"{_few(self.lost)} are lost and {_few(self.expected.delayed)} come late; "
-            f"the endpoint is disabled with a chance of {percent(self.expected.disabled)}"
+            f"the endpoint is {self._disabled()}"
         )
         if self.expected.duplicates:
             text += f"; {_few(self.expected.duplicates)} are done again"
-        return text + "."
+        if self.extremes is None:
+            return text + "."
+        most = self.extremes
+        return (
+            f"{text}: means over all moments at which it may begin. At {percent(most.quiet)} of these no "
+            f"event comes; from {iso(most.at)} on it loses {count(most.most_lost)}."
+        )
+
+    def _disabled(self) -> str:
+        """Whether the endpoint is disabled: a chance, where outages begin at any moment."""
+        if isinstance(self.outage, ScenarioOutage) and self.outage.at is not None:
+            return "disabled" if self.expected.disabled else "not disabled"
+        return f"disabled with a chance of {percent(self.expected.disabled)}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the numbers."""
+        found = self.outage
+        if isinstance(found, Outage):
+            return ("Means are over outages that begin at any moment.", AFTERWARDS)
+        return (
+            f"Events are those of all jobs of {found.account} that end in {found.scenario}, when they do; "
+            f"{_begins(found)}.",
+            AFTERWARDS,
+        )
 
     def rows(self) -> list[Row]:
         """One row for each number."""
@@ -220,6 +299,11 @@ def disabled_after(events: int, policy: Policy | None = None) -> Micros | None:
     return attempts.counted[each - 1] if each <= len(attempts.counted) else None
 
 
+def check_cancels(policy: Policy) -> None:
+    """Raise BadInput for a policy that only pauses a disabled endpoint (U69)."""
+    expect(policy.assumptions.on_disable == "cancel", "on_disable", "cancel", policy.assumptions.on_disable)
+
+
 def outage_cost(outage: Outage, policy: Policy | None = None) -> OutageCost:
     """Compute what an outage costs: exactly for random events, averaged over the phase for regular ones.
 
@@ -227,7 +311,7 @@ def outage_cost(outage: Outage, policy: Policy | None = None) -> OutageCost:
     Raises BadInput for a policy with jittered retries, or that only pauses a disabled endpoint (U69).
     """
     policy = policy or Policy()
-    expect(policy.assumptions.on_disable == "cancel", "on_disable", "cancel", policy.assumptions.on_disable)
+    check_cancels(policy)
     attempts = attempts_of(policy, outage.failure)
     times = [outage.length * step // 100 for step in range(101)]
     if outage.law == "poisson":
@@ -237,7 +321,7 @@ def outage_cost(outage: Outage, policy: Policy | None = None) -> OutageCost:
     phases = [(2 * step + 1) * outage.every / (2 * MOMENTS) for step in range(MOMENTS)]
     outcomes, ends = zip(*(_of_phase(outage, attempts, phase) for phase in phases), strict=True)
     curve = [(t, sum(end <= t for end in ends) / MOMENTS) for t in times]
-    return OutageCost(outage, _mean(outcomes), tuple(curve), {})
+    return OutageCost(outage, mean_of(outcomes), tuple(curve), {})
 
 
 # Random events
@@ -273,7 +357,7 @@ def _at_random(outage: Outage, failures: Failures) -> OutageOutcome:
     moments = [(2 * step + 1) * length // (2 * MOMENTS) for step in range(MOMENTS)]
     outcomes = [_of_event(u, outage, failures) for u in moments]
     scale = length * failures.rate * outage.together
-    mean = _mean(outcomes)
+    mean = mean_of(outcomes)
     scaled = {field.name: scale * getattr(mean, field.name) for field in fields(OutageOutcome)}
     return OutageOutcome(**scaled | {"disabled": 1 - failures.below(length)})
 
@@ -295,7 +379,8 @@ def _of_event(u: Micros, outage: Outage, failures: Failures) -> OutageOutcome:
     return OutageOutcome(1.0, delayed, exhausted, 1 - suppressed - alive, suppressed, duplicates, 0.0)
 
 
-def _mean(outcomes: Sequence[OutageOutcome]) -> OutageOutcome:
+def mean_of(outcomes: Sequence[OutageOutcome]) -> OutageOutcome:
+    """Return the mean of what becomes of events."""
     names = [field.name for field in fields(OutageOutcome)]
     return OutageOutcome(
         **{name: math.fsum(getattr(o, name) for o in outcomes) / len(outcomes) for name in names}
@@ -308,23 +393,33 @@ def _mean(outcomes: Sequence[OutageOutcome]) -> OutageOutcome:
 def _of_phase(outage: Outage, attempts: Attempts, phase: float) -> tuple[OutageOutcome, float]:
     """Follow groups that come every so often from `phase` on: the outcome, and when it disables (or inf)."""
     came = np.arange(phase, outage.length, outage.every)
-    failing = _before(came, attempts.counted, outage.length)
-    need = -(-attempts.need // outage.together)
+    return followed(came, outage.length, attempts, outage.failure, outage.together)
+
+
+def followed(
+    came: NDArray[np.float64], length: Micros, attempts: Attempts, failure: Failure, together: int = 1
+) -> tuple[OutageOutcome, float]:
+    """Follow groups of events that `came` so long (µs) after an outage of some length began.
+
+    Return what becomes of them, and when the endpoint is disabled (µs since then, or inf).
+    """
+    failing = _before(came, attempts.counted, length)
+    need = -(-attempts.need // together)
     end = float(np.partition(failing, need - 1)[need - 1]) if len(failing) >= need else math.inf
-    over = min(end, outage.length)
+    over = min(end, length)
     created = came[came <= end]
     exhausted = int(np.count_nonzero(created + attempts.failed[-1] <= over))
     delayed = len(created) - exhausted if end == math.inf else 0
     cancelled = len(created) - exhausted - delayed
     made = len(_before(created, attempts.sent, over))
-    duplicates = made + delayed - len(created) if outage.failure == "late" else 0
+    duplicates = made + delayed - len(created) if failure == "late" else 0
     outcome = OutageOutcome(
-        events=len(came) * outage.together,
-        delayed=delayed * outage.together,
-        exhausted=exhausted * outage.together,
-        cancelled=cancelled * outage.together,
-        suppressed=(len(came) - len(created)) * outage.together,
-        duplicates=duplicates * outage.together,
+        events=len(came) * together,
+        delayed=delayed * together,
+        exhausted=exhausted * together,
+        cancelled=cancelled * together,
+        suppressed=(len(came) - len(created)) * together,
+        duplicates=duplicates * together,
         disabled=float(end < math.inf),
     )
     return outcome, end

@@ -136,7 +136,7 @@ class AccountComparison:
         from ranksim.pricing import plots
 
         rows = [
-            {"code": row["metric"].removeprefix("refused_"), "a": round(row["a"]), "b": round(row["b"])}
+            {"code": row["metric"].removeprefix("refused_"), "a": row["a"], "b": row["b"]}
             for row in self.differences
             if row["metric"].startswith("refused_") and (row["a"] or row["b"])
         ]

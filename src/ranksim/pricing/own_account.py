@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ranksim.callers.programs import BriefRefresher, KeywordSync, Poller, Schedule
+from ranksim.capacity.assumed import with_rank_runs
 from ranksim.capacity.planned import account_named
-from ranksim.clock import DAY, HOUR, Micros, format_duration
+from ranksim.clock import DAY, Micros, format_duration
 from ranksim.contract.plans import Catalogue
 from ranksim.contract.policy import Policy
 from ranksim.contract.yamlfile import read_yaml
@@ -39,12 +39,6 @@ from ranksim.study.fleets import charged
 
 LENGTH = 30 * DAY
 """How long the account is served at least (µs): a month as bills count it."""
-
-RUNS = "assumed-rank-runs"
-"""The client that is added where no client of the scenario says when ranks are run."""
-
-SPREAD = 12 * HOUR
-"""Over how much of a day such runs are spread (µs)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +118,9 @@ def own_scenario(scenario: Scenario, account: str = "", policy: Policy | None = 
     name = account_named(scenario, account)
     if not scenario.accounts[name].portfolios:
         raise BadInput(f"{scenario.name}: account {name!r} has no portfolio; give it one")
-    notes: list[str] = []
+    scenario, assumed = with_rank_runs(scenario, name)
+    notes = list(assumed)
     changes: dict[str, object] = {"expect": (), "warm_up": "none", "precision": None}
-    clients = [one for one in scenario.clients.values() if one.account in (name, None)]
-    planned = (Schedule, KeywordSync, BriefRefresher, Poller)
-    if not any(isinstance(one, Schedule) and one.job == "rank_run" for one in clients) and all(
-        isinstance(one, planned) for one in clients
-    ):
-        runs = Schedule(account=name, job="rank_run", every="day", spread=SPREAD)
-        changes["clients"] = scenario.clients | {RUNS: runs}
-        notes += [
-            "No client of the scenario runs ranks: every domain is taken to be run every 1d.",
-            f"These runs are spread over {format_duration(SPREAD)}.",
-        ]
     if scenario.length < LENGTH:
         changes["length"] = LENGTH
         notes.append(

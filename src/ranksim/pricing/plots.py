@@ -289,7 +289,7 @@ def _cross(ax: Axes, row: Row, colour: str) -> None:
 def _told(row: Row, names: Sequence[str]) -> str:
     """Say how many calls a code refuses on each side."""
     sides = {"recorded": "as recorded", "a": "under A", "b": "under B"}
-    return f"{row['code']}: {', '.join(f'{row[name]:,} {sides[name]}' for name in names)}"
+    return f"{row['code']}: {', '.join(f'{units.count(row[name])} {sides[name]}' for name in names)}"
 
 
 def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
@@ -304,7 +304,7 @@ def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
             ax.barh(at, row[name], height=height * 0.9, color=shown[name])
             label = name if name == "recorded" else name.upper()
             ax.annotate(
-                f"{label} {row[name]:,}", (row[name], at), (3, 0), textcoords="offset points",
+                f"{label} {units.count(row[name])}", (row[name], at), (3, 0), textcoords="offset points",
                 va="center", fontsize=7, color=INK,
             )  # fmt: skip
     ax.set_yticks(range(len(rows)), [row["code"].replace("_", " ") for row in rows])
@@ -314,6 +314,6 @@ def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     separated(ax.xaxis)
     ax.set_xlabel("calls refused")
     most = max(rows, key=lambda row: float(max(row[name] for name in names)), default=None)
-    title(ax, _told(most, names) if most else "No recorded call is refused")
+    title(ax, _told(most, names) if most else "No call is refused")
     plain_axes(ax, grid="x")
     return ax
