@@ -55,7 +55,12 @@ def test_dry_runs_alone_spend_nothing() -> None:
             one.body
         )
     assert len(checked.ended) >= 6, checked.ended
-    assert compare(checked.trace).deviating == ()
+    judgement = compare(checked.trace)
+    assert judgement.deviating == ()
+    open_rules = {
+        one.rule.name for one in judgement.findings if one.verdict not in (Verdict.CONFORMS, Verdict.DEVIATES)
+    }
+    assert open_rules.isdisjoint(checked.plan.decidable)
     used = [
         json.loads(one.response)["data"]["used"]
         for one in checked.trace.exchanges

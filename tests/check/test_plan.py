@@ -138,7 +138,19 @@ def test_settings_and_hours_hold_rules_back() -> None:
     assert not {"dry_run.verdict", "guards.reads", "slots.limit"} & dry
     one = held_back(planned(with_target(reached("main", environments=1), dry_run_only=True)))
     assert one >= {"guards.reads", "slots.limit"}
-    assert "paging.once" not in one
+    assert "paging.once" in one
+    key = reached("main").keys["main"]
+    longer = replace(key, reads=key.reads | {"webhooks.list": [{"id": f"whk_{n}"} for n in range(8)]})
+    full = with_target(replace(reached("main"), keys={"main": longer}), dry_run_only=True)
+    assert "paging.once" not in held_back(planned(full))
+    none = held_back(planned(with_target(reach, dry_run_only=True, use_domains=())))
+    assert none - dry == {
+        "rate.expensive",
+        "dry_run.free",
+        "dry_run.order",
+        "dry_run.queues",
+        "dry_run.verdict",
+    }
     key = reached("main").keys["main"]
     empty = replace(key, reads=key.reads | {name: [] for name in LISTS})
     nothing = with_target(replace(reached("main"), keys={"main": empty}), dry_run_only=True)
@@ -324,11 +336,28 @@ def test_what_stays_for_good_is_said() -> None:
     reach = reached("main", environments=1)
     stays = dict.fromkeys(("domains.delete", "keyword_lists.delete"), "405 method_not_allowed")
     kept = lines(planned(replace(reach, lacks={**reach.lacks, **stays, "scans.delete": "501"})))
-    assert kept[-1] == (
+    assert (
         "cannot be removed again there: domains, keyword lists (405 method_not_allowed); scans (501); "
         "what is made of them stays, with its mark"
-    )
+    ) in kept
     assert not any("cannot be removed" in line for line in lines(planned(reach)))
+
+
+def test_a_domain_that_may_be_used_and_that_no_key_lists_is_said() -> None:
+    reach = reached("main", "scoped")
+    told = "no key lists the domain {}, which the target says may be used: it is not"
+    said = lines(planned(with_target(reach, use_domains=("dom_9",), failing_domain="dom_8")))
+    assert {told.format("dom_8"), told.format("dom_9")} <= {*said}
+    seen = reach.keys["main"].ids("domains.list")
+    assert not any("may be used" in one for one in lines(planned(with_target(reach, use_domains=seen))))
+
+
+def test_that_jobs_fail_by_chance_alone_is_said() -> None:
+    said = "\n".join(lines(planned(reached("main"))))
+    why = "where a job fails, but by chance: no domain is named whose jobs fail; wants `failing_domain` in"
+    assert why in said
+    domain = reached("main").keys["main"].ids("domains.list")[0]
+    assert why not in "\n".join(lines(planned(with_target(reached("main"), failing_domain=domain))))
 
 
 def test_one_of_a_thing_is_one() -> None:

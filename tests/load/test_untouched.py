@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ranksim.callers.ownership import NOT_OURS
+from ranksim.load.refused_domains import RefusedDomains
 from ranksim.load.untouched import Untouched
 
 
@@ -85,6 +87,38 @@ def test_what_was_not_read_again_is_not_judged() -> None:
     assert lines(before) == []
     cut = reading("after", "domains", [BLOG], more="next")
     assert lines(before, cut) == ["untouched: what was there before reads the same after: 1 domain"]
+
+
+def test_calls_that_were_held_back_are_told() -> None:
+    note = {"kind": "note", "text": NOT_OURS, "calls": 2}
+    assert lines(note) == ["2 calls were held back, lest they write to what is not the run's"]
+
+
+def test_a_run_that_could_make_no_domain_says_so() -> None:
+    def asked(key: str, status: int, environment: str = "production", code: str = "plan_limit") -> Any:
+        answered = {"api_key": key, "status": status, "environment": environment}
+        response = json.dumps({"code": code})
+        return {"kind": "exchange", "operations": ["domains.create"], "response": response, **answered}
+
+    keys = {"main": {"environment": "production"}, "other": {"environment": "production"}}
+    scoped = {"environment": "production", "domain_id": "dom_1"}
+    trace = [
+        {"kind": "header", "keys": {**keys, "scoped": scoped}},
+        asked("main", 201),
+        asked("main", 402),
+        asked("main", 402),
+        asked("main", 429),
+        asked("main", 409),
+        asked("other", 201),
+        asked("other", 403, "sandbox"),
+        asked("scoped", 403),
+        {**sent("GET", "/v1/domains"), "operations": ["domains.list"]},
+    ]
+    assert RefusedDomains.of(trace).lines() == [
+        "2 of 3 domains could not be made with the key main (402 plan_limit): what goes on within one was "
+        "not exercised there; `use_domains` in a target file names some that may be used"
+    ]
+    assert RefusedDomains.of(trace[:2]).lines() == []
 
 
 def test_many_differences_are_counted() -> None:

@@ -195,11 +195,13 @@ def _report(
     from ranksim.conformance.compare import check_required
     from ranksim.conformance.exhibits import exhibits
     from ranksim.conformance.report.as_dict import plain
+    from ranksim.load.refused_domains import RefusedDomains
     from ranksim.load.untouched import Untouched
     from ranksim.report import judgement as report
     from ranksim.report.spent import cap_passed
 
     assert checking.judgement is not None
+    checking.troubles += RefusedDomains.of(recording.lines()).lines()
     judgement = checking.judgement.about({*checking.plan.rules, *check_required(wanted.required)})
     trace = str(recording.trace) if checking.whole else str(recording.directory)
     whole = exhibits([recording.trace], judgement) if checking.whole else None

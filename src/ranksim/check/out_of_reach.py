@@ -40,6 +40,10 @@ NOTHING_GOES = Lack(
 )
 
 
+SMALLEST_PAGE = 7
+"""Items of a page in walks, at least: a longer list has a second one."""
+
+
 def _keys(reach: Reach) -> Iterator[Lack]:
     lines = "a key with `purpose: {}` in the target file"
     if not reach.of("scoped"):
@@ -109,15 +113,23 @@ def _settings(reach: Reach, receiver: bool) -> Iterator[Lack]:
                     "slots.refused",
                 ),
                 *("guards.quota", "guards.slots", "guards.codes", "guards.healthy", "guards.health"),
-                *("guards.capability", "cost.tracking", "error.meta"),
-                *("webhook.outcome", "webhook.sent", "webhook.types", "webhook.scope"),
+                *("guards.capability", "cost.tracking", "error.meta", "webhook.", "rate.write"),
+                *("access.scope", "access.scoped_endpoints", "access.scoped_writes"),
+                *("resource.patch", "resource.unconditional"),
+                *("idempotency.once", "idempotency.in_flight", "idempotency.mismatch", "idempotency.replay"),
                 *(() if reach.of("past_due") else ("guards.reads",)),
                 *(() if reach.of("near_limit") else ("slots.limit",)),
             ),
-            "nothing is spent with --dry-run-only",
+            "nothing is spent or made with --dry-run-only",
             "a --spend-cap in its place",
         )
-        if all(len(key.reads.get(operation, ())) <= 1 for key in reach.usable() for operation in LISTS):
+        if not target.usable_domains:
+            yield Lack(
+                ("dry_run.", "rate.expensive"),
+                "no domain may be used for dry runs, and none is made with --dry-run-only",
+                "a domain under `use_domains` in the target file",
+            )
+        if all(len(reach.keys[reach.main].ids(operation)) <= SMALLEST_PAGE for operation in LISTS):
             yield Lack(
                 tuple(
                     f"paging.{name}" for name in ("once", "complete", "cursor", "walk", "limit", "default")
@@ -125,6 +137,13 @@ def _settings(reach: Reach, receiver: bool) -> Iterator[Lack]:
                 "lists have hardly anything, and nothing is made to fill them with --dry-run-only",
                 "a --spend-cap in its place",
             )
+    if target.failing_domain is None and not target.dry_run_only:
+        yield Lack(
+            ("job.", "cooldown.", "webhook.sent"),
+            "no domain is named whose jobs fail",
+            "`failing_domain` in the target file",
+            part="where a job fails, but by chance",
+        )
     if not target.exclusive:
         yield Lack(
             ("quota.refused", "slots.refused", "cost.refused", "dry_run.free", "dry_run.queues"),

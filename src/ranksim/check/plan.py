@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ranksim.callers.discovery import Reach
 from ranksim.check.closing import Closing
@@ -85,9 +85,13 @@ def make_plan(
     serving = [task for task in tasks(reach) if any(task.serves(rule) for rule in rules)]
     if not receiver:
         serving = [task for task in serving if not task.profile.startswith("webhooks")]
-    return CheckPlan(
+    plan = CheckPlan(
         reach, tuple(serving), rules, tuple(lacking(reach, time, receiver=receiver)), time, receiver, read
     )
+    if not reach.target.dry_run_only:
+        return plan
+    fit = [task for task in serving if any(map(task.serves, plan.decidable))]  # most others want things made
+    return replace(plan, tasks=tuple(fit))
 
 
 def check_runs(plan: CheckPlan) -> None:

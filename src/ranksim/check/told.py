@@ -46,6 +46,7 @@ def lines(plan: CheckPlan) -> list[str]:
     said += _no_turn(plan, times)
     said += _spending(plan)
     said += staying(reach.lacks)
+    said += _unseen(reach)
     if target.time_scale != 1 or target.traffic_scale != 1:
         said.append(
             f"time runs {target.time_scale} times as fast there, rate windows {target.traffic_scale} times"
@@ -114,6 +115,13 @@ def _spending(plan: CheckPlan) -> list[str]:
             "wants a --spend-cap of more than that"
         )
     return said
+
+
+def _unseen(reach: Reach) -> Iterator[str]:
+    """Say which domains that may be used no key was seen to reach."""
+    seen = {domain for key in reach.usable() for domain in (*key.ids("domains.list"), key.domain_id)}
+    for domain in sorted(reach.target.usable_domains - seen):
+        yield f"no key lists the domain {domain}, which the target says may be used: it is not"
 
 
 def _amounts(runs: Iterable[tuple[CheckTask, int]]) -> str:

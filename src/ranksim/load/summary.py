@@ -12,6 +12,7 @@ from typing import Any
 from ranksim.callers.budget import HELD_BACK
 from ranksim.callers.cleanup import TIDIED
 from ranksim.clock import SECOND, Micros
+from ranksim.load.refused_domains import RefusedDomains
 from ranksim.load.untouched import Untouched
 from ranksim.load.used_up import UsedUp
 from ranksim.records import parsed_object, read_lines
@@ -46,6 +47,7 @@ class Summary:
     left: list[Mapping[str, Any]] | None = None
     """What was created and not removed; None where that is not known."""
     untouched: Untouched = field(default_factory=Untouched)
+    refused_domains: RefusedDomains = field(default_factory=RefusedDomains)
 
     @classmethod
     def of(cls, trace: Path) -> Summary:
@@ -53,11 +55,12 @@ class Summary:
         summary = cls()
         for line in read_lines(trace):
             entry = json.loads(line)
+            summary.untouched.take(entry)
+            summary.refused_domains.take(entry)
             match entry.get("kind"):
                 case "exchange":
                     summary._exchange(entry)
                     summary.used_up.exchange(entry)
-                    summary.untouched.exchange(entry)
                 case "delivery":
                     summary.deliveries += 1
                 case "note":
@@ -96,7 +99,7 @@ class Summary:
             for one in self.used_up.by_account()
             if one.unread
         ]
-        lines += self.untouched.lines()
+        lines += [*self.untouched.lines(), *self.refused_domains.lines()]
         if self.left:
             lines.append("created, and not removed:")
             lines += [f"  {line}" for line in left_lines(self.left)]

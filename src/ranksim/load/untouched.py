@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ranksim.callers.ownership import NOT_OURS
 from ranksim.records import parsed_object
 from ranksim.report import units
 
@@ -52,18 +53,24 @@ class Untouched:
     after: _Reading = field(default_factory=_Reading)
     written: set[str] = field(default_factory=set)
     """Ids of what the run sent a change to, or began a job on."""
+    held_back: int = 0
 
     @classmethod
     def of(cls, lines: Iterable[Mapping[str, Any]]) -> Untouched:
         """Read a trace."""
         found = cls()
         for line in lines:
-            if line.get("kind") == "exchange":
-                found.exchange(line)
+            found.take(line)
         return found
 
-    def exchange(self, line: Mapping[str, Any]) -> None:
-        """Learn from an exchange."""
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Learn from a line."""
+        if line.get("kind") == "exchange":
+            self._exchange(line)
+        elif line.get("kind") == "note" and line.get("text") == NOT_OURS:
+            self.held_back += line["calls"]
+
+    def _exchange(self, line: Mapping[str, Any]) -> None:
         operations: Any = line.get("operations") or [""]
         noun, _, done = str(operations[0]).partition(".")
         reading = {"before": self.before, "after": self.after}.get(str(line.get("client")))
@@ -78,6 +85,13 @@ class Untouched:
 
     def lines(self) -> list[str]:
         """Say in a line that all reads the same; else what does not, and whether the run wrote to it."""
+        verb = "was" if self.held_back == 1 else "were"
+        held = (
+            f"{units.many(self.held_back, 'call')} {verb} held back, lest they write to what is not the run's"
+        )
+        return [*self._compared(), *([held] if self.held_back else [])]
+
+    def _compared(self) -> list[str]:
         seen = [name for name in self.before.things if name in self.after.things or self._is_gone(name)]
         if not seen:
             return []
