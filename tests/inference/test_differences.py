@@ -101,6 +101,16 @@ def test_fractions_stay_between_0_and_1() -> None:
     assert interval(MetricSample("fraction", [0.1, 0.0, 0.0])).low == 0.0
 
 
+@pytest.mark.parametrize("kind", ["amount", "quantile"])
+def test_waits_and_costs_do_not_fall_below_0(kind: Kind) -> None:
+    """Of 0s, 0s, 0s, 1s and 40s the interval of the mean begins below 0; of a margin it may."""
+    values = [0.0, 0.0, 0.0, 1.0, 40.0]
+    free, cut = interval(MetricSample("mean", values)), interval(MetricSample(kind, values))
+    assert free.low is not None
+    assert free.low < 0
+    assert cut == (free.mean, 0.0, free.high)
+
+
 def test_counts_and_shares_that_agree_have_an_interval() -> None:
     assert interval(MetricSample("count", [7.0] * 4)).high == pytest.approx(7 + unseen(4))
     assert interval(MetricSample("share", [1 / 3] * 4, [3] * 4)).high == pytest.approx(1 / 3 + unseen(4) / 3)

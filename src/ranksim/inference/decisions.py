@@ -30,9 +30,6 @@ from ranksim.inference.student import student_t
 Range = Literal["fraction", "count", "from 0", "any"]
 """What is known of the values: in [0, 1], whole numbers from 0, numbers from 0, or nothing."""
 
-BUSIER = 2.0
-"""Of shares it is assumed that none has more than so many times the trials of the busiest replication."""
-
 
 class Allowed(NamedTuple):
     """The chances of an error: over all looks together by `evidence`, and at this one look by `skewed`.
@@ -76,11 +73,12 @@ def share_above(hits: Sequence[float], trials: Sequence[float], at: float, error
     `hits` and `trials` > 0 are those of independent replications. The share is a ratio of means, and lies
     above `at` where the mean of hits - at * trials lies above 0 (E. C. Fieller, "Some problems in interval
     estimation", Journal of the Royal Statistical Society B 16, 1954). That is not the mean of the
-    replications' shares, in which a busy replication counts as much as a calm one.
+    replications' shares, in which a busy replication counts as much as a calm one. It is assumed that no
+    replication has more trials than the busiest by more than that has more than the calmest.
     """
     if not hits:
         return None
-    most = max(trials) * (1.0 if min(trials) == max(trials) else BUSIER)
+    most = 2 * max(trials) - min(trials)
     values = [at + (hit - at * of) / most for hit, of in zip(hits, trials, strict=True)]  # in [0, 1]
     decided = evidence.of_mean(values, at).decided(error.ever)
     alike = agree([hit / of for hit, of in zip(hits, trials, strict=True)])

@@ -5,14 +5,16 @@
 | count | how often, or how many: whole numbers from 0 | `counts.counted` |
 | share | of trials that were counted: calls, jobs; customers | `shares.clustered`; `shares.chance` |
 | fraction | of a time or an amount, in [0, 1] | as a mean, cut to [0, 1] |
-| mean | an amount or a duration: of money, of waits, over time | `means.estimate` |
-| quantile | a quantile, or an extreme, of each replication | `means.estimate` of these |
+| amount | an amount or a duration, from 0: money paid, waits, over time | `means.estimate`, cut at 0 |
+| quantile | a quantile, or an extreme, of the durations of each replication | the same of these |
+| mean | what may be below 0: margins, differences; instants | `means.estimate` |
 
 A count over a time that is the same in every replication is a rate but for a factor, and has the interval of
 a count. Counts and shares that all agree still have an interval of some width (`counts`, `shares`). An amount
 that is the same in every replication has none: how much another replication could differ is not in the data.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -21,7 +23,7 @@ from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.means import estimate
 from ranksim.inference.shares import chance, clustered
 
-Kind = Literal["count", "share", "fraction", "mean", "quantile"]
+Kind = Literal["count", "share", "fraction", "amount", "quantile", "mean"]
 
 
 class MetricSample(NamedTuple):
@@ -64,9 +66,11 @@ def interval(sample: MetricSample, level: float = LEVEL) -> Estimate:
     found = estimate(values, level)
     if found.low == found.high:
         return Estimate(found.mean, None, None)
-    if sample.kind in ("share", "fraction") and found.low is not None and found.high is not None:
-        return Estimate(found.mean, max(0.0, found.low), min(1.0, found.high))
-    return found
+    if sample.kind == "mean" or found.low is None or found.high is None:
+        return found
+    # An end that cannot be is moved to one that can: that costs no coverage.
+    most = 1.0 if sample.kind in ("share", "fraction") else math.inf
+    return Estimate(found.mean, max(0.0, found.low), min(most, found.high))
 
 
 def _whole(number: float) -> float:

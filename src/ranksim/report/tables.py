@@ -115,7 +115,10 @@ def waits(tables: Tables) -> View:
     return View("Waits for a worker", ("kind", "mean", "p50", "p95", "p99", "busy"), 1, tuple(rows), note)
 
 
-OF_A_RUN = "Quantiles are those of a replication, averaged."
+OF_A_RUN = (
+    "Quantiles are those of a replication, averaged. Of times that are mostly 0, or have a heavy tail, few "
+    "replications show too little: their intervals hold less often than they say, with 100 as often."
+)
 """What is told of quantiles over replications."""
 
 

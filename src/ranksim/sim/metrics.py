@@ -80,10 +80,12 @@ def kind_of(metric: str) -> Kind:
         case "share":
             return "fraction" if trials_of(metric) is None else "share"
         case "count":
-            return "mean" if field == "mean_waiting" else "count"
+            return "amount" if field == "mean_waiting" else "count"
         case "duration":
-            return "quantile" if field in QUANTILES else "mean"
-        case _:
+            return "quantile" if field in QUANTILES else "amount"
+        case "money":
+            return "amount"
+        case "instant":
             return "mean"
 
 

@@ -191,7 +191,7 @@ def _codes(replications: Sequence[Replication], level: float) -> Rows:
 def _levels(replications: Sequence[Replication], level: float) -> Rows:
     rows = []
     for table, unit in (("slots", "count"), ("meters", "count"), ("spend", "money")):
-        kind: Kind = "count" if unit == "count" else "mean"
+        kind: Kind = "count" if unit == "count" else "amount"
         limit = "ceiling_uusd" if table == "spend" else "limit"
         found: dict[Key, Rows] = {}
         for replication in replications:
@@ -267,6 +267,7 @@ def _series(table: str, replications: Sequence[Replication], level: float) -> Ro
         for t, sampled in sorted(samples.items()):
             means = [None if None in values else fmean(values) for values in zip(*sampled, strict=True)]
             _, low, high = estimate([values[measured] for values in sampled], level)
+            low = None if low is None else max(0.0, low)
             rows.append(_row(table, t, *names, *means, low, high))
     return rows
 
@@ -274,7 +275,7 @@ def _series(table: str, replications: Sequence[Replication], level: float) -> Ro
 # Jobs
 
 
-def _mean(values: Iterable[float | None], level: float, kind: Kind = "mean") -> Estimate:
+def _mean(values: Iterable[float | None], level: float, kind: Kind = "amount") -> Estimate:
     """Estimate the mean of what was observed."""
     return interval(MetricSample(kind, list(values)), level)
 
@@ -370,7 +371,7 @@ def _endpoints(replications: Sequence[Replication], level: float) -> Rows:
 
         first = [row["disablings"][0] for row in found if row["disablings"]]
         # An instant stays whole: the mean of the first disablings, where there were any.
-        disabled = _mean((t for t, _ in first), level)
+        disabled = _mean((t for t, _ in first), level, "mean")
         rows.append(
             _row(
                 "endpoints",

@@ -89,7 +89,9 @@ class Fleets:
     def kind_of(self, metric: str) -> Kind:
         """What a fleet's metric is to `inference`."""
         unit = self.unit_of(metric)
-        return "share" if unit == "share" else "count" if unit == "count" else "mean"
+        if unit in ("share", "count"):
+            return "share" if unit == "share" else "count"
+        return "mean" if metric.split(".")[-2] == "margin" else "amount"
 
     def trials_of(self, metric: str) -> str | None:
         """The metric that counts the trials of a share: calls for `refusals.share`, otherwise accounts."""
