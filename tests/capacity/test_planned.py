@@ -85,8 +85,10 @@ def test_work_of_clients_is_counted_by_hand() -> None:
     assert found["provider cost a month"].now.need == spent
     assert load.notes == (
         "A crawl is taken to have 100 pages: the scenario does not say.",
-        "Not counted is what these clients spend: adds; `ranksim run` simulates it.",
+        "Left out: what these clients spend: adds. Simulated once, that comes to 70 slots and 0.33 USD a "
+        "month more at most.",
     )
+    assert (load.left_out.slots, load.left_out.metrics["keyword_brief_refreshes"]) == (70, 0)
 
 
 def test_what_is_used_so_far_is_counted() -> None:
@@ -330,6 +332,7 @@ def test_starts_of_all_clients_meet_as_in_a_world(scenario: rs.Scenario, breaks:
     answer = largest(workload_of(scenario), "agency", scenario.policy, grow="domains")
     assert answer.most is not None
     assert (answer.most < workload_of(scenario).domains) is bool(breaks)
+    scenario = scenario.replace(length="9d")
     seen = rs.run(scenario, seed=1)
     asked = sum(
         len(list(one.times(scenario.start, scenario.end)))
@@ -358,7 +361,9 @@ def test_a_portfolio_carries_as_many_domains_as_its_plan_fits() -> None:
 def test_a_request_of_a_sync_is_for_one_list() -> None:
     """1,000 domains of 10 words are 1,000 requests, of which 120 pass in a minute: eight minutes."""
     few = {"domains": 1000, "keywords": 10, "scans": ({},)}
-    own = own_account(planned(accounts={"acme": {"plan": "agency", "portfolio": few, "further": ()}}), "acme")
+    own = own_account(
+        planned(accounts={"acme": {"plan": "agency", "portfolio": few, "further": ()}}), simulate=False
+    )
     answer = sync_time(Sync(10_000, lists=own.lists))
     assert (
         answer.sync.requests,
@@ -378,4 +383,56 @@ def test_words_of_one_domain_or_another_take_more_slots_or_fewer() -> None:
     assert own.room_for_words() == (
         "Of the 5,000 slots of the plan pro 1,250 are used: 3,750 more words of 1 slot or 937 more words of "
         "4 slots each fit."
+    )
+
+
+# What is not counted is told, with how much it is
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_timeline_is_left_out_and_told(count: int) -> None:
+    """Twice so many words for each of 6 domains of five, of one slot each: from day 10 and day 20 on."""
+    changes = tuple(
+        {"do": "add_keywords", "at": f"{day}d", "account": "acme", "count": count} for day in (10, 20)
+    )
+    still = agency(6, ranks={"spread": "2m"})
+    scenario = still.replace(timeline=changes)
+    load = workload_of(scenario)
+    seen = rs.run(scenario)
+    slots, cost = (
+        seen.metric(f"{name}.acme.max{more}").mean for name, more in (("slots", "_used"), ("spend", ""))
+    )
+    assert (slots, cost) == (
+        load.slots + load.left_out.slots,
+        fit(still).plans[-1].now.cost + load.left_out.spent,
+    )
+    assert load.left_out.slots == 2 * 6 * count
+    answer = fit(scenario)
+    assert (
+        f"Left out: 2 × add_keywords of the timeline. Simulated once, that comes to {12 * count:,} slots"
+        in (" ".join(answer.notes))
+    )
+    beyond = "With what is left out it does not: keyword slots" in answer.sentence  # 50 slots of free
+    assert beyond is (count == 100)
+    assert fit(scenario).rows() == fit(still).rows()
+
+
+def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
+    """150 words, ten nights of 31; of one that begins later a whole month is counted, and told."""
+    costs = rs.Policy().catalogue.unit_costs.rank_run_page
+    for bounds, nights, counted in (
+        ({"stops": "10d"}, 10, 10),
+        ({"starts": "21d"}, 10, 31),
+        ({"starts": "5d", "stops": "12d"}, 7, 7),
+    ):
+        scenario = agency(ranks={"at": "02:00", "spread": "2m", **bounds})
+        agencys = next(one for one in fit(scenario).plans if one.plan == "agency")
+        assert agencys.now.cost == counted * 150 * costs
+        assert rs.run(scenario).metric("spend.acme.max").mean == nights * 150 * costs
+        told = [note for note in workload_of(scenario).notes if note.startswith("ranks ")]
+        assert len(told) == len(bounds)
+        assert any(f"{counted} occasion" in note for note in told)
+    assert (
+        "31 occasions, of which the first month has 10."
+        in workload_of(agency(ranks={"starts": "21d"})).notes[0]
     )

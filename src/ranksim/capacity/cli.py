@@ -116,7 +116,7 @@ def slots(
     from ranksim.capacity.slots_world import simulate_slot_use
 
     check_results(out, plots)
-    own, used = _own(scenario, account, policy)
+    own, used = _own(scenario, account, policy, simulate=False)
     begin = _read(clock.instant, "start", start or "2026-03-01")
     anchor, held, named = None, 0, plan or "pro"
     notes: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ def sync(
     from ranksim.capacity.sync import Sync, dealt, sync_time
 
     check_results(out, plots)
-    own, used = _own(scenario, account, policy)
+    own, used = _own(scenario, account, policy, simulate=False)
     expect(lists >= 1, "--lists", "1 or more", lists)
     if keywords is None and own is not None:
         keywords, each = own.load.keywords, own.lists
@@ -238,7 +238,7 @@ def workers(
                 )
             answer = sized(world if policy is None else world.replace(policy=policy), progress=tell)
         else:
-            own, used = _own(scenario, account, policy)
+            own, used = _own(scenario, account, policy, simulate=False)
             started = _jobs(jobs) if jobs else None if own is None else own.jobs()
             at_once = own is not None and not jobs  # as `fit` takes what nobody says
             spread = _read(clock.duration, "over", over or ("0s" if at_once else "1h"))
@@ -318,7 +318,7 @@ def outage(
                 raise BadInput(
                     "--at: only a scenario has moments; give one with --scenario FILE, without --every"
                 )
-            _, used = _own(scenario, account, policy)
+            _, used = _own(scenario, account, policy, simulate=False)
             gap = _read(clock.duration, "every", _wanted("every", every))
             met = Outage(lasts, gap, together or 1, cast("Law", law or "poisson"), fails)
             if replications:
@@ -490,7 +490,7 @@ QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
 
 
 def _own(
-    scenario: Path | None, account: str, policy: Path | None, **done: Any
+    scenario: Path | None, account: str, policy: Path | None, *, simulate: bool = True, **done: Any
 ) -> "tuple[OwnAccount | None, Policy]":
     """Read the account that a question starts from, None where no scenario is given, and under which policy.
 
@@ -503,7 +503,7 @@ def _own(
     from ranksim.capacity.planned import own_account
     from ranksim.sim.scenario import Scenario
 
-    own = own_account(Scenario.load(scenario), account, **done)
+    own = own_account(Scenario.load(scenario), account, simulate=simulate, **done)
     return own, own.policy if policy is None else _policy(policy)
 
 

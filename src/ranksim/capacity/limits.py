@@ -66,7 +66,7 @@ def limits(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None = 
         *_plan_limits(load, plan, policy),
         Limit(SPEND, _spent(load, plan, policy, elapsed), plan.cost_ceiling, "money", COST),
         *_quotas(load, plan, policy, elapsed),
-        Limit("keyword slots", _slots(load, elapsed), plan.slot_limit, "count", SLOTS),
+        Limit(TRACKED, _slots(load, elapsed), plan.slot_limit, "count", SLOTS),
         *_cooldowns(load, plan),
         _rate(load, policy),
     ]
@@ -74,6 +74,7 @@ def limits(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None = 
 
 CAPABILITY, _, COST, QUOTA, SLOTS, COOLDOWN = CHECK_OF
 RATE = "rate_limited"
+TRACKED = "keyword slots"
 SPEND = "provider cost a month"
 """What the ceiling of a plan bounds: what the work costs the provider, which is no part of the bill."""
 

@@ -20,6 +20,7 @@ from ranksim.capacity.limits import (
     MOST,
     RATE,
     SPEND,
+    TRACKED,
     Limit,
     allowed_alone,
     check_add_ons,
@@ -216,7 +217,18 @@ class Fit:
             f"The plan {best.plan}{helped} fits, {_for(best.now)}; the work costs the provider "
             f"{_money(best.now.cost)}."
         )
-        return " ".join(part for part in (said, self._growth(best), self._bursts) if part)
+        return " ".join(part for part in (said, self._beyond(best), self._growth(best), self._bursts) if part)
+
+    def _beyond(self, best: PlanFit) -> str:
+        """What the plan has not enough of for what is left out, too, which the notes tell."""
+        out = self.load.left_out
+        more = {TRACKED: out.slots, SPEND: out.spent}
+        short = [
+            use.now.name
+            for use in best.limits
+            if use.now.need + more.get(use.now.name, out.metrics.get(use.now.metric, 0)) > use.now.there
+        ]
+        return f"With what is left out it does not: {' and '.join(short)} would be too much." if short else ""
 
     def _nearness(self, plan: PlanFit) -> tuple[float, int, bool, int]:
         """How far a plan that does not fit would reach; of equals what lacks least."""

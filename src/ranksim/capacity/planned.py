@@ -14,13 +14,21 @@ from itertools import chain
 from typing import Any, NamedTuple, get_args
 
 from ranksim.callers.portfolio import AccountSpec
-from ranksim.callers.programs import AnyClient, BriefRefresher, KeywordSync, Poller, Schedule
+from ranksim.callers.programs import (
+    AnyClient,
+    Arrivals,
+    BriefRefresher,
+    KeywordSync,
+    Poller,
+    Python,
+    Schedule,
+)
 from ranksim.callers.programs.calendars import Calendar
 from ranksim.capacity.bursts import least_gaps
 from ranksim.capacity.common import plan_named
 from ranksim.capacity.portfolio import Portfolio, runs_of, work_of
 from ranksim.capacity.sync import dealt
-from ranksim.capacity.workload import MONTH, JobStarts, PlannedWork, Used, Workload
+from ranksim.capacity.workload import MONTH, JobStarts, LeftOut, PlannedWork, Used, Workload
 from ranksim.clock import (
     DAY,
     WEEK,
@@ -36,6 +44,16 @@ from ranksim.errors import BadInput, no_such
 from ranksim.report import units
 from ranksim.service.operations import OPERATIONS
 from ranksim.sim.scenario import Scenario
+from ranksim.sim.timeline import (
+    Action,
+    AddKeywords,
+    ChangePlan,
+    PauseScan,
+    RemoveKeywords,
+    ResumeScan,
+    SetAddOn,
+    SetStatus,
+)
 from ranksim.sim.workers import PoolSpec
 
 TRACKED = ("domains", "keywords", "pairings", "geographies")
@@ -127,9 +145,9 @@ class OwnAccount:
         return {one.kind: one.jobs for one in most}
 
 
-def own_account(scenario: Scenario, account: str = "", **done: Any) -> OwnAccount:
-    """Return an account by its name, or the only one; `done` as in `workload_of`. Raises BadInput."""
-    load = workload_of(scenario, account, **done)
+def own_account(scenario: Scenario, account: str = "", *, simulate: bool = True, **done: Any) -> OwnAccount:
+    """Return an account by its name, or the only one; the rest as in `workload_of`. Raises BadInput."""
+    load = workload_of(scenario, account, simulate=simulate, **done)
     plan = plan_named(scenario.policy, load.plan)
     spec = scenario.accounts[load.name]
     lists = (dealt(one.keywords, one.lists) * len(one.hosts(load.name)) for one in spec.portfolios)
@@ -145,9 +163,10 @@ def own_account(scenario: Scenario, account: str = "", **done: Any) -> OwnAccoun
     )
 
 
-def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
+def workload_of(scenario: Scenario, account: str = "", *, simulate: bool = True, **done: Any) -> Workload:
     """Return the workload of an account, by its name, or of the only one there is.
 
+    What cannot be counted is simulated, where that is asked for, to tell how much it is.
     `done` are fields of a `Portfolio` about what is done, `crawls=2`, which stand in place of what the
     scenario's clients do of it. Raises BadInput.
     """
@@ -164,12 +183,12 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
     ]
     if not parts:
         raise BadInput(f"{scenario.name}: account {name!r} has no portfolio; give it one")
-    clients = {label: one for label, one in scenario.clients.items() if one.account in (name, None)}
+    clients = {label: one for label, one in scenario.clients.items() if {name, None} & set(_accounts(one))}
     given = Portfolio(**done)
     replaced = {operation for field, operation in SETS.items() if field in done}
     begun = billing_month(_anchor(spec, scenario), scenario.start)[0]
     planned = [
-        replace(one, first=_first(client, scenario.start, begun))
+        replace(one, first=_first(client, scenario.start, begun), most=_most(client, scenario))
         for client in clients.values()
         for one in _work(client, parts, given)
     ]
@@ -187,6 +206,14 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
         starts.insert(0, replace(runs_of(given, total), key=_key(None, spec)))
     running = {kind: shortest(scenario.pools, kind, scenario.policy) for kind in get_args(JobLabel)}
     scans = [scan for one in spec.portfolios for scan in one.scans if scan.active]
+    uncounted = [label for label, one in clients.items() if not _is_counted(one)]
+    simulated = [label for label in uncounted if not isinstance(clients[label], Python)]
+    changes = [one for one in scenario.timeline if isinstance(one, CHANGES) and one.account == name]
+    left_out = None
+    if simulate and (simulated or changes):
+        from ranksim.capacity.left_out import left_out_of  # worlds take time to import
+
+        left_out = left_out_of(scenario, name, uncounted)
     load = Workload(
         domains=total,
         keywords=sum(part.domains * part.keywords for part in parts),
@@ -203,7 +230,12 @@ def workload_of(scenario: Scenario, account: str = "", **done: Any) -> Workload:
         name=name,
         plan=spec.plan,
         used=_used(spec, scenario),
-        notes=tuple(_notes(clients, work, given, done)),
+        left_out=left_out or LeftOut(),
+        notes=(
+            *_notes(clients, work, given, done),
+            *_bounds(clients, scenario),
+            *_left_out(left_out, changes, simulated),
+        ),
     )
     return load.over(given.spread) if "spread" in done else load
 
@@ -339,9 +371,60 @@ def _notes(
     hasty = [name for name, one in clients.items() if isinstance(one, Schedule) and one.on_limit != "obey"]
     if hasty:
         yield f"These clients are taken to call again when Retry-After has gone: {', '.join(hasty)}."
-    uncounted = [name for name, one in clients.items() if not _is_counted(one)]
-    if uncounted:
-        yield f"Not counted is what these clients spend: {', '.join(uncounted)}; `ranksim run` simulates it."
+    programs = [name for name, one in clients.items() if isinstance(one, Python)]
+    if programs:
+        yield f"Not counted is what these clients spend: {', '.join(programs)}; `ranksim run` simulates it."
+
+
+def _bounds(clients: Mapping[str, AnyClient], scenario: Scenario) -> Iterator[str]:
+    """Say of which clients a month is counted that is not the first of the scenario."""
+    for name, one in clients.items():
+        if isinstance(one, Calendar) and one.starts:
+            begin, every = scenario.start + one.starts, _every(one.every)
+            first = len(list(one.times(begin, scenario.start + MONTH)))
+            yield (
+                f"{name} begins {format_duration(one.starts)} into the scenario: a whole month of it is "
+                f"counted, {-(-MONTH // every)} occasions, of which the first month has {first}."
+            )
+        if isinstance(one, Calendar) and one.stops is not None:
+            yield (
+                f"{name} stops {format_duration(one.stops)} into the scenario: a month has at most its "
+                f"{units.many(_most(one, scenario) or 0, 'occasion')}."
+            )
+
+
+def _most(client: AnyClient, scenario: Scenario) -> int | None:
+    """How often a client acts by the calendar in all, None where it never stops."""
+    if not isinstance(client, Calendar) or client.stops is None:
+        return None
+    return len(list(client.times(scenario.start + client.starts, scenario.start + client.stops)))
+
+
+def _left_out(left_out: LeftOut | None, changes: Sequence[Action], clients: Sequence[str]) -> Iterator[str]:
+    """Say what is not counted of an account, and how much that is."""
+    done = Counter(one.do for one in changes)
+    what = [f"{', '.join(f'{count:,} × {do}' for do, count in done.items())} of the timeline"] if done else []
+    what += [f"what these clients spend: {', '.join(clients)}"] if clients else []
+    if not what:
+        return
+    if left_out is None:
+        yield f"Left out: {'; '.join(what)}. `ranksim run` simulates it."
+        return
+    amounts = [
+        units.many(left_out.slots, "slot"),
+        f"{units.write('money', left_out.spent)} a month",
+        *(f"{count:,} {metric}" for metric, count in left_out.metrics.items() if count),
+    ]
+    yield f"Left out: {'; '.join(what)}. Simulated once, that comes to {' and '.join(amounts)} more at most."
+
+
+def _accounts(client: AnyClient) -> tuple[str | None, ...]:
+    """Whose calls a client makes."""
+    return (client.account, *client.accounts) if isinstance(client, Arrivals) else (client.account,)
+
+
+CHANGES = AddKeywords | RemoveKeywords | PauseScan | ResumeScan | ChangePlan | SetAddOn | SetStatus
+"""Changes of the timeline that change what an account needs, or has."""
 
 
 def _is_counted(client: AnyClient) -> bool:

@@ -31,7 +31,8 @@ class PlannedWork:
     """Planned work of one kind: `each` at every occasion, of which there are `times` in every `per` (µs).
 
     `size` is what one comes to: pages, questions, or for keywords that are added slots. `first` is when in
-    the present billing month the first occasion falls (µs), None where nobody says. Of a workload that has
+    the present billing month the first occasion falls (µs), None where nobody says; `most` is how many
+    occasions there are in all, None without end. Of a workload that has
     grown, `each` and `size` are what there is on average.
     """
 
@@ -41,22 +42,35 @@ class PlannedWork:
     per: Micros
     size: Number = 1
     first: Micros | None = None
+    most: int | None = None
 
     def count(self, period: Micros, since: Micros | None = None) -> Number:
         """How many there are in a period (µs) at most, or in the one from `since` in the present month on."""
         if since is None or self.first is None:
-            return self.each * -(-period * self.times // self.per)
+            return self.each * self._at_most(-(-period * self.times // self.per))
         return self._before(since + period) - self._before(since)
 
     def _before(self, t: Micros) -> Number:
         """How many there are by the calendar before a time in the present month."""
         assert self.first is not None
-        return self.each * max(0, -(-(t - self.first) * self.times // self.per))
+        return self.each * self._at_most(max(0, -(-(t - self.first) * self.times // self.per)))
+
+    def _at_most(self, occasions: int) -> int:
+        return occasions if self.most is None else min(occasions, self.most)
 
     @property
     def gap(self) -> Micros:
         """The time between two occasions (µs), as evenly as can be."""
         return self.per // self.times
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a workload does not count, as simulated: slots, cost of a month (µUSD) and units by metric."""
+
+    slots: int = 0
+    spent: int = 0
+    metrics: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +115,7 @@ class Workload:
     for `keys` of them. By kind of job `gaps` has the least time between two starts of a domain (µs). Rank
     runs of all domains are to be started within `start_within` (µs).
     `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
-    not counted.
+    not counted, and `left_out` how much that is.
     """
 
     domains: int
@@ -119,6 +133,7 @@ class Workload:
     name: str = ""
     plan: str = ""
     used: Used | None = None
+    left_out: LeftOut = field(default_factory=LeftOut)
     notes: tuple[str, ...] = ()
 
     def of(self, *operations: str) -> list[PlannedWork]:
