@@ -212,6 +212,22 @@ def test_an_invoice_for_each_billing_month(tmp_path: Path) -> None:
     ]
 
 
+def test_whose_billing_months_begin_with_the_recording_is_said(tmp_path: Path) -> None:
+    calls = recorded(tmp_path, *(brief(n) for n in range(3)))
+    [name] = calls.accounts
+    found = back_test(calls, on("starter"))
+    assert (
+        f"Billing months of {name} are counted from the first call of the recording, 2026-09-02T12:00:00Z, "
+        "since nobody says when they begin: accounts that are described may have an anchor."
+    ) in found.notes
+    told = AccountSpec(plan="starter", anchor=calls.calls[0].at - DAY, portfolio=PortfolioSpec(domains=1))
+    for anchored in (
+        back_test(calls, on("starter"), accounts={name: told}),
+        back_test(calls, on("starter"), policy=Policy().replace(assumptions={"month": "calendar"})),
+    ):
+        assert not any("Billing months" in note for note in anchored.notes)
+
+
 def test_a_failed_job_costs_nothing(tmp_path: Path) -> None:
     rates = PLANS.job_failure_rates
     failing = PLANS.model_copy(update={"job_failure_rates": {**rates, "rank_run": 1000}})

@@ -30,7 +30,7 @@ from ranksim.pricing.catalogues import (
     selling,
 )
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view
-from ranksim.pricing.common import told_reasons
+from ranksim.pricing.common import anchored_notes, told_reasons
 from ranksim.pricing.recording import RecordedCall, Recording, lacking
 from ranksim.pricing.replay import ReplayedService, ReplayOutcome, spec_for
 from ranksim.records import OFTEN
@@ -98,6 +98,7 @@ class BackTest:
     """Calls as recorded, under A and, if there are two sides, under B; invoices; what was left out.
 
     `terms`: in what the catalogues of two sides differ, and `taken_over` what one has from the other.
+    `anchored` says whose billing months are taken to begin with the recording.
     `calls`: id, at, account, operation, recorded and its code, a and b (statuses) with codes and costs
     (µUSD), change. `invoices`: side, account, month, begins, ends, plan, price, add_ons, revenue, cost,
     margin.
@@ -118,6 +119,7 @@ class BackTest:
     left_out: Mapping[str, int]
     terms: tuple[Change, ...] = ()
     taken_over: tuple[str, ...] = ()
+    anchored: tuple[str, ...] = ()
 
     plots = ("outcomes",)
 
@@ -172,6 +174,7 @@ class BackTest:
             *self.taken_over,
             f"A answers {units.percent(same)} of the calls with the status that was recorded.",
             f"Not replayed: {told_reasons(self.left_out)}.",
+            *self.anchored,
         )
 
     def tables(self) -> Tables:
@@ -237,7 +240,7 @@ def back_test(
         raise BadInput(f"keywords: expected 0 to {MOST_KEYWORDS}, found {keywords}")
     base = Policy() if policy is None else policy
     sides, terms, taken = running_alike(sides)
-    replays = []
+    replays, specs = [], dict[str, AccountSpec]()
     for side in sides:
         specs = _specs(recording, side, accounts or {}, keywords)
         replays.append(ReplayedService(recording, specs, selling(base, side.sold()), seed))
@@ -276,6 +279,7 @@ def back_test(
         dict(left_out),
         terms,
         taken,
+        anchored_notes(specs, calls[0].at, base),
     )
 
 

@@ -20,7 +20,7 @@ from ranksim.pricing.back_test import Side, running_alike
 from ranksim.pricing.changes import Change, terms_view
 from ranksim.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
 from ranksim.pricing.columns import Columns
-from ranksim.pricing.common import told_reasons
+from ranksim.pricing.common import anchored_notes, told_reasons
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.frames import save_csv
@@ -65,7 +65,7 @@ class ColumnBackTest:
     """Recorded calls in columns under one side or two, customer by customer.
 
     `refused_then` counts the calls of each account that were refused when they were recorded, by outcome;
-    `terms` and `taken_over` are as in `BackTest`.
+    `terms`, `taken_over` and `anchored` are as in `BackTest`.
     """
 
     columns: Columns
@@ -74,6 +74,7 @@ class ColumnBackTest:
     engine: str
     terms: tuple[Change, ...] = ()
     taken_over: tuple[str, ...] = ()
+    anchored: tuple[str, ...] = ()
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
@@ -122,6 +123,7 @@ class ColumnBackTest:
             f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
             "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
             + (", although the catalogue lets some fail." if failing else "."),
+            *self.anchored,
             *self._gave_up(int(self.refused_then.any(axis=1).sum())),
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
@@ -306,7 +308,9 @@ def back_test_columns(
         for number, test in enumerate(tests):
             comparing(number / len(tests), f"comparing {units.many(len(test.chosen), 'customer')}")
             done.append(test.done())
-    return ColumnBackTest(columns, tuple(done), then, runs[0].fleet.engine, terms, taken)
+    described = {account.name: account.spec for account in columns.accounts}
+    anchored = anchored_notes(described, columns.start, base)
+    return ColumnBackTest(columns, tuple(done), then, runs[0].fleet.engine, terms, taken, anchored)
 
 
 class _Test:

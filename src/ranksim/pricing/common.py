@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping
 
+from ranksim.callers.portfolio import AccountSpec
+from ranksim.clock import Micros
+from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.report.units import instant
 
 FEWEST = 2
 """Replications without which there is no interval."""
@@ -10,6 +14,22 @@ FEWEST = 2
 
 DEMAND = "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
 """What is told of answers that let the same customers ask for the same whatever it costs."""
+
+
+MOST_NAMED = 4
+"""Of more accounts than these it is told how many they are."""
+
+
+def anchored_notes(specs: Mapping[str, AccountSpec], start: Micros, policy: Policy) -> tuple[str, ...]:
+    """Say of which recorded accounts nobody says when their billing months begin (U51); `start` is in µs."""
+    names = [name for name, spec in specs.items() if spec.anchor is None]
+    if not names or policy.assumptions.month == "calendar":
+        return ()
+    who = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names):,} accounts"
+    return (
+        f"Billing months of {who} are counted from the first call of the recording, {instant(start)}, since "
+        "nobody says when they begin: accounts that are described may have an anchor.",
+    )
 
 
 def check_replications(replications: int) -> None:

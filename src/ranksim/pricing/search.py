@@ -28,6 +28,7 @@ from ranksim.pricing.back_test import Side
 from ranksim.pricing.catalogues import Moves, unpriced
 from ranksim.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
 from ranksim.pricing.columns import Columns
+from ranksim.pricing.common import anchored_notes
 from ranksim.pricing.pareto import Grid, changed, point_row, points_of
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
@@ -103,6 +104,7 @@ class Search:
     level: float
     seed: int
     served: int
+    anchored: tuple[str, ...] = ()
 
     plots = ("candidates",)
 
@@ -143,6 +145,7 @@ class Search:
             f"{self.demand.price.value * 10:.3g} % leave, and {units.percent(self.demand.refused.value)} of "
             "those who meet a refusal that they never met.",
             "What customers did not ask for because they were refused when recorded is not in it.",
+            *self.anchored,
         )
 
     def tables(self) -> Tables:
@@ -262,7 +265,11 @@ def search(
         row["best"] = n == best
     tornado = [] if best is None else _tornado(everybody[best], answer)
     rows.sort(key=lambda row: (not row["best"], not row["final"], -row["rounds"], -row["change"]))
-    return Search(columns, tuple(grid), tuple(rows), tuple(tornado), answer, risk, level, seed, served)
+    described = {account.name: account.spec for account in columns.accounts}
+    anchored = anchored_notes(described, columns.start, base)
+    return Search(
+        columns, tuple(grid), tuple(rows), tuple(tornado), answer, risk, level, seed, served, anchored
+    )
 
 
 def _work(left: int, count: int, customers: int) -> int:
