@@ -76,6 +76,13 @@ def test_jobs_and_waits(tables: Tables) -> None:
     ]
 
 
+def test_workers_who_are_mostly_idle_while_jobs_wait_have_peaks(tables: Tables) -> None:
+    rows = [row | {"utilisation": 0.008, "max_waiting": 5.0, "wait_p95_low": None} for row in tables["jobs"]]
+    (view,) = [view for view in views(tables | {"jobs": rows[:1]}) if view.title == "Waits for a worker"]
+    assert view.note.startswith("Busy is a mean over the whole run; jobs that come together wait, up to 5")
+    assert view.note.endswith("rank_run at once.")
+
+
 def test_deliveries(tables: Tables) -> None:
     events = ("820 ± 41", "790 ± 39.5", "20 ± 1", "10 ± 0.5", "3", "1")
     assert shown(tables, "Webhook endpoints")[1] == ("ops", *events)

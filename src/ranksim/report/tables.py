@@ -111,8 +111,25 @@ def waits(tables: Tables) -> View:
         )
         for row in tables.get("jobs", ())
     ]
-    note = OF_A_RUN if any(row.get("wait_p95_low") is not None for row in tables.get("jobs", ())) else ""
-    return View("Waits for a worker", ("kind", "mean", "p50", "p95", "p99", "busy"), 1, tuple(rows), note)
+    together = [
+        f"{_spanned(row, 'max_waiting', 'count')} {row['kind']}"
+        for row in tables.get("jobs", ())
+        if row["max_waiting"] and row["utilisation"] is not None and row["utilisation"] < MOSTLY_IDLE
+    ]
+    notes = []
+    if together:
+        most = ", ".join(together)
+        notes.append(
+            f"Busy is a mean over the whole run; jobs that come together wait, up to {most} at once."
+        )
+    if any(row.get("wait_p95_low") is not None for row in tables.get("jobs", ())):
+        notes.append(OF_A_RUN)
+    headings = ("kind", "mean", "p50", "p95", "p99", "busy")
+    return View("Waits for a worker", headings, 1, tuple(rows), " ".join(notes))
+
+
+MOSTLY_IDLE = 0.5
+"""Workers who are busy for less than this share of a run, while jobs wait, have peaks."""
 
 
 OF_A_RUN = (
