@@ -323,6 +323,33 @@ def test_a_typo_in_a_body_starts_nothing_unless_that_was_wanted() -> None:
     run(story)
 
 
+@pytest.mark.fact("U83", "U112")
+def test_a_typo_in_a_variable_starts_nothing_unless_that_was_wanted() -> None:
+    document = (
+        "mutation Begin($domain: ID!, $dry: Boolean) "
+        "{ createJob(input: {kind: CRAWL, domainId: $domain, dryRun: $dry}) { job { id } } }"
+    )
+
+    async def story() -> None:
+        for strict, made in ((True, 0), (False, 1)):
+            async with direct(make(), strict_body=strict) as client:
+                domain = (await client.post("/v1/domains", json={"host": "a.example"})).json()["data"]["id"]
+                wanted = {"query": document, "variables": {"domain": domain, "dri": True}}
+                answer = await client.post("/graphql", json=wanted)
+                assert answer.status_code == (422 if strict else 200)
+                if strict:
+                    (error,) = answer.json()["errors"]
+                    assert error["extensions"]["code"] == "validation_failed"
+                    assert error["message"].startswith(
+                        "The variable 'dri' is not declared; did you mean 'dry'? the document declares: "
+                    )
+                assert len((await client.get("/v1/jobs")).json()["data"]) == made
+                right = wanted | {"variables": {"domain": domain, "dry": True}}
+                assert (await client.post("/graphql", json=right)).status_code == 200
+
+    run(story)
+
+
 @pytest.mark.fact("U83")
 def test_whoever_gets_graphql_is_told_that_it_is_posted() -> None:
     async def story() -> None:

@@ -93,6 +93,15 @@ def test_a_graphql_request_without_calls_is_told_as_it_is_answered(
     assert dict(world.twin.replies) == {("", status): 1}
 
 
+def test_a_refused_mutation_counts_as_refused(world: World) -> None:
+    client = world.client()
+    domain = client.post("/v1/domains", json={"host": "a.example"}).json()["data"]["id"]
+    again = f'mutation {{ createJob(input: {{kind: CRAWL, domainId: "{domain}"}}) {{ job {{ id }} }} }}'
+    assert [client.post("/graphql", json={"query": again}).status_code for _ in range(2)] == [200, 200]
+    client.post("/graphql", json={"query": "{ __typename }"})
+    assert client.get("/_ranksim/overview").json()["answered"] == {"2xx": 3, "4xx": 1}
+
+
 def test_the_query_of_a_call_is_told(world: World) -> None:
     client = world.client()
     client.get("/v1/jobs?limit=1&status=done")
@@ -123,6 +132,7 @@ def test_what_a_fault_did_is_told_with_its_rule(world: World) -> None:
     ]
     account = world.twin.service.state.keys[world.key].account
     assert set(told(world, "key", "account_id")) == {("demo", account)}
+    assert world.twin.replies == {("jobs.list", 500): 1, ("jobs.list", 200): 1}
     assert [one.shown()["dropped"] for one in world.requests.search()] == [False, True, False]
     assert "answered 200, which was dropped)" in world.requests.search()[1].text()
 

@@ -273,7 +273,7 @@ class Facade:
             return
         accept = headers.get(b"accept", b"").decode("latin-1")
         if self._endpoint is None:
-            self._endpoint = graphql.GraphqlEndpoint(self.twin)
+            self._endpoint = graphql.GraphqlEndpoint(self.twin, strict=self.strict_body)
         endpoint = self._endpoint
 
         async def ask() -> HttpResponse:
@@ -318,16 +318,17 @@ class Facade:
                 answer.headers.append((b"connection", b"close"))
             if fault is not None and fault.rules:
                 answer.headers.append((b"ranksim-fault", ", ".join(fault.rules).encode()))
-            for reply in answer.replies:
+            dropped = fault is not None and fault.drop == "after"
+            for reply in () if dropped else answer.replies:
                 twin.replies[reply.operation, reply.status] += 1
             if twin.requests is not None or self.access_log:
-                exchange = _exchange(scope, request.call, answer, fault)
+                exchange = _exchange(scope, request.call, answer, dropped)
                 if twin.requests is not None:
                     twin.requests.record(exchange)
                 if self.access_log:
                     _log_access(exchange)
             self._tell(answer.at, scope, request.call, began, fault, answer)
-            if fault is not None and fault.drop == "after":
+            if dropped:
                 _drop(scope)
                 return
             body = b"" if scope["method"] == "HEAD" else answer.body
@@ -584,9 +585,7 @@ def _allowing(method: str, allow: str, status: int) -> tuple[Header, ...]:
     return ((b"allow", allow.encode()),) if allow and status == 405 else ()
 
 
-def _exchange(
-    scope: Scope, call: Call, answer: HttpResponse, fault: InjectedFault | None
-) -> RecordedExchange:
+def _exchange(scope: Scope, call: Call, answer: HttpResponse, dropped: bool) -> RecordedExchange:
     first = answer.replies[0]
     return RecordedExchange(
         at=answer.at,
@@ -602,7 +601,7 @@ def _exchange(
         status=answer.status,
         response_headers=joined(answer.headers),
         response=answer.body,
-        dropped=fault is not None and fault.drop == "after",
+        dropped=dropped,
     )
 
 

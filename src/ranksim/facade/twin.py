@@ -92,7 +92,7 @@ class Twin:
         self.requests: RequestJournal | None = RequestJournal()
         """The requests that came over HTTP; None remembers none."""
         self.replies: Counter[tuple[str, int]] = Counter()
-        """Operations answered, by name and status."""
+        """Operations answered, by name and status; an answer that a fault dropped is none."""
         self.sent_events = SentEvents()
         self.attempt_counts = AttemptCounts()
         self.event_log = EventLog()

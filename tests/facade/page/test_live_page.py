@@ -272,7 +272,7 @@ def test_what_was_refused_over_graphql_or_dropped_is_shown_as_refused_with_its_q
     tab.until(f"{rows}.length === 2")
     shown = f"{rows}.map((one) => [...one.children].slice(2, 5).map((part) => part.textContent).join(' | '))"
     assert tab.run(shown) == [
-        "/v1/labels?limit=1 | 200 | fault_1 · dropped after it",
+        "/v1/labels?limit=1 | 200 | dropped after it · fault_1",
         "/graphql jobs.create, jobs.create | 200 | 6 cooldown",
     ]
     assert tab.run(f"{rows}.map((one) => one.children[3].className)") == ["status bad", "status bad"]

@@ -12,11 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol, TypeVar
 
+from graphql import GraphQLError, OperationDefinitionNode
 from pydantic_core import from_json, to_json
 
 from ranksim.contract.assumptions import GraphqlLimits
 from ranksim.contract.facts import RateClass
 from ranksim.contract.policy import Policy
+from ranksim.errors import near
+from ranksim.service.bodies import ERRORS_SHOWN
 from ranksim.service.calls import Call, Reply
 from ranksim.service.operations import OPERATIONS
 from ranksim.surface.graphql import (
@@ -69,10 +72,10 @@ class AnswersCalls(Protocol):
 
 
 class GraphqlEndpoint:
-    """Answers GraphQL requests by a twin."""
+    """Answers GraphQL requests by a twin; if `strict`, none with variables that its document lacks."""
 
-    def __init__(self, twin: AnswersCalls) -> None:
-        self._twin = twin
+    def __init__(self, twin: AnswersCalls, *, strict: bool = False) -> None:
+        self._twin, self._strict = twin, strict
         self._turn = asyncio.Lock()
 
     async def execute(self, call: Call, accept: str = "") -> GraphqlResponse:
@@ -85,6 +88,8 @@ class GraphqlEndpoint:
         request = GraphqlRequest(twin.policy, copied(call, raw=None, fault=None))
         raw = call.raw or b""
         refusal = Refusal(call.fault.code, []) if call.fault else await self._read(raw, request)
+        if refusal is None and self._strict:
+            refusal = _undeclared(request)
         replies = twin.call_batch(request.asked(refusal, call.fault))
         refused = request.refused(replies, refusal, accept)
         if refused is not None:
@@ -150,6 +155,24 @@ class GraphqlEndpoint:
         stranger = copied(request.base, operation=FIELDS[KEYLESS[0]])
         asks = any(name.encode() in raw for name in KEYLESS)
         return asks and len(raw) <= MOST_OF_A_STRANGER and self._twin.admits(stranger, READS)
+
+
+def _undeclared(request: GraphqlRequest) -> Refusal | None:
+    """Refuse variables that no operation of a document declares: GraphQL ignores them, typos too."""
+    if not request.variables or request.document is None:
+        return None
+    operations = [one for one in request.document.definitions if isinstance(one, OperationDefinitionNode)]
+    declared = [it.variable.name.value for one in operations for it in one.variable_definitions or ()]
+    errors = [
+        GraphQLError(
+            f"The variable {name!r} is not declared{near(name, declared) or ';'} the document declares: "
+            f"{', '.join(declared) or 'none'}. GraphQL ignores it; --no-strict-body, or strict_body=False in "
+            "a test, does so too."
+        )
+        for name in request.variables
+        if name not in declared
+    ]
+    return Refusal("validation_failed", errors[:ERRORS_SHOWN]) if errors else None
 
 
 _THREAD = ThreadPoolExecutor(1, "ranksim graphql")

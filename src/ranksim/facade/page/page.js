@@ -184,8 +184,8 @@
   const asked = (event) => (event.query ? `${event.path}?${event.query}` : event.path);
 
   function why(event) {
-    const parts = event.faults.slice();
-    if (event.dropped) parts.push(event.status === null ? "dropped" : "dropped after it");
+    const parts = event.dropped ? [event.status === null ? "dropped" : "dropped after it"] : [];
+    parts.push(...event.faults);
     if (event.outcome === "limited") parts.push(`window ${event.rate_class}`);
     else if (event.check) parts.push(`${event.check} ${CHECKS[event.check]}`);
     else if (event.code) parts.push(event.code);
