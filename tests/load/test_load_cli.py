@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.callers.budget import HELD_BACK
+from ranksim.callers.cleanup import TIDIED
 from ranksim.callers.profiles import profile
 from ranksim.callers.target import Target
 from ranksim.cli import app
@@ -76,13 +77,14 @@ def test_nothing_is_left_of_a_load_that_could_not_begin(
 def test_what_a_killed_locust_recorded_becomes_a_trace(
     start: Start, deployment: Server, tmp_path: Path, processes: str
 ) -> None:
-    out = tmp_path / "out"
+    out, before = tmp_path / "out", domains(deployment)
     run = start(
         *COMMAND, deployment.url, "--users", "3", "--duration", "10m", "--out", str(out),
         "--processes", processes,
         RANKSIM_KEY=deployment.key,
     )  # fmt: skip
     until(lambda: by_users(out) >= 15)
+    assert domains(deployment) > before
     os.kill(child_of(run.process.pid), signal.SIGKILL)
 
     assert run.wait() == 0, run.said()
@@ -90,11 +92,15 @@ def test_what_a_killed_locust_recorded_becomes_a_trace(
     assert len(trace.exchanges) >= 15
     assert "processes ended before they were done" in {note.text for note in trace.notes}
     assert not list(out.glob(".parts-*"))
+    assert domains(deployment) == before  # who survived has removed what was created
+    [tidied] = [note for note in trace.notes if note.text == TIDIED]
+    assert tidied.model_dump()["left"] == []
+    assert "created, and not removed" not in run.said()
 
 
 @pytest.mark.heavy
 def test_locust_stops_when_ranksim_is_killed(start: Start, deployment: Server, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out, before = tmp_path / "out", domains(deployment)
     run = start(
         *COMMAND, deployment.url, "--users", "3", "--duration", "10m", "--out", str(out), "--processes", "2",
         RANKSIM_KEY=deployment.key,
@@ -104,6 +110,12 @@ def test_locust_stops_when_ranksim_is_killed(start: Start, deployment: Server, t
 
     until(lambda: (out / "trace.jsonl").exists())
     until(lambda: not list(out.glob(".parts-*")))
+    assert domains(deployment) == before
+
+
+def domains(server: Server) -> set[str]:
+    with server.client() as client:
+        return {one["id"] for one in client.get("/v1/domains").json()["data"]}
 
 
 def child_of(pid: int) -> int:
@@ -206,7 +218,9 @@ def test_a_summary_says_what_was_used_up_and_which_programs_were_cut(tmp_path: P
     ]
     path = tmp_path / "trace.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    said = Summary.of(path).lines()
+    summary = Summary.of(path)
+    assert summary.left is None  # it does not say
+    said = summary.lines()
     assert said[3:5] == [
         "used up of acct_1: 0.52 USD, 47 briefs, 12 slots, of which those removed stay held to the month's "
         "end",
@@ -270,6 +284,16 @@ def test_money_is_told_by_account_with_its_height_and_what_could_not_be_read() -
         AccountSpent("acct_main", 4_750_000, 6_700_000),
         AccountSpent("acct_shut", 0, 0, "its usage was not read (405)"),
     ]
+
+
+def test_what_a_load_left_is_listed(tmp_path: Path) -> None:
+    left = {"kind": "domains", "key": "main", "why": "405", "ids": ["dom_1", "dom_2"]}
+    path = tmp_path / "trace.jsonl"
+    lines = [{"ranksim_trace": 1}, {"kind": "note", "text": TIDIED, "left": [left]}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    said = Summary.of(path).lines()
+    at = said.index("created, and not removed:")
+    assert said[at + 1] == "  2 domains with the key main: 405 (dom_1, dom_2)"
 
 
 GRAPHQL_REFUSAL = '{"errors":[{"message":"slower","extensions":{"code":"rate_limited"}}]}'

@@ -80,6 +80,9 @@ def launch(
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
             _wait(child, plan, asked, progress)
+            if not plan.trace.exists():
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)  # workers whose leader was killed make nothing more
         problem = folder / "problem.txt"
         if problem.exists():
             _leave_nothing(plan.out)
