@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import io
+import json
+import socket
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tests.load.conftest import Scripted, reply, server
+
 from ranksim.callers.discovery import KeyReach, Reach
-from ranksim.callers.steps import Received, Send
+from ranksim.callers.steps import Program, Received, Send, Spawn
 from ranksim.callers.target import Target
 from ranksim.check.runner import EACH, Runner
+from ranksim.check.tasks import CheckTask
 from ranksim.clock import MINUTE
-from ranksim.load.run import LoadRun
+from ranksim.load.run import LoadRun, RunSettings
 from ranksim.load.session import CallOutcome
+from ranksim.trace import Trace
+
+__all__ = ["server"]
 
 NOW = 10 * MINUTE
 
@@ -65,3 +75,36 @@ def test_accounts_of_two_environments_are_told_apart_by_what_they_spent() -> Non
     for key, spent in (("main", "7.00"), ("test", "1.00"), ("main", "7.20"), ("test", "1.10")):
         running.saw(Send("account.usage", key), answered(200, cost={"spent": spent, "resets_at": "x"}))
     assert running.used.spent() == 300_000
+
+
+def test_a_program_may_do_several_things_at_once(server: Scripted, tmp_path: Path) -> None:
+    """The second call is sent while the first has no answer yet."""
+    met = threading.Barrier(2, timeout=60)
+
+    def both(connection: socket.socket) -> bool | None:
+        met.wait()
+        return reply(404)(connection)
+
+    run = LoadRun(Target.simple(server.url, "rk_1"), RunSettings(tmp_path / "out"))
+    server.acts = [both]
+    looking = Send("domains.get", path={"id": "dom_1"})
+
+    def beside() -> Program:
+        yield looking
+
+    def program() -> Program:
+        yield Spawn(beside())
+        yield looking
+
+    task = SimpleNamespace(
+        name="both", users=(0,), laps=1, waits=False, programs=lambda reach, seed: [program()]
+    )
+    said = io.StringIO()
+    running = Runner(run, said)
+    running.begin(cast(CheckTask, task), 1)
+    running.began[1].join(60)
+    assert json.loads(said.getvalue()) == {"ended": 1, "cut": 0, "stopped": False}
+    server.acts = [reply()]
+    run.finish()
+    calls = [one for one in Trace.read(run.path).exchanges if one.client == "both 0"]
+    assert [one.status for one in calls] == [404, 404]

@@ -29,7 +29,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -185,6 +185,7 @@ class Began:
         self.stop = threading.Event()
         self.laps: dict[int, int] = {}
         self._left = len(task.users)
+        self._beside = 0
         self._threads = [
             threading.Thread(target=self._perform, args=(user, program), daemon=True)
             for user, program in zip(task.users, task.programs(runner.run.reach, seed), strict=True)
@@ -195,25 +196,50 @@ class Began:
     def join(self, seconds: float) -> None:
         """Wait for its programs, so many seconds for all."""
         ends = time.monotonic() + seconds
-        for thread in self._threads:
+        for thread in self._threads:  # those that begin meanwhile as well
             thread.join(max(0.0, ends - time.monotonic()))
 
     def _perform(self, user: int, program: Generator[Any, Any, Any]) -> None:
-        runner = self.runner
-        try:
-            part = Part(runner.run.shared, runner.run.target, f"{self.number}.{user}")
-            part.budget, part.ownership = runner.run.part.budget, runner.run.part.ownership
-            session = part.session(f"{self.task.name} {user}")
-        except OSError as error:
-            runner.say(broken=str(error))
-            return
         # What is held for a call is held no longer than it takes: it waits for its pace before.
-        steps = part.guarded(paced(program, runner.pacer, waits=self.task.waits))
+        steps = self.runner.run.part.guarded(paced(program, self.runner.pacer, waits=self.task.waits))
 
         def lap() -> bool:
             self.laps[user] = self.laps.get(user, 0) + 1
             return self.laps[user] < self.task.laps
 
+        if self._drive(user, f"{self.number}.{user}", steps, lap) and not self.stop.is_set():
+            self.laps[user] = max(1, self.laps.get(user, 0))
+        self._close()
+
+    def _spawn(self, user: int, program: Generator[Any, Any, Any]) -> None:
+        """Begin a program beside that of a user, which sees to what it may spend and write to."""
+        with self.runner.steps:
+            self._left += 1
+            self._beside += 1
+            name = f"{self.number}.{user}.{self._beside}"
+
+        def perform() -> None:
+            self._drive(user, name, program)
+            self._close()
+
+        self._threads.append(threading.Thread(target=perform, daemon=True))
+        self._threads[-1].start()
+
+    def _drive(
+        self,
+        user: int,
+        name: str,
+        steps: Generator[Any, Any, Any],
+        on_lap: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Run a program with a session and a part of the trace of its own; return whether nothing broke."""
+        runner = self.runner
+        try:
+            part = Part(runner.run.shared, runner.run.target, name)
+            session = part.session(f"{self.task.name} {user}")
+        except OSError as error:
+            runner.say(broken=str(error))
+            return False
         try:
             drive(
                 _in_turn(steps, runner.steps),
@@ -221,23 +247,23 @@ class Began:
                 part.receiver,
                 on_call=runner.saw,
                 stopped=self.stop.is_set,
-                on_lap=lap,
+                spawn=lambda program: self._spawn(user, program),
+                on_lap=on_lap,
                 sleep=self.stop.wait,
             )
-            if not self.stop.is_set():
-                self.laps[user] = max(1, self.laps.get(user, 0))
+            return True
         except (OSError, BadInput) as error:
             runner.say(broken=str(error))
+            return False
         finally:
             session.close()
-            self._close(part)
+            try:
+                part.recorder.close()
+            except OSError as error:
+                runner.say(broken=str(error))
 
-    def _close(self, part: Part) -> None:
-        """Close a program's part; the last one tells that the task has ended, and which program was cut."""
-        try:
-            part.recorder.close()
-        except OSError as error:
-            self.runner.say(broken=str(error))
+    def _close(self) -> None:
+        """End a program; the last one tells that the task has ended, and which program was cut."""
         with self.runner.steps:
             self._left -= 1
             last = self._left == 0
