@@ -215,10 +215,9 @@ def test_what_is_held_is_room_once_the_month_is_over() -> None:
         slot_use(churn, 199, start=own.now, anchor=own.anchor)
 
 
-def test_what_one_occasion_starts_and_how_often_are_those_of_the_clients() -> None:
+def test_what_one_occasion_starts_is_what_the_clients_do_together() -> None:
     own = own_account(planned(), "acme")
     assert own.jobs() == {"rank_run": 4, "crawl": 2}
-    assert own.occasions == (("rank_run", 4, DAY), ("crawl", 2, 7 * DAY))
     assert own.room_for_words() == (
         "Of the 5,000 slots of the plan pro 1,250 are used and 600 held: 3,150 more words of 1 slot or 787 "
         "more words of 4 slots each fit."

@@ -59,6 +59,9 @@ from ranksim.sim.workers import PoolSpec
 TRACKED = ("domains", "keywords", "pairings", "geographies")
 """What a portfolio says that a scenario says itself."""
 
+KINDS: tuple[JobLabel, ...] = get_args(JobLabel)
+"""The kinds of jobs."""
+
 SETS = {
     "run_every": "rank_run",
     "crawls": "crawl",
@@ -76,14 +79,6 @@ class TrackedPart(NamedTuple):
     domains: int
     keywords: int
     each: int
-
-
-class Occasion(NamedTuple):
-    """So many jobs of a kind that start together, and the time from one such occasion to the next (µs)."""
-
-    kind: JobLabel
-    jobs: int
-    gap: Micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +124,16 @@ class OwnAccount:
             f"{held}: {words}."
         )
 
-    @property
-    def occasions(self) -> tuple[Occasion, ...]:
-        """The occasions on which jobs are started, the busiest first."""
-        together: Counter[tuple[JobLabel, Micros]] = Counter()
-        for kind in get_args(JobLabel):
-            for work in self.load.of(kind):
-                together[kind, work.gap] += math.ceil(work.each)
-        found = [Occasion(kind, jobs, gap) for (kind, gap), jobs in together.items() if jobs]
-        return tuple(sorted(found, key=lambda one: one.gap / one.jobs))
-
     def jobs(self) -> dict[JobLabel, int]:
-        """Return how many jobs of each kind one occasion starts at most."""
-        most = sorted(self.occasions, key=lambda one: one.jobs)
-        return {one.kind: one.jobs for one in most}
+        """Return how many jobs of each kind one occasion starts at most, as long as it may be spread over."""
+        together: Counter[tuple[JobLabel, Micros]] = Counter()
+        for one in self.load.starts:
+            if one.kind in KINDS:
+                together.update(dict.fromkeys(((one.kind, at) for at in one.times), one.domains))
+        most: dict[JobLabel, int] = {}
+        for (kind, _), jobs in together.items():
+            most[kind] = max(most.get(kind, 0), jobs)
+        return most
 
 
 def own_account(scenario: Scenario, account: str = "", *, simulate: bool = True, **done: Any) -> OwnAccount:
@@ -204,7 +195,7 @@ def workload_of(scenario: Scenario, account: str = "", *, simulate: bool = True,
     ]
     if "rank_run" in replaced:
         starts.insert(0, replace(runs_of(given, total), key=_key(None, spec)))
-    running = {kind: shortest(scenario.pools, kind, scenario.policy) for kind in get_args(JobLabel)}
+    running: dict[str, Micros] = {kind: shortest(scenario.pools, kind, scenario.policy) for kind in KINDS}
     scans = [scan for one in spec.portfolios for scan in one.scans if scan.active]
     uncounted = [label for label, one in clients.items() if not _is_counted(one)]
     simulated = [label for label in uncounted if not isinstance(clients[label], Python)]
