@@ -457,6 +457,7 @@ CHECKED = CONFORMING | {
         "untouched": ["untouched: what was there before reads the same after: 4 domains"],
         "spent": 1_500_000,
         "spend_cap": 2_000_000,
+        "exclusive": True,
         "accounts": [
             {"account": "acme", "spent": 1_500_000, "height": 1_900_000, "unread": ""},
             {"account": "other", "spent": 0, "height": 0, "unread": "its usage was not read (405)"},
@@ -492,13 +493,16 @@ def test_a_cap_that_was_passed_is_said_before_all_else_everywhere() -> None:
     passed = CHECKED | {"check": CHECKED["check"] | {"spend_cap": 1_600_000}}
     assert page(passed).index(told) < page(passed).index("<h1>")
     assert str(ElementTree.fromstring(junit(passed))[-1].findtext("system-out")).startswith(told)
-    assert cap_passed(passed["check"]["accounts"], 1_600_000) == [told]
-    assert cap_passed(passed["check"]["accounts"], None) == []
+    assert cap_passed(passed["check"]["accounts"], 1_600_000, exclusive=True) == [told]
+    assert cap_passed(passed["check"]["accounts"], None, exclusive=True) == []
+    [shared] = cap_passed(passed["check"]["accounts"], 1_600_000, exclusive=False)
+    assert "may have been passed" in shared
+    assert shared.endswith(", with what others spent there")
     assert "was passed" not in read(CHECKED).text + junit(CHECKED)
 
 
 def test_what_was_spent_is_told_alike_everywhere_and_what_nobody_could_read() -> None:
-    lines = spent_lines(CHECKED["check"]["accounts"])
+    lines = spent_lines(CHECKED["check"]["accounts"], exclusive=True)
     assert lines == [
         "spent at least 1.50 USD by usage before and after",
         "not all that other spent is known: its usage was not read (405)",
@@ -506,9 +510,11 @@ def test_what_was_spent_is_told_alike_everywhere_and_what_nobody_could_read() ->
     text = " ".join(read(CHECKED).text.split())
     out = str(ElementTree.fromstring(junit(CHECKED))[-1].findtext("system-out"))
     assert all(line in text and line in out for line in lines)
-    assert spent_lines([]) == ["spent nothing: nothing was called that can spend"]
+    assert spent_lines([], exclusive=True) == ["spent nothing: nothing was called that can spend"]
     two = [{"account": name, "spent": 500_000, "height": 500_000, "unread": ""} for name in "ab"]
-    assert spent_lines(two) == ["spent 1.00 USD by usage before and after: a 0.50 USD, b 0.50 USD"]
+    assert spent_lines(two, exclusive=True) == [
+        "spent 1.00 USD by usage before and after: a 0.50 USD, b 0.50 USD"
+    ]
 
 
 def test_junit_of_a_check_has_its_tasks_and_why_rules_are_open() -> None:

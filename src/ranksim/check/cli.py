@@ -198,7 +198,7 @@ def _report(
     from ranksim.load.refused_domains import RefusedDomains
     from ranksim.load.untouched import Untouched
     from ranksim.report import judgement as report
-    from ranksim.report.spent import cap_passed
+    from ranksim.report.of_a_check import said_first
 
     assert checking.judgement is not None
     checking.troubles += RefusedDomains.of(recording.lines()).lines()
@@ -228,9 +228,10 @@ def _report(
         "untouched": Untouched.of(recording.lines()).lines(),
         "spent": checking.spent,
         "spend_cap": checking.plan.reach.target.spend_cap,
+        "exclusive": checking.plan.reach.target.exclusive,
         "accounts": [asdict(one) for one in checking.money],
     }
-    parts = [f"{line}\n" for line in cap_passed(found["check"]["accounts"], found["check"]["spend_cap"])]
+    parts = [f"{line}\n" for line in said_first(found["check"])]
     parts += [rendered(report.summary(found)), wrapped("".join(_ending(found["check"], checking, recording)))]
     try:
         parts += [f"{line}\n" for line in _write(wanted, found, checking, recording)]
@@ -274,7 +275,7 @@ def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecord
     said.append(
         f"{units.many(checking.answers.total(), 'call')} of tasks in {units.duration(checking.elapsed)}"
     )
-    said += spent_lines(check["accounts"])
+    said += spent_lines(check["accounts"], exclusive=check["exclusive"])
     said += [f"trouble: {one}" for one in checking.troubles]
     said += check["untouched"]
     if checking.left:

@@ -292,7 +292,7 @@ def _report(trace: Path, deployment: "Target") -> None:
     if summary.left is None:
         summary.left = [asdict(one) for one in left_over(recorded(trace.parent))]
     spent = [asdict(one) for one in summary.used_up.by_account()]
-    lines = cap_passed(spent, deployment.spend_cap)
+    lines = cap_passed(spent, deployment.spend_cap, exclusive=deployment.exclusive)
     lines += summary.lines()
     if summary.left:
         lines.append(f"`ranksim tidy {trace.parent}` tries again, with the same address and keys")

@@ -34,16 +34,17 @@ def why_open(judgement: Plain, rule: Plain) -> str:
 def told(check: Plain) -> str:
     """Return in a sentence how much was decided of what was asked for, and what that took."""
     rules = len(check["rules"])
+    spent = "; ".join(spent_lines(check["accounts"], exclusive=check["exclusive"]))
     return (
         f"checked: {rules - len(check['undecided'])} of {units.many(rules, 'rule')} asked for decided by "
         f"{units.many(check['calls'], 'call')} of tasks, in {units.duration(check['took'])} of --time "
-        f"{units.duration(check['time'])}; {'; '.join(spent_lines(check['accounts']))}"
+        f"{units.duration(check['time'])}; {spent}"
     )
 
 
 def said_first(check: Plain) -> list[str]:
     """Return what stands before everything else: that more was spent than was allowed."""
-    return cap_passed(check["accounts"], check["spend_cap"])
+    return cap_passed(check["accounts"], check["spend_cap"], exclusive=check["exclusive"])
 
 
 def not_done(check: Plain) -> list[str]:

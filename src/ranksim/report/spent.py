@@ -10,19 +10,26 @@ from ranksim.report import units
 Plain = Mapping[str, Any]
 
 
-def cap_passed(accounts: Sequence[Plain], cap: int | None) -> list[str]:
+OTHERS = ", with what others spent there"
+"""What readings of accounts show that somebody else uses meanwhile."""
+
+
+def cap_passed(accounts: Sequence[Plain], cap: int | None, *, exclusive: bool) -> list[str]:
     """Return a line that says by how much a cap (µUSD) was passed, or none.
 
-    Each account has its `account`, what it `spent`, its `height` (both µUSD) and what is `unread`.
+    Each account has its `account`, what it `spent`, its `height` (both µUSD) and what is `unread`;
+    `exclusive` says that nobody else spent there.
     """
     height, spent = (sum(one[name] for one in accounts) for name in ("height", "spent"))
     if cap is None or height <= cap:
         return []
     reserved = f", {units.usd(height)} at the height with what was reserved" if height > spent else ""
-    return [f"the spend cap of {units.usd(cap)} was passed: {units.usd(spent)} spent{reserved}"]
+    passed = "was passed" if exclusive else "may have been passed"
+    others = "" if exclusive else OTHERS
+    return [f"the spend cap of {units.usd(cap)} {passed}: {units.usd(spent)} spent{reserved}{others}"]
 
 
-def spent_lines(accounts: Sequence[Plain]) -> list[str]:
+def spent_lines(accounts: Sequence[Plain], *, exclusive: bool) -> list[str]:
     """Return what was spent in all, by account where there are several, and what could not be read."""
     known = [one for one in accounts if not one["unread"] or one["spent"] or one["height"]]
     if not accounts:
@@ -33,7 +40,8 @@ def spent_lines(accounts: Sequence[Plain]) -> list[str]:
         each = ", ".join(f"{one['account']} {units.usd(one['spent'])}" for one in known)
         least = "at least " if any(one["unread"] for one in accounts) else ""
         total = units.usd(sum(one["spent"] for one in known))
-        lines = [f"spent {least}{total} by usage before and after" + (f": {each}" if len(known) > 1 else "")]
+        by = "by usage before and after" + ("" if exclusive else OTHERS)
+        lines = [f"spent {least}{total} {by}" + (f": {each}" if len(known) > 1 else "")]
     return lines + [
         f"not all that {one['account']} spent is known: {one['unread']}" for one in accounts if one["unread"]
     ]
