@@ -20,6 +20,8 @@ from ranksim.facade.twin import Twin
 from ranksim.serving.listener import Listener, bound
 from ranksim.serving.uvicorn_config import configured
 
+from .conftest import LoopClock
+
 START = instant("2026-03-04T10:00:00Z")
 
 POLICY = Policy().replace(catalogue={"job_durations": {"crawl": "20m"}})
@@ -151,6 +153,34 @@ def test_who_wants_few_is_sent_all_that_is_remembered_and_then_the_last_of_each_
             log.add(CALL)
         assert await wire.said() == "event: missed\ndata: 2\n\n"
         assert numbers(await wire.said()) == [8]
+        wire.left.set()
+        await streaming
+
+    run(story)
+
+
+def test_what_one_click_makes_is_not_missed_after_a_quiet_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "PACE_SECONDS", 0)
+
+    async def story() -> None:
+        twin, wire, clock = make(), Wire(), LoopClock()
+        log = twin.event_log
+        log.add(CALL)
+        streaming = asyncio.create_task(
+            event_stream.stream(twin, 0, wire.scope, wire.receive, wire.send, 400)
+        )
+        assert numbers([await wire.said() for _ in range(3)][2]) == [1]
+        for _ in range(300):
+            log.add(CALL)
+        assert numbers(await wire.said()) == list(range(2, 302))
+        for _ in range(300):
+            log.add(CALL)
+        assert await wire.said() == "event: missed\ndata: 201\n\n"  # of 400 in a second 301 were sent
+        assert numbers(await wire.said()) == list(range(503, 602))
+        clock.now += 1
+        for _ in range(400):
+            log.add(CALL)
+        assert numbers(await wire.said()) == list(range(602, 1002))
         wire.left.set()
         await streaming
 

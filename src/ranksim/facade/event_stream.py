@@ -31,6 +31,7 @@ async def stream(
     """Send everything that happens after number `after` (None: from now on) until somebody hangs up.
 
     Where some are not remembered any more, or are more than `most` a second, an event "missed" says how many.
+    What was not sent of a second's `most` may come at once: a click that moves the clock makes hundreds.
     """
     log = twin.event_log
     last = log.last if after is None or after > log.last else after
@@ -41,30 +42,31 @@ async def stream(
     await _part(send, f": world {twin.world_id}\n\n".encode())
     leaving = asyncio.create_task(hung_up(receive))
     scope["ranksim.stop"] = leaving.cancel  # a server that shuts down calls it
-    portion = KEPT
+    loop = asyncio.get_running_loop()
+    allowed, at = float(KEPT), loop.time()  # what is remembered comes first, all of it
     try:
         while not leaving.done():
-            happened = await _next(log, last, portion, leaving)
+            await _more(log, last, leaving)
+            if most is not None:
+                allowed, at = max(allowed, min(most, allowed + most * (loop.time() - at))), loop.time()
+            happened = log.since(last, KEPT if most is None else max(1, int(allowed)))
             await _part(send, _missed(last, happened) or (b"" if happened else b": alive\n\n"))
             for begin in range(0, len(happened), TOGETHER):
                 await _part(send, b"".join(map(_event, happened[begin : begin + TOGETHER])))
             last = happened[-1][0] if happened else last
             if most is not None and happened:
-                portion = max(1, int(most * PACE_SECONDS))
+                allowed = max(0, min(most, allowed) - len(happened))
                 await asyncio.wait({leaving}, timeout=PACE_SECONDS)
     finally:
         leaving.cancel()
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _next(log: EventLog, last: int, most: int, leaving: asyncio.Task[None]) -> list[tuple[int, Entry]]:
-    """Wait for what happens next; nothing once the client is leaving or a heartbeat is due."""
+async def _more(log: EventLog, last: int, leaving: asyncio.Task[None]) -> None:
+    """Wait for what happens next, until the client is leaving or a heartbeat is due."""
     coming = asyncio.create_task(log.wait(last))
     await asyncio.wait({leaving, coming}, timeout=HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-    if coming.done():
-        return log.since(last, most)
     coming.cancel()
-    return []
 
 
 def _missed(last: int, happened: list[tuple[int, Entry]]) -> bytes:
