@@ -66,6 +66,9 @@ class Toys:
     def has_independent_trials(self, metric: str) -> bool:
         return False
 
+    def is_drawn(self, built: Any, metric: str) -> bool:
+        return True
+
     def build(self, settings: Settings) -> Toy:
         changes = laid(self.toy, tree_of(settings, "toy"))
         changes = {name: tuple(value) if name == "breaks" else value for name, value in changes.items()}

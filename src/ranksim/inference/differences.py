@@ -46,6 +46,8 @@ class PairedDifference(NamedTuple):
 
 def compared(first: MetricSample, second: MetricSample, level: float = LEVEL) -> PairedDifference:
     """Compare a metric of two points; replications where either has no value are left out."""
+    if not first.drawn and not second.drawn:
+        first, second = first.first(), second.first()
     first, second = _paired(first, second)
     if not first.values:
         return PairedDifference(None, None, None, None, None, None, None, None, 0)

@@ -14,6 +14,8 @@ a count. Counts and shares that all agree still have an interval of some width (
 that is the same in every replication has none: how much another replication could differ is not in the data.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -30,13 +32,19 @@ class MetricSample(NamedTuple):
     """A metric of each replication, None where nothing was observed.
 
     `trials` is of how many each value of a share is the share, and `independent` whether these have nothing
-    to do with each other even within a replication, as the customers of a fleet.
+    to do with each other even within a replication, as the customers of a fleet. Where nothing is `drawn` one
+    replication tells all, and no number has an interval.
     """
 
     kind: Kind
     values: Sequence[float | None]
     trials: Sequence[float | None] | None = None
     independent: bool = False
+    drawn: bool = True
+
+    def first(self) -> MetricSample:
+        """The first replication alone."""
+        return self._replace(values=self.values[:1], trials=None if self.trials is None else self.trials[:1])
 
     @property
     def observed(self) -> list[float]:
@@ -57,6 +65,8 @@ class MetricSample(NamedTuple):
 
 def interval(sample: MetricSample, level: float = LEVEL) -> Estimate:
     """Estimate the mean of a metric over replications by its kind; a share is that of all trials together."""
+    if not sample.drawn:
+        sample = sample.first()
     if sample.kind == "share" and sample.trials is not None:
         hits, trials = sample.hits
         return chance(sum(hits), sum(trials), level) if sample.independent else clustered(hits, trials, level)

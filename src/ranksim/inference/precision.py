@@ -34,8 +34,11 @@ def relative_half_width(sample: MetricSample, level: float = LEVEL) -> float:
 def is_precise(sample: MetricSample, relative: float, level: float = LEVEL) -> bool:
     """Return whether a metric is known to within a share `relative` of itself: the rule to stop by.
 
-    From `FIRST_STAGE` values on: the half width may be at most relative / (1 + relative) of the mean, so that
-    the error is at most `relative` of the true mean. What has always been 0 is never known so.
+    Of what is not drawn at once, of all else from `FIRST_STAGE` values on: the half width may be at most
+    relative / (1 + relative) of the mean, so that the error is at most `relative` of the true mean. What has
+    always been 0 is never known so.
     """
+    if not sample.drawn:
+        return bool(sample.observed)
     enough = len(sample.observed) >= FIRST_STAGE
     return enough and relative_half_width(sample, level) <= relative / (1 + relative)

@@ -33,7 +33,8 @@ class Result:
     """What the replications of one scenario gave.
 
     `level` is that of every confidence interval. `remarks` are sentences on the run as a whole.
-    `expectations` are verdicts that were given earlier, where there is no `heading` to give them.
+    `expectations` are verdicts that were given earlier, where there is no `heading` to give them. `fixed` is
+    how metrics begin of which nothing is drawn, "" for all: these have no interval.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Result:
         level: float = LEVEL,
         remarks: Iterable[str] = (),
         expectations: Iterable[ExpectationVerdict] = (),
+        fixed: Iterable[str] = (),
         heading: Callable[[Result], Heading] | None = None,
         why: Callable[..., Why] | None = None,
     ) -> None:
@@ -53,6 +55,7 @@ class Result:
         self.replications = list(replications)
         self.level = level
         self.remarks = list(remarks)
+        self.fixed = tuple(fixed)
         self._expectations = tuple(expectations)
         self._heading = heading
         self._why = why
@@ -136,7 +139,7 @@ class Result:
     def sample(self, metric: str) -> MetricSample:
         """Return a metric of each replication with what its interval goes by. Raises BadInput."""
         self._check(metric)
-        return sample_of(self.scalars, metric)
+        return sample_of(self.scalars, metric)._replace(drawn=not metric.startswith(self.fixed))
 
     def _check(self, metric: str) -> None:
         if metric not in self.metrics:
@@ -178,7 +181,7 @@ class Result:
     @cached_property
     def tables(self) -> dict[str, tables.Rows]:
         """All tables as plain rows; `tables.COLUMNS` names their columns."""
-        return tables.build(self.replications, self.level, self.remarks)
+        return tables.build(self.replications, self.level, self.remarks, self.fixed)
 
     def frame(self, name: str, integers: bool = False) -> pd.DataFrame:
         """Return a table as a pandas frame, with units.
@@ -328,6 +331,7 @@ class Result:
             scenario=self.scenario,
             seed=self.seed,
             level=self.level,
+            fixed=list(self.fixed),
             replications=[replication.to_plain() for replication in self.replications],
         )
         return document.as_text(plain)
@@ -352,6 +356,7 @@ class Result:
                 level=plain["level"],
                 remarks=plain["notes"],
                 expectations=[ExpectationVerdict(**one) for one in plain["expectations"]],
+                fixed=plain.get("fixed", ()),
             )
             _ = read.scalars  # which want every field that this version counts
             return read

@@ -7,7 +7,7 @@ on the number of processes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from ranksim.report.progress import Tell, nobody, noted
 from ranksim.report.units import level
 from ranksim.service.operations import TABLE
 from ranksim.service.service import Service
+from ranksim.sim.drawn import FAMILIES, is_drawn
 from ranksim.sim.metrics import Scalars, check_name, sample_of, scalars, trials_of, unknown
 from ranksim.sim.results import Result
 from ranksim.sim.statistics import Replication, ReplicationTally
@@ -97,7 +98,9 @@ def run(
             tell(len(done) / most, _said(len(done), most))
             if precision is not None:
                 seen.append(_measured(replication, precision.of))
-                precise = len(done) >= least and is_precise(sample_of(seen, precision.of), precision.relative)
+                drawn = world is not World or is_drawn(scenario, precision.of)
+                sample = sample_of(seen, precision.of)._replace(drawn=drawn)
+                precise = len(done) >= least and is_precise(sample, precision.relative)
             if precise:
                 break
         if precise:
@@ -108,10 +111,24 @@ def run(
         remarks.append(
             f"{precision.of} {verb} known to within {level(precision.relative)} "
             f"after {len(done)} replications"
-            + (f"; that takes at least {FIRST_STAGE}" if len(done) < FIRST_STAGE else "")
+            + (f"; that takes at least {FIRST_STAGE}" if not precise and len(done) < FIRST_STAGE else "")
         )
     heading, why = partial(_heading, scenario), partial(_why, scenario)
-    return Result(scenario.name, root, done, level=LEVEL, remarks=remarks, heading=heading, why=why)
+    fixed = [about for about in FAMILIES if world is World and _is_fixed(scenario, done, about)]
+    return Result(
+        scenario.name, root, done, level=LEVEL, remarks=remarks, fixed=fixed, heading=heading, why=why
+    )
+
+
+def _is_fixed(scenario: Scenario, replications: Sequence[Replication], about: str) -> bool:
+    """Whether nothing is drawn of the metrics that begin so, and replications do agree on them."""
+    if len(replications) < 2 or is_drawn(scenario, about):
+        return False
+    first, *others = (
+        {name: value for name, value in scalars(one).items() if name.startswith(about)}
+        for one in replications
+    )
+    return all(other == first for other in others)
 
 
 def _said(done: int, most: int) -> str:

@@ -8,7 +8,7 @@ width where all replications show one level, as at the start.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -117,13 +117,23 @@ def quantities(table: str) -> dict[str, str]:
 DELAYS = (0.5, 0.9, 0.95, 0.99, 1.0)
 
 
-def build(replications: Sequence[Replication], level: float, remarks: Iterable[str] = ()) -> dict[str, Rows]:
-    """Build every table, by name, in the order of COLUMNS."""
+def build(
+    replications: Sequence[Replication],
+    level: float,
+    remarks: Iterable[str] = (),
+    fixed: Collection[str] = (),
+) -> dict[str, Rows]:
+    """Build every table, by name, in the order of COLUMNS.
+
+    `fixed` is how metrics begin of which nothing is drawn: one replication tells all, and has no interval.
+    """
+    if "" in fixed:
+        replications = replications[:1]
     return {
         "totals": _totals(replications, level),
         "operations": _operations(replications, level),
         "codes": _codes(replications, level),
-        "levels": _levels(replications, level),
+        "levels": _levels(replications, level, fixed),
         "calls": _calls(replications, level),
         "refusals": _refusals(replications, level),
         **{table: _series(table, replications, level) for table in SERIES},
@@ -188,13 +198,13 @@ def _codes(replications: Sequence[Replication], level: float) -> Rows:
     ]
 
 
-def _levels(replications: Sequence[Replication], level: float) -> Rows:
+def _levels(replications: Sequence[Replication], level: float, fixed: Collection[str] = ()) -> Rows:
     rows = []
     for table, unit in (("slots", "count"), ("meters", "count"), ("spend", "money")):
         kind: Kind = "count" if unit == "count" else "amount"
         limit = "ceiling_uusd" if table == "spend" else "limit"
         found: dict[Key, Rows] = {}
-        for replication in replications:
+        for replication in replications[:1] if f"{table}." in fixed else replications:
             for series in replication.series.get(table, ()):
                 found.setdefault((series["account"], series.get("metric", table)), []).append(series)
         for (account, resource), several in sorted(found.items()):

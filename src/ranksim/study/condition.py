@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.inference import evidence
 from ranksim.inference.decisions import Allowed, Range, above, share_above
-from ranksim.inference.estimate import Estimate
+from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance
 from ranksim.report import units
@@ -80,6 +80,8 @@ class MetricCondition:
 
         It is said wrongly with a chance of at most `allowed`; `inference.decisions` says what that assumes.
         """
+        if not sample.drawn:
+            return self._holds(sample)
         if self.event is not None:
             events, of = self.events(sample.values), len(sample.values)
             more = evidence.of_chance(events, of, self.bound).decided(allowed.total)
@@ -92,11 +94,17 @@ class MetricCondition:
             more = above(sample.observed, self.bound, RANGES.get(self.unit, "any"), allowed)
         return more if more is None or self.sign in (">", ">=") else not more
 
+    def _holds(self, sample: MetricSample) -> bool | None:
+        """Whether it holds where all replications are as the first; None where that has no value."""
+        mean = self.estimate(sample, LEVEL).mean
+        return None if mean is None else SIGNS[self.sign](mean, self.bound)
+
     def estimate(self, sample: MetricSample, level: float) -> Estimate:
         """Return the mean or the chance with its two-sided interval."""
         if self.event is None:
             return interval(sample, level)
-        return chance(self.events(sample.values), len(sample.values), level)
+        found = chance(self.events(sample.values), len(sample.values), level)
+        return found if sample.drawn else Estimate(found.mean, None, None)
 
     def events(self, values: Sequence[float | None]) -> int:
         """Count the replications that show the event; one in which there is no value (None) does not."""

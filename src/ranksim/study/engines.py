@@ -21,6 +21,7 @@ from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
 from ranksim.inference.kinds import Kind
 from ranksim.rulebook import RULEBOOK
+from ranksim.sim import drawn
 from ranksim.sim import metrics as names
 from ranksim.sim.expectations import Expectation
 from ranksim.sim.histogram import Histogram, bucket_of
@@ -73,6 +74,9 @@ class Engine(Protocol):
 
     def has_independent_trials(self, metric: str) -> bool:
         """Return whether trials of a share have nothing to do with each other, unlike calls of one world."""
+
+    def is_drawn(self, built: Any, metric: str) -> bool:
+        """Return whether a metric may differ from one replication of an input to another."""
 
     def build(self, settings: Settings) -> Any:
         """Return the input with parameters set. Raises BadInput when its parts do not fit together."""
@@ -141,6 +145,10 @@ class Worlds:
     def has_independent_trials(self, metric: str) -> bool:
         """Never: what befalls one call or job of a world befalls others."""
         return False
+
+    def is_drawn(self, built: Scenario, metric: str) -> bool:
+        """Whether a scenario's metric may depend on the seed."""
+        return drawn.is_drawn(built, metric)
 
     def build(self, settings: Settings) -> Scenario:
         """The scenario with parameters set. Raises BadInput."""

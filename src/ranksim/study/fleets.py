@@ -104,6 +104,10 @@ class Fleets:
         """Whether a share is one of accounts: each has its own usage, and they share nothing."""
         return self.unit_of(metric) == "share" and not metric.endswith("refusals.share")
 
+    def is_drawn(self, built: tuple[Population, Policy], metric: str) -> bool:
+        """Always: what customers do is drawn."""
+        return True
+
     def build(self, settings: Settings) -> tuple[Population, Policy]:
         """The population and the policy with parameters set. Raises BadInput when they do not fit."""
         try:

@@ -107,7 +107,8 @@ class _Search:
         settings = {**self.at.settings, self.goal.parameter: value}
         trial = point(self.study, settings, f"{self.goal.parameter}={written(value)}")
         decision, before = None, 0
-        for replications in self.looks:
+        is_drawn = self.runs.is_drawn(trial, self.condition.metric)
+        for replications in self.looks if is_drawn else [1]:
             self.runs.ensure([(trial, replications)])
             if reason := self.runs.failure(trial, replications):
                 raise _Failed(f"at {written(value)}: {reason}")
@@ -119,7 +120,7 @@ class _Search:
                 break
             before = seen
         estimate = self.condition.estimate(sample, self.study.spec.confidence)
-        more = self._would_take(sample) if decision is None else None
+        more = self._would_take(sample) if decision is None and is_drawn else None
         return decision, Candidate(value, replications, *estimate, WORDS[decision], more)
 
     def _would_take(self, sample: MetricSample) -> int | None:
@@ -180,6 +181,8 @@ class _Search:
 
 def _takes(candidate: Candidate) -> str:
     """What it would take to decide a candidate, in words."""
+    if candidate.mean is None:
+        return "nothing is observed there"
     if candidate.would_take is None:
         most = candidate.replications * MULTIPLES[-1]
         return f"it lies so near the bound that {most:,} would not tell"

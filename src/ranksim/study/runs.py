@@ -119,7 +119,12 @@ class Runs:
             self.values(point, metric, replications),
             None if trials is None else self.values(point, trials, replications),
             independent=engine.has_independent_trials(metric),
+            drawn=self.is_drawn(point, metric),
         )
+
+    def is_drawn(self, point: Point, metric: str) -> bool:
+        """Return whether a metric may differ from one replication of a point to another."""
+        return bool(point.problem) or self._study.engine.is_drawn(point.built, metric)
 
     def failures(self, point: Point, replications: int) -> Iterator[tuple[int | None, str]]:
         """Yield what went wrong: the replication, or None where the point has no input, and the reason."""
