@@ -183,6 +183,10 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
         "180 of 1,640 ± 82 webhook events were lost, 167 of them never sent: "
         "ops had been disabled after failures."
     )
+    lost = (ExpectationVerdict(True, "", "endpoints.ops.lost", "180"),)
+    said = answer_of(replace(heading, verdicts=lost), {**tables, "totals": [*tables["totals"], unsent]})
+    assert said.endswith("180 events for ops were lost.")
+    assert "webhook events" not in said
     nothing = {"totals": [row for row in tables["totals"] if row["what"] in ("calls", "refused")]}
     nothing["totals"][1] |= {"value": 0.0, "low": None, "high": None}
     assert answer_of(replace(heading, verdicts=()), nothing) == "None of 74,283 ± 3,710 calls was refused."

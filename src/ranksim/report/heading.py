@@ -143,13 +143,16 @@ def answer_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]
         row, share = totals["refused"]
         refused = f"{share} of {totals['calls'][1]} calls were refused"
         said.append(refused if row["value"] else f"none of {totals['calls'][1]} calls was refused")
-    lost = _lost(tables, totals["events"][1], totals["lost"][1]) if "lost" in totals else ""
-    told = {
+    asked = {
         one.metric: statement(one.metric, one.found.replace("T", " "))
         for one in by_telling(heading.verdicts)
         if one.found and (not one.holds or (TELLING.search(one.metric) and one.found != "0"))
     }
-    parts = [" and ".join(said), lost, "; ".join(list(told.values())[:MOST_TILES])]
+    shown = dict(list(asked.items())[:MOST_TILES])
+    lost = ""
+    if "lost" in totals and not any(metric.endswith(".lost") for metric in shown):
+        lost = _lost(tables, totals["events"][1], totals["lost"][1])
+    parts = [" and ".join(said), lost, "; ".join(shown.values())]
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 
 
