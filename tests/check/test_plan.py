@@ -135,7 +135,8 @@ def test_settings_and_hours_hold_rules_back() -> None:
     assert "webhooks" not in [task.name for task in planned(reach, receiver=False).tasks]
     dry = held_back(planned(with_target(reach, dry_run_only=True)))
     assert dry >= {"quota.refused", "guards.health", "guards.slots", "slots.refused", "error.meta"}
-    assert not {"dry_run.verdict", "guards.reads", "slots.limit"} & dry
+    assert "slots.limit" in dry  # it wants two calls at once, for real
+    assert not {"dry_run.verdict", "guards.reads"} & dry
     one = held_back(planned(with_target(reached("main", environments=1), dry_run_only=True)))
     assert one >= {"guards.reads", "slots.limit"}
     assert "paging.once" in one
