@@ -181,7 +181,7 @@ def _check(wanted: _Wanted) -> None:
         return not wanted.plan_only and _agreed(wanted.asking, bool(staying(plan.reach.lacks)))
 
     asked = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy, wanted.model)
-    twin = mirrored(wanted.options.target()) if wanted.model and not wanted.plan_only else None
+    twin = mirrored(wanted.options.target(), wanted.length) if wanted.model and not wanted.plan_only else None
     done = carried_out(asked, agreed, shown, _stopping, wanted.began)
     if done is not None:
         _report(wanted, *done, twin)

@@ -12,7 +12,7 @@ from ranksim.check import plan as planning
 from ranksim.check.checking import Checking, CheckRecording, monotonic
 from ranksim.check.closing import MODELS, REPORTS
 from ranksim.check.crew import Crew
-from ranksim.clock import Micros
+from ranksim.clock import SECOND, Micros
 from ranksim.conformance.compare import RULES, Judgement
 from ranksim.contract.policy import Policy
 from ranksim.load.options import LoadOptions, key_in_environment, length_of
@@ -61,7 +61,7 @@ def carried_out(
             "out": str(wanted.out),
             "seed": wanted.options.seed,
             "gzip": wanted.options.gzip,
-            "opening": wanted.length,
+            "opening": max(SECOND, began + wanted.length - monotonic()),
         }
     )
     try:

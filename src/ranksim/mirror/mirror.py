@@ -30,14 +30,18 @@ READING: Micros = 10 * MINUTE
 """How long reading may take in all."""
 
 
-def mirrored(target: Target) -> MirroredWorld:
-    """Read a deployment and make a twin of it. Raises BadInput where no key tells of an account."""
+def mirrored(target: Target, within: Micros | None = None) -> MirroredWorld:
+    """Read a deployment within a time (µs), `READING` without, and make a twin of it.
+
+    Raises BadInput where no key tells of an account, or there was not the time.
+    """
+    within = READING if within is None else within
     clock = AnchoredClock.here()
     with tempfile.TemporaryDirectory(prefix="ranksim-mirror-") as folder:
         tokens = [token for name in target.keys if (token := target.token(name))]
         path = Path(folder) / "read.jsonl"
         recorder = PartRecorder(path, part="0", clock=clock, salt=secrets.token_bytes(16), tokens=tokens)
-        until = clock.now() + READING
+        until = clock.now() + within
         session = Session(target, recorder, client="mirror", timeout=PATIENCE, until=until)
         try:
             found: Reading | None = drive(read(target), session)
@@ -46,7 +50,7 @@ def mirrored(target: Target) -> MirroredWorld:
             recorder.close()
     if found is None:
         raise BadInput(
-            f"mirror: the deployment could not be read within {units.duration(READING)}; see why it answers "
+            f"mirror: the deployment could not be read within {units.duration(within)}; see why it answers "
             "so slowly"
         )
     if not found.accounts:
