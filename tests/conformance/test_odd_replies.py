@@ -18,6 +18,7 @@ from ranksim.clock import SECOND
 from ranksim.conformance.calibrate.calibrate import calibrate
 from ranksim.conformance.compare import compare
 from ranksim.conformance.report.as_dict import plain
+from ranksim.errors import BadInput
 from ranksim.sim.rehearsal import Network, rehearse
 from ranksim.sim.rehearsal_worlds import make_world
 from ranksim.trace import Trace
@@ -135,7 +136,11 @@ class Mangler:
 def test_any_json_in_place_of_any_part_can_be_judged(
     name: str, seed: int, rarity: int, values: list[Any]
 ) -> None:
-    survives(Mangler(seed, rarity, values).trace(recorded(name)))
+    try:
+        survives(Mangler(seed, rarity, values).trace(recorded(name)))
+    except BadInput as refused:
+        if not str(refused).startswith("keys: the header gives"):  # as where an account has another id
+            raise
 
 
 # What once could not be read

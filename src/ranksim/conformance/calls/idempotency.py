@@ -222,7 +222,8 @@ def _same_work(group: Group, one: Observation, other: Observation, options: Opti
         overlap = AT_ONCE if other.sent <= one.received and one.sent <= other.received else ""
         case = f"{other.operation}{overlap}"
         tally.check(ONCE, made[0] == made[1], group.evidence(says, one, other), case=case)
-    if made[0] == made[1] or None in made or NOTHING in made:
+    legible = bool(one.answer) == bool(other.answer)  # else one of them is no JSON, which is told elsewhere
+    if legible and (made[0] == made[1] or None in made or NOTHING in made):
         says = f"the repeated POST was answered {other.status} with another body than the {one.status} before"
         same = one.answer == other.answer and one.status == other.status
         tally.check(REPLAY, same, group.evidence(says, one, other), case=_replayed(other))

@@ -200,14 +200,14 @@ class Reader:
         """Note whose a key is by what it reads. Raises BadInput where the header contradicts it."""
         run, account = self.history.run, seen.data.get("id") if isinstance(seen.data, dict) else None
         known = run.header.keys.get(seen.key)
-        if account is None or known is None or known.environment != seen.environment:
+        if not isinstance(account, str) or known is None or known.environment != seen.environment:
             return
-        run.read_as[seen.environment, seen.key] = str(account)
+        run.read_as[seen.environment, seen.key] = account
         for (environment, key), other in run.read_as.items():
             stated = run.header.keys[key].account
             if environment != seen.environment or not stated or not known.account:
                 continue
-            if (stated == known.account) != (other == str(account)):
+            if (stated == known.account) != (other == account):
                 raise BadInput(
                     f"keys: the header gives {key} the account {stated} and {seen.key} the account "
                     f"{known.account}, and GET /v1/account says {other} and {account} ({seen.id}); give "

@@ -232,7 +232,7 @@ class AccountRecord:
         low, made = self._since(exchange), thing_of(exchange)
         if low is None:
             return
-        if not body or (exchange.operation == "jobs.create" and "id" not in made):
+        if not body or not _names_work(exchange):
             self.unanswered.append(exchange)  # nobody can tell what it was, or whether it was joined
             return
         identity = identity_of(exchange, made)
@@ -254,7 +254,8 @@ class AccountRecord:
         body = body_of(exchange)
         identity: object = ("lost", exchange.id)
         if key is not None and near and exchange.surface == "rest":
-            if any(other.ok and not dry(other) and other.operation == exchange.operation for other in group):
+            answered = (other for other in group if other.ok and not dry(other) and _names_work(other))
+            if any(other.operation == exchange.operation for other in answered):
                 return
             identity = ("lost", exchange.key, key)
         if (exchange.operation, identity) in self.works:
@@ -353,6 +354,12 @@ class AccountRecord:
             fate.end("job.failed", exchange.received)
         elif state in ("queued", "running"):
             fate.alive = max(fate.alive, exchange.sent)
+
+
+def _names_work(exchange: Observation) -> bool:
+    """Return whether a reply can be read and tells what was done, of a job by its id."""
+    made = thing_of(exchange)
+    return bool(made) and (exchange.operation != "jobs.create" or "id" in made)
 
 
 def _spends(exchange: Observation) -> bool:

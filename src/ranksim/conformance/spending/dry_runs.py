@@ -222,7 +222,7 @@ def judge_queues(activity: AccountActivity, tally: Tally) -> None:
     """
     shown: dict[str, Observation] = {}
     for exchange in activity.polls:
-        if exchange.ok and exchange.operation == "jobs.get":
+        if exchange.ok and exchange.operation == "jobs.get" and "id" in plain(exchange):
             shown.setdefault(job_name(plain(exchange)), exchange)
         elif exchange.ok and exchange.operation == "jobs.list" and isinstance(exchange.data, tuple):
             for job in exchange.data:
@@ -232,7 +232,7 @@ def judge_queues(activity: AccountActivity, tally: Tally) -> None:
         exchange for exchange in activity.dry_runs if exchange.operation == "jobs.create" and exchange.ok
     ]
     for exchange in tried:
-        job = job_name(plain(exchange))
+        job = job_name(plain(exchange)) if "id" in plain(exchange) else ""
         if job in shown and job not in returned:
             says = f"a dry run was answered with the job {job}, which exists"
             ids = (exchange.id, shown[job].id)
