@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ranksim import records
 from ranksim.clock import HOUR, SECOND, instant
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
@@ -136,6 +137,23 @@ BROKEN = [
 def test_a_broken_line_is_refused_by_its_number(lines: list[str], message: str) -> None:
     with pytest.raises(BadInput, match=f"^{message}"):
         Trace.read(lines)
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz", "t.jsonl.xz"])
+def test_a_line_without_end_is_refused_before_it_is_held(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "LONGEST_LINE", 1 << 20)
+    bare = len(line(EXCHANGE, body=""))
+    for size in ((1 << 20) - bare, (1 << 20) + 1 - bare):
+        content = (HEADER + line(EXCHANGE, body="x" * size)).encode()
+        packed = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)(content)
+        (tmp_path / name).write_bytes(packed)
+        if size + bare > 1 << 20:
+            with pytest.raises(BadInput, match=r"t\.jsonl.*:2: is longer than 1 MiB; expected text in lines"):
+                Trace.read(tmp_path / name)
+        else:
+            assert len(Trace.read(tmp_path / name).exchanges) == 1
 
 
 def test_a_broken_line_of_a_file_is_refused_by_file_and_line(tmp_path: Path) -> None:

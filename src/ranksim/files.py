@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -62,6 +63,12 @@ def new_file(path: Path, mode: int = 0o666) -> Iterator[Path]:
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8, any that JSON can carry: half of a surrogate pair stands as its escape."""
     path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def only_tables(database: sqlite3.Connection) -> bool:
+    """Whether a database holds tables alone: what a view computes instead may never end."""
+    other = "SELECT count(*) FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR sql LIKE '%VIRTUAL%'"
+    return bool(database.execute(other).fetchone() == (0,))
 
 
 @contextmanager

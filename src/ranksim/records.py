@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -28,6 +29,9 @@ DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 Passed: TypeAlias = Callable[[float], object]
 """Told now and then which share of a file has been read."""
+
+LONGEST_LINE = 128 << 20
+"""Bytes that a line may have: an entry with the longest reply that is read, with room for its escapes."""
 
 OFTEN = 1_000
 """Lines of a file between two shares."""
@@ -62,7 +66,10 @@ def read_lines(path: str | Path, passed: Passed | None = None) -> Iterator[str]:
     """Read the lines of a text file, unpacked by its suffix, .gz or .xz. Raises BadInput."""
     with _opened(path) as (file, stored):
         size = os.fstat(stored.fileno()).st_size if passed is not None else 0
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), 1):
+            if len(line) > LONGEST_LINE:
+                most = f"{LONGEST_LINE >> 20} MiB"
+                raise BadInput(f"{path}:{number}: is longer than {most}; expected text in lines")
             if passed is not None and size and number % OFTEN == 0:
                 passed(stored.tell() / size)
             try:

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from random import Random, randrange
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from ranksim.study.store import Store
 from ranksim.study.study import Study
 
 Make = Callable[..., Study]
+ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)"
 MEANING = {"engine": "toys", "inputs": "i", "design": "d", "seed": "1", "sources": "s"}
 
 
@@ -66,6 +68,57 @@ def test_what_is_no_store(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match=message):
             Store(tmp_path / name, MEANING)
     assert (tmp_path / "text").read_text().startswith("hello")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE results SET metrics = '{}'",
+        "UPDATE results SET metrics = '{'",
+        "UPDATE results SET metrics = NULL",
+        "UPDATE results SET metrics = 5",
+        "UPDATE results SET histograms = '{\"w\": 3}'",
+        "UPDATE results SET replication = 7",
+        "UPDATE results SET replication = 'one'",
+        "UPDATE results SET point = x'ff'",
+        "UPDATE results SET crc = 0",
+        "UPDATE results SET crc = 'none'",
+        "DROP TABLE results",
+        "DROP TABLE about",
+        f"DROP TABLE results; CREATE VIEW results AS {ENDLESS} SELECT n, n, n, n, n, n FROM c",
+        f"DROP TABLE about; CREATE VIEW about AS {ENDLESS} SELECT n AS name, n AS said FROM c",
+    ],
+)
+def test_a_store_that_was_changed_is_refused_in_a_sentence(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "store"
+    with Store(path, MEANING) as store:
+        store.add("p", 0, Measurement({"a": 1.5}, {}))
+    with sqlite3.connect(path) as database:
+        database.executescript(change)
+    database.close()
+    refused = r"store: (is damaged|was written in another format)"
+    with pytest.raises(BadInput, match=refused), Store(path, MEANING) as store:
+        list(store.results())
+
+
+@pytest.mark.slow
+def test_whichever_bit_flips_a_store_is_refused_in_a_sentence_or_the_same(tmp_path: Path) -> None:
+    path, seed = tmp_path / "store", randrange(2**32)
+    kept = [(f"p{number}", 0, Measurement({"a": number + 0.5}, {})) for number in range(60)]
+    with Store(path, MEANING) as store:
+        for row in kept:
+            store.add(*row)
+    whole = path.read_bytes()
+    chance = Random(seed)
+    for _ in range(400):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            with Store(path, MEANING) as store:
+                assert sorted(store.results()) == sorted(kept), f"seed {seed}"
+        except BadInput:
+            pass
 
 
 def test_a_store_in_use(tmp_path: Path) -> None:

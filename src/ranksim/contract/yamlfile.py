@@ -18,6 +18,9 @@ from ranksim.contract.located import Located, Part, dotted
 from ranksim.errors import BadInput
 from ranksim.printable import printable
 
+LARGEST_FILE = 64 << 20
+"""Bytes that a file may have."""
+
 MOST_REPEATED = 100_000
 """Values that the aliases of a file may repeat in all: ten of ten each, nine deep, are a billion."""
 
@@ -66,7 +69,10 @@ def read_yaml(path: str | Path, expected: str = "") -> Located:
     """
     path = Path(path)
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise BadInput(f"{path}: is larger than {LARGEST_FILE >> 20} MiB; expected less YAML")
         begun = next((kind for how, kind in BEGIN.items() if content.startswith(how)), "")
         if expected and begun:
             raise BadInput(f"{path}: {told_other(begun, expected)}")

@@ -24,7 +24,7 @@ from ranksim.errors import BadInput
 from ranksim.load.deadline import Deadline, bound
 from ranksim.load.recorder import PartRecorder
 
-LARGEST_REPLY = 64 << 20
+LARGEST_REPLY = 8 << 20
 """Bytes, with all that comes before the body; a longer reply counts as lost."""
 
 MOST_SELECTED = 1024

@@ -12,25 +12,28 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
+from zlib import crc32
 
 from ranksim.errors import BadInput
-from ranksim.files import check_file
+from ranksim.files import check_file, only_tables
 from ranksim.study.engines import Measurement
 
 APPLICATION = 0x52535459
 """SQLite's application id of a store: "RSTY"."""
 
-FORMAT = "1"
+FORMAT = "2"
 
 TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, said TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE points (point TEXT PRIMARY KEY, settings TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE results (
     point TEXT NOT NULL, replication INTEGER NOT NULL,
-    metrics TEXT, histograms TEXT, error TEXT,
+    metrics TEXT, histograms TEXT, error TEXT, crc INTEGER NOT NULL,
     PRIMARY KEY (point, replication)
 ) WITHOUT ROWID;
 """
+
+DAMAGED = "is damaged or no store of ranksim; give another --store, or remove this one"
 
 Outcome: TypeAlias = Measurement | str
 """What a replication gave, or how it failed, in one line."""
@@ -92,13 +95,18 @@ class Store:
         else:
             row = (_text(outcome.metrics), _text(outcome.histograms), None)
         with self._explained():
-            self._database.execute("INSERT INTO results VALUES (?, ?, ?, ?, ?)", (point, replication, *row))
+            crc = _crc(point, replication, *row)
+            self._database.execute(
+                "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?)", (point, replication, *row, crc)
+            )
 
     def results(self) -> Iterator[tuple[str, int, Outcome]]:
-        """Yield all that is kept: point, replication and what it gave."""
+        """Yield what is kept: point, replication and what it gave. Raises BadInput for what was changed."""
         with self._explained():
             rows = self._database.execute("SELECT * FROM results ORDER BY point, replication")
-            for point, replication, metrics, histograms, error in rows:
+            for point, replication, metrics, histograms, error, crc in rows:
+                if crc != _crc(point, replication, metrics, histograms, error):
+                    raise BadInput(f"{self.path}: {DAMAGED}")
                 if error is not None:
                     yield point, replication, error
                 else:
@@ -116,6 +124,8 @@ class Store:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         application = database.execute("PRAGMA application_id").fetchone()[0]
         tables = database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        if application == APPLICATION and not only_tables(database):
+            raise BadInput(f"{self.path}: {DAMAGED}")
         if application != APPLICATION and (application or tables):
             raise BadInput(f"{self.path}: is a database of another program; give another --store")
         database.execute("PRAGMA journal_mode = WAL")
@@ -149,17 +159,24 @@ class Store:
         """Return in a sentence what SQLite says in a word."""
         try:
             yield
+        except UnicodeDecodeError:
+            raise BadInput(f"{self.path}: {DAMAGED}") from None
         except sqlite3.Error as error:
             word = getattr(error, "sqlite_errorname", "") or ""
             if word.startswith("SQLITE_BUSY"):
                 said = "is in use by another process; wait for that one, or give another --store"
-            elif word.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-                said = "is damaged or no store of ranksim; give another --store"
+            elif word in ("", "SQLITE_ERROR") or word.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+                said = DAMAGED
             elif word.startswith("SQLITE_CONSTRAINT"):
                 raise  # a replication run twice is an error of the program
             else:
                 said = f"cannot be written ({error}); make room, or give another --store"
             raise BadInput(f"{self.path}: {said}") from None
+
+
+def _crc(*row: object) -> int:
+    """Return the checksum of a row, as it is kept beside it."""
+    return crc32(repr(row).encode("utf-8", "surrogatepass"))
 
 
 def _text(value: object) -> str:

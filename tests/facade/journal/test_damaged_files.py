@@ -1,6 +1,7 @@
 """State files that were damaged where they lay: refused in a sentence and left alone, or the same world."""
 
 import random
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -189,3 +190,17 @@ def test_any_bit_may_flip(path: Path, good: bytes) -> None:
         for one in ("wal", "acknowledged"):
             beside(path, one).unlink(missing_ok=True)
     assert refused > 300
+
+
+@pytest.mark.parametrize("table", ["about", "snapshot", "inputs"])
+def test_a_table_that_computes_without_end_is_refused(table: str, good: bytes, path: Path) -> None:
+    path.write_bytes(good)
+    columns = {"about": "n AS name, n AS said", "snapshot": "n AS number, n AS world, n AS crc"}
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            f"DROP TABLE {table}; CREATE VIEW {table} AS "
+            "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) "
+            f"SELECT {columns.get(table, 'n AS number, n AS batch, n AS crc')} FROM c"
+        )
+    with pytest.raises(BadInput, match="is damaged or no state file"):
+        held(path)

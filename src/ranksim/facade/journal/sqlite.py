@@ -14,7 +14,7 @@ from zlib import crc32
 
 from ranksim.errors import BadInput
 from ranksim.facade.journal.acknowledged import AcknowledgedFile, Mark
-from ranksim.files import check_file
+from ranksim.files import check_file, only_tables
 from ranksim.rulebook import rulebook_digest
 
 logger = logging.getLogger("ranksim.facade")
@@ -171,6 +171,8 @@ class StateFile:
                 self._acknowledged.begin(self.mark)
                 _make_tables(database, policy)
                 return
+            if not only_tables(database):
+                raise self._broken()
             about = self._about(policy)
             if database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise self._broken()
