@@ -287,3 +287,12 @@ def test_a_metric_that_this_result_lacks_is_bad_input() -> None:
         BadInput, match=r"quickstart: no metric 'spend.acne.max'; did you mean 'spend.acme.max'"
     ):
         expect("spend.acne.max <= 5 USD").judge(result(0))
+
+
+def test_a_mean_of_some_replications_says_of_how_many() -> None:
+    """A replication without jobs has no wait, and says nothing of one."""
+    waited, idle = result(0, 0, wait=[MINUTE]).replications, result(0).replications
+    some = Result("some", 1, [*waited, *idle])
+    finding = expect("jobs.crawl.wait.mean <= 5m").judge(some)
+    told = "jobs.crawl.wait.mean is 1m in the 2 of 3 replications that observe it, as expected at most 5m"
+    assert (finding.passed, finding.text) == (True, told)

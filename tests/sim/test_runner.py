@@ -131,7 +131,7 @@ def test_pilots_find_one_warm_up_for_all_replications(tiny: ModuleType, rule: st
     (start,) = {replication.start for replication in result.replications}
     assert 20 * MINUTE <= start <= 30 * MINUTE
     left_out = f"the first {start // MINUTE}m of 1h40m are left out ({name}, from the mean of 10 pilot runs)"
-    assert result.remarks[0] == left_out
+    assert result.remarks[0].startswith(f"{left_out}; such a rule leaves part of the start's bias")
 
 
 def test_pilots_are_not_averaged(tiny: ModuleType) -> None:

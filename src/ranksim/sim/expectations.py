@@ -165,6 +165,9 @@ class Expectation(Frozen):
         mean, low, high = result.metric(self.metric)
         lowest, highest = _extremes(values)
         spread = "" if low is None or lowest == highest else f" ({self._span(low, high)})"
+        seen = sum(value is not None for value in values)
+        if 0 < seen < len(values):
+            spread += f" in the {seen} of {len(values)} replications that observe it"
         return self._finding(mean, spread, kept=f"{show(mean, unit_of(self.metric))}{spread}")
 
     def _finding(self, value: float | None, where: str, kept: str) -> ExpectationResult:

@@ -273,7 +273,8 @@ def warm_up_of(scenario: Scenario, root: int, workers: int = 1, world: MakeWorld
     length = (late + cut) * scenario.sample_every if cut else 0
     remarks = [
         f"the first {format_duration(length)} of {format_duration(scenario.length)} are left out "
-        f"({name}, from the mean of {PILOTS} pilot runs)"
+        f"({name}, from the mean of {PILOTS} pilot runs); such a rule leaves part of the start's bias, which "
+        "a duration known to be long enough does not"
     ]
     if cut and cut >= longest(len(rows[0])):
         remarks.append(
