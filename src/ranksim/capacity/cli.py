@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ranksim.report.answer import Tables
     from ranksim.report.document import Kind
     from ranksim.report.tables import View
-    from ranksim.sim.schedule_time import Moment
 
     Drawing = Callable[[Axes | None], Axes]
 
@@ -302,15 +301,14 @@ def outage(
 
     check_results(out, plots)
     lasts, fails = _read(clock.duration, "length", length), cast("Failure", failure)
-    notes: tuple[str, ...] = ()
     with shown("simulating") as tell:
         if scenario is not None and every is None:
             if together is not None or law is not None:
                 raise BadInput(
                     "--together, --law: a scenario says when its events come; give --every with them"
                 )
-            answer, notes = scenario_outage(
-                scenario, lasts, account=account, at=_moment(at), failure=fails,
+            answer = scenario_outage(
+                scenario, lasts, account=account, at=at, failure=fails,
                 policy=None if policy is None else _policy(policy), seed=seed, progress=tell,
             )  # fmt: skip
         else:
@@ -333,7 +331,7 @@ def outage(
         plots,
         "What an outage of a receiver costs",
         {"outage": answer.plot},
-        (*answer.notes, *notes),
+        answer.notes,
     )
 
 
@@ -505,20 +503,6 @@ def _own(
 
     own = own_account(Scenario.load(scenario), account, simulate=simulate, **done)
     return own, own.policy if policy is None else _policy(policy)
-
-
-def _moment(text: str | None) -> "Moment | None":
-    """Read when something happens in a scenario. Raises BadInput."""
-    from ranksim.sim.schedule_time import Moment
-
-    if text is None:
-        return None
-    try:
-        return Moment.model_validate(text)
-    except ValueError:
-        raise BadInput(
-            f"--at: write a time since the start such as 2d, or an instant, found {text!r}"
-        ) from None
 
 
 def _wanted(flag: str, value: T | None) -> T:

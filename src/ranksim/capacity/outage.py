@@ -176,7 +176,7 @@ class OutageCost:
     """The answer: the expected outcome, and that of simulated worlds, by name, where there were any.
 
     `curve` is the chance that the endpoint is disabled by a time since the beginning of the outage (µs), and
-    `extremes` tell how far outages differ by when they begin.
+    `extremes` tell how far outages differ by when they begin, and `assumed` is what a scenario does not say.
     """
 
     __repr__ = answer_repr
@@ -189,6 +189,7 @@ class OutageCost:
     curve: tuple[tuple[Micros, float], ...]
     simulated: dict[str, Estimate]
     extremes: Extremes | None = None
+    assumed: tuple[str, ...] = ()
 
     @property
     def lost(self) -> float:
@@ -229,6 +230,7 @@ class OutageCost:
             f"Events are those of all jobs of {found.account} that end in {found.scenario}, when they do; "
             f"{_begins(found)}.",
             AFTERWARDS,
+            *self.assumed,
         )
 
     def rows(self) -> list[Row]:

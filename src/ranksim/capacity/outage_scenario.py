@@ -28,7 +28,7 @@ from ranksim.capacity.outage import (
     mean_of,
 )
 from ranksim.capacity.planned import account_named
-from ranksim.clock import Micros, iso
+from ranksim.clock import SECOND, Micros, iso
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
 from ranksim.report.progress import Tell, noted
@@ -51,16 +51,16 @@ def scenario_outage(
     length: Micros | str,
     *,
     account: str = "",
-    at: Moment | None = None,
+    at: Moment | str | None = None,
     failure: Failure = "down",
     policy: Policy | None = None,
     seed: int = 1,
     progress: Tell | None = None,
-) -> tuple[OutageCost, tuple[str, ...]]:
+) -> OutageCost:
     """Compute what an outage of so long (µs, or text) costs an account, the only one unless it is named.
 
-    It begins `at` a moment, or at any moment of the scenario, over which means are taken. Also notes of what
-    is assumed where the scenario does not say what the account does. Raises BadInput.
+    It begins `at` a moment ("2d1h" after the scenario's start, or an instant), or at any moment of the
+    scenario, over which means are taken. Raises BadInput.
     """
     if isinstance(scenario, str | Path):
         scenario = Scenario.load(scenario)
@@ -69,7 +69,7 @@ def scenario_outage(
         scenario = scenario.replace(policy=policy)
     check_cancels(scenario.policy)
     attempts = attempts_of(scenario.policy, failure)
-    begins = None if at is None else at.on(scenario.start)
+    begins = None if at is None else _moment(at).on(scenario.start)
     if begins is not None and not scenario.start <= begins < scenario.end:
         span = f"from {iso(scenario.start)} until before {iso(scenario.end)}"
         raise BadInput(f"at: expected a moment {span}, found {iso(begins)}")
@@ -80,7 +80,10 @@ def scenario_outage(
     starts = (
         [begins]
         if begins is not None
-        else [scenario.start + (2 * step + 1) * scenario.length // (2 * STARTS) for step in range(STARTS)]
+        else [
+            scenario.start + (2 * step + 1) * scenario.length // (2 * STARTS) // SECOND * SECOND
+            for step in range(STARTS)
+        ]
     )
     outcomes, ends = [], []
     for start in starts:
@@ -98,8 +101,17 @@ def scenario_outage(
     extremes = Extremes(
         sum(not one.events for one in outcomes) / len(outcomes), outcomes[worst].lost, starts[worst]
     )
-    answer = OutageCost(asked, mean_of(outcomes), tuple(curve), {}, None if begins is not None else extremes)
-    return answer, notes
+    told = None if begins is not None else extremes
+    return OutageCost(asked, mean_of(outcomes), tuple(curve), {}, told, notes)
+
+
+def _moment(at: Moment | str) -> Moment:
+    if isinstance(at, Moment):
+        return at
+    try:
+        return Moment.model_validate(at)
+    except ValueError:
+        raise BadInput(f"at: write a time since the start such as 2d, or an instant, found {at!r}") from None
 
 
 class _Ends(SilentTally):
