@@ -191,7 +191,8 @@ def compare_account(
             margins.append((paid[1] - other.cost) - (paid[0] - one.cost))
             so_far = units.write("money", *interval(MetricSample("mean", margins), level))
             share = None if precision else len(runs) / replications
-            tell(share, f"{units.many(len(runs), 'replication')}, cost and prices change by {so_far}")
+            margin = "" if unpriced else f", the margin changes by {so_far}"
+            tell(share, f"{units.many(len(runs), 'replication')}{margin}")
     found = changes(first, second)
     still = not any(change.concerns(one.plan, one.add_ons) for change in found for one in own.terms)
     return AccountComparison(

@@ -317,7 +317,8 @@ def compare(
             margins.append(second.means[ALL, "margin"] - first.means[ALL, "margin"])
             so_far = units.write("money", *interval(MetricSample("mean", margins), level))
             share = None if precision else len(runs) / replications
-            tell(share, f"{units.many(len(runs), 'replication')}, the margin changes by {so_far}")
+            margin = "" if lacking else f", the margin changes by {so_far}"
+            tell(share, f"{units.many(len(runs), 'replication')}{margin}")
     replications = len(runs)
     enough = {name: result.accounts["enough"] for name, result in zip(tried, own[2:], strict=True)}
     # A plan that few are on may have nobody in some replications.
