@@ -233,7 +233,7 @@ def entries(
     that has the id of another exchange, or that names a target or a key which the header does not declare.
     """
     where, lines = _lines_of(source, passed)
-    number, header, once = 0, Header(), _Once()
+    number, header, lines_read = 0, Header(), _Deduplication()
     for number, line in enumerate(lines, 1):
         if number == 1 and isinstance(source, str | Path) and not line.startswith('{"ranksim_trace"'):
             from ranksim.contract.yamlfile import refuse_yaml  # most read no YAML, and it takes long to read
@@ -247,15 +247,15 @@ def entries(
             header = entry
         elif isinstance(entry, Exchange):
             _check_declared(f"{where}:{number}", entry, header)
-        if once.is_new(f"{where}:{number}", line, entry):
+        if lines_read.is_new(f"{where}:{number}", line, entry):
             yield entry
     if number == 0:
         raise BadInput(f"{where}: is empty; expected a trace, whose first line is its header")
-    if once.repeated:
-        yield Note(text="lines that stand there more than once were read once", repeated=once.repeated)
+    if lines_read.repeated:
+        yield Note(text="lines that stand there more than once were read once", repeated=lines_read.repeated)
 
 
-class _Once:
+class _Deduplication:
     """Tells the exchanges and deliveries of a trace that are written a second time; keeps hashes of them."""
 
     def __init__(self) -> None:

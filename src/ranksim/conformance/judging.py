@@ -92,9 +92,9 @@ def show(history: History, judges: Sequence[Judge], passed: Passed = lambda shar
             judge.see_attempt(attempt)
 
     def takers(like: Observation) -> list[Taker]:
-        if like.vague:
+        if like.request_unrecorded:
             return []
-        if not like.unheard:
+        if not like.reply_unrecorded:
             return [judge.see for judge in judges if judge.wants(like)]
         lost = like.as_lost()
         return [

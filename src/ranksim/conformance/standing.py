@@ -131,7 +131,7 @@ def standing(history: History, at: Observation, options: Options | None = None) 
 
 def _activities(history: History, options: Options) -> list[AccountActivity]:
     accounts = ObservedAccounts()
-    for seen in history.heard():
+    for seen in history.as_judged():
         if seen.key and seen.happened is not False:
             accounts.add(seen)
     for arrived in history.arrived:

@@ -25,7 +25,7 @@ Sign: TypeAlias = tuple[str, Any, Evidence]
 
 def signs(history: History, options: Options) -> Iterator[Sign]:
     """Return all signs of a trace."""
-    for exchange in history.heard():
+    for exchange in history.as_judged():
         if not exchange.lost:
             for read in ONE:
                 yield from read(exchange, options)
@@ -131,7 +131,7 @@ ONE: tuple[Callable[[Observation, Options], Iterator[Sign]], ...] = (
 def _repeated_keys(history: History) -> Iterator[Sign]:
     """One Idempotency-Key again: with its members in another order (U28), or with another API key (U27)."""
     groups: dict[tuple[str, str], list[Observation]] = defaultdict(list)
-    for exchange in history.heard():
+    for exchange in history.as_judged():
         if (
             exchange.idempotency_key
             and exchange.method == "POST"

@@ -66,7 +66,7 @@ def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, 
 def lives(history: History) -> dict[str, Life]:
     """Return what is known of each job that was accepted in the trace, by its name."""
     found: dict[str, Life] = {}
-    for exchange in history.heard():
+    for exchange in history.as_judged():
         if exchange.lost or not exchange.ok:
             continue
         if exchange.operation == "jobs.create" and not exchange.dry_run and not exchange.replayed:

@@ -90,7 +90,7 @@ class Bounds:
 def _longest_key(history: History) -> Iterator[Measure]:
     """Idempotency-Keys that were taken, and refused as invalid, bound the longest allowed (U32)."""
     bounds = Bounds()
-    for exchange in history.heard():
+    for exchange in history.as_judged():
         key = exchange.idempotency_key
         if key is None or exchange.lost or not exchange.key:
             continue

@@ -34,7 +34,7 @@ def statuses(history: History, options: Options) -> Iterator[Shown]:
     found: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     examples: dict[str, str] = {}
     jobs: set[str] = set()
-    for exchange in history.heard():
+    for exchange in history.as_judged():
         name = _case(exchange, jobs)
         if name in Statuses.model_fields:
             found[name][exchange.status] += 1

@@ -475,7 +475,7 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
             _broke(ENVELOPE, says, seen, tally, seen.operation, "an object with data")
         else:
             tally.held(ENVELOPE, case=seen.operation, by=(seen.id,))
-        dry = seen.dry_run or seen.vague  # as it may be, where what it asked for is not recorded
+        dry = seen.dry_run or seen.request_unrecorded  # as it may be, where what it asked for is not recorded
         things, fields = [data], (None if dry else SINGLES.get(seen.operation))
     _check_things(things, fields, seen, tally)
     if seen.operation == "account.usage" and isinstance(data, dict):

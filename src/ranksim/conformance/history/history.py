@@ -71,7 +71,7 @@ class ObservedRun:
     """Whether another trace of the same accounts may lie at the same time."""
     unread: bool = False
     """Whether calls changed, or may have, what no judge follows there, as if somebody else had."""
-    vague: int = 0
+    unrecorded: int = 0
     """How many exchanges do not say whose they are, or what they asked for."""
     repeated: int = 0
     """How many lines of the trace repeat another one, which was read alone."""
@@ -101,7 +101,7 @@ class ObservedRun:
     @property
     def captured(self) -> bool:
         """Whether every call of these keys was seen; if not, one that was not seen may explain a reply."""
-        return self.header.capture == "complete" and not self.vague
+        return self.header.capture == "complete" and not self.unrecorded
 
     @property
     def rate(self) -> int:
@@ -134,16 +134,16 @@ class History:
     arrived: list[ReceivedAttempt] = field(default_factory=list)
 
     def by_operation(self, *names: str) -> Iterator[Observation]:
-        """Return the exchanges of these operations, as `heard`, in order of sending."""
-        return self._heard(self.where(lambda seen: seen.operation in names))
+        """Return the exchanges of these operations, as `as_judged`, in order of sending."""
+        return self._as_judged(self.where(lambda seen: seen.operation in names))
 
-    def heard(self) -> Iterator[Observation]:
+    def as_judged(self) -> Iterator[Observation]:
         """Return the exchanges as judges are shown them: one whose reply was not recorded as a lost one."""
-        return self._heard(self.seen)
+        return self._as_judged(self.seen)
 
     @staticmethod
-    def _heard(seen: Iterable[Observation]) -> Iterator[Observation]:
-        return (one.as_lost() if one.unheard else one for one in seen if not one.vague)
+    def _as_judged(seen: Iterable[Observation]) -> Iterator[Observation]:
+        return (one.as_lost() if one.reply_unrecorded else one for one in seen if not one.request_unrecorded)
 
     def shown(self, takers: Callable[[Observation], Sequence[Taker]]) -> Iterator[Micros]:
         """Hand each exchange to all that take its like, in order of sending; return when it was sent."""

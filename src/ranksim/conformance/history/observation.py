@@ -91,10 +91,10 @@ class Observation:
     """Whether what answered need not be the API: outside /v1, or at an address without GraphQL."""
     recorded: frozenset[str] | None = None
     """The response headers that were recorded, in lower case; None where all were."""
-    unheard: bool = False
+    reply_unrecorded: bool = False
     """Whether what its reply says was not recorded: but for its status and headers it tells as much as a lost
     one."""
-    vague: bool = False
+    request_unrecorded: bool = False
     """Whether it does not say whose call it is, or what it asked for: as if it had not been captured."""
     idempotency_key: str | None = None
     remaining: int | None = None

@@ -148,7 +148,7 @@ class Reader:
             self._endpoints_of(seen)
         if seen.operation == "account.get" and seen.ok and seen.surface == "rest":
             self._account_of(seen)
-        self.history.run.vague += seen.vague
+        self.history.run.unrecorded += seen.request_unrecorded
         if seen.happened is not False and not 400 <= seen.status <= 499:
             if seen.surface == "graphql":
                 self._mutation(seen)
@@ -342,8 +342,8 @@ def see(
         happened=False if lost and exchange.effect == "none" else (None if lost else True),
         outside=outside,
         recorded=_recorded(exchange.response_headers, header.response_headers),
-        unheard=not lost and exchange.response is None,
-        vague=_is_vague(exchange, header),
+        reply_unrecorded=not lost and exchange.response is None,
+        request_unrecorded=_request_unrecorded(exchange, header),
     )
     _see_request(seen, told, exchange)
     # under an Idempotency-Key a reply might be that of an earlier call (U33)
@@ -377,7 +377,7 @@ def _recorded(headers: Mapping[str, str] | None, kept: Sequence[str] | None) -> 
     return None if kept is None else frozenset(map(str.lower, kept))
 
 
-def _is_vague(exchange: Exchange, header: Header) -> bool:
+def _request_unrecorded(exchange: Exchange, header: Header) -> bool:
     """Return whether an exchange does not say whose it is, what it asked for, or whether it repeats another.
 
     Of the web app nobody can tell either, which has no key.

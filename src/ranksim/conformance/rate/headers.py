@@ -297,7 +297,7 @@ def _judge_honoured(
     """
     wait = _wait(refused, run, SECOND // run.traffic_rate)
     slack = options.facts.rate_window // run.traffic_rate // 5000
-    if wait is None or following.sent < wait + slack or following.lost or following.unheard:
+    if wait is None or following.sent < wait + slack or following.lost or following.reply_unrecorded:
         return
     if limited(following) and not run.exclusive:
         tally.open(HONOURED, "others may have used the windows")

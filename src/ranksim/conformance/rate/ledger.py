@@ -156,7 +156,7 @@ def _class(exchange: Observation, tracking: str, dry_run: str) -> RateClass | No
 
 def limited(exchange: Observation) -> bool:
     """Return whether the rate limit refused an exchange: a 429 that has no code of another refusal (S106)."""
-    return exchange.status == 429 and exchange.code not in AFTER_RATE_LIMIT and not exchange.unheard
+    return exchange.status == 429 and exchange.code not in AFTER_RATE_LIMIT and not exchange.reply_unrecorded
 
 
 def foreign(exchange: Observation, run: ObservedRun) -> bool:
@@ -350,7 +350,9 @@ def _kind(exchange: Observation) -> int:
 def logged(history: History) -> CallLog:
     """Log the calls of a whole history that may have happened."""
     log = CallLog()
-    for exchange in history.where(lambda exchange: exchange.happened is not False and not exchange.vague):
+    for exchange in history.where(
+        lambda exchange: exchange.happened is not False and not exchange.request_unrecorded
+    ):
         log.add(exchange)
     return log
 

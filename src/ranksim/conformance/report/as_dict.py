@@ -178,10 +178,10 @@ def _relied_on(history: History) -> list[str]:
         said.append("others may have used these accounts, so “refused too early” cannot be told")
     if run.captured:
         said.append("every call of its keys is in the trace")
-    elif run.vague:
+    elif run.unrecorded:
         said.append(
-            f"of {run.vague:,} of {len(history.seen):,} exchanges it is not recorded whose they were or what "
-            "they asked for: they are judged by their form alone, and the capture counts as partial"
+            f"of {run.unrecorded:,} of {len(history.seen):,} exchanges it is not recorded whose they were or "
+            "what they asked for: they are judged by their form alone, and the capture counts as partial"
         )
     else:
         said.append(
