@@ -138,3 +138,17 @@ def test_the_pace_that_is_right_under_all_five(page: Page) -> None:
         pace = -(-LENGTH // a_minute)
         assert any(sync(kind, "paced", 300, pace=pace)[1] for kind in KINDS) is refused
     assert safe == -(-60_000_000 // 119)
+
+
+@pytest.mark.slow
+@pytest.mark.example(
+    "docs/capacity.md",
+    "assert many.sync.requests == 1000",
+    'plan.way == "wait" and plan.window == "first_hit"} == {8 * MINUTE}',
+)
+def test_a_request_is_for_one_list(page: Page) -> None:
+    many = page("docs/capacity.md")["many"]
+    requests = sum(-(-10 // 100) for _ in range(1000))
+    found = {plan.time for plan in many.plans if (plan.window, plan.way) == ("first_hit", "wait")}
+    assert (many.sync.requests, found) == (requests, {sync("first_hit", "wait", requests)[0]})
+    assert found == {(-(-requests // 120) - 1) * 60_000_000}

@@ -66,3 +66,13 @@ def test_spread_over_an_hour(page: Page) -> None:
     needed = min(c for c, share in mean.items() if share >= 0.95)
     assert needed <= spread.by_simulation <= spread.by_formula
     assert spread.by_simulation - needed <= 3  # which had five runs to be sure by
+
+
+@pytest.mark.slow
+@pytest.mark.example("docs/capacity.md", "(needed.jobs, needed.by_simulation) == (80, 10)")
+def test_two_instants_of_two_days(page: Page) -> None:
+    occasions = [day * 1440.0 + hour * 60 for day in (0, 1) for hour in (2, 14)]
+    arrivals = [at for at in occasions for _ in range(20)]
+    enough = [workers for workers in range(1, 81) if in_time(arrivals, workers, 4, 5) >= 0.95]
+    needed = page("docs/capacity.md")["needed"]
+    assert (needed.jobs, needed.by_simulation) == (len(arrivals), min(enough)) == (80, 10)
