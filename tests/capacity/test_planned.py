@@ -315,6 +315,8 @@ FAST = {"job": "rank_run", "every": "2h", "at": "00:30", "domains": 3}
         (agency(51, ranks={"dry_run_first": True}), "job starts in a burst"),  # each is two calls
         (agency(50, ranks={"dry_run_first": True, "spread": "20m"}), ""),
         (agency(5, crawls=CRAWLS, again={"job": "crawl", "at": "14:00"}), "cooldown of crawl"),
+        (agency(5, crawls=CRAWLS, again=CRAWLS | {"key": "two"}), "cooldown of crawl"),
+        (agency(5, ranks={"key": "two"}, again={"job": "rank_run", "at": "02:00"}), ""),  # they join
         (agency(5, fast=FAST), "cooldown of rank_run"),
         (agency(5, fast=FAST | {"at": "01:00"}), ""),
         (agency(5, people={"job": "crawl", "every": "12h", "surface": "app"}), "cooldown of crawl"),

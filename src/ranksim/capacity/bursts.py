@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import count, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -42,11 +42,15 @@ class Burst:
 
 
 class Start(NamedTuple):
-    """A start that is planned at `at` (µs) for the domain of a number, by one of a workload's `JobStarts`."""
+    """A start that is planned at `at` (µs) for the domain of a number, by one of a workload's `JobStarts`.
+
+    Its occasion `began` then or earlier (µs): what is planned longer comes first where calls meet.
+    """
 
     at: Micros
     by: int
     domain: int
+    began: Micros
 
 
 class Outcome(NamedTuple):
@@ -127,7 +131,7 @@ def _is_lossy(load: Workload, policy: Policy, cooldowns: Mapping[str, Micros]) -
 def least_gaps(starts: Sequence[JobStarts], running: Mapping[str, Micros]) -> dict[str, Micros]:
     """Return by kind the least time between two planned starts of one domain (µs), where there are two.
 
-    What starts while a job of its kind is `running`, for so long (µs), joins it and is not refused.
+    What starts while a job of its kind is `running`, for so long (µs), joins it and is not refused (U45).
     """
     times: dict[tuple[str, int], list[Micros]] = {}
     for start in planned(starts):
@@ -135,7 +139,7 @@ def least_gaps(starts: Sequence[JobStarts], running: Mapping[str, Micros]) -> di
     least: dict[str, Micros] = {}
     for (kind, _), found in times.items():
         for once, again in pairwise(sorted(found)):
-            if again - once > running.get(kind, 0):
+            if again - once > running.get(kind, -1):
                 least[kind] = min(least.get(kind, again - once), again - once)
     return least
 
@@ -169,7 +173,7 @@ def planned(starts: Sequence[JobStarts]) -> Iterator[Start]:
     for by, some in enumerate(starts):
         for at in some.times:
             for domain in range(some.domains):
-                yield Start(at + some.spread * domain // some.domains, by, domain)
+                yield Start(at + some.spread * domain // some.domains, by, domain, at)
 
 
 def _occasions(starts: Sequence[JobStarts], apart: Micros) -> Iterator[list[Start]]:
@@ -241,36 +245,38 @@ def _one_key(
 ) -> int:
     """Start some of an occasion with one key: note how long each waited, return how often it was refused."""
     row, ring = window.open()
-    due: list[tuple[Micros, int, int, int]] = []
+    # Of calls of one instant that comes first which was planned first: at which instant, and as which.
+    due: list[tuple[Micros, Micros, int, int, int]] = []
+    later = count(len(occasion))
     lines: dict[int, deque[int]] = {}
     for number in numbers:
         start = occasion[number]
         if starts[start.by].gap is None:
-            due.append((start.at, number, 1, starts[start.by].calls))
+            due.append((start.at, start.began, number, number, 1))
         elif start.by in lines:
             lines[start.by].append(number)
         else:
             lines[start.by] = deque()
-            due.append((start.at, number, 1, 1))
+            due.append((start.at, start.began, number, number, 1))
     heapify(due)
-    refused = 0
+    refused, answered = 0, Counter[int]()
     while due:
-        now, number, tried, calls = heappop(due)
+        now, _, _, number, tried = heappop(due)
         one = starts[occasion[number].by]
-        if not windows.take(now, row, ring):
+        while answered[number] < one.calls and windows.take(now, row, ring):
+            answered[number] += 1
+            tried = 1
+        if answered[number] < one.calls:
             refused += 1
             if tried < one.tries:
                 wait = max(1, -(-windows.retry_after(now, row, ring) // SECOND)) * SECOND
-                heappush(due, (now + wait, number, tried + 1, calls))
+                heappush(due, (now + wait, now, next(later), number, tried + 1))
                 continue
             if not patient:
                 break
-        elif calls > 1:
-            heappush(due, (now, number, 1, calls - 1))
-            continue
         else:
             waited[number] = now - occasion[number].at if one.gap is None else 0
         if one.gap is not None and lines[occasion[number].by]:
             following = lines[occasion[number].by].popleft()
-            heappush(due, (now + one.gap, following, 1, 1))
+            heappush(due, (now + one.gap, now, next(later), following, 1))
     return refused

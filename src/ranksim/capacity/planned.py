@@ -54,7 +54,6 @@ from ranksim.sim.timeline import (
     SetAddOn,
     SetStatus,
 )
-from ranksim.sim.workers import PoolSpec
 
 TRACKED = ("domains", "keywords", "pairings", "geographies")
 """What a portfolio says that a scenario says itself."""
@@ -195,7 +194,8 @@ def workload_of(scenario: Scenario, account: str = "", *, simulate: bool = True,
     ]
     if "rank_run" in replaced:
         starts.insert(0, replace(runs_of(given, total), key=_key(None, spec)))
-    running: dict[str, Micros] = {kind: shortest(scenario.pools, kind, scenario.policy) for kind in KINDS}
+    joins = scenario.policy.assumptions.join in ("after_health", "before_checks")
+    running = {"rank_run": _shortest(scenario, "rank_run")} if joins else {}
     scans = [scan for one in spec.portfolios for scan in one.scans if scan.active]
     uncounted = [label for label, one in clients.items() if not _is_counted(one)]
     simulated = [label for label in uncounted if not isinstance(clients[label], Python)]
@@ -307,13 +307,13 @@ def _key(name: str | None, spec: AccountSpec) -> str:
     return name or (spec.keys[0].name if spec.keys else "")
 
 
-def shortest(pools: Mapping[JobLabel, PoolSpec], kind: JobLabel, policy: Policy) -> Micros:
-    """Return how long a job of a kind takes at least (µs): as long as that, a further start joins it."""
-    pool = pools.get(kind)
+def _shortest(scenario: Scenario, kind: JobLabel) -> Micros:
+    """How long a job of a kind takes at least (µs)."""
+    pool = scenario.pools.get(kind)
     if pool is not None and (pool.duration or pool.per_unit):
         drawn = pool.duration
     else:
-        drawn = policy.catalogue.job_durations[kind]
+        drawn = scenario.policy.catalogue.job_durations[kind]
     return 0 if drawn is None or drawn.kind in ("lognormal", "exponential") else min(drawn.durations)
 
 
