@@ -17,7 +17,7 @@ from tests.check.in_virtual_time import check_in
 from tests.conformance.elsewhere.sockets import ran, served
 from tests.conformance.elsewhere.virtual import Elsewhere, elsewhere, rehearsal
 
-from ranksim.callers.cleanup import mark, remove_created
+from ranksim.callers.cleanup import Created, Remains, mark, remove_created
 from ranksim.callers.discovery import Reach, explore
 from ranksim.callers.manners import pages
 from ranksim.callers.network import Network
@@ -102,7 +102,7 @@ def test_a_check_changes_nothing_but_what_carries_its_mark(dry: bool) -> None:
     marks = (*(mark(seed) for seed in seeds), BASE)
     assert list(foreign(before, dump(made), () if dry else marks)) == []
     reach: Reach = made.alone(explore(made.target))
-    made.alone(remove_created(reach, seeds, BASE))
+    made.alone(remove_created(reach, Created(frozenset(map(mark, seeds)), (BASE,)), Remains()))
     assert list(foreign(before, dump(made), marks)) == []
     assert checked.ownership is not None
     assert checked.ownership.held_back == 0
