@@ -12,7 +12,7 @@ from ranksim.capacity.limits import SPEND, TRACKED
 from ranksim.capacity.plan_fit import PlanFit, fit
 from ranksim.capacity.planned import own_account, workload_of
 from ranksim.capacity.portfolio import largest
-from ranksim.capacity.workers import workers_needed
+from ranksim.capacity.workers_world import workers_of_scenario
 from ranksim.clock import MINUTE, SECOND
 
 KINDS = ("rank_run", "crawl", "ai_scan")
@@ -79,7 +79,7 @@ def test_slots_and_cost_are_those_of_the_world_but_for_what_is_told(scenario: rs
 @pytest.mark.slow
 @given(scenarios())
 def test_workers_are_enough_in_the_world_and_no_fewer_are(scenario: rs.Scenario) -> None:
-    answer = workers_needed(scenario, within=PATIENCE, replications=2)
+    answer = workers_of_scenario(scenario, within=PATIENCE, replications=2)
     enough = {one.kind: one.by_simulation or 0 for one in answer.kinds}
     for fewer in (0, 1):
         pools = {kind: {"capacity": workers - fewer} for kind, workers in enough.items() if workers > fewer}

@@ -17,6 +17,7 @@ from ranksim.capacity.workers import (
     started_by_formula,
     workers_needed,
 )
+from ranksim.capacity.workers_world import workers_of_scenario
 from ranksim.clock import HOUR, MINUTE
 from ranksim.contract.quantities import Distribution
 from ranksim.errors import BadInput
@@ -182,7 +183,7 @@ pools: {rank_run: {capacity: 1, duration: {constant: 4m}}}
 
 
 def needed(scenario: rs.Scenario, **asked: Any) -> int:
-    (found,) = workers_needed(scenario, **{"replications": 2} | asked).kinds
+    (found,) = workers_of_scenario(scenario, **{"replications": 2} | asked).kinds
     assert found.by_simulation is not None
     return found.by_simulation
 
@@ -202,7 +203,7 @@ def test_workers_of_a_scenario_start_its_jobs_in_time_and_no_fewer_do(
     changes: dict[str, Any], workers: int
 ) -> None:
     scenario = rs.Scenario.parse(TWO_NIGHTS).replace(**changes)
-    kinds = {one.kind: one.by_simulation for one in workers_needed(scenario, replications=2).kinds}
+    kinds = {one.kind: one.by_simulation for one in workers_of_scenario(scenario, replications=2).kinds}
     assert kinds["rank_run"] == workers
     for fewer, enough in ((0, True), (1, False)):
         pools = {"rank_run": {"capacity": workers - fewer}}
@@ -218,10 +219,10 @@ def test_workers_of_a_scenario_whose_durations_are_drawn() -> None:
 
 
 def test_workers_of_a_scenario_say_of_which_jobs() -> None:
-    answer = workers_needed(rs.Scenario.parse(TWO_NIGHTS), replications=2)
+    answer = workers_of_scenario(rs.Scenario.parse(TWO_NIGHTS), replications=2)
     assert answer.notes[0].startswith("Taken are the jobs that scenario starts in 2d from 2026-03-01")
     assert (answer.rows()[0]["jobs"], answer.rows()[0]["by_formula"]) == (80, None)
     assert {text.get_text() for text in answer.kinds[0].plot().texts} == {"target", "simulated"}
     idle = rs.Scenario.parse(TWO_NIGHTS).model_copy(update={"clients": {}})
     with pytest.raises(BadInput, match="no client of it starts a job; say with --jobs"):
-        workers_needed(idle)
+        workers_of_scenario(idle)

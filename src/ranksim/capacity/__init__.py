@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ranksim.capacity.slots_world import simulate_slot_use
     from ranksim.capacity.sync import Sync, sync_time
     from ranksim.capacity.workers import Peak, peaks_of, workers_needed
+    from ranksim.capacity.workers_world import workers_of_scenario
 
 MODULES = {
     "Churn": "ranksim.capacity.slots",
@@ -40,6 +41,7 @@ MODULES = {
     "slot_use": "ranksim.capacity.slots",
     "sync_time": "ranksim.capacity.sync",
     "workers_needed": "ranksim.capacity.workers",
+    "workers_of_scenario": "ranksim.capacity.workers_world",
     "workload_of": "ranksim.capacity.planned",
 }
 
@@ -62,6 +64,7 @@ __all__ = [
     "slot_use",
     "sync_time",
     "workers_needed",
+    "workers_of_scenario",
     "workload_of",
 ]
 

@@ -219,13 +219,11 @@ def workers(
     Example: ranksim capacity workers --jobs rank_run=600 --jobs crawl=40 --over 1h
     """
     from ranksim.capacity.workers import peaks_of, workers_needed
+    from ranksim.capacity.workers_world import workers_of_scenario
     from ranksim.sim.scenario import Scenario
 
     check_results(out, plots)
     patience = _read(clock.duration, "within", within)
-    sized = functools.partial(
-        workers_needed, within=patience, target=target, replications=replications, seed=seed
-    )
     notes: tuple[str, ...] = ()
     with shown("simulating peaks") as tell:
         world = None if scenario is None else Scenario.load(scenario)
@@ -235,7 +233,10 @@ def workers(
                     "--account: workers serve all accounts of a scenario; leave it out, or say with --jobs "
                     "and --over which jobs come together"
                 )
-            answer = sized(world if policy is None else world.replace(policy=policy), progress=tell)
+            answer = workers_of_scenario(
+                world if policy is None else world.replace(policy=policy),
+                within=patience, target=target, replications=replications, seed=seed, progress=tell,
+            )  # fmt: skip
         else:
             own, used = _own(scenario, account, policy, simulate=False)
             started = _jobs(jobs) if jobs else None if own is None else own.jobs()
@@ -243,7 +244,9 @@ def workers(
             spread = _read(clock.duration, "over", over or ("0s" if at_once else "1h"))
             pools = {} if world is None else world.pools
             peaks = peaks_of(_wanted("jobs", started), used, spread, _weights(profile), pools)
-            answer = sized(peaks, progress=tell)
+            answer = workers_needed(
+                peaks, within=patience, target=target, replications=replications, seed=seed, progress=tell
+            )
             notes = () if own is None or jobs else own.load.notes
     drawn = {one.kind: one.plot for one in answer.kinds}
     notes = (*answer.notes, *notes)

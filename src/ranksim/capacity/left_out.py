@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from ranksim.callers.programs import Python
 from ranksim.capacity.common import WITHOUT_END
-from ranksim.capacity.workload import MONTH, LeftOut
+from ranksim.capacity.workload import MONTH, Uncounted
 from ranksim.contract.plans import Plan
 from ranksim.contract.policy import Policy
 from ranksim.report.progress import nobody
@@ -15,7 +15,7 @@ from ranksim.sim.runner import run
 from ranksim.sim.scenario import Scenario
 
 
-def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> LeftOut:
+def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> Uncounted:
     """Return what an account needs for the timeline and for some clients, beyond what it needs without them.
 
     Two worlds show it, over a month or as long as the scenario is, in which no limit of a plan refuses
@@ -38,7 +38,7 @@ def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> L
         return max(0, round(_of(whole, metric) - _of(rest, metric)))
 
     quotas = scenario.policy.catalogue.plans[scenario.accounts[account].plan].quotas
-    return LeftOut(
+    return Uncounted(
         slots=more(f"slots.{account}.max_used"),
         spent=more(f"spend.{account}.max"),
         metrics={metric: more(f"meters.{account}.{metric}.max") for metric in quotas},

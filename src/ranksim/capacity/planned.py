@@ -28,7 +28,7 @@ from ranksim.capacity.bursts import least_gaps
 from ranksim.capacity.common import plan_named
 from ranksim.capacity.portfolio import Portfolio, runs_of, work_of
 from ranksim.capacity.sync import dealt
-from ranksim.capacity.workload import MONTH, JobStarts, LeftOut, PlannedWork, Used, Workload
+from ranksim.capacity.workload import MONTH, JobStarts, PlannedWork, Uncounted, Used, Workload
 from ranksim.clock import (
     DAY,
     WEEK,
@@ -221,7 +221,7 @@ def workload_of(scenario: Scenario, account: str = "", *, simulate: bool = True,
         name=name,
         plan=spec.plan,
         used=_used(spec, scenario),
-        left_out=left_out or LeftOut(),
+        left_out=left_out or Uncounted(),
         notes=(
             *_notes(clients, work, given, done),
             *_bounds(clients, scenario),
@@ -391,7 +391,7 @@ def _most(client: AnyClient, scenario: Scenario) -> int | None:
     return len(list(client.times(scenario.start + client.starts, scenario.start + client.stops)))
 
 
-def _left_out(left_out: LeftOut | None, changes: Sequence[Action], clients: Sequence[str]) -> Iterator[str]:
+def _left_out(left_out: Uncounted | None, changes: Sequence[Action], clients: Sequence[str]) -> Iterator[str]:
     """Say what is not counted of an account, and how much that is."""
     done = Counter(one.do for one in changes)
     what = [f"{', '.join(f'{count:,} × {do}' for do, count in done.items())} of the timeline"] if done else []

@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import count
-from pathlib import Path
 from statistics import fmean, pvariance
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
@@ -43,7 +42,6 @@ from ranksim.report.tables import View
 from ranksim.report.units import duration, level
 from ranksim.service.calls import StartJob
 from ranksim.sim.runner import replication_seed
-from ranksim.sim.scenario import Scenario
 from ranksim.sim.simpy_clock import SimpyClock
 from ranksim.sim.workers import Ending, Pool, PoolSpec
 
@@ -204,7 +202,7 @@ class WorkersNeeded:
 
 
 def workers_needed(
-    peaks: Mapping[JobLabel, Peak] | Scenario | str | Path,
+    peaks: Mapping[JobLabel, Peak],
     *,
     within: Micros | str = 5 * MINUTE,
     target: float = 0.95,
@@ -215,23 +213,13 @@ def workers_needed(
     """Find the smallest pool for each kind of job, so that a share `target` starts within `within` (µs).
 
     `within` and an `over` may be text: "5m". `replications` peaks are simulated for each number of workers
-    tried; with 0 only the formula answers. Of a scenario or its file the jobs are those that its world
-    starts, and take as long as its pools say; they are simulated. `progress` is told which; without it a
-    notebook shows that. Raises BadInput.
+    tried; with 0 only the formula answers. `progress` is told which; without it a notebook shows that.
+    Raises BadInput.
     """
-    within = micros("within", within)
-    expect(0 < target < 1, "target", "a share between 0 and 1", target)
-    expect(within >= 0, "within", "0 or more", within)
-    if isinstance(peaks, str | Path):
-        peaks = Scenario.load(peaks)
-    expect(isinstance(peaks, Scenario) or bool(peaks), "jobs", "at least one kind", "none")
+    within = wanted(within, target)
+    expect(bool(peaks), "jobs", "at least one kind", "none")
     expect(replications != 1 and replications >= 0, "replications", "0, or at least 2", replications)
     with noted("simulating peaks", progress) as tell:
-        if isinstance(peaks, Scenario):
-            from ranksim.capacity.workers_world import workers_of_scenario
-
-            expect(replications > 0, "replications", "2 or more for the jobs of a scenario", replications)
-            return workers_of_scenario(peaks, within, target, replications, seed, tell)
         kinds = [
             _staffing(
                 kind, peak, within, target, replications, seed,
@@ -240,6 +228,14 @@ def workers_needed(
             for number, (kind, peak) in enumerate(peaks.items())
         ]  # fmt: skip
     return WorkersNeeded(tuple(kinds))
+
+
+def wanted(within: Micros | str, target: float) -> Micros:
+    """Return how long a job may wait (µs). Raises BadInput for what no share of jobs can be held to."""
+    within = micros("within", within)
+    expect(0 < target < 1, "target", "a share between 0 and 1", target)
+    expect(within >= 0, "within", "0 or more", within)
+    return within
 
 
 def peaks_of(

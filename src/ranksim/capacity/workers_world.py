@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 
-from ranksim.capacity.workers import AROUND, MANY, Staffing, StaffingTrial, WorkersNeeded, smallest
-from ranksim.clock import Micros, iso
+from ranksim.capacity.common import expect
+from ranksim.capacity.workers import AROUND, MANY, Staffing, StaffingTrial, WorkersNeeded, smallest, wanted
+from ranksim.clock import MINUTE, Micros, iso
 from ranksim.errors import BadInput
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import clustered
 from ranksim.report import units
-from ranksim.report.progress import Tell, part
+from ranksim.report.progress import Tell, noted, part
 from ranksim.service.calls import StartJob, Step
 from ranksim.sim.runner import replication_seed
 from ranksim.sim.scenario import Scenario
@@ -58,14 +60,33 @@ def queued_jobs(scenario: Scenario, seed: int) -> dict[str, list[tuple[Micros, S
 
 
 def workers_of_scenario(
+    scenario: Scenario | str | Path,
+    *,
+    within: Micros | str = 5 * MINUTE,
+    target: float = 0.95,
+    replications: int = 20,
+    seed: int = 1,
+    progress: Tell | None = None,
+) -> WorkersNeeded:
+    """Find the smallest pool for each kind of job that a scenario, or that of a file, starts.
+
+    A share `target` of its jobs starts within `within` (µs, or text: "5m") on a pool with the durations,
+    discipline and queue of the scenario's. So many `replications` are simulated, one where nothing is drawn.
+    `progress` is told how far it is; without it a notebook shows that. Raises BadInput, where no job is
+    started too.
+    """
+    if isinstance(scenario, str | Path):
+        scenario = Scenario.load(scenario)
+    within = wanted(within, target)
+    expect(replications >= 2, "replications", "2 or more for the jobs of a scenario", replications)
+    with noted("simulating", progress) as tell:
+        return _of_scenario(scenario, within, target, replications, seed, tell)
+
+
+def _of_scenario(
     scenario: Scenario, within: Micros, target: float, replications: int, seed: int, tell: Tell
 ) -> WorkersNeeded:
-    """Find the smallest pool for each kind of job that a scenario starts, as `workers_needed` says.
-
-    Every kind has a pool of its own, with the durations, discipline and queue of the scenario's. Raises
-    BadInput where it starts none.
-    """
-    seeds = [replication_seed(seed, index) for index in range(max(2, replications))]
+    seeds = [replication_seed(seed, index) for index in range(replications)]
     runs = [queued_jobs(scenario, one) for one in seeds[:2]]
     # Where two seeds start the same jobs at the same instants, nothing of that is drawn.
     are_drawn = runs[0] != runs[1]

@@ -65,7 +65,7 @@ class PlannedWork:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Uncounted:
     """What a workload does not count, as simulated: slots, cost of a month (µUSD) and units by metric."""
 
     slots: int = 0
@@ -133,7 +133,7 @@ class Workload:
     name: str = ""
     plan: str = ""
     used: Used | None = None
-    left_out: LeftOut = field(default_factory=LeftOut)
+    left_out: Uncounted = field(default_factory=Uncounted)
     notes: tuple[str, ...] = ()
 
     def of(self, *operations: str) -> list[PlannedWork]:
