@@ -113,6 +113,7 @@ def test_it_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(scenario)) == scenario
 
 
+NIGHTLY = "clients: {{nightly: {{kind: schedule, account: acme, job: crawl, every: day, domains: {}}}}}\n"
 MINIMAL = f"start: {START}\nlength: 1d\naccounts:\n  acme: {{plan: pro}}\n"
 
 
@@ -246,6 +247,14 @@ def test_every_mistake_is_one_sentence_with_its_line(old: str, new: str, message
         (MINIMAL + "policy: none.yaml\n", "5: policy: no such file as 'none.yaml'; "),
         (MINIMAL + "catalogue: none\n", "5: catalogue: expected one of illustrative, "),
         (MINIMAL + "receivers: {x: {}}\n", "5: receivers.x.account: is missing; add it"),
+        (
+            MINIMAL + NIGHTLY.format("[example.com]"),
+            "5: clients.nightly.domains: expected one of all or a whole number, found a list",
+        ),
+        (
+            MINIMAL + NIGHTLY.format("al"),
+            "5: clients.nightly.domains: expected one of all or a whole number, found 'al'; did you mean 'all'?",
+        ),
     ],
 )
 def test_more_mistakes(text: str, message: str) -> None:
@@ -391,6 +400,14 @@ def test_the_policy_may_be_written_inline_with_another_catalogue() -> None:
     )
     policy = parse(text).policy
     assert (policy.assumptions.window, policy.catalogue.name) == ("clock", "illustrative-metered")
+
+
+def test_a_catalogue_takes_the_place_of_the_whole_one_as_the_docs_say() -> None:
+    with pytest.raises(BadInput, match=r"5: catalogue\.plans\.pro\.price: is missing; add it"):
+        parse(MINIMAL + "catalogue: {plans: {pro: {slot_limit: 10000}}}\n")
+    docs = Path(__file__).parents[2] / "docs" / "scenarios.md"
+    (row,) = [line for line in docs.read_text("utf-8").splitlines() if line.startswith("| `policy` |")]
+    assert "a `catalogue` beside it takes the place of the policy's whole" in row
 
 
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:

@@ -324,7 +324,7 @@ def test_a_receiver_hears_of_its_domain_and_types_alone() -> None:
 
 @pytest.mark.parametrize(
     ("url", "answer"),
-    [("https://erp.receiver.example/hooks", 200), ("https://x.example", "no receiver at this address")],
+    [("https://receiver.example/erp", 200), ("https://x.example", "no receiver at this address")],
 )
 def test_an_endpoint_made_by_a_client_reaches_the_receiver_of_its_url(url: str, answer: int | str) -> None:
     world, log = make(RECEIVER.format("event_types: [job.failed]"))
@@ -332,6 +332,14 @@ def test_an_endpoint_made_by_a_client_reaches_the_receiver_of_its_url(url: str, 
     job(world, 0, "rank_run")
     world.run()
     assert attempts(world, log)[0][2] == answer
+
+
+@pytest.mark.parametrize("name", ["erp_slow", '"the ERP, new/ä"', "-x"])
+def test_a_receiver_may_have_any_name(name: str) -> None:
+    world, log = make(RECEIVER.format("latency: 1s").replace("erp", name, 1))
+    job(world, 0, "rank_run")
+    world.run()
+    assert attempts(world, log)[0][2] == 200
 
 
 def test_an_endpoint_deleted_while_an_attempt_is_out_is_no_trouble() -> None:

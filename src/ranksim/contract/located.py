@@ -1,7 +1,7 @@
 """Values of YAML files that know where they stand, validated by a model, every mistake one clear sentence."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -86,7 +86,9 @@ def sentences(model: type[BaseModel], error: ValidationError, located: Located) 
             continue
         if details["type"] == "extra_forbidden":
             meant |= {(*path[:-1], name) for name in near_fields(model, details["loc"])}
-        told[str(located.error(_sentence(model, details), *path))] = None
+        forms = [each for at, each in found if at == path and _another_type(each)]
+        sentence = _either(model, forms) if details in forms else _sentence(model, details)
+        told[str(located.error(sentence, *path))] = None
     return list(told)
 
 
@@ -97,14 +99,27 @@ def _apt(found: list[tuple[tuple[Part, ...], ErrorDetails]]) -> list[tuple[tuple
     where one form took its type and found something in it; nor do members that are missing for being wrong.
     """
     deep = {path[:end] for path, _ in found for end in range(len(path))}
-    taken = {path for path, details in found if not details["type"].endswith("_type")}
+    taken = {path for path, details in found if not _another_type(details)}
 
-    def says(path: tuple[Part, ...], kind: str) -> bool:
-        if kind.endswith("_type"):
+    def says(path: tuple[Part, ...], details: ErrorDetails) -> bool:
+        if _another_type(details):
             return path not in deep and path not in taken
-        return kind != "too_short" or path not in deep
+        return details["type"] != "too_short" or path not in deep
 
-    return [(path, details) for path, details in found if says(path, details["type"])]
+    return [(path, details) for path, details in found if says(path, details)]
+
+
+def _another_type(details: ErrorDetails) -> bool:
+    """Whether a form of a value refused its type; options that have names are a type of their own."""
+    return details["type"].endswith("_type") or details["type"] in ("literal_error", "enum")
+
+
+def _either(model: type[BaseModel], forms: Sequence[ErrorDetails]) -> str:
+    """The sentence for a value that is of none of the types that may stand: all of them, and what was found."""
+    parts = [_sentence(model, details).partition(", found ") for details in forms]
+    expected = dict.fromkeys(head.removeprefix("expected ") for head, _, _ in parts)
+    found = max((tail for _, _, tail in parts), key=len)  # with what is near, if anything is
+    return f"expected {' or '.join(expected)}, found {found}"
 
 
 def together(mistakes: Iterable[str]) -> BadInput:

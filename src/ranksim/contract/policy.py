@@ -74,8 +74,8 @@ class Policy(Public):
     def read(cls, located: Located, folder: Path = Path()) -> Self:
         """Read a policy from YAML already loaded, such as a section of a scenario.
 
-        Every section may be partial. `catalogue` is a shipped name, a path relative to `folder` or a whole
-        catalogue. Raises BadInput.
+        Every section but `catalogue` may be partial: that is a shipped name, a path relative to `folder` or a
+        whole catalogue. Raises BadInput.
         """
         if not isinstance(located.data, dict) or "catalogue" not in located.data:
             return validate(cls, located)

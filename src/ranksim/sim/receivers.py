@@ -1,6 +1,7 @@
 """Webhook receivers: how fast they answer, with what, and when they are down."""
 
 from typing import Annotated, Literal, Self
+from urllib.parse import quote
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -71,7 +72,7 @@ class SimulatedReceiver:
     def __init__(self, name: str, spec: ReceiverSpec, *, start: Micros, timeout: int, seed: int) -> None:
         self.name = name
         self.spec = spec
-        self.url = spec.url or f"https://{name}.receiver.example/hooks"
+        self.url = spec.url or f"https://receiver.example/{quote(name, safe='')}"
         self.timeout = timeout
         self.seed = seed
         self.down = False

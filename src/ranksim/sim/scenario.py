@@ -84,8 +84,9 @@ class Scenario(Public):
     """One simulated world, complete: policy, accounts, clients, workers, receivers, and what is expected.
 
     `scenario` is the version of the format. The world runs over [start, start + length). In a file `policy`
-    is a path or a mapping, and `assumptions` and `catalogue` beside it override parts of it. `warm_up` is a
-    length of time that statistics leave out, "none", or "mser" or "welch" to find one.
+    is a path or a mapping; `assumptions` beside it override those they name, and a `catalogue` its whole
+    catalogue. `warm_up` is a length of time that statistics leave out, "none", or "mser" or "welch" to find
+    one.
     """
 
     scenario: Literal[1] = 1
