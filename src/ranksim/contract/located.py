@@ -115,7 +115,7 @@ def _another_type(details: ErrorDetails) -> bool:
 
 
 def _either(model: type[BaseModel], forms: Sequence[ErrorDetails]) -> str:
-    """The sentence for a value that is of none of the types that may stand: all of them, and what was found."""
+    """The sentence for a value of none of the types that may stand: all of them, and what was found."""
     parts = [_sentence(model, details).partition(", found ") for details in forms]
     expected = dict.fromkeys(head.removeprefix("expected ") for head, _, _ in parts)
     found = max((tail for _, _, tail in parts), key=len)  # with what is near, if anything is
