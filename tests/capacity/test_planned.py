@@ -437,3 +437,11 @@ def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
         "31 occasions, of which the first month has 10."
         in workload_of(agency(ranks={"starts": "21d"})).notes[0]
     )
+
+
+def test_what_is_taken_to_be_simpler_is_told() -> None:
+    load = workload_of(agency(3, ranks={"spread_by": "draws", "network": {"before": {"constant": "1s"}}}))
+    assert load.notes == (
+        "These clients are taken to spread their starts evenly: ranks.",
+        "Calls are taken to need no time, though these clients have a network: ranks.",
+    )

@@ -368,7 +368,17 @@ def _notes(
 
 
 def _bounds(clients: Mapping[str, AnyClient], scenario: Scenario) -> Iterator[str]:
-    """Say of which clients a month is counted that is not the first of the scenario."""
+    """Say of which clients another month is counted than the scenario's first, or other instants."""
+    drawn = [name for name, one in clients.items() if isinstance(one, Schedule) and one.spread_by == "draws"]
+    if drawn:
+        yield f"These clients are taken to spread their starts evenly: {', '.join(drawn)}."
+    networked = [
+        name
+        for name, one in clients.items()
+        if isinstance(one, Calendar) and (one.network is not None or scenario.network is not None)
+    ]
+    if networked:
+        yield f"Calls are taken to need no time, though these clients have a network: {', '.join(networked)}."
     for name, one in clients.items():
         if isinstance(one, Calendar) and one.starts:
             begin, every = scenario.start + one.starts, _every(one.every)
