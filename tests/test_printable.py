@@ -24,7 +24,7 @@ from ranksim.mirror.mirror import write
 from ranksim.mirror.world import MirroredWorld
 from ranksim.printable import LINES, printable
 from ranksim.report.terminal import print_out, rendered, say
-from ranksim.sim.scenario import Scenario
+from ranksim.sim.scenario import Scenario, code_of
 
 PACKAGE = Path(__file__).parents[1] / "src" / "ranksim"
 
@@ -181,7 +181,7 @@ def test_a_deployment_plants_nothing_in_its_twin(end: str, tmp_path: Path) -> No
     )
     write(twin, tmp_path / "twin")
     read = Scenario.load(tmp_path / "twin" / "world.yaml")
-    assert (read.clients, read.code) == ({}, ())
+    assert (read.clients, code_of(read)) == ({}, [])
 
 
 @pytest.mark.parametrize("end", BREAKS, ids=ascii)

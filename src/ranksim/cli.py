@@ -255,10 +255,10 @@ def init_command(
 
 
 def _scenario(path: Path, arrivals: Path | None) -> "Scenario":
-    from ranksim.sim.scenario import Scenario
+    from ranksim.sim.scenario import Scenario, code_of
 
     scenario = Scenario.load(path)
-    say_code(path, scenario.code)
+    say_code(path, code_of(scenario))
     return scenario if arrivals is None else _with_arrivals(scenario, arrivals)
 
 

@@ -75,7 +75,8 @@ def drawn(seed: int, share: float) -> Policy:
 def test_a_conforming_deployment_never_deviates_and_is_mostly_decided(name: str) -> None:
     tally = judge(run(name, 1, compact()))
     assert broken(tally) == {}
-    verdicts = [finding.verdict for finding in tally.findings()]
+    # A rule that wants an essential case alone was not exercised by this profile in what matters.
+    verdicts = [finding.verdict for finding in tally.findings() if not finding.wanting]
     exercised = [verdict for verdict in verdicts if verdict != Verdict.NOT_EXERCISED]
     assert verdicts.count(Verdict.CONFORMS) >= 0.75 * len(exercised)
 

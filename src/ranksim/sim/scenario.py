@@ -143,11 +143,6 @@ class Scenario(Public):
         return fragment(self.title or self.name, about, [view for view in views if view.rows])
 
     @property
-    def code(self) -> tuple[str, ...]:
-        """Return the Python functions, as module:function, that its clients import and run."""
-        return tuple(sorted({each.function for each in self.clients.values() if isinstance(each, Python)}))
-
-    @property
     def end(self) -> Micros:
         """The instant at which the run stops; nothing of that instant happens any more."""
         return self.start + self.length
@@ -297,6 +292,11 @@ def _misfits(scenario: Scenario) -> Iterator[Misfit]:
     if isinstance(scenario.warm_up, int) and not 0 <= scenario.warm_up < scenario.length:
         longest = format_duration(scenario.length)
         yield Misfit(("warm_up",), f"expected less than the length of {longest}", TIME)
+
+
+def code_of(scenario: Scenario) -> list[str]:
+    """Return the Python functions, as module:function, that a scenario's clients import and run."""
+    return sorted({each.function for each in scenario.clients.values() if isinstance(each, Python)})
 
 
 def _left_out_misfits(scenario: Scenario, left_out: LeftOut) -> Iterator[Misfit]:

@@ -65,6 +65,7 @@ def study(
       ranksim study examples/studies/workers.yaml --workers 2
       ranksim study examples/studies/ceiling.yaml --replications 50 --out results
     """  # fmt: skip
+    from ranksim.sim.scenario import code_of
     from ranksim.study.engines import Worlds
     from ranksim.study.study import Study
 
@@ -74,7 +75,7 @@ def study(
     kept = store or Path(f"{file.stem}.study.sqlite")
     check_results(out, plots, kept)
     if isinstance(made.engine, Worlds):
-        say_code(file, made.engine.scenario.code)
+        say_code(file, code_of(made.engine.scenario))
     try:
         with shown("studying") as tell:
             result = made.run(

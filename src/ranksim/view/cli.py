@@ -59,11 +59,11 @@ def _recording(run: Path, seed: int | None) -> "ShownRun":
 
     if run.suffix in (".yaml", ".yml"):
         from ranksim.report.terminal import say, say_code
-        from ranksim.sim.scenario import Scenario
+        from ranksim.sim.scenario import Scenario, code_of
         from ranksim.view.simulated import SimulatedRun
 
         scenario = Scenario.load(run)
-        say_code(run, scenario.code)
+        say_code(run, code_of(scenario))
         say(f"simulating {scenario.name} …")
         return SimulatedRun(scenario, seed)
     if seed is not None:

@@ -73,12 +73,12 @@ def why(
 def _read(run: Path, seed: int | None) -> "tuple[Scenario, list[int]]":
     """The scenario of a directory or a file, and the seeds of its replications. Raises BadInput."""
     from ranksim.sim.runner import replication_seed
-    from ranksim.sim.scenario import Scenario
+    from ranksim.sim.scenario import Scenario, code_of
 
     if run.is_dir():
         return _kept(run)
     scenario = Scenario.load(run)
-    say_code(run, scenario.code)
+    say_code(run, code_of(scenario))
     root = scenario.seed if seed is None else seed
     return scenario, [replication_seed(root, index) for index in range(scenario.replications)]
 
