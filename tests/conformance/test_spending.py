@@ -75,10 +75,10 @@ def drawn(seed: int, share: float) -> Policy:
 def test_a_conforming_deployment_never_deviates_and_is_mostly_decided(name: str) -> None:
     tally = judge(run(name, 1, compact()))
     assert broken(tally) == {}
-    # A rule that wants an essential case alone was not exercised by this profile in what matters.
-    verdicts = [finding.verdict for finding in tally.findings() if not finding.wanting]
-    exercised = [verdict for verdict in verdicts if verdict != Verdict.NOT_EXERCISED]
-    assert verdicts.count(Verdict.CONFORMS) >= 0.75 * len(exercised)
+    exercised = [finding for finding in tally.findings() if finding.verdict != Verdict.NOT_EXERCISED]
+    # What wants an essential case conforms but for what this profile does not do.
+    conforming = [one for one in exercised if one.verdict == Verdict.CONFORMS or one.wanting]
+    assert len(conforming) >= 0.75 * len(exercised)
 
 
 @pytest.mark.slow

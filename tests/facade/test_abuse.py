@@ -16,8 +16,8 @@ from ranksim.facade.app import MIB, create_app
 from ranksim.facade.sender import Scripted
 from ranksim.facade.twin import Twin
 from ranksim.serving import uvicorn_config, uvicorn_protocol
+from ranksim.serving.limits import Limits
 from ranksim.serving.listener import Listener
-from ranksim.serving.uvicorn_config import Limits
 
 from .conftest import LoopClock
 

@@ -16,7 +16,7 @@ from ranksim.facade.twin import Twin
 from ranksim.printable import printable
 from ranksim.testing import World
 
-TOOK = re.compile(r"[\d.]+(us|ms|s)$", re.MULTILINE)
+TOOK = re.compile(r"[\d.]+(µs|ms|s)$", re.MULTILINE)
 
 
 @pytest.fixture

@@ -220,8 +220,8 @@ def test_a_log_out_of_order_is_refused(tmp_path: Path) -> None:
 def test_exchanges_of_a_trace_are_put_in_the_order_they_were_sent(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     line = (
-        '{{"kind":"exchange","id":"x","sent":{},"received":null,"operations":["jobs.get"],"method":"GET",'
-        '"path":"/v1/jobs/crawl/job_1","status":null,"api_key":"{}"}}\n'
+        '{{"kind":"exchange","id":"{1}","sent":{0},"received":null,"operations":["jobs.get"],"method":"GET",'
+        '"path":"/v1/jobs/crawl/job_1","status":null,"api_key":"{1}"}}\n'
     )
     seconds = [(3, "c"), (1, "a"), (2, "b"), (9, "d")]
     path.write_text('{"ranksim_trace":1}\n' + "".join(line.format(s * SECOND, k) for s, k in seconds))

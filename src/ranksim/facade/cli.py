@@ -169,8 +169,8 @@ def serve(
     from ranksim.facade import app as surface
     from ranksim.facade import server
     from ranksim.serving.control_auth import chosen_token, names_of
+    from ranksim.serving.limits import Limits
     from ranksim.serving.listener import bound
-    from ranksim.serving.uvicorn_config import Limits
 
     wanted = Policy() if policy is None else Policy.load(policy)
     if check:

@@ -16,7 +16,8 @@ from typing import Any
 import uvicorn
 
 from ranksim.facade.app import Facade
-from ranksim.serving.uvicorn_config import Limits, configured
+from ranksim.serving.limits import Limits
+from ranksim.serving.uvicorn_config import configured
 
 M_MMAP_THRESHOLD = -3
 """glibc's number for the size from which a block is one of the system's own."""

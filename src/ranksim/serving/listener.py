@@ -13,7 +13,7 @@ from ranksim.errors import BadInput
 from ranksim.extras import missing
 
 if TYPE_CHECKING:
-    from ranksim.serving.uvicorn_config import Limits
+    from ranksim.serving.limits import Limits
 
 
 UNHEARD = logging.Logger("ranksim.closed", logging.CRITICAL + 1)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
 from typing import Any
 
 import uvicorn
+
+from ranksim.serving.limits import Limits
 
 IDLE_SECONDS = 75
 """How long a connection may be kept open without a request."""
@@ -40,18 +41,6 @@ NOT_HELD = (
     "delay the end"
 )
 """What does not hold on uvicorn's own connection."""
-
-
-@dataclass(slots=True)
-class Limits:
-    """What all connections of a server may hold together, and what they do."""
-
-    connections: int | None = None
-    """How many there may be."""
-    arriving: int = 64 * 1_048_576
-    """Bytes of bodies that may be on their way, beside the small ones."""
-    arrived: int = 0
-    """How many have come, of bodies that are not complete."""
 
 
 def differences() -> list[str]:

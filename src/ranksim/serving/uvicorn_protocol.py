@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ranksim.serving.asgi import Header, Message, Receive
 from ranksim.serving.chunked import ChunkedBody, MalformedChunks
-from ranksim.serving.uvicorn_config import Limits
+from ranksim.serving.limits import Limits
 
 MOST_HEADERS = 65_536
 """Bytes that a request's line and headers may take."""
