@@ -15,7 +15,7 @@ from ranksim.contract.facts import Spend
 from ranksim.contract.policy import shipped_catalogue
 from ranksim.errors import BadInput
 from ranksim.fleet.rows import CallRow, to_records
-from ranksim.pricing.columns import ColumnAccount, Columns, save
+from ranksim.pricing.columns import ColumnAccount, Columns, read_columns, save
 from ranksim.pricing.search import Assumed, Demand, search
 
 START = instant("2026-09-01T00:00:00Z")
@@ -175,3 +175,10 @@ def test_frames_have_dollars() -> None:
     assert found.frame()["change"].max() == 400
     assert found.frame("candidates", integers=True)["change"].max() == 400 * USD
     assert "change_at_low" in found.frame("tornado")
+
+
+def test_columns_and_a_catalogue_are_given_by_their_paths_too(tmp_path: Path) -> None:
+    path, grid = tmp_path / "calls.parquet", {PRICE: ["99 USD"]}
+    save(columns(*[5] * 6), path, salt="s")
+    by_path = search(str(path), "illustrative", grid, compiled=False)
+    assert by_path.tables() == search(read_columns(path), PLANS, grid, compiled=False).tables()

@@ -20,6 +20,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from ranksim.capacity.common import DurationField, check_numbers, expect, expect_one_of, question_repr
 from ranksim.clock import Micros, iso
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.inference.estimate import Estimate
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
@@ -293,10 +294,10 @@ def attempts_of(policy: Policy, failure: Failure = "down") -> Attempts:
     return Attempts(tuple(sent), tuple(failed), tuple(counted), facts.webhook_disable_after)
 
 
-def disabled_after(events: int, policy: Policy | None = None) -> Micros | None:
+def disabled_after(events: int, policy: Policy | str | Path | None = None) -> Micros | None:
     """Return when `events` that come at once, and always fail, disable their endpoint: µs or None (E22)."""
     expect(events >= 1, "events", "1 or more", events)
-    attempts = attempts_of(policy or Policy())
+    attempts = attempts_of(policy_of(policy))
     each = -(-attempts.need // events)
     return attempts.counted[each - 1] if each <= len(attempts.counted) else None
 
@@ -306,13 +307,13 @@ def check_cancels(policy: Policy) -> None:
     expect(policy.assumptions.on_disable == "cancel", "on_disable", "cancel", policy.assumptions.on_disable)
 
 
-def outage_cost(outage: Outage, policy: Policy | None = None) -> OutageCost:
+def outage_cost(outage: Outage, policy: Policy | str | Path | None = None) -> OutageCost:
     """Compute what an outage costs: exactly for random events, averaged over the phase for regular ones.
 
     The receiver is healthy before and after, and nobody enables the endpoint again before the outage ends.
     Raises BadInput for a policy with jittered retries, or that only pauses a disabled endpoint (U69).
     """
-    policy = policy or Policy()
+    policy = policy_of(policy)
     check_cancels(policy)
     attempts = attempts_of(policy, outage.failure)
     times = [outage.length * step // 100 for step in range(101)]

@@ -34,7 +34,7 @@ from ranksim.errors import BadInput
 from ranksim.report.progress import Tell, noted
 from ranksim.service.events import JobEnded, ServiceEvent
 from ranksim.sim.runner import replication_seed
-from ranksim.sim.scenario import Scenario
+from ranksim.sim.scenario import Scenario, scenario_of
 from ranksim.sim.schedule_time import Moment
 from ranksim.sim.statistics import SilentTally
 from ranksim.sim.world import World
@@ -53,7 +53,7 @@ def scenario_outage(
     account: str = "",
     at: Moment | str | None = None,
     failure: Failure = "down",
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     seed: int = 1,
     progress: Tell | None = None,
 ) -> OutageCost:
@@ -62,8 +62,7 @@ def scenario_outage(
     It begins `at` a moment ("2d1h" after the scenario's start, or an instant), or at any moment of the
     scenario, over which means are taken. Raises BadInput.
     """
-    if isinstance(scenario, str | Path):
-        scenario = Scenario.load(scenario)
+    scenario = scenario_of(scenario)
     name, lasts = account_named(scenario, account), micros("length", length)
     if policy is not None:
         scenario = scenario.replace(policy=policy)

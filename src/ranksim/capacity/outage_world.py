@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from ranksim.capacity.outage import Outage, OutageCost, attempts_of, outage_cost
 from ranksim.capacity.worlds import only_plan
 from ranksim.clock import HOUR
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.errors import BadInput
@@ -42,7 +43,7 @@ METRICS = {
 
 def simulate_outage(
     outage: Outage,
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     *,
     replications: int = 100,
     seed: int = 1,
@@ -55,7 +56,7 @@ def simulate_outage(
     share its fate, what befell none of them might befall all of one more. `progress` is told how far it is.
     Raises BadInput.
     """
-    policy = policy or Policy()
+    policy = policy_of(policy)
     events = outage.together * outage.length // outage.every * replications
     if events > MANY:
         raise BadInput(

@@ -33,7 +33,7 @@ from ranksim.capacity.workload import MONTH, Workload
 from ranksim.clock import DAY, Micros
 from ranksim.contract.located import Located
 from ranksim.contract.plans import Catalogue, Plan
-from ranksim.contract.policy import Policy, read_catalogue
+from ranksim.contract.policy import Policy, policy_of, read_catalogue
 from ranksim.errors import BadInput, no_such
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, answer_frame
@@ -371,7 +371,7 @@ class Fit:
 
 def fit(
     tracked: Portfolio | Scenario | Workload | str | Path | None = None,
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     *,
     account: str = "",
     growth: float = 2.0,
@@ -404,7 +404,7 @@ def fit(
     elif done:
         raise BadInput(f"{next(iter(done))}: what is asked about says it; leave one out")
     load = tracked.workload if isinstance(tracked, Portfolio) else tracked
-    policy = policy or Policy()
+    policy = policy_of(policy)
     if isinstance(catalogue, str | Path):
         catalogue = read_catalogue(Located("catalogue", str(catalogue), {}), Path())
     if catalogue is not None:

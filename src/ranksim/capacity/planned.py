@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from ranksim.callers.portfolio import AccountSpec
@@ -43,7 +44,7 @@ from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput, no_such
 from ranksim.report import units
 from ranksim.service.operations import OPERATIONS
-from ranksim.sim.scenario import Scenario
+from ranksim.sim.scenario import Scenario, scenario_of
 from ranksim.sim.timeline import (
     Action,
     AddKeywords,
@@ -153,8 +154,10 @@ def own_account(scenario: Scenario, account: str = "", *, simulate: bool = True,
     )
 
 
-def workload_of(scenario: Scenario, account: str = "", *, simulate: bool = True, **done: Any) -> Workload:
-    """Return the workload of an account, by its name, or of the only one there is.
+def workload_of(
+    scenario: Scenario | str | Path, account: str = "", *, simulate: bool = True, **done: Any
+) -> Workload:
+    """Return the workload of an account of a scenario or its file, by its name, or of the only one there is.
 
     What cannot be counted is simulated, where that is asked for, to tell how much it is.
     `done` are fields of a `Portfolio` about what is done, `crawls=2`, which stand in place of what the
@@ -163,6 +166,7 @@ def workload_of(scenario: Scenario, account: str = "", *, simulate: bool = True,
     for field in TRACKED:
         if field in done:
             raise BadInput(f"{field}: the scenario says it; leave it out, or leave the scenario out")
+    scenario = scenario_of(scenario)
     name = account_named(scenario, account)
     spec = scenario.accounts[name]
     parts = [

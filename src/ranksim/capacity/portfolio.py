@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ranksim.capacity.bursts import BURST, most_domains
@@ -19,7 +20,7 @@ from ranksim.capacity.common import (
 from ranksim.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, limits
 from ranksim.capacity.workload import MONTH, JobStarts, PlannedWork, Workload
 from ranksim.clock import DAY, HOUR, WEEK
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame
 from ranksim.report.notebook import answer_html, answer_repr
@@ -189,7 +190,11 @@ class Largest:
 
 
 def largest(
-    portfolio: Portfolio | Workload, plan: str, policy: Policy | None = None, *, grow: Grown = "keywords"
+    portfolio: Portfolio | Workload,
+    plan: str,
+    policy: Policy | str | Path | None = None,
+    *,
+    grow: Grown = "keywords",
 ) -> Largest:
     """Find how many keywords a domain, or how many domains, a plan carries at most, all else as given.
 
@@ -197,7 +202,7 @@ def largest(
     used of the month counts.
     The number that `portfolio` has of what is varied does not matter. Raises BadInput.
     """
-    policy = policy or Policy()
+    policy = policy_of(policy)
     expect_one_of(("keywords", "domains"), "grow", grow)
     check_add_ons(portfolio.add_ons, policy)
     bought = plan_named(policy, plan)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from itertools import count, islice
+from pathlib import Path
 from typing import Any
 
 from ranksim.capacity.common import expect, moment
@@ -13,7 +14,7 @@ from ranksim.capacity.slots import Churn, SlotUse, day_of_month, slot_use
 from ranksim.capacity.worlds import only_plan
 from ranksim.clock import DAY, HOUR, Micros
 from ranksim.contract.plans import Dimensions
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.inference.counts import counted
 from ranksim.inference.estimate import Estimate
@@ -31,7 +32,7 @@ def simulate_slot_use(
     *,
     start: Micros | str = 0,
     days: int = 31,
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     replications: int = 100,
     seed: int = 1,
     anchor: Micros | None = None,
@@ -45,7 +46,7 @@ def simulate_slot_use(
     start, anchor = day_of_month(moment("start", start), anchor)
     expect(replications >= 1, "replications", "1 or more", replications)
     exact = slot_use(churn, limit, start=start, days=days, anchor=anchor)
-    scenario = _scenario(churn, limit, start, anchor, days, policy or Policy())
+    scenario = _scenario(churn, limit, start, anchor, days, policy_of(policy))
     seen = []
     with noted("simulating", progress) as tell:
         for index in range(replications):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ranksim.capacity.common import DurationField, check_numbers, expect, question_repr
 from ranksim.clock import SECOND, Micros
 from ranksim.contract.facts import RateClass
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.tables import View
@@ -177,13 +178,13 @@ class SyncTime:
         return plots.sync(self.rows(), ax)
 
 
-def sync_time(sync: Sync, policy: Policy | None = None, *, start: Micros = 0) -> SyncTime:
+def sync_time(sync: Sync, policy: Policy | str | Path | None = None, *, start: Micros = 0) -> SyncTime:
     """Schedule a sync under all five algorithms, each way.
 
     The rate class is that of POST keywords (U2), limit and length are the policy's. `start` is when it
     begins, which clock windows mind. Raises BadInput when others leave no room.
     """
-    policy = policy or Policy()
+    policy = policy_of(policy)
     said = policy.assumptions
     rate_class = RateClass.WRITE if said.tracking_class == "write" else RateClass.EXPENSIVE
     limit, length = policy.facts.rates.of(rate_class), policy.facts.rate_window

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import count
+from pathlib import Path
 from statistics import fmean, pvariance
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ranksim.capacity.common import DurationField, check_numbers, expect, micros, question_repr
 from ranksim.clock import HOUR, MINUTE, Micros
 from ranksim.contract.plans import JobLabel
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.contract.quantities import Distribution
 from ranksim.draws import Purpose, entity, uniform
 from ranksim.errors import BadInput
@@ -240,7 +241,7 @@ def wanted(within: Micros | str, target: float) -> Micros:
 
 def peaks_of(
     jobs: Mapping[JobLabel, int],
-    policy: Policy,
+    policy: Policy | str | Path | None,
     over: Micros | str,
     profile: tuple[float, ...] = (1.0,),
     pools: Mapping[JobLabel, PoolSpec] = MappingProxyType({}),
@@ -249,7 +250,7 @@ def peaks_of(
 
     Raises BadInput for a pool whose jobs take as long as they are large.
     """
-    durations = dict(policy.catalogue.job_durations)
+    durations = dict(policy_of(policy).catalogue.job_durations)
     for kind, pool in pools.items():
         if kind in jobs and pool.per_unit:
             raise BadInput(

@@ -114,6 +114,13 @@ class Policy(Public):
         return write_yaml(document)
 
 
+def policy_of(source: Policy | str | Path | None) -> Policy:
+    """Return a policy, read first where it is the path of a file; of None the default. Raises BadInput."""
+    if source is None:
+        return Policy()
+    return source if isinstance(source, Policy) else Policy.load(source)
+
+
 def check_whole(located: Located) -> Located:
     """Return a catalogue's YAML; raise BadInput where it says how some kinds of job run, and of others not.
 

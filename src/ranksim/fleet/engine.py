@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from ranksim.clock import DAY
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.errors import BadInput, whole
 from ranksim.fleet.bounds import check_bounds
 from ranksim.fleet.customers import Customers, customers_of
 from ranksim.fleet.kernel import Given, Ledger
 from ranksim.fleet.machines import Compiled, Interpreted, machine
 from ranksim.fleet.offers import Offers, offers_of
-from ranksim.fleet.population import Population
+from ranksim.fleet.population import Population, population_of
 from ranksim.fleet.results import FleetResult
 from ranksim.fleet.rows import (
     ACTIVITIES,
@@ -65,10 +65,7 @@ def simulate_fleet(
     `log` keeps that many of the first requests. Population and policy may be given as files. Raises
     BadInput.
     """
-    if isinstance(population, str | Path):
-        population = Population.load(population)
-    if isinstance(policy, str | Path):
-        policy = Policy.load(policy)
+    population, policy = population_of(population), policy_of(policy)
     whole("threads", threads, 1)
     whole("chunk", chunk, 1)
     whole("log", log, 0)
@@ -76,7 +73,7 @@ def simulate_fleet(
     if not 0 <= first < last <= population.accounts:
         raise BadInput(f"accounts: expected a part of 0 to {population.accounts}, found {first} to {last}")
     engine = machine(compiled)
-    run = _opened(FleetSide(population, Policy() if policy is None else policy), seed, first, last, log)
+    run = _opened(FleetSide(population, policy), seed, first, last, log)
     _serve([run], engine, seed, 1 if log else threads, chunk)
     return _result(run, engine, seed)
 

@@ -269,3 +269,8 @@ def _merged(old: Any, new: Any) -> Any:
         return new
     kept = dict(old) if isinstance(old, BaseModel | dict) else {}
     return kept | {key: _merged(kept.get(key), value) for key, value in new.items()}
+
+
+def population_of(source: Population | str | Path) -> Population:
+    """Return a population, read first where it is the path of a file. Raises BadInput."""
+    return source if isinstance(source, Population) else Population.load(source)

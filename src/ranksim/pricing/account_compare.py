@@ -15,7 +15,7 @@ from ranksim.fleet.results import CODES
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import Kind, MetricSample, interval
-from ranksim.pricing.catalogues import Moves, alike, check_moves, lacking_prices, moved, read_catalogue
+from ranksim.pricing.catalogues import Moves, alike, catalogue_of, check_moves, lacking_prices, moved
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view, told
 from ranksim.pricing.common import DEMAND, check_replications
 from ranksim.pricing.compare import ALL, is_enough, paired_row
@@ -149,7 +149,7 @@ def compare_account(
     *,
     account: str = "",
     a: Catalogue | str | Path | None = None,
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     moves: Moves | None = None,
     replications: int = 10,
     seed: int = 1,
@@ -159,18 +159,16 @@ def compare_account(
 ) -> AccountComparison:
     """Run a scenario under catalogue A, its own unless one is given, and under B, and compare its account.
 
-    The account is the only one, unless it is named; scenario and catalogues may be files. It is served for as
-    long as the scenario lasts, for thirty days at least. `moves`, `precision` and `progress` are those of
-    `compare`. Raises BadInput.
+    The account is the only one, unless it is named; scenario, catalogues and policy may be files. It is
+    served for as long as the scenario lasts, for thirty days at least. `moves`, `precision` and `progress`
+    are those of `compare`. Raises BadInput.
     """
     check_replications(replications)
     if precision is not None and not 0 < precision < 1:
         raise BadInput(f"precision: expected a share between 0 and 1, found {precision}")
-    if isinstance(scenario, str | Path):
-        scenario = Scenario.load(scenario)
     own = own_scenario(scenario, account, policy)
-    first = _catalogue(own.scenario.policy.catalogue if a is None else a)
-    second = _catalogue(b)
+    first = catalogue_of(own.scenario.policy.catalogue if a is None else a)
+    second = catalogue_of(b)
     check_moves((one.plan for one in own.terms), moves or {})
     taken = taken_over(first, second)
     first, second = alike(first, second)
@@ -207,10 +205,6 @@ def compare_account(
         tuple(_rows(own, (first, second), runs, level, still, not unpriced)),
         consulted_in(one for pair in runs for one in pair),
     )
-
-
-def _catalogue(source: Catalogue | str | Path) -> Catalogue:
-    return source if isinstance(source, Catalogue) else read_catalogue(source)
 
 
 def _rows(

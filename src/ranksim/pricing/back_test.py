@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -14,7 +14,7 @@ from ranksim.callers.portfolio import AccountSpec
 from ranksim.clock import Micros, billing_month
 from ranksim.contract.located import Located, validate
 from ranksim.contract.plans import Catalogue
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.contract.quantities import Frozen
 from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
@@ -22,6 +22,7 @@ from ranksim.fleet.offers import add_ons_price
 from ranksim.pricing.catalogues import (
     Moves,
     alike,
+    catalogue_of,
     check_add_ons,
     check_moves,
     check_plan,
@@ -31,7 +32,7 @@ from ranksim.pricing.catalogues import (
 )
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view
 from ranksim.pricing.common import anchored_notes, told_reasons
-from ranksim.pricing.recording import RecordedCall, Recording, lacking
+from ranksim.pricing.recording import RecordedCall, Recording, lacking, read_recording
 from ranksim.pricing.replay import ReplayedService, ReplayOutcome, spec_for
 from ranksim.records import OFTEN
 from ranksim.report import units
@@ -68,16 +69,23 @@ def read_accounts(path: str | Path) -> dict[str, AccountSpec]:
     return dict(validate(Accounts, only).accounts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Side:
     """What the recording is replayed under: a catalogue, and the plan that everybody is on.
 
-    Without a plan, accounts are on the plan that is said of them, or on the one that `moves` names instead.
+    The catalogue may be given as a file, or by the name of a shipped one. Without a plan, accounts are on the
+    plan that is said of them, or on the one that `moves` names instead.
     """
 
     catalogue: Catalogue
-    plan: str = ""
-    moves: Moves = field(default_factory=dict)
+    plan: str
+    moves: Moves
+
+    def __init__(self, catalogue: Catalogue | str | Path, plan: str = "", moves: Moves | None = None) -> None:
+        """Take the catalogue, read first where it is a file. Raises BadInput."""
+        object.__setattr__(self, "catalogue", catalogue_of(catalogue))
+        object.__setattr__(self, "plan", plan)
+        object.__setattr__(self, "moves", moves or {})
 
     def sold(self) -> Catalogue:
         """The catalogue with customers moved."""
@@ -221,24 +229,28 @@ class BackTest:
 
 
 def back_test(
-    recording: Recording,
+    recording: Recording | str | Path,
     sides: Sequence[Side],
     *,
-    accounts: Mapping[str, AccountSpec] | None = None,
-    policy: Policy | None = None,
+    accounts: Mapping[str, AccountSpec] | str | Path | None = None,
+    policy: Policy | str | Path | None = None,
     keywords: int = KEYWORDS,
     seed: int = 1,
     progress: Tell | None = None,
 ) -> BackTest:
     """Replay a recording under one side or two, and compare: recorded with A, or A with B.
 
-    `accounts` says what accounts were on and owned; of others nothing is known but what their calls name,
-    and each of their domains tracks so many `keywords`. `progress` is told how many calls were replayed;
-    without it a notebook shows that. Raises BadInput.
+    Recording, accounts and policy may be files. `accounts` says what accounts were on and owned; of others
+    nothing is known but what their calls name, and each of their domains tracks so many `keywords`.
+    `progress` is told how many calls were replayed; without it a notebook shows that. Raises BadInput.
     """
     if not 0 <= keywords <= MOST_KEYWORDS:
         raise BadInput(f"keywords: expected 0 to {MOST_KEYWORDS}, found {keywords}")
-    base = Policy() if policy is None else policy
+    base = policy_of(policy)
+    if not isinstance(recording, Recording):
+        recording = read_recording(recording)
+    if isinstance(accounts, str | Path):
+        accounts = read_accounts(accounts)
     sides, terms, taken = running_alike(sides)
     replays, specs = [], dict[str, AccountSpec]()
     for side in sides:

@@ -6,22 +6,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ranksim.capacity.common import WITHOUT_END
 from ranksim.contract.plans import Catalogue
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.contract.quantities import MICRO_USD
 from ranksim.errors import BadInput, listed
 from ranksim.fleet.engine import simulate_fleet
-from ranksim.fleet.population import Population
+from ranksim.fleet.population import Population, population_of
 from ranksim.fleet.results import FleetResult
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance
 from ranksim.pricing.bills import Bills, bills
-from ranksim.pricing.catalogues import check_priced, check_sold, selling
+from ranksim.pricing.catalogues import catalogue_of, check_priced, check_sold, selling
 from ranksim.pricing.common import check_replications
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Tables, answer_frame, views_of
@@ -186,10 +187,10 @@ def _missing(plan: str) -> Any:
 
 
 def break_even(
-    population: Population,
-    catalogue: Catalogue,
+    population: Population | str | Path,
+    catalogue: Catalogue | str | Path,
     *,
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     plans: Sequence[str] = (),
     risk: float = RISK,
     step: int = STEP,
@@ -202,6 +203,7 @@ def break_even(
 ) -> BreakEven:
     """Find, for each plan of a population, the price and the ceiling at which it breaks even.
 
+    All three may be files, and the catalogue the name of a shipped one.
     `step` is the grain of the ceilings, µUSD. The search takes it that a higher ceiling lets at least as many
     customers cost more than they pay. `progress` is told how many ceilings were tried; without it a notebook
     shows that. Raises BadInput.
@@ -211,12 +213,12 @@ def break_even(
         raise BadInput(
             "break-even: expected a risk and a level between 0 and 1, and a step of whole µUSD, at least 1"
         )
+    population, catalogue, base = population_of(population), catalogue_of(catalogue), policy_of(policy)
     check_sold(population, catalogue, "the catalogue")
     served = tuple(dict.fromkeys(p for segment in population.segments.values() for p in segment.plans))
     for plan in plans:
         if plan not in served:
             raise BadInput(f"plan: no customer is on {plan!r}; expected one of {listed(served, plan)}")
-    base = Policy() if policy is None else policy
 
     asked = tuple(dict.fromkeys(plans or served))
     check_priced(catalogue, asked, "plan")

@@ -28,6 +28,11 @@ def read_catalogue(source: str | Path) -> Catalogue:
     return validate(Catalogue, check_whole(read_yaml(source, "catalogue")))
 
 
+def catalogue_of(source: Catalogue | str | Path) -> Catalogue:
+    """Return a catalogue, read first where it is a file or the name of a shipped one. Raises BadInput."""
+    return source if isinstance(source, Catalogue) else read_catalogue(source)
+
+
 def alike(a: Catalogue, b: Catalogue) -> tuple[Catalogue, Catalogue]:
     """Return two catalogues under which jobs run alike, as far as only one of them says how they run."""
     return a.completed_by(b), b.completed_by(a)

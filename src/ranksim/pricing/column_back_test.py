@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ranksim.clock import DAY, iso
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.fleet.offers import Sold
 from ranksim.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, Integers, Records
 from ranksim.pricing.audit import Audit, audit, sample
@@ -277,7 +277,7 @@ def back_test_columns(
     columns: Columns,
     sides: Sequence[Side],
     *,
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     seed: int = 1,
     compiled: bool | None = None,
     audited: bool = True,
@@ -289,7 +289,7 @@ def back_test_columns(
     `progress` is told how many were served, and that they are compared; without it a notebook shows that.
     Raises BadInput.
     """
-    base = Policy() if policy is None else policy
+    base = policy_of(policy)
     sides, terms, taken = running_alike(sides)
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.contract.plans import Catalogue
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_sides
-from ranksim.fleet.population import Population
+from ranksim.fleet.population import Population, population_of
 from ranksim.fleet.results import CODES, FleetResult
 from ranksim.fleet.sides import FleetSide
 from ranksim.inference.differences import PairedDifference, compared
@@ -24,7 +25,16 @@ from ranksim.inference.paired_shares import paired_difference
 from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.inference.shares import chance
 from ranksim.pricing.bills import bills
-from ranksim.pricing.catalogues import Moves, alike, check_moves, check_sold, lacking_prices, moved, selling
+from ranksim.pricing.catalogues import (
+    Moves,
+    alike,
+    catalogue_of,
+    check_moves,
+    check_sold,
+    lacking_prices,
+    moved,
+    selling,
+)
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view, told
 from ranksim.pricing.common import DEMAND, check_replications
 from ranksim.pricing.needs import Need, needs, trials
@@ -265,11 +275,11 @@ _MEANING = {
 
 
 def compare(
-    population: Population,
-    a: Catalogue,
-    b: Catalogue,
+    population: Population | str | Path,
+    a: Catalogue | str | Path,
+    b: Catalogue | str | Path,
     *,
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     moves: Moves | None = None,
     replications: int = 10,
     seed: int = 1,
@@ -281,6 +291,7 @@ def compare(
 ) -> Comparison:
     """Serve the same customers under two catalogues, with the same requests, and compare.
 
+    Population, catalogues and policy may be files, and catalogues the names of shipped ones.
     `moves` says which plan of B serves the customers of a plan that the population names. With a `precision`
     there are more replications, up to MOST, until the margin's difference is known to within that share of
     itself. `progress` is told after each how many there are, and the difference so far; without it
@@ -289,8 +300,8 @@ def compare(
     check_replications(replications)
     if precision is not None and not 0 < precision < 1:
         raise BadInput(f"precision: expected a share between 0 and 1, found {precision}")
+    population, policy, a, b = population_of(population), policy_of(policy), catalogue_of(a), catalogue_of(b)
     check_moves((plan for one in population.segments.values() for plan in one.plans), moves or {})
-    policy = Policy() if policy is None else policy
     taken = taken_over(a, b)
     a, b = alike(a, b)
     catalogues = a, moved(b, moves or {}, "B")

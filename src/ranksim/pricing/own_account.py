@@ -18,7 +18,7 @@ from ranksim.capacity.assumed import with_rank_runs
 from ranksim.capacity.planned import account_named
 from ranksim.clock import DAY, Micros, format_duration
 from ranksim.contract.plans import Catalogue
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.contract.yamlfile import read_yaml
 from ranksim.errors import BadInput
 from ranksim.fleet.rows import LIFTED, OUTCOMES
@@ -31,7 +31,7 @@ from ranksim.service.events import (
     ServiceEvent,
     WindowRefused,
 )
-from ranksim.sim.scenario import Scenario
+from ranksim.sim.scenario import Scenario, scenario_of
 from ranksim.sim.statistics import SilentTally
 from ranksim.sim.timeline import ChangePlan, SetAddOn
 from ranksim.sim.world import World
@@ -110,11 +110,14 @@ class AccountRun(NamedTuple):
         return sum(self.refused[OUTCOMES[outcome]] for outcome in LIFTED)
 
 
-def own_scenario(scenario: Scenario, account: str = "", policy: Policy | None = None) -> OwnScenario:
+def own_scenario(
+    scenario: Scenario | str | Path, account: str = "", policy: Policy | str | Path | None = None
+) -> OwnScenario:
     """Return an account of a scenario by its name, or the only one, to be asked about.
 
-    A `policy` stands in place of the scenario's, but for its catalogue. Raises BadInput.
+    A `policy` stands in place of the scenario's, but for its catalogue; both may be files. Raises BadInput.
     """
+    scenario = scenario_of(scenario)
     name = account_named(scenario, account)
     if not scenario.accounts[name].portfolios:
         raise BadInput(f"{scenario.name}: account {name!r} has no portfolio; give it one")
@@ -131,7 +134,7 @@ def own_scenario(scenario: Scenario, account: str = "", policy: Policy | None = 
         notes.append("Other accounts of the scenario share its workers, and are billed nothing here.")
     changes["sample_every"] = max(scenario.length, LENGTH)  # nobody reads samples
     if policy is not None:
-        changes["policy"] = selling(policy, scenario.policy.catalogue)
+        changes["policy"] = selling(policy_of(policy), scenario.policy.catalogue)
     return OwnScenario(scenario.model_copy(update=changes), name, tuple(notes))
 
 

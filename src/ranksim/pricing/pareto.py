@@ -11,17 +11,24 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ranksim.contract.plans import Catalogue
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.errors import BadInput
 from ranksim.fleet.engine import simulate_sides
-from ranksim.fleet.population import Population
+from ranksim.fleet.population import Population, population_of
 from ranksim.fleet.sides import FleetSide
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance, clustered
 from ranksim.pricing.bills import bills
-from ranksim.pricing.catalogues import check_priced, check_sold, selling, unknown_prices, unpriced
+from ranksim.pricing.catalogues import (
+    catalogue_of,
+    check_priced,
+    check_sold,
+    selling,
+    unknown_prices,
+    unpriced,
+)
 from ranksim.pricing.common import DEMAND, check_replications
 from ranksim.pricing.own_account import AccountRun, consulted_in, own_scenario, prices, served
 from ranksim.report import units
@@ -123,11 +130,11 @@ class Frontier:
 
 
 def pareto(
-    population: Population,
-    catalogue: Catalogue,
+    population: Population | str | Path,
+    catalogue: Catalogue | str | Path,
     grid: Grid,
     *,
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     replications: int = 5,
     seed: int = 1,
     level: float = LEVEL,
@@ -137,12 +144,13 @@ def pareto(
 ) -> Frontier:
     """Try every combination of a grid on the same customers. Raises BadInput.
 
+    Population, catalogue and policy may be files, and the catalogue the name of a shipped one.
     What differs in prices alone is simulated once, since a price changes no request. `progress` is told how
     far it is; without it a notebook shows that.
     """
     check_replications(replications)
-    choices, tried, groups = _laid_out(catalogue, grid)
-    base = Policy() if policy is None else policy
+    population, base = population_of(population), policy_of(policy)
+    choices, tried, groups = _laid_out(catalogue_of(catalogue), grid)
     for one in tried:
         check_sold(population, one, "the catalogue")
     bought = dict.fromkeys(plan for segment in population.segments.values() for plan in segment.plans)
@@ -173,8 +181,8 @@ def pareto_account(
     grid: Grid,
     *,
     account: str = "",
-    catalogue: Catalogue | None = None,
-    policy: Policy | None = None,
+    catalogue: Catalogue | str | Path | None = None,
+    policy: Policy | str | Path | None = None,
     replications: int = 5,
     seed: int = 1,
     level: float = LEVEL,
@@ -186,10 +194,8 @@ def pareto_account(
     the catalogue are as `compare_account` takes them.
     """
     check_replications(replications)
-    if isinstance(scenario, str | Path):
-        scenario = Scenario.load(scenario)
     own = own_scenario(scenario, account, policy)
-    choices, tried, groups = _laid_out(catalogue or own.scenario.policy.catalogue, grid)
+    choices, tried, groups = _laid_out(catalogue_of(catalogue or own.scenario.policy.catalogue), grid)
     for one in tried:
         own.check_sold(one, "the catalogue")
     against = _against(choices, tried, tuple(one.plan for one in own.terms))
@@ -272,8 +278,9 @@ def point_row(settings: Mapping[str, Any]) -> Row:
     return {"point": name} | {path: str(value) for path, value in settings.items()}
 
 
-def changed(catalogue: Catalogue, settings: Mapping[str, Any]) -> Catalogue:
-    """Return a catalogue with some of its values set, by path. Raises BadInput."""
+def changed(catalogue: Catalogue | str | Path, settings: Mapping[str, Any]) -> Catalogue:
+    """Return a catalogue, which may be a file or a name, with some values set by path. Raises BadInput."""
+    catalogue = catalogue_of(catalogue)
     rooted = {f"catalogue.{path}": value for path, value in settings.items()}
     try:
         for path in rooted:

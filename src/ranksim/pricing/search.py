@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ranksim import draws
 from ranksim.contract.plans import Catalogue
-from ranksim.contract.policy import Policy
+from ranksim.contract.policy import Policy, policy_of
 from ranksim.draws import Purpose
 from ranksim.errors import BadInput
 from ranksim.fleet.rows import Integers
@@ -25,9 +26,9 @@ from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance, tail
 from ranksim.pricing.back_test import Side
-from ranksim.pricing.catalogues import Moves, unpriced
+from ranksim.pricing.catalogues import Moves, catalogue_of, unpriced
 from ranksim.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
-from ranksim.pricing.columns import Columns
+from ranksim.pricing.columns import Columns, read_columns
 from ranksim.pricing.common import anchored_notes
 from ranksim.pricing.pareto import Grid, changed, point_row, points_of
 from ranksim.report import units
@@ -208,13 +209,13 @@ class _Tried:
 
 
 def search(
-    columns: Columns,
-    catalogue: Catalogue,
+    columns: Columns | str | Path,
+    catalogue: Catalogue | str | Path,
     grid: Grid,
     *,
     plan: str = "",
     moves: Moves | None = None,
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     demand: Demand | None = None,
     risk: float = 0.01,
     level: float = LEVEL,
@@ -225,10 +226,14 @@ def search(
 ) -> Search:
     """Find the catalogue of a grid with the best margin of recorded customers. Raises BadInput.
 
+    Columns, catalogue and policy may be files, and the catalogue the name of a shipped one.
     Allowed is one under which a share below `risk` of the customers meets a refusal that they never met when
     they were recorded. `first` is how many customers the first round has. `progress` is told of each
     round; without it a notebook shows that.
     """
+    if not isinstance(columns, Columns):
+        columns = read_columns(Path(columns))
+    catalogue, base = catalogue_of(catalogue), policy_of(policy)
     points = points_of(grid)
     if not 0 < risk < 1:
         raise BadInput(f"risk: expected a share between 0 and 1, found {risk}")
@@ -239,7 +244,6 @@ def search(
     everybody = list(left)
     now = _Tried.of({}, catalogue)
     order = _order(len(columns.accounts), seed)
-    base = Policy() if policy is None else policy
     served, count, final = 0, first, False
     like: ColumnRun | None = None
     with noted("searching", progress) as tell:

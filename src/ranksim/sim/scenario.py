@@ -225,6 +225,11 @@ class Scenario(Public):
         refuse(_misfits(self), Located(self.name or "scenario", {}, {}))
 
 
+def scenario_of(source: Scenario | str | Path) -> Scenario:
+    """Return a scenario, read first where it is the path of a file. Raises BadInput."""
+    return source if isinstance(source, Scenario) else Scenario.load(source)
+
+
 def _read_policy(located: Located, folder: Path) -> Policy:
     """The policy of a scenario: its `policy`, with `catalogue` laid over it."""
     policy = Policy()

@@ -1,0 +1,103 @@
+"""Python takes the paths and names that the command line takes, and answers as from what stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ranksim as rs
+from ranksim.capacity.outage import Outage
+from ranksim.capacity.portfolio import Portfolio
+from ranksim.capacity.slots import Churn
+from ranksim.capacity.sync import Sync
+from ranksim.errors import BadInput
+
+ROOT = Path(__file__).parents[1]
+PRICING = ROOT / "examples" / "pricing"
+TIGHTER, TRACE, ACCOUNTS = (str(PRICING / name) for name in ("tighter.yaml", "trace.jsonl", "accounts.yaml"))
+SCENARIO = str(ROOT / "scenarios" / "quickstart.yaml")
+CUSTOMERS = """\
+accounts: 20
+start: 2026-03-02T00:00:00Z
+length: 1d
+segments:
+  agencies: {plans: {pro: 1}, portfolio: {domains: 2, keywords: 10}, usage: {rank_run: 1}}
+"""
+GRID = {"plans.pro.price": ["99 USD"]}
+FEW: dict[str, Any] = {"replications": 2, "compiled": False}
+
+capacity, price = rs.capacity, rs.price
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> str:
+    path = tmp_path / "policy.yaml"
+    path.write_text("assumptions: {window: clock}\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def population(tmp_path: Path) -> str:
+    path = tmp_path / "population.yaml"
+    path.write_text(CUSTOMERS, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda who, now, b, policy: price.compare(who, now, b, policy=policy, **FEW).tables(),
+        lambda who, now, _, policy: price.break_even(
+            who, now, policy=policy, step=40_000_000, **FEW
+        ).tables(),
+        lambda who, now, _, policy: price.pareto(who, now, GRID, policy=policy, **FEW).tables(),
+        lambda _, now, b, policy: price.changed(b, {"plans.pro.price": "99 USD"}),
+    ],
+    ids=["compare", "break_even", "pareto", "changed"],
+)
+def test_prices_are_asked_by_paths_and_names(asked: Callable[..., Any], population: str, policy: str) -> None:
+    read = rs.Population.load(population), rs.Policy().catalogue, price.read_catalogue(TIGHTER)
+    assert asked(population, "illustrative", TIGHTER, policy) == asked(*read, rs.Policy.load(policy))
+
+
+def test_a_recording_is_replayed_by_its_path(policy: str) -> None:
+    sides = [price.Side(TIGHTER), price.Side("illustrative")]
+    by_path = price.back_test(TRACE, sides, accounts=ACCOUNTS, policy=policy)
+    sides = [price.Side(price.read_catalogue(TIGHTER)), price.Side(rs.Policy().catalogue)]
+    known, under = price.read_accounts(ACCOUNTS), rs.Policy.load(policy)
+    read = price.back_test(price.read_recording(TRACE), sides, accounts=known, policy=under)
+    assert by_path.tables() == read.tables()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda policy: capacity.fit(domains=3, keywords=10, policy=policy).sentence,
+        lambda policy: capacity.largest(Portfolio(domains=3), "pro", policy).sentence,
+        lambda policy: capacity.sync_time(Sync(keywords=1000), policy).sentence,
+        lambda policy: capacity.outage_cost(Outage(length="3h", every="5m"), policy).sentence,
+        lambda policy: capacity.disabled_after(3, policy),
+        lambda policy: capacity.peaks_of({"rank_run": 3}, policy, "1h"),
+        lambda policy: capacity.scenario_outage(SCENARIO, "1h", policy=policy).sentence,
+        lambda policy: (
+            capacity.simulate_slot_use(
+                Churn(keywords=100, adds=5), 300, policy=policy, replications=2
+            ).sentence
+        ),
+    ],
+    ids=["fit", "largest", "sync_time", "outage_cost", "disabled_after", "peaks_of", "scenario", "slot_use"],
+)
+def test_capacity_is_asked_under_the_policy_of_a_file(asked: Callable[[Any], Any], policy: str) -> None:
+    assert asked(policy) == asked(Path(policy)) == asked(rs.Policy.load(policy))
+
+
+def test_the_workload_of_a_scenario_is_asked_by_its_path() -> None:
+    assert capacity.workload_of(SCENARIO) == capacity.workload_of(rs.Scenario.load(SCENARIO))
+
+
+def test_a_name_that_is_nothing_is_said_so(population: str) -> None:
+    with pytest.raises(BadInput, match="ilustrative: no such catalogue; give a YAML file, or one of"):
+        price.compare(population, "ilustrative", TIGHTER)
