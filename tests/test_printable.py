@@ -208,7 +208,10 @@ def test_a_deployment_plants_nothing_in_the_policy_it_is_judged_by(end: str, tmp
 
 
 @pytest.mark.parametrize("command", ["run", "why", "study"])
-def test_code_that_a_file_names_is_told_before_it_is_imported(command: str, tmp_path: Path) -> None:
+def test_code_that_a_file_names_is_told_before_it_is_imported(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where a study keeps what is finished
     scenario = tmp_path / "s.yaml"
     scenario.write_text(
         "scenario: 1\nname: s\nstart: 2026-03-02T09:00:00Z\nlength: 1h\naccounts: {a: {plan: pro}}\n"
