@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 import ranksim as rs
 from ranksim.capacity.outage import Outage
 from ranksim.capacity.sync import Sync
 from ranksim.contract.quantities import Distribution
 from ranksim.errors import BadInput
+from ranksim.report import units
 
 FILE = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 
@@ -79,6 +83,55 @@ def test_things_show_themselves(result: rs.Result) -> None:
     assert "holds: refusals.rate_limited is 80" in html
     assert "<script" not in html
     assert repr(rs.capacity.fit(rs.capacity.Portfolio(domains=30))).startswith("<Fit: The plan free fits")
+
+
+def test_a_plot_shows_its_figure_at_the_end_of_a_cell(result: rs.Result) -> None:
+    for drawn in (
+        result.plot("slots"),
+        rs.capacity.fit(domains=30).plot(),
+        rs.capacity.sync_time(Sync(keywords=1000)).plot(),
+    ):
+        for shown in (drawn, drawn.figure):
+            data, _ = DisplayFormatter().format(shown)
+            assert data["image/png"].startswith(b"\x89PNG")
+
+
+def test_an_estimate_shows_itself_in_its_unit(result: rs.Result) -> None:
+    wait = result.metric("jobs.rank_run.wait.p95")
+    assert wait.mean is not None
+    assert (repr(wait), wait.unit) == (units.duration(wait.mean), "duration")
+    assert repr(result.metric("spend.acme.spent")).endswith(" USD")
+    assert repr(result.metric("refusals.share")).endswith(" %")
+    wide = rs.run(FILE, replications=3).metric("jobs.rank_run.wait.p95")
+    assert re.fullmatch(r"\S+ (± \S+|\(\S+ to \S+\))", str(wide)), wide
+    again = pickle.loads(pickle.dumps(wide))
+    assert (again, repr(again)) == (wide, repr(wide))
+    mean, low, high = wide
+    assert (wide.mean, wide.low, wide.high) == (mean, low, high)
+
+
+def test_a_comparison_shows_what_changed_and_its_frame_has_units(result: rs.Result) -> None:
+    roomy = rs.run(rs.Scenario.load(FILE).replace(pools={"rank_run": {"capacity": 5}}, expect=[]))
+    compared = roomy.compare(result)
+    changed = [row["metric"] for row in compared if row["difference"]]
+    assert 0 < len(changed) < len(compared)
+    counts = f"{len(changed)} metrics of {len(compared)} changed"
+    assert repr(compared) == f"<Comparison of quickstart with quickstart: {counts}>"
+    html = compared._repr_html_()
+    assert counts in html
+    assert changed[0] in html
+    assert "calls.total" not in html
+    frame = compared.frame().set_index("metric")
+    assert frame.index[: len(changed)].tolist() == changed
+    wait = frame.loc["jobs.rank_run.wait.p95"]
+    assert wait["first"] < wait["second"] < pd.Timedelta("20min")
+    assert wait["difference"] == wait["first"] - wait["second"]
+    disabled = frame.loc["endpoints.erp.disabled_at"]
+    assert disabled["first"].date().isoformat() == "2026-01-07"
+    assert isinstance(disabled["difference"], pd.Timedelta)
+    raw = compared.frame(integers=True).set_index("metric")
+    assert raw["first"]["jobs.rank_run.wait.p95"] == roomy.metric("jobs.rank_run.wait.p95").mean
+    assert "0 metrics of" in result.compare(result)._repr_html_()
 
 
 def test_durations_may_be_text() -> None:

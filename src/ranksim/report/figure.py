@@ -141,13 +141,14 @@ def check_matplotlib() -> None:
 
 
 def new_figure() -> Figure:
-    """An empty figure of the usual size, outside pyplot's state."""
+    """An empty figure of the usual size, outside pyplot's state, that a notebook shows."""
     check_matplotlib()
-    from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+    from ranksim.report.shown_axes import ShownFigure
+
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
-    return Figure(figsize=SIZE, dpi=150, layout=layout, facecolor="white")
+    return ShownFigure(figsize=SIZE, dpi=150, layout=layout, facecolor="white")
 
 
 def label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]], gap: float = 0.07) -> None:

@@ -48,17 +48,21 @@ def _csv(columns: Mapping[str, list[object]], path: Path) -> None:
         writer.writerows(zip(*columns.values(), strict=True))
 
 
-def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str], unit: str = "") -> pd.DataFrame:
     """Return a frame whose rows have a `unit` with durations as timedeltas and money in dollars.
 
-    The column may be named `quantity`, too. Columns of one kind alone have its type. A frame without units is
-    returned as it is.
+    Instants are UTC datetimes. The column of units is `unit` or, unless named, that or `quantity`. Columns of
+    one kind alone have its type. A frame without units is returned as it is.
     """
-    units = next((name for name in ("unit", "quantity") if name in frame), None)
+    units = next((name for name in (unit, "unit", "quantity") if name in frame), None)
     if units is None:
         return frame
     pandas = imported("pandas", "frames need pandas", "plots")
-    made = {"duration": lambda value: pandas.Timedelta(value, "us"), "money": lambda value: value / MICRO_USD}
+    made = {
+        "duration": lambda value: pandas.Timedelta(value, "us"),
+        "instant": lambda value: pandas.Timestamp(round(value), unit="us", tz="UTC"),
+        "money": lambda value: value / MICRO_USD,
+    }
     for column in columns:
         values = [
             given if given is None or unit not in made else made[unit](given)

@@ -6,15 +6,16 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ranksim.errors import BadInput
 from ranksim.extras import imported
 from ranksim.inference.differences import compared
-from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.report import document
 from ranksim.report.heading import ExpectationVerdict, verdict_on
+from ranksim.report.measured import MetricComparison, MetricEstimate
 from ranksim.report.units import difference_of, many
 from ranksim.sim import tables
 from ranksim.sim.metrics import Scalars, sample_of, scalars, unit_of, unknown, values_of
@@ -145,16 +146,18 @@ class Result:
         if metric not in self.metrics:
             raise BadInput(f"{self.scenario}: {unknown(metric, self.metrics)}")
 
-    def metric(self, name: str) -> Estimate:
+    def metric(self, name: str) -> MetricEstimate:
         """Return a metric's mean over replications and its interval (mean, low, high), None where unknown.
 
-        A share of calls is that of the calls of all replications. Durations are µs, money µUSD. Raises
-        BadInput for a metric that does not exist.
+        It shows itself in its `unit`; as numbers durations are µs, money µUSD. A share of calls is that of
+        the calls of all replications. Raises BadInput for a metric that does not exist.
         """
-        return interval(self.sample(name), self.level)
+        return MetricEstimate(*interval(self.sample(name), self.level), unit_of(name))
 
-    def compare(self, other: Result, metrics: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    def compare(self, other: Result, metrics: Iterable[str] | None = None) -> MetricComparison:
         """Compare with another result, replication by replication: rows of self minus other.
+
+        A notebook shows what changed; `frame()` has all in units of pandas, what changed first.
 
         Each row has the `metric`, its `unit`, the means `first` (self) and `second` (other), their
         `difference` with its interval `low` to `high` in `difference_unit` (of shares points: 0.01 is one),
@@ -165,7 +168,7 @@ class Result:
         """
         names = sorted(set(self.metrics) & set(other.metrics)) if metrics is None else list(metrics)
         rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}
-        return [
+        compared_rows = (
             {
                 "metric": name,
                 "unit": unit_of(name),
@@ -174,7 +177,8 @@ class Result:
             }
             for name, row in rows.items()
             if row.pairs
-        ]
+        )
+        return MetricComparison(self.scenario, other.scenario, compared_rows)
 
     # Tables
 
