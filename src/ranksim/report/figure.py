@@ -145,10 +145,10 @@ def new_figure() -> Figure:
     check_matplotlib()
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from ranksim.report.shown_axes import ShownFigure
+    from ranksim.report.shown_figure import Figure
 
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
-    return ShownFigure(figsize=SIZE, dpi=150, layout=layout, facecolor="white")
+    return Figure(figsize=SIZE, dpi=150, layout=layout, facecolor="white")
 
 
 def label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]], gap: float = 0.07) -> None:

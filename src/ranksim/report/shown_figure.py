@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+import matplotlib.axes
+import matplotlib.figure
 
 from ranksim.report.figure import to_png
 
 
-class ShownAxes(Axes):
+class Axes(matplotlib.axes.Axes):
     """Axes whose display in a notebook is their figure."""
 
     def _repr_png_(self) -> bytes:
@@ -19,12 +19,12 @@ class ShownAxes(Axes):
         return to_png(figure)
 
 
-class ShownFigure(Figure):
+class Figure(matplotlib.figure.Figure):
     """A figure whose Axes show it, and which shows itself, at the end of a cell."""
 
-    def add_subplot(self, *args: Any, **options: Any) -> Axes:
+    def add_subplot(self, *args: Any, **options: Any) -> matplotlib.axes.Axes:
         """Add Axes as any figure does, which show it."""
-        made: Axes = super().add_subplot(*args, **{"axes_class": ShownAxes, **options})
+        made: matplotlib.axes.Axes = super().add_subplot(*args, **{"axes_class": Axes, **options})
         return made
 
     def _repr_png_(self) -> bytes:
