@@ -15,6 +15,7 @@ import pytest
 
 from ranksim.errors import BadInput
 from ranksim.report import figure, over_time, plots, units
+from ranksim.report.png import to_png
 from ranksim.report.tables import endpoints
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def test_every_plot_is_saved_as_a_readable_png(tables: Tables, tmp_path: Path) -
 def test_the_same_tables_give_the_same_bytes(tables: Tables) -> None:
     rows: Tables = {"slots": tables["slots"]}
     assert plots.svgs(rows) == plots.svgs(rows)
-    png = [figure.to_png(plots.plot(rows, "slots").figure) for _ in range(2)]
+    png = [to_png(plots.plot(rows, "slots").figure) for _ in range(2)]
     assert png[0] == png[1]
 
 

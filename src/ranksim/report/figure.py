@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 from ranksim.extras import missing
 from ranksim.printable import LINES, printable
+from ranksim.report.png import to_png
 from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
@@ -35,13 +36,6 @@ SIZE = (6.4, 3.4)
 
 PANEL = 1.1
 """The height of each panel beyond a first, inches."""
-
-
-def to_png(figure: Figure) -> bytes:
-    """A figure as the bytes of a PNG file, the same for the same figure."""
-    stream = BytesIO()
-    figure.savefig(stream, format="png", metadata={"Software": None})
-    return stream.getvalue()
 
 
 TIP = "tip: "
