@@ -143,7 +143,9 @@ class Store:
         database.execute("COMMIT")
 
     def _check(self, meaning: dict[str, str]) -> None:
-        """Refuse the results of another study."""
+        """Refuse the results of another study, and a file that is damaged."""
+        if self._database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise BadInput(f"{self.path}: {DAMAGED}")
         found = dict(self._database.execute("SELECT name, said FROM about").fetchall())
         if found.get("format") != FORMAT:
             raise BadInput(f"{self.path}: was written in another format; use the version that wrote it")
