@@ -41,6 +41,8 @@ class Life:
     ended: Micros = DISTANT_FUTURE
     finished: Span = (DISTANT_PAST, DISTANT_FUTURE)
     outcome: str = ""
+    lasted: Span = (0, DISTANT_FUTURE)
+    """How long it took by the deployment's own clock, which needs no offset to the trace's."""
 
     @property
     def end(self) -> Span:
@@ -56,7 +58,9 @@ def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, 
     for life in lives(history).values():
         low, high = life.end[0] - life.accepted[1], life.end[1] - life.accepted[0]
         if high < DISTANT_FUTURE // 2:
-            by_kind[life.kind].append((max(0, low) * history.run.rate, max(1, high) * history.run.rate))
+            low, high = max(0, low) * history.run.rate, max(1, high) * history.run.rate
+            closer = max(low, life.lasted[0]), min(high, life.lasted[1])
+            by_kind[life.kind].append(closer if closer[0] <= closer[1] else (low, high))
     for kind, spans in sorted(by_kind.items()):
         low, high = median_bounds(spans)
         known = len(spans) >= FEWEST and high <= WIDEST * low
@@ -97,6 +101,10 @@ def _poll(exchange: Observation, item: dict[str, Any], lives: dict[str, Life], h
         life.alive = max(life.alive, exchange.sent)
     else:
         life.ended, life.outcome = min(life.ended, exchange.received), outcome
+        created = moment(item.get("created_at"))
+        if created is not None and finished is not None:
+            early, late = (0 if t % SECOND else SECOND for t in (created, finished))
+            life.lasted = finished - created - early, max(1, finished - created + late)
         if (
             finished is not None
             and history.run.offset.known
