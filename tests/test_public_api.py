@@ -127,3 +127,13 @@ def test_what_is_shown_of_an_object_is_a_line() -> None:
         assert repr(one).startswith(f"<{type(one).__name__}"), repr(one)
         assert len(repr(one)) < 200
         assert "\n" not in repr(one)
+
+
+def test_a_model_in_a_file_is_checked_without_its_constructor() -> None:
+    """Pydantic marks its own `__init__` so, and ours is marked alike: a private name, watched here."""
+    from pydantic import BaseModel
+
+    from ranksim.contract.public import Public
+
+    assert vars(BaseModel.__init__).get("__pydantic_base_init__") is True
+    assert Public.__pydantic_custom_init__ is False
