@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -276,3 +277,11 @@ def test_nobody_is_assumed_to_leave_and_that_is_said() -> None:
         "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal." in found.notes
     )
     assert " Of 1 customer in 30d, B earns" in found.sentence
+    assert "of them" not in found.sentence  # one is no share of customers
+
+
+def test_one_customer_is_no_share_of_customers() -> None:
+    found = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    assert re.search(
+        r"; that customer meets \w+ in \d+ % of the replications, under A in 0 %\.$", found.sentence
+    )

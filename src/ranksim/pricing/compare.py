@@ -178,6 +178,9 @@ class Comparison:
         if units.points(most["difference"]) == units.points(0):
             return "as many of them meet each refusal"
         code = most["metric"].removeprefix("hit_")
+        if self.population.accounts == 1:
+            under = f"{units.percent(most['b'])} of the replications, under A in {units.percent(most['a'])}"
+            return f"that customer meets {code} in {under}"
         return f"{units.percent(most['b'])} of them meet {code}, under A {units.percent(most['a'])}"
 
     @property
