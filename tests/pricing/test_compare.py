@@ -89,6 +89,7 @@ def test_a_against_itself_differs_by_nothing() -> None:
     assert {(row["difference"], row["low"], row["high"]) for row in found.differences} == {(0, 0, 0)}
     assert all(row["a"] == row["b"] for row in found.margins)
     assert all(row["gain"] is None for row in found.differences)
+    assert "B earns the same margin as A" in found.sentence
 
 
 def test_pairing_reduces_the_variance() -> None:

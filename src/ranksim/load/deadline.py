@@ -78,8 +78,7 @@ def bound(connection: http.client.HTTPConnection, deadline: Deadline, largest: i
 
     Either raises TimeoutError where it is not; the reply raises HTTPException where it is too long.
     """
-    # Whatever makes a response of a socket will do; typeshed knows of classes only.
-    connection.response_class = partial(  # type: ignore[assignment]
+    connection.response_class = partial(  # type: ignore[assignment]  # a factory does; typeshed knows classes
         _Response, deadline=deadline, largest=largest
     )
     connection.sock.settimeout(deadline.left())

@@ -17,7 +17,7 @@ from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import Kind, MetricSample, interval
 from ranksim.pricing.catalogues import Moves, alike, catalogue_of, check_moves, lacking_prices, moved
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view, told
-from ranksim.pricing.common import DEMAND, check_replications
+from ranksim.pricing.common import DEMAND, check_replications, margin_of_b
 from ranksim.pricing.compare import ALL, is_enough, paired_row
 from ranksim.pricing.own_account import AccountRun, OwnScenario, consulted_in, own_scenario, prices, served
 from ranksim.report import units
@@ -78,15 +78,7 @@ class AccountComparison:
                 f"In {span} the work of {who}, costs the provider {units.usd(cost['a'])} under A and "
                 f"{units.usd(cost['b'])} under B; {self._refused()}."
             )
-        margin = self.row("margin")
-        sign = 1 if margin["difference"] >= 0 else -1
-        ends = sorted(sign * end for end in (margin["low"], margin["high"]) if end is not None)
-        size = units.write("money", abs(margin["difference"]), *ends)
-        more, same = "more" if sign > 0 else "less", "" if ends else " (the same in every replication)"
-        if not margin["difference"] and not any(ends):
-            earns = "B earns the same margin as A"
-        else:
-            earns = f"B earns {size} {more} margin than A{same}"
+        earns = margin_of_b(self.row("margin"))
         return f"{told(self.changes)} In {span} {earns} from {who}; {self._refused()}."
 
     def _refused(self) -> str:

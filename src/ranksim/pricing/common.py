@@ -1,11 +1,13 @@
 """What the questions of pricing share."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from ranksim.callers.portfolio import AccountSpec
 from ranksim.clock import Micros
 from ranksim.contract.policy import Policy
 from ranksim.errors import BadInput
+from ranksim.report import units
 from ranksim.report.units import instant
 
 FEWEST = 2
@@ -37,6 +39,17 @@ def check_replications(replications: int) -> None:
     if replications < FEWEST:
         raise BadInput(f"replications: expected at least {FEWEST}, without which there is no interval, found "
                        f"{replications}")  # fmt: skip
+
+
+def margin_of_b(margin: Mapping[str, Any]) -> str:
+    """Return how much more or less margin B earns than A, by the row of their difference (µUSD)."""
+    sign = 1 if margin["difference"] >= 0 else -1
+    ends = sorted(sign * end for end in (margin["low"], margin["high"]) if end is not None)
+    if not margin["difference"] and not any(ends):
+        return "B earns the same margin as A"
+    size = units.write("money", abs(margin["difference"]), *ends)
+    same = "" if ends else " (the same in every replication)"
+    return f"B earns {size} {'more' if sign > 0 else 'less'} margin than A{same}"
 
 
 def told_reasons(counts: Mapping[str, int], nothing: str = "nothing") -> str:

@@ -36,7 +36,7 @@ from ranksim.pricing.catalogues import (
     selling,
 )
 from ranksim.pricing.changes import Change, changes, taken_over, terms_view, told
-from ranksim.pricing.common import DEMAND, check_replications
+from ranksim.pricing.common import DEMAND, check_replications, margin_of_b
 from ranksim.pricing.needs import Need, needs, trials
 from ranksim.report import units
 from ranksim.report.answer import HEADINGS, Quantities, Row, Tables, answer_frame, views_of
@@ -162,15 +162,8 @@ class Comparison:
                 f"{customers} in {span}, the provider has a cost of {units.usd(cost['a'])} under A and "
                 f"{units.usd(cost['b'])} under B; {self._refused()}."
             )
-        margin = self.row("margin")
-        sign = 1 if margin["difference"] >= 0 else -1
-        ends = sorted(sign * end for end in (margin["low"], margin["high"]) if end is not None)
-        size = units.write("money", abs(margin["difference"]), *ends)
-        more, same = "more" if sign > 0 else "less", "" if ends else " (the same in every replication)"
-        return (
-            f"{told(self.changes)} Of {customers} in {span}, B earns {size} {more} margin than A{same}; "
-            f"{self._refused()}."
-        )
+        earns = margin_of_b(self.row("margin"))
+        return f"{told(self.changes)} Of {customers} in {span}, {earns}; {self._refused()}."
 
     def _refused(self) -> str:
         """Which refusal meets customers of B most otherwise than those of A."""
