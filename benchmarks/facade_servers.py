@@ -19,15 +19,15 @@ import uvicorn
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from ranksim.contract.policy import Policy
-from ranksim.facade.app import MIB, create_app
-from ranksim.facade.http.requests import headers_of, payload_of, read_request
-from ranksim.facade.sender import Scripted
-from ranksim.facade.server import spare_the_collector
-from ranksim.facade.twin import Twin
-from ranksim.service.calls import Call, Reply
-from ranksim.serving.listener import bound
-from ranksim.serving.uvicorn_config import configured
+from ranksim.core.contract.policy import Policy
+from ranksim.core.service.calls import Call, Reply
+from ranksim.twin.facade.app import MIB, create_app
+from ranksim.twin.facade.http.requests import headers_of, payload_of, read_request
+from ranksim.twin.facade.sender import Scripted
+from ranksim.twin.facade.server import spare_the_collector
+from ranksim.twin.facade.twin import Twin
+from ranksim.twin.serving.listener import bound
+from ranksim.twin.serving.uvicorn_config import configured
 
 RATES = {"read": 10**9, "write": 10**9, "expensive": 10**9}
 

@@ -19,10 +19,10 @@ from facade_costs import CONNECTIONS, Server, running, used
 from locust import FastHttpUser, task
 from locust.env import Environment
 
-from ranksim.callers.steps import Send
-from ranksim.callers.target import Target, TargetKey
-from ranksim.load.recorder import AnchoredClock, PartRecorder
-from ranksim.load.session import Session
+from ranksim.core.callers.steps import Send
+from ranksim.core.callers.target import Target, TargetKey
+from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
+from ranksim.judge.load.session import Session
 
 EACH, SLICES = 6, 25
 """How many requests a user makes in a slice, and how many slices there are."""

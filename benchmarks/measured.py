@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ranksim.clock import HOUR, SECOND, instant
-from ranksim.contract.policy import Policy
-from ranksim.rules.windows import NAMES
-from ranksim.service.calls import Call
-from ranksim.service.service import Service
+from ranksim.core.clock import HOUR, SECOND, instant
+from ranksim.core.contract.policy import Policy
+from ranksim.core.rules.windows import NAMES
+from ranksim.core.service.calls import Call
+from ranksim.core.service.service import Service
 
 START = instant("2026-03-04T10:00:00Z")
 
@@ -114,8 +114,8 @@ def refused(desk: Desk, count: int) -> int:
 
 def lives(_: Desk, count: int) -> int:
     """Run a world in which so many crawls are asked for, queued, drawn, run, ended and told of."""
-    from ranksim.sim.scenario import Scenario
-    from ranksim.sim.world import World
+    from ranksim.twin.sim.scenario import Scenario
+    from ranksim.twin.sim.world import World
 
     scenario = Scenario.model_validate(
         {
@@ -148,8 +148,8 @@ def scenario(name: str) -> Callable[[Desk, int], int]:
     """Run so many hours of a scenario, and count its calls."""
 
     def run(_: Desk, hours: int) -> int:
-        from ranksim.sim.runner import run as run_scenario
-        from ranksim.sim.scenario import Scenario
+        from ranksim.twin.sim.runner import run as run_scenario
+        from ranksim.twin.sim.scenario import Scenario
 
         given = Scenario.load(f"scenarios/{name}.yaml")
         if hours:
@@ -163,15 +163,15 @@ def scenario(name: str) -> Callable[[Desk, int], int]:
 
 def customers(accounts: int) -> Any:
     """The customers of the examples, so many of them."""
-    from ranksim.fleet.population import Population
+    from ranksim.planner.fleet.population import Population
 
     return Population.load("examples/pricing/population.yaml").replace(accounts=accounts)
 
 
 def compared(_: Desk, replications: int) -> int:
     """Compare the catalogues of the examples on 10,000 customers, so many replications; once compiled."""
-    from ranksim.pricing.catalogues import read_catalogue
-    from ranksim.pricing.compare import compare
+    from ranksim.planner.pricing.catalogues import read_catalogue
+    from ranksim.planner.pricing.compare import compare
 
     a, b = read_catalogue("illustrative"), read_catalogue("examples/pricing/tighter.yaml")
     compare(customers(10), a, b, replications=2)
@@ -184,7 +184,7 @@ def served(threads: int) -> Callable[[Desk, int], int]:
     """Serve a fleet of so many customers on threads, once compiled: the time on the clock."""
 
     def run(_: Desk, accounts: int) -> int:
-        from ranksim.fleet.engine import simulate_fleet
+        from ranksim.planner.fleet.engine import simulate_fleet
 
         simulate_fleet(customers(1), compiled=True)
         begun = time.perf_counter_ns()

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ranksim.clock import DAY, MINUTE
-from ranksim.rules import windows
-from ranksim.rules.admission import admit
-from ranksim.rules.books import Ask, Books, Cooldown, Meter, Terms, Window
+from ranksim.core.clock import DAY, MINUTE
+from ranksim.core.rules import windows
+from ranksim.core.rules.admission import admit
+from ranksim.core.rules.books import Ask, Books, Cooldown, Meter, Terms, Window
 
 CALLS = 100_000
 

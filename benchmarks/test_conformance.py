@@ -21,20 +21,20 @@ from typing import Any
 
 import pytest
 
-from ranksim.callers.profiles import profile
-from ranksim.callers.target import Target
-from ranksim.clock import HOUR, MINUTE
-from ranksim.conformance.compare import compare
-from ranksim.conformance.history.trace_reader import route
-from ranksim.contract.plans import Catalogue
-from ranksim.contract.policy import Policy
-from ranksim.contract.quantities import Distribution
-from ranksim.service.calls import Call
-from ranksim.service.service import Service
-from ranksim.sim.rehearsal import START, Network, rehearse
-from ranksim.sim.rehearsal_worlds import COMPACT, make_world
-from ranksim.trace import Exchange, Header, Trace, TraceKey
-from ranksim.trace_writer import TraceWriter
+from ranksim.bridges.rehearsal import START, Network, rehearse
+from ranksim.bridges.rehearsal_worlds import COMPACT, make_world
+from ranksim.core.callers.target import Target
+from ranksim.core.clock import HOUR, MINUTE
+from ranksim.core.contract.plans import Catalogue
+from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.service.calls import Call
+from ranksim.core.service.service import Service
+from ranksim.core.trace import Exchange, Header, Trace, TraceKey
+from ranksim.core.trace_writer import TraceWriter
+from ranksim.judge.conformance.compare import compare
+from ranksim.judge.conformance.history.trace_reader import route
+from ranksim.judge.profiles import profile
 
 SIZES = (10_000, 100_000, 1_000_000)
 PROFILES = ("everyday", "burst", "race", "retry", "walk", "ladder", "webhooks", "soak")
@@ -42,7 +42,7 @@ PROFILES = ("everyday", "burst", "race", "retry", "walk", "ladder", "webhooks", 
 JUDGE = """
 import json, re, sys, time
 from pathlib import Path
-from ranksim.conformance.compare import compare
+from ranksim.judge.conformance.compare import compare
 begun = time.process_time()
 judgement = compare(sys.argv[1])
 print(json.dumps({

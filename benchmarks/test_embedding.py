@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ranksim.serving.listener import Listener
-from ranksim.serving.loop_thread import LoopThread
 from ranksim.testing import Receiver, Server, World
+from ranksim.twin.serving.listener import Listener
+from ranksim.twin.serving.loop_thread import LoopThread
 
 TARGETS = pytest.mark.parametrize("kind", [World, Server], ids=["world", "server"])
 MOST_SECONDS = 1.0

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from ranksim.contract.policy import Policy
+from ranksim.core.contract.policy import Policy
 
 ROUNDS, REQUESTS = 5, {1: 300, 32: 2_000}
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from ranksim.clock import DAY
-from ranksim.contract.policy import Policy
-from ranksim.fleet.engine import simulate_fleet
-from ranksim.fleet.population import Population
-from ranksim.rules.windows import NAMES
-from ranksim.sim.runner import run
-from ranksim.sim.scenario import Scenario
+from ranksim.core.clock import DAY
+from ranksim.core.contract.policy import Policy
+from ranksim.core.rules.windows import NAMES
+from ranksim.planner.fleet.engine import simulate_fleet
+from ranksim.planner.fleet.population import Population
+from ranksim.twin.sim.runner import run
+from ranksim.twin.sim.scenario import Scenario
 
 USAGE = {"read": 80.0, "write": 9.0, "rank_run": 4.0, "keywords": 2.0, "keyword_briefs": 4.0, "crawl": 1.0}
 """A hundred calls a day."""
@@ -110,8 +110,8 @@ PEAK = """
 import json, re, sys
 from pathlib import Path
 from time import perf_counter
-from ranksim.fleet.engine import simulate_fleet
-from ranksim.fleet.population import Population
+from ranksim.planner.fleet.engine import simulate_fleet
+from ranksim.planner.fleet.population import Population
 population = Population.model_validate_json(sys.argv[1])
 begun = perf_counter()
 simulate_fleet(population.replace(accounts=1), compiled=True)

@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from ranksim.callers.portfolio import AccountSpec, PortfolioSpec
-from ranksim.clock import DAY
-from ranksim.contract.facts import Spend
-from ranksim.contract.policy import Policy
-from ranksim.fleet.recorded_fleet import RecordedFleet
-from ranksim.fleet.rows import READ, REMOVE, WRITE, CallRow, Records, blank
-from ranksim.pricing.back_test import Side
-from ranksim.pricing.column_back_test import back_test_columns
-from ranksim.pricing.columns import ColumnAccount, Columns, accounts_for
-from ranksim.pricing.pareto import changed
-from ranksim.pricing.search import search
+from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
+from ranksim.core.clock import DAY
+from ranksim.core.contract.facts import Spend
+from ranksim.core.contract.policy import Policy
+from ranksim.planner.fleet.recorded_fleet import RecordedFleet
+from ranksim.planner.fleet.rows import READ, REMOVE, WRITE, CallRow, Records, blank
+from ranksim.planner.pricing.back_test import Side
+from ranksim.planner.pricing.column_back_test import back_test_columns
+from ranksim.planner.pricing.columns import ColumnAccount, Columns, accounts_for
+from ranksim.planner.pricing.pareto import changed
+from ranksim.planner.pricing.search import search
 
 START = 20_514 * DAY
 ACCOUNTS = 10_000

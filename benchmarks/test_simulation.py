@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import simpy
 
-from ranksim.clock import MINUTE, SECOND
-from ranksim.contract.policy import Policy
-from ranksim.service.calls import Answer, Attempt, Call
-from ranksim.service.service import Service
+from ranksim.core.clock import MINUTE, SECOND
+from ranksim.core.contract.policy import Policy
+from ranksim.core.service.calls import Answer, Attempt, Call
+from ranksim.core.service.service import Service
 
 CALLS = 50_000
 START = 1_772_323_200_000_000
@@ -129,8 +129,8 @@ def test_a_million_pending_retries(benchmark: Any) -> None:
 
 PEAK = """
 import json, resource, sys
-from ranksim.sim.runner import run
-from ranksim.sim.scenario import Scenario
+from ranksim.twin.sim.runner import run
+from ranksim.twin.sim.scenario import Scenario
 scenario = Scenario.load(sys.argv[1]).replace(length=sys.argv[2], expect=[])
 run(scenario, replications=1)
 print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))

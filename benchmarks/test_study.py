@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from ranksim.study.study import Study
+from ranksim.planner.study.study import Study
 
 STUDY = """study: 1
 scenario:

@@ -112,9 +112,9 @@ BOOKED = "rules/admission.py:book"
 
 def post(package: Path) -> Trip:
     """(a) A POST that spends, after one like it, so that what is made once does not count."""
-    from ranksim.clock import instant
-    from ranksim.facade.app import create_app
-    from ranksim.facade.twin import Twin
+    from ranksim.core.clock import instant
+    from ranksim.twin.facade.app import create_app
+    from ranksim.twin.facade.twin import Twin
 
     twin = Twin(clock="manual", start=instant(START), plan="agency")
     app, trip = create_app(twin), Trip(package)

@@ -17,9 +17,10 @@ import pytest
 from typer.testing import CliRunner
 
 import ranksim
-from ranksim import cli, command_line, files
+from ranksim import cli
 from ranksim.__main__ import main
-from ranksim.report import figure, frames
+from ranksim.core import files
+from ranksim.report import command_line, figure, frames
 
 SMALL = """\
 # Six hours of one pipeline.
@@ -629,7 +630,8 @@ def test_serve_reads_no_other_command_and_no_client() -> None:
     code = (
         "import sys; sys.argv[1:] = ['serve', '--help']\n"
         "from ranksim.__main__ import main\n"
-        "late = {'ranksim.cli', 'ranksim.check.cli', 'httpcore', 'uvicorn', 'ranksim.facade.http_sender'}\n"
+        "late = {'ranksim.cli', 'ranksim.bridges.check_cli', 'httpcore', 'uvicorn'}\n"
+        "late |= {'ranksim.twin.facade.http_sender'}\n"
         "try: main()\n"
         "except SystemExit: print(sorted(late & set(sys.modules)))"
     )
@@ -690,7 +692,7 @@ def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; sys.argv[1:] = ['run', '--help']\n"
         "from ranksim.cli import main\n"
-        "heavy = {'numpy', 'simpy', 'matplotlib', 'ranksim.contract'}\n"
+        "heavy = {'numpy', 'simpy', 'matplotlib', 'ranksim.core.contract'}\n"
         "try: main()\n"
         "except SystemExit: print(sorted(heavy & set(sys.modules)))"
     )

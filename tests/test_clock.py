@@ -9,8 +9,8 @@ from dateutil.relativedelta import relativedelta
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ranksim import clock
-from ranksim.clock import DAY, HOUR, MINUTE, SECOND, WEEK, http_date, instant, iso
+from ranksim.core import clock
+from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND, WEEK, http_date, instant, iso
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 moments = st.datetimes(datetime(1600, 1, 1), datetime(2400, 12, 31), timezones=st.just(UTC))

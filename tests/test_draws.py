@@ -9,8 +9,8 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranksim import draws
-from ranksim.draws import Purpose
+from ranksim.core import draws
+from ranksim.core.draws import Purpose
 
 WORDS = st.integers(-(2**63), 2**64 - 1)
 INDICES = st.integers(-(2**63), 2**63 - 1)
@@ -89,7 +89,8 @@ def test_the_sequence_is_splitmix64() -> None:
 
 
 def test_another_process_draws_the_same() -> None:
-    code = "from ranksim import draws; print(draws.bits(3, draws.entity('key_7'), 5, draws.Purpose.SECRET))"
+    bits = "draws.bits(3, draws.entity('key_7'), 5, draws.Purpose.SECRET)"
+    code = f"from ranksim.core import draws; print({bits})"
     command = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout) == draws.bits(3, draws.entity("key_7"), 5, Purpose.SECRET)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ranksim import cli, extras
-from ranksim.errors import BadInput
+from ranksim import cli
+from ranksim.core import extras
+from ranksim.core.errors import BadInput
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "ranksim"
@@ -23,7 +24,7 @@ CALLS = {"install_line", "missing", "imported"}
 
 
 def asked() -> Iterator[tuple[str, str, list[str]]]:
-    """Each call of `ranksim.extras` in the package: where, the function, its arguments."""
+    """Each call of `ranksim.core.extras` in the package: where, the function, its arguments."""
     for path in sorted(SOURCES.rglob("*.py")):
         if path.name == "extras.py":
             continue
@@ -64,7 +65,11 @@ def test_what_is_there_is_imported_and_what_is_not_is_asked_for(monkeypatch: pyt
 
 def test_every_error_asks_for_an_extra_that_brings_its_library() -> None:
     found = list(asked())
-    assert {where.split(":")[0] for where, _, _ in found} >= {"cli.py", "trace.py", "sim/results.py"}
+    assert {where.split(":")[0] for where, _, _ in found} >= {
+        "cli.py",
+        "core/trace.py",
+        "twin/sim/results.py",
+    }
     for where, name, words in found:
         extra = words[-1]
         assert extra in EXTRAS, where

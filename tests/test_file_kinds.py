@@ -11,17 +11,17 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.cli import app
-from ranksim.contract.file_kinds import USES
-from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
-from ranksim.fleet.population import Population
-from ranksim.load.target_file import read_target
-from ranksim.pricing.back_test import read_accounts
-from ranksim.pricing.catalogues import read_catalogue
-from ranksim.pricing.recording import read_recording, read_rules
-from ranksim.sim.scenario import Scenario
-from ranksim.study.study import Study
-from ranksim.trace import Trace
+from ranksim.core.contract.file_kinds import USES
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput
+from ranksim.core.trace import Trace
+from ranksim.judge.load.target_file import read_target
+from ranksim.planner.fleet.population import Population
+from ranksim.planner.pricing.back_test import read_accounts
+from ranksim.planner.pricing.catalogues import read_catalogue
+from ranksim.planner.pricing.recording import read_recording, read_rules
+from ranksim.planner.study.study import Study
+from ranksim.twin.sim.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ranksim.errors import BadInput
-from ranksim.files import check_apart, check_directory, check_file, check_outputs, new_directory, new_file
+from ranksim.core.errors import BadInput
+from ranksim.core.files import (
+    check_apart,
+    check_directory,
+    check_file,
+    check_outputs,
+    new_directory,
+    new_file,
+)
 
 DOCUMENT = '{"kind": "run", "version": 1, "metrics": {}, "expectations": [], "tables": {}}'
 

@@ -21,7 +21,7 @@ for name in (
     "httpcore",
     "anyio.to_thread",
     "anyio._backends._asyncio",
-    "ranksim.serving.uvicorn_protocol",
+    "ranksim.twin.serving.uvicorn_protocol",
 ):
     # pytester forgets the modules that an inner run is the first to read; read once more, halves of two
     # copies would meet in the tests after (a sender's connections were not used again).
@@ -195,7 +195,7 @@ def test_a_suite_without_the_fixtures_loads_nothing_of_the_facade(project: pytes
         import sys
 
         def test_nothing_is_loaded():
-            heavy = {"httpx", "uvicorn", "pydantic", "simpy", "ranksim.testing", "ranksim.facade"}
+            heavy = {"httpx", "uvicorn", "pydantic", "simpy", "ranksim.testing", "ranksim.twin.facade"}
             assert not heavy & set(sys.modules)
         """
     )

@@ -10,8 +10,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "ranksim"
 
-PURE = ["clock.py", "draws.py", "contract", "rules", "service", "callers"]
-INTEGER = ["clock.py", "rules", "service"]
+PURE = [f"core/{part}" for part in ("clock.py", "draws.py", "contract", "rules", "service", "callers")]
+INTEGER = ["core/clock.py", "core/rules", "core/service"]
 
 IMPURE_MODULES = {
     "asyncio", "concurrent", "ctypes", "glob", "http", "httpx", "locust", "logging",
@@ -24,23 +24,24 @@ CLOCK_READERS = {"now", "today", "utcnow"}  # methods of datetime and date
 
 # Files that may import what the others may not, each with its reason.
 MAY_IMPORT = {
-    "callers/chance.py": {"random"},  # seeded generators of one's own: nothing shared is drawn from
-    "callers/programs/__init__.py": {"pathlib"},  # joins paths of recordings; records and trace read them
-    "callers/programs/call_streams.py": {"pathlib"},  # the same
-    "callers/programs/recorded.py": {"pathlib"},  # the same
-    "contract/policy.py": {"pathlib"},  # reads and writes a policy as YAML
-    "contract/yamlfile.py": {"pathlib"},  # the reader and writer that policies use
+    "core/callers/programs/__init__.py": {
+        "pathlib"
+    },  # joins paths of recordings; records and trace read them
+    "core/callers/programs/call_streams.py": {"pathlib"},  # the same
+    "core/callers/programs/recorded.py": {"pathlib"},  # the same
+    "core/contract/policy.py": {"pathlib"},  # reads and writes a policy as YAML
+    "core/contract/yamlfile.py": {"pathlib"},  # the reader and writer that policies use
 }
 # Files that may compute with floats, each with its reason.
 MAY_FLOAT = {
-    "callers/arrivals.py": "gaps and shares are drawn as floats, and become integer instants at once",
-    "callers/programs/calendars.py": "a share of keywords is churned",
-    "callers/programs/call_streams.py": "weights and scales of streams",
-    "callers/programs/poller.py": "an interval grows by a factor, and is rounded",
-    "callers/programs/recorded.py": "weights of a mix",
-    "callers/network.py": "shares of calls are lost",
-    "callers/request_factory.py": "weights of a mix",
-    "service/synthetic_data.py": "invented results are neither time nor money",
+    "core/callers/arrivals.py": "gaps and shares are drawn as floats, and become integer instants at once",
+    "core/callers/programs/calendars.py": "a share of keywords is churned",
+    "core/callers/programs/call_streams.py": "weights and scales of streams",
+    "core/callers/programs/poller.py": "an interval grows by a factor, and is rounded",
+    "core/callers/programs/recorded.py": "weights of a mix",
+    "core/callers/network.py": "shares of calls are lost",
+    "core/callers/request_factory.py": "weights of a mix",
+    "core/service/synthetic_data.py": "invented results are neither time nor money",
 }
 
 
@@ -124,7 +125,7 @@ def test_a_float_is_noticed(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["from ranksim.clock import DAY", "x = window.now", "x = a // b", "x = 10**6"]
+    "line", ["from ranksim.core.clock import DAY", "x = window.now", "x = a // b", "x = 10**6"]
 )
 def test_pure_integer_code_passes(line: str) -> None:
     assert [*impurities(ast.parse(line), set()), *floats(ast.parse(line))] == []

@@ -11,23 +11,23 @@ PACKAGE = Path(__file__).parents[1] / "src" / "ranksim"
 # Names that stand for two things, where they are, and why.
 TWO: dict[str, tuple[set[str], str]] = {
     "World": (
-        {"sim/world.py", "testing/world.py"},
+        {"twin/sim/world.py", "twin/testing/world.py"},
         "`ranksim.World` and `ranksim.testing.World` are both promised, and a test imports one of them",
     ),
     "Account": (
-        {"service/state.py", "testing/world.py"},
+        {"core/service/state.py", "twin/testing/world.py"},
         "`ranksim.testing.Account` is promised; the service's is its state, which no user sees",
     ),
     "Received": (
-        {"callers/steps.py", "receiver/receiver.py"},
+        {"core/callers/steps.py", "twin/receiver/receiver.py"},
         "`ranksim.testing.Received` is promised; what comes back to a program is the word of its language",
     ),
     "Clock": (
-        {"sim/player.py", "testing/clock.py"},
+        {"twin/sim/player.py", "twin/testing/clock.py"},
         "fixtures are annotated with `ranksim.testing.Clock`; what a player needs of one is a protocol",
     ),
     "Until": (
-        {"callers/steps.py", "facade/control/schemas.py"},
+        {"core/callers/steps.py", "twin/facade/control/schemas.py"},
         "the control API's OpenAPI document names a schema so; to programs it is a word of their language",
     ),
 }

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import ranksim as rs
-from ranksim.capacity.outage import Outage
-from ranksim.capacity.portfolio import Portfolio
-from ranksim.capacity.slots import Churn
-from ranksim.capacity.sync import Sync
-from ranksim.errors import BadInput
+from ranksim.core.errors import BadInput
+from ranksim.planner.capacity.outage import Outage
+from ranksim.planner.capacity.portfolio import Portfolio
+from ranksim.planner.capacity.slots import Churn
+from ranksim.planner.capacity.sync import Sync
 
 ROOT = Path(__file__).parents[1]
 PRICING = ROOT / "examples" / "pricing"

@@ -15,29 +15,29 @@ import pytest
 import ranksim
 
 PUBLIC = {
-    "BadInput": "ranksim.errors",
-    "Call": "ranksim.service.calls",
-    "FleetResult": "ranksim.fleet.results",
-    "Calibration": "ranksim.conformance.calibrate.calibrate",
-    "Judgement": "ranksim.conformance.compare",
-    "Plan": "ranksim.contract.plans",
-    "Policy": "ranksim.contract.policy",
-    "Population": "ranksim.fleet.population",
-    "Reply": "ranksim.service.calls",
-    "Result": "ranksim.sim.results",
-    "Scenario": "ranksim.sim.scenario",
-    "Service": "ranksim.service.service",
-    "Study": "ranksim.study.study",
-    "Trace": "ranksim.trace",
-    "World": "ranksim.sim.world",
+    "BadInput": "ranksim.core.errors",
+    "Call": "ranksim.core.service.calls",
+    "FleetResult": "ranksim.planner.fleet.results",
+    "Calibration": "ranksim.judge.conformance.calibrate.calibrate",
+    "Judgement": "ranksim.judge.conformance.compare",
+    "Plan": "ranksim.core.contract.plans",
+    "Policy": "ranksim.core.contract.policy",
+    "Population": "ranksim.planner.fleet.population",
+    "Reply": "ranksim.core.service.calls",
+    "Result": "ranksim.twin.sim.results",
+    "Scenario": "ranksim.twin.sim.scenario",
+    "Service": "ranksim.core.service.service",
+    "Study": "ranksim.planner.study.study",
+    "Trace": "ranksim.core.trace",
+    "World": "ranksim.twin.sim.world",
     "capacity": "ranksim",
     "check": "ranksim",
     "load": "ranksim",
     "price": "ranksim",
-    "calibrate": "ranksim.conformance.calibrate.calibrate",
-    "compare": "ranksim.conformance.compare",
-    "run": "ranksim.sim.runner",
-    "simulate_fleet": "ranksim.fleet.engine",
+    "calibrate": "ranksim.judge.conformance.calibrate.calibrate",
+    "compare": "ranksim.judge.conformance.compare",
+    "run": "ranksim.twin.sim.runner",
+    "simulate_fleet": "ranksim.planner.fleet.engine",
 }
 
 
@@ -133,7 +133,7 @@ def test_a_model_in_a_file_is_checked_without_its_constructor() -> None:
     """Pydantic marks its own `__init__` so, and ours is marked alike: a private name, watched here."""
     from pydantic import BaseModel
 
-    from ranksim.contract.public import Public
+    from ranksim.core.contract.public import Public
 
     assert vars(BaseModel.__init__).get("__pydantic_base_init__") is True
     assert Public.__pydantic_custom_init__ is False

@@ -154,8 +154,8 @@ def test_no_test_that_fails_ends_the_session(project: Path) -> None:
     assert "5 failed, 1 passed" in done.stdout
     assert done.stdout.count(" ranksim http://ranksim.test ") == 1
     assert "this world cannot be shown (ZeroDivisionError: division by zero)" in done.stdout
-    assert "E   ranksim.errors.BadInput: plan: expected one of " in done.stdout
-    assert "E   ranksim.errors.BadInput: clock: 'yesterday' is not an ISO 8601 instant" in done.stdout
+    assert "E   ranksim.core.errors.BadInput: plan: expected one of " in done.stdout
+    assert "E   ranksim.core.errors.BadInput: clock: 'yesterday' is not an ISO 8601 instant" in done.stdout
 
 
 def test_a_file_that_cannot_be_read_is_no_scenario(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_bad_input_is_a_failure_with_its_message(project: Path) -> None:
 @pytest.mark.slow
 def test_a_bug_keeps_its_traceback(project: Path) -> None:
     (project / "conftest.py").write_text(
-        "import ranksim.sim.runner as runner\n"
+        "import ranksim.twin.sim.runner as runner\n"
         "def broken(*args, **options): raise ZeroDivisionError('a bug')\n"
         "runner.run = broken\n"
     )
@@ -281,7 +281,8 @@ def test_loading_it_costs_other_suites_nothing(project: Path) -> None:
     (project / "conftest.py").write_text(
         "import sys\n"
         "def pytest_unconfigure():\n"
-        "    heavy = {'numpy', 'simpy', 'pydantic', 'ranksim.contract', 'ranksim.sim', 'ranksim.files'}\n"
+        "    heavy = {'numpy', 'simpy', 'pydantic'}\n"
+        "    heavy |= {'ranksim.core.contract', 'ranksim.twin.sim', 'ranksim.core.files'}\n"
         "    print('loaded:', sorted(heavy & set(sys.modules)), 'ranksim.pytest_plugin' in sys.modules)\n"
     )
     done = run(project, "--collect-only", "-q")

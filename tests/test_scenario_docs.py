@@ -7,14 +7,14 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from ranksim.callers.portfolio import AccountSpec, PortfolioSpec, ScanSpec
-from ranksim.callers.programs import AnyClient
-from ranksim.sim.metrics import CALLS, DELIVERIES, JOBS, NAMED
-from ranksim.sim.receivers import OutageSpec, ReceiverSpec
-from ranksim.sim.scenario import Precision, Scenario
-from ranksim.sim.tables import COLUMNS
-from ranksim.sim.timeline import Action
-from ranksim.sim.workers import PoolSpec
+from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec, ScanSpec
+from ranksim.core.callers.programs import AnyClient
+from ranksim.twin.sim.metrics import CALLS, DELIVERIES, JOBS, NAMED
+from ranksim.twin.sim.receivers import OutageSpec, ReceiverSpec
+from ranksim.twin.sim.scenario import Precision, Scenario
+from ranksim.twin.sim.tables import COLUMNS
+from ranksim.twin.sim.timeline import Action
+from ranksim.twin.sim.workers import PoolSpec
 
 PAGE = (Path(__file__).parents[1] / "docs" / "scenarios.md").read_text(encoding="utf-8")
 WORDS = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", PAGE))))

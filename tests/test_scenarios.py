@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ranksim as rs
-from ranksim.sim.expectations import judge
+from ranksim.twin.sim.expectations import judge
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))

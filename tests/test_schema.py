@@ -11,8 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput
 from ranksim.schema import FILES, as_text, schema, write
 
 ROOT = Path(__file__).parents[1]

@@ -35,11 +35,11 @@ PAGES = [
 
 LEFT_OUT = {
     r"^python3 -m venv ": "the README's two commands: the first makes this environment, the gate runs both",
-    r"--scheduler tcp://": "wants a Dask cluster; tests/study/test_cluster.py has one",
-    r"ranksim check --target": "wants a target file of the reader's; tests/check has the command",
-    r"--scenario twin/": "wants a mirrored account that tracks something; tests/mirror asks these of one",
-    r"^ranksim resend ": "wants the id of an event; tests/facade/control/test_webhooks_by_hand.py has one",
-    r"--expect-workers|--worker\b": "wants two processes; tests/load/test_distributed.py has them",
+    r"--scheduler tcp://": "wants a Dask cluster; tests/planner/study/test_cluster.py has one",
+    r"ranksim check --target": "wants a target file of the reader's; tests/judge/check has the command",
+    r"--scenario twin/": "wants an account that tracks something; tests/judge/mirror asks these of one",
+    r"^ranksim resend ": "wants an event's id; tests/twin/facade/control/test_webhooks_by_hand.py has one",
+    r"--expect-workers|--worker\b": "wants two processes; tests/judge/load/test_distributed.py has them",
 }
 SHORTENED = [
     (r"--duration \d+s", "--duration 10s"),

@@ -13,11 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from ranksim.clock import HOUR, MINUTE, instant, iso
-from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
-from ranksim.facade.httpx_transport import Transport
-from ranksim.serving.loop_thread import LoopThread
+from ranksim.core.clock import HOUR, MINUTE, instant, iso
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput
 from ranksim.testing import (
     START,
     Deployment,
@@ -30,6 +28,8 @@ from ranksim.testing import (
     open_target,
     transport,
 )
+from ranksim.twin.facade.httpx_transport import Transport
+from ranksim.twin.serving.loop_thread import LoopThread
 
 Kind = type[World]
 TARGETS = pytest.mark.parametrize("kind", [World, Server], ids=["world", "server"])

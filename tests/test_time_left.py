@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 
 import ranksim as rs
-from ranksim.capacity.workers import Peak, workers_needed
-from ranksim.clock import MINUTE
-from ranksim.conformance.calibrate.calibrate import calibrate
-from ranksim.conformance.compare import compare_all
-from ranksim.contract.policy import shipped_catalogue
-from ranksim.contract.quantities import Distribution
-from ranksim.fleet.population import Population
-from ranksim.pricing import back_test as back_testing
-from ranksim.pricing import importing
-from ranksim.pricing.back_test import Side, back_test, read_accounts
-from ranksim.pricing.break_even import break_even
-from ranksim.pricing.column_back_test import back_test_columns
-from ranksim.pricing.importing import columns_of
-from ranksim.pricing.recording import read_recording
-from ranksim.pricing.search import search
-from ranksim.records import read_lines
+from ranksim.core.clock import MINUTE
+from ranksim.core.contract.policy import shipped_catalogue
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.records import read_lines
+from ranksim.judge.conformance.calibrate.calibrate import calibrate
+from ranksim.judge.conformance.compare import compare_all
+from ranksim.planner.capacity.workers import Peak, workers_needed
+from ranksim.planner.fleet.population import Population
+from ranksim.planner.pricing import back_test as back_testing
+from ranksim.planner.pricing import importing
+from ranksim.planner.pricing.back_test import Side, back_test, read_accounts
+from ranksim.planner.pricing.break_even import break_even
+from ranksim.planner.pricing.column_back_test import back_test_columns
+from ranksim.planner.pricing.importing import columns_of
+from ranksim.planner.pricing.recording import read_recording
+from ranksim.planner.pricing.search import search
 from ranksim.report.progress import Tell, part
-from ranksim.sim.scenario import Scenario
+from ranksim.twin.sim.scenario import Scenario
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "pricing"
 TRACE = EXAMPLES / "trace.jsonl"
@@ -103,7 +103,7 @@ def test_the_share_that_is_done_grows(work: Callable[[Tell], None], monkeypatch:
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
 def test_so_does_that_of_a_file_that_is_read(tmp_path: Path, suffix: str) -> None:
-    from ranksim.records import OPENERS
+    from ranksim.core.records import OPENERS
 
     path = tmp_path / f"lines{suffix}"
     with OPENERS.get(suffix, open)(path, "wb") as file:

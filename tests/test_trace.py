@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from ranksim import records
-from ranksim.clock import HOUR, SECOND, instant
-from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
-from ranksim.records import LogLine, parsed, parsed_object, read_access_log, read_rates
-from ranksim.service.calls import Answer, Attempt, Call, Fault, Reply
-from ranksim.service.service import Service
-from ranksim.trace import Exchange, Header, Trace, digest, entries, hide_secrets, safe_headers
-from ranksim.trace_writer import TraceWriter
+from ranksim.core import records
+from ranksim.core.clock import HOUR, SECOND, instant
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput
+from ranksim.core.records import LogLine, parsed, parsed_object, read_access_log, read_rates
+from ranksim.core.service.calls import Answer, Attempt, Call, Fault, Reply
+from ranksim.core.service.service import Service
+from ranksim.core.trace import Exchange, Header, Trace, digest, entries, hide_secrets, safe_headers
+from ranksim.core.trace_writer import TraceWriter
 
 NOW = instant("2026-01-05T09:00:00Z")
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import ranksim as rs
-from ranksim.capacity.outage import Outage
-from ranksim.capacity.plan_fit import fit
-from ranksim.capacity.portfolio import Portfolio
-from ranksim.capacity.slots import Churn, slot_use
-from ranksim.capacity.sync import Sync
-from ranksim.clock import HOUR
-from ranksim.load.options import LoadOptions, length_of
-from ranksim.testing.clock import micros
+from ranksim.core.clock import HOUR
+from ranksim.judge.load.options import LoadOptions, length_of
+from ranksim.planner.capacity.outage import Outage
+from ranksim.planner.capacity.plan_fit import fit
+from ranksim.planner.capacity.portfolio import Portfolio
+from ranksim.planner.capacity.slots import Churn, slot_use
+from ranksim.planner.capacity.sync import Sync
+from ranksim.twin.testing.clock import micros
 
 PRO = rs.Policy().catalogue.plans["pro"]
 

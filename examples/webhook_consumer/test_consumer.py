@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from consumer import Consumer
 
-from ranksim.clock import HOUR, MINUTE
+from ranksim.core.clock import HOUR, MINUTE
 from ranksim.testing import Clock, World
 
 URL = "https://consumer.example"

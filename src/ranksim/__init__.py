@@ -33,29 +33,30 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from ranksim.errors import BadInput
+from ranksim.core import version
+from ranksim.core.errors import BadInput
+
+__version__ = version.VERSION
 
 TYPE_CHECKING = False  # as type checkers know it: to load `typing` takes longer than all else here
 
 if TYPE_CHECKING:
     from ranksim import capacity, check, load, price
-    from ranksim.conformance.calibrate.calibrate import Calibration, calibrate
-    from ranksim.conformance.compare import Judgement, compare
-    from ranksim.contract.plans import Plan
-    from ranksim.contract.policy import Policy
-    from ranksim.fleet.engine import simulate_fleet
-    from ranksim.fleet.population import Population
-    from ranksim.fleet.results import FleetResult
-    from ranksim.service.calls import Call, Reply
-    from ranksim.service.service import Service
-    from ranksim.sim.results import Result
-    from ranksim.sim.runner import run
-    from ranksim.sim.scenario import Scenario
-    from ranksim.sim.world import World
-    from ranksim.study.study import Study
-    from ranksim.trace import Trace
-
-__version__ = "0.1.0"
+    from ranksim.core.contract.plans import Plan
+    from ranksim.core.contract.policy import Policy
+    from ranksim.core.service.calls import Call, Reply
+    from ranksim.core.service.service import Service
+    from ranksim.core.trace import Trace
+    from ranksim.judge.conformance.calibrate.calibrate import Calibration, calibrate
+    from ranksim.judge.conformance.compare import Judgement, compare
+    from ranksim.planner.fleet.engine import simulate_fleet
+    from ranksim.planner.fleet.population import Population
+    from ranksim.planner.fleet.results import FleetResult
+    from ranksim.planner.study.study import Study
+    from ranksim.twin.sim.results import Result
+    from ranksim.twin.sim.runner import run
+    from ranksim.twin.sim.scenario import Scenario
+    from ranksim.twin.sim.world import World
 
 __all__ = [
     "BadInput",
@@ -85,24 +86,24 @@ __all__ = [
 ]
 
 MODULES = {
-    "Calibration": "ranksim.conformance.calibrate.calibrate",
-    "Call": "ranksim.service.calls",
-    "FleetResult": "ranksim.fleet.results",
-    "Judgement": "ranksim.conformance.compare",
-    "Plan": "ranksim.contract.plans",
-    "Policy": "ranksim.contract.policy",
-    "Population": "ranksim.fleet.population",
-    "Reply": "ranksim.service.calls",
-    "Result": "ranksim.sim.results",
-    "Scenario": "ranksim.sim.scenario",
-    "Service": "ranksim.service.service",
-    "Study": "ranksim.study.study",
-    "Trace": "ranksim.trace",
-    "World": "ranksim.sim.world",
-    "calibrate": "ranksim.conformance.calibrate.calibrate",
-    "compare": "ranksim.conformance.compare",
-    "run": "ranksim.sim.runner",
-    "simulate_fleet": "ranksim.fleet.engine",
+    "Calibration": "ranksim.judge.conformance.calibrate.calibrate",
+    "Call": "ranksim.core.service.calls",
+    "FleetResult": "ranksim.planner.fleet.results",
+    "Judgement": "ranksim.judge.conformance.compare",
+    "Plan": "ranksim.core.contract.plans",
+    "Policy": "ranksim.core.contract.policy",
+    "Population": "ranksim.planner.fleet.population",
+    "Reply": "ranksim.core.service.calls",
+    "Result": "ranksim.twin.sim.results",
+    "Scenario": "ranksim.twin.sim.scenario",
+    "Service": "ranksim.core.service.service",
+    "Study": "ranksim.planner.study.study",
+    "Trace": "ranksim.core.trace",
+    "World": "ranksim.twin.sim.world",
+    "calibrate": "ranksim.judge.conformance.calibrate.calibrate",
+    "compare": "ranksim.judge.conformance.compare",
+    "run": "ranksim.twin.sim.runner",
+    "simulate_fleet": "ranksim.planner.fleet.engine",
 }
 
 

@@ -15,10 +15,11 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         if sys.argv[1:2] == ["serve"]:  # alone: whoever waits for it does not wait for the other commands
-            from ranksim import command_line
+            from ranksim.report import command_line
+            from ranksim.twin.facade.cli import add_serve
 
             app = command_line.new_app()
-            command_line.add_serve(app)
+            add_serve(app)
             command_line.run(app)
             return
         from ranksim import cli

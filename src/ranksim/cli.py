@@ -13,30 +13,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ranksim.capacity import cli as planning
-from ranksim.check import cli as checking
-from ranksim.command_line import FAILED, add_serve, new_app, run, spoken
-from ranksim.conformance import cli as judging
-from ranksim.conformance.calibrate import cli as calibrating
-from ranksim.errors import BadInput, listed
-from ranksim.extras import install_line
-from ranksim.facade import state_cli, webhook_cli
-from ranksim.load import cli as loading
-from ranksim.load import tidy_cli as tidying
-from ranksim.mirror import cli as mirroring
-from ranksim.pricing import cli as pricing
-from ranksim.pricing import import_cli as importing
-from ranksim.receiver import cli as receive_cli
+from ranksim.bridges import check_cli as checking
+from ranksim.bridges import load_cli as loading
+from ranksim.bridges import mirror_cli as mirroring
+from ranksim.bridges import view_cli as viewing
+from ranksim.core.errors import BadInput, listed
+from ranksim.core.extras import install_line
+from ranksim.judge.conformance import cli as judging
+from ranksim.judge.conformance.calibrate import cli as calibrating
+from ranksim.judge.load import tidy_cli as tidying
+from ranksim.planner.capacity import cli as planning
+from ranksim.planner.pricing import cli as pricing
+from ranksim.planner.pricing import import_cli as importing
+from ranksim.planner.study import cli as studying
+from ranksim.report.command_line import FAILED, new_app, run, spoken
 from ranksim.report.progress import shown
 from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say, say_code
-from ranksim.sim.why import cli as asking
-from ranksim.study import cli as studying
-from ranksim.view import cli as viewing
+from ranksim.twin.facade import state_cli, webhook_cli
+from ranksim.twin.facade.cli import add_serve
+from ranksim.twin.receiver import cli as receive_cli
+from ranksim.twin.sim.why import cli as asking
 
 if TYPE_CHECKING:
     from ranksim.report.heading import Heading
-    from ranksim.sim.results import Result
-    from ranksim.sim.scenario import Scenario
+    from ranksim.twin.sim.results import Result
+    from ranksim.twin.sim.scenario import Scenario
 
 app = new_app()
 
@@ -104,8 +105,8 @@ def run_command(
       ranksim run scenarios/quickstart.yaml --replications 20 --out results
     """  # fmt: skip
     with spoken():
-        from ranksim.files import check_outputs
-        from ranksim.sim.telling import heading_of
+        from ranksim.core.files import check_outputs
+        from ranksim.twin.sim.telling import heading_of
 
         made = _scenario(scenario, arrivals)
         check_results(out, plots, trace)
@@ -143,7 +144,7 @@ def assumptions_command(
     Example: ranksim assumptions U1 U48
     """
     with spoken():
-        from ranksim.contract.policy import Policy
+        from ranksim.core.contract.policy import Policy
         from ranksim.report import assumptions
         from ranksim.report.document import as_text, document
 
@@ -172,8 +173,8 @@ def plans_command(
     Example: ranksim plans pro agency --catalogue illustrative-metered
     """
     with spoken():
-        from ranksim.contract.located import Located
-        from ranksim.contract.policy import read_catalogue
+        from ranksim.core.contract.located import Located
+        from ranksim.core.contract.policy import read_catalogue
         from ranksim.report import plans
         from ranksim.report.answer import printed
         from ranksim.report.document import as_text
@@ -255,7 +256,7 @@ def init_command(
 
 
 def _scenario(path: Path, arrivals: Path | None) -> "Scenario":
-    from ranksim.sim.scenario import Scenario, code_of
+    from ranksim.twin.sim.scenario import Scenario, code_of
 
     scenario = Scenario.load(path)
     say_code(path, code_of(scenario))
@@ -264,8 +265,8 @@ def _scenario(path: Path, arrivals: Path | None) -> "Scenario":
 
 def _with_arrivals(scenario: "Scenario", trace: Path) -> "Scenario":
     """The scenario with a trace as the source of its one replaying client. Raises BadInput."""
-    from ranksim.callers.programs.call_streams import Arrivals, Source
-    from ranksim.trace import entries
+    from ranksim.core.callers.programs.call_streams import Arrivals, Source
+    from ranksim.core.trace import entries
 
     found = {name: client for name, client in scenario.clients.items() if isinstance(client, Arrivals)}
     if len(found) != 1:
@@ -282,7 +283,7 @@ def _with_arrivals(scenario: "Scenario", trace: Path) -> "Scenario":
 def _open_directory(stack: ExitStack, out: Path | None) -> Path | None:
     if out is None:
         return None
-    from ranksim.files import new_directory
+    from ranksim.core.files import new_directory
 
     return stack.enter_context(new_directory(out))
 
@@ -293,7 +294,7 @@ def _open_trace(stack: ExitStack, scenario: "Scenario", folder: Path | None, fil
         file = file or folder / "trace.jsonl"
     if file is None:
         return None
-    from ranksim.trace_writer import TraceWriter
+    from ranksim.core.trace_writer import TraceWriter
 
     return stack.enter_context(TraceWriter(file, started=scenario.start))
 
@@ -301,7 +302,7 @@ def _open_trace(stack: ExitStack, scenario: "Scenario", folder: Path | None, fil
 def _simulate(
     scenario: "Scenario", seed: int | None, replications: int | None, workers: int, recorder: Any
 ) -> "Result":
-    from ranksim.sim.runner import run
+    from ranksim.twin.sim.runner import run
 
     with shown("simulating") as tell:
         return run(
@@ -324,11 +325,11 @@ def _command(scenario: Path, result: "Result", arrivals: Path | None) -> str:
 def _write(folder: Path, scenario: "Scenario", result: "Result", heading: "Heading", plots: bool) -> None:
     from json import dumps
 
-    from ranksim.files import write_text
+    from ranksim.core.files import write_text
     from ranksim.report import frames
     from ranksim.report import plots as drawing
     from ranksim.report.page import page
-    from ranksim.sim.tables import COLUMNS
+    from ranksim.twin.sim.tables import COLUMNS
 
     write_text(folder / "result.json", result.to_json())
     write_text(folder / "scenario.json", dumps(scenario.model_dump(mode="json")))

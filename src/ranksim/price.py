@@ -12,43 +12,43 @@ The public names load their modules on first use.
 
 from __future__ import annotations
 
-from ranksim.lazy import lazily
+from ranksim.core.lazy import lazily
 
 TYPE_CHECKING = False  # as type checkers know it
 
 if TYPE_CHECKING:
-    from ranksim.pricing.account_compare import AccountComparison, compare_account
-    from ranksim.pricing.back_test import BackTest, Side, back_test, read_accounts
-    from ranksim.pricing.break_even import BreakEven, break_even
-    from ranksim.pricing.catalogues import read_catalogue
-    from ranksim.pricing.compare import Comparison, compare
-    from ranksim.pricing.needs import Need, needs
-    from ranksim.pricing.pareto import Frontier, changed, pareto, pareto_account
-    from ranksim.pricing.recording import read_recording
-    from ranksim.pricing.search import Demand, Search, search
+    from ranksim.planner.pricing.account_compare import AccountComparison, compare_account
+    from ranksim.planner.pricing.back_test import BackTest, Side, back_test, read_accounts
+    from ranksim.planner.pricing.break_even import BreakEven, break_even
+    from ranksim.planner.pricing.catalogues import read_catalogue
+    from ranksim.planner.pricing.compare import Comparison, compare
+    from ranksim.planner.pricing.needs import Need, needs
+    from ranksim.planner.pricing.pareto import Frontier, changed, pareto, pareto_account
+    from ranksim.planner.pricing.recording import read_recording
+    from ranksim.planner.pricing.search import Demand, Search, search
 
 MODULES = {
-    "AccountComparison": "ranksim.pricing.account_compare",
-    "BackTest": "ranksim.pricing.back_test",
-    "BreakEven": "ranksim.pricing.break_even",
-    "Comparison": "ranksim.pricing.compare",
-    "Demand": "ranksim.pricing.search",
-    "Frontier": "ranksim.pricing.pareto",
-    "Need": "ranksim.pricing.needs",
-    "Search": "ranksim.pricing.search",
-    "Side": "ranksim.pricing.back_test",
-    "back_test": "ranksim.pricing.back_test",
-    "break_even": "ranksim.pricing.break_even",
-    "changed": "ranksim.pricing.pareto",
-    "compare": "ranksim.pricing.compare",
-    "compare_account": "ranksim.pricing.account_compare",
-    "needs": "ranksim.pricing.needs",
-    "pareto": "ranksim.pricing.pareto",
-    "pareto_account": "ranksim.pricing.pareto",
-    "read_accounts": "ranksim.pricing.back_test",
-    "read_catalogue": "ranksim.pricing.catalogues",
-    "read_recording": "ranksim.pricing.recording",
-    "search": "ranksim.pricing.search",
+    "AccountComparison": "ranksim.planner.pricing.account_compare",
+    "BackTest": "ranksim.planner.pricing.back_test",
+    "BreakEven": "ranksim.planner.pricing.break_even",
+    "Comparison": "ranksim.planner.pricing.compare",
+    "Demand": "ranksim.planner.pricing.search",
+    "Frontier": "ranksim.planner.pricing.pareto",
+    "Need": "ranksim.planner.pricing.needs",
+    "Search": "ranksim.planner.pricing.search",
+    "Side": "ranksim.planner.pricing.back_test",
+    "back_test": "ranksim.planner.pricing.back_test",
+    "break_even": "ranksim.planner.pricing.break_even",
+    "changed": "ranksim.planner.pricing.pareto",
+    "compare": "ranksim.planner.pricing.compare",
+    "compare_account": "ranksim.planner.pricing.account_compare",
+    "needs": "ranksim.planner.pricing.needs",
+    "pareto": "ranksim.planner.pricing.pareto",
+    "pareto_account": "ranksim.planner.pricing.pareto",
+    "read_accounts": "ranksim.planner.pricing.back_test",
+    "read_catalogue": "ranksim.planner.pricing.catalogues",
+    "read_recording": "ranksim.planner.pricing.recording",
+    "search": "ranksim.planner.pricing.search",
 }
 
 __all__ = [

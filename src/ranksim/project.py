@@ -6,9 +6,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from ranksim.editors import FOLDER, copy_schemas
-from ranksim.errors import BadInput
-from ranksim.files import new_file
+from ranksim.core.editors import FOLDER, copy_schemas
+from ranksim.core.errors import BadInput
+from ranksim.core.files import new_file
 
 KINDS = ("scenario", "policy", "catalogue", "study")
 """What a project is likely to write files of."""

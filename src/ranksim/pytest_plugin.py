@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ranksim.errors import BadInput
-from ranksim.extras import missing
+from ranksim.core.errors import BadInput
+from ranksim.core.extras import missing
 
 if TYPE_CHECKING:
-    from ranksim.sim.results import Result
     from ranksim.testing import Clock, Deployment, Receiver, World
+    from ranksim.twin.sim.results import Result
 
 SCENARIO = re.compile(r"scenario:\s*\d+\s*(#.*)?$")
 LOOKED_AT = 20
@@ -154,7 +154,7 @@ def _told(world: World) -> str:
 
 def _worlds(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> list[World]:
     """Find the worlds of a test: its fixtures, and the variables of the functions that it failed in."""
-    testing = sys.modules.get("ranksim.testing.world")
+    testing = sys.modules.get("ranksim.twin.testing.world")
     if testing is None:  # a suite that has no world pays nothing
         return []
     seen = list(getattr(item, "funcargs", {}).values())
@@ -214,7 +214,7 @@ class ScenarioItem(pytest.Item):
     def runtest(self) -> None:
         """Run it. Raises BadInput or ScenarioFailed."""
         from ranksim import Scenario, run
-        from ranksim.sim.expectations import judge
+        from ranksim.twin.sim.expectations import judge
 
         scenario = Scenario.load(self.path)
         result = run(scenario)
@@ -265,7 +265,7 @@ def digest(result: Result) -> dict[str, Any]:
 
 def write_digest(path: Path, found: dict[str, Any]) -> None:
     """Write an expected digest, atomically."""
-    from ranksim.files import new_file
+    from ranksim.core.files import new_file
 
     with new_file(path) as temporary:
         temporary.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")

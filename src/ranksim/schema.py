@@ -12,17 +12,17 @@ from typing import Any
 
 from pydantic import TypeAdapter, create_model
 
-from ranksim.callers.target import Target
-from ranksim.contract.assumptions import Assumptions
-from ranksim.contract.plans import Catalogue
-from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput, no_such
-from ranksim.files import new_file
-from ranksim.fleet.population import Population
+from ranksim.core.callers.target import Target
+from ranksim.core.contract.assumptions import Assumptions
+from ranksim.core.contract.plans import Catalogue
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput, no_such
+from ranksim.core.files import new_file
+from ranksim.core.trace import ENTRY
+from ranksim.planner.fleet.population import Population
+from ranksim.planner.study.spec import Spec
 from ranksim.report.document import ResultDocument
-from ranksim.sim.scenario import Scenario
-from ranksim.study.spec import Spec
-from ranksim.trace import ENTRY
+from ranksim.twin.sim.scenario import Scenario
 
 PolicyFile = create_model("PolicyFile", __base__=Policy, catalogue=(str | Catalogue, "illustrative"))
 ScenarioFile = create_model(

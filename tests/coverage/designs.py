@@ -11,7 +11,7 @@ from tests.coverage.harness import Cover, Matrix, covers
 from tests.coverage.queues import Queue
 
 import ranksim as rs
-from ranksim.clock import MINUTE
+from ranksim.core.clock import MINUTE
 from ranksim.inference.decisions import Range, above, allowed
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.kinds import MetricSample
@@ -20,8 +20,8 @@ from ranksim.inference.precision import is_precise
 from ranksim.inference.search import error_of_value, first_stage, looks
 from ranksim.inference.shares import chance
 from ranksim.inference.warm_up import mser5, welch
-from ranksim.study.goal import first_index
-from ranksim.study.runs import GROWTH
+from ranksim.planner.study.goal import first_index
+from ranksim.planner.study.runs import GROWTH
 
 MOST = 400
 """Replications at which a sequential design gives up."""

@@ -26,15 +26,15 @@ from typing import Any, ClassVar
 import pytest
 import scipy
 
-from ranksim.draws import Purpose, below, entity
-from ranksim.errors import BadInput
+from ranksim.core.draws import Purpose, below, entity
+from ranksim.core.errors import BadInput
+from ranksim.core.rulebook import RULEBOOK, rulebook_digest
 from ranksim.inference.kinds import Kind
-from ranksim.rulebook import RULEBOOK, rulebook_digest
-from ranksim.study.condition import SIGNS, MetricCondition
-from ranksim.study.design import written
-from ranksim.study.engines import Engine, Measurement, value_of
-from ranksim.study.scale import Scale
-from ranksim.study.study import Study
+from ranksim.planner.study.condition import SIGNS, MetricCondition
+from ranksim.planner.study.design import written
+from ranksim.planner.study.engines import Engine, Measurement, value_of
+from ranksim.planner.study.scale import Scale
+from ranksim.planner.study.study import Study
 
 SEEDS = int(os.environ.get("RANKSIM_GOAL_SEEDS", "200"))
 ROOT = Path(__file__).parents[2]
@@ -197,7 +197,7 @@ def engine_of(question: str) -> Drawn:
     text, size, goal = QUESTIONS[question]
     study = Study.parse(text + f"goal: {json.dumps(goal)}\nmeasure: []\n")
     needed = tuple(dict.fromkeys(goal["such_that"].split()[:1] + list(study.needed)))
-    sources = rulebook_digest((*RULEBOOK, "callers", "sim", "fleet"))
+    sources = rulebook_digest((*RULEBOOK, "core/callers", "twin/sim", "planner/fleet"))
     digest = sha256(f"{text} {needed} {sources}".encode()).hexdigest()[:16]
     CACHE.mkdir(parents=True, exist_ok=True)
     (CACHE / ".gitignore").write_text("*\n", encoding="utf-8")

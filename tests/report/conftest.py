@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, instant
+from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, instant
 from ranksim.report.heading import ExpectationVerdict, Heading
 
 Rows = list[dict[str, Any]]

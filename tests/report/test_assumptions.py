@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from ranksim.contract.assumptions import ASSUMPTIONS
-from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput
+from ranksim.core.contract.assumptions import ASSUMPTIONS
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput
 from ranksim.report import assumptions
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ranksim.report import frames
-from ranksim.sim.tables import COLUMNS
+from ranksim.twin.sim.tables import COLUMNS
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.facade.page import browser
+from tests.twin.facade.page import browser
 
-from ranksim.sim.runner import run
-from ranksim.sim.scenario import Scenario
-from ranksim.study.study import Study
+from ranksim.planner.study.study import Study
+from ranksim.twin.sim.runner import run
+from ranksim.twin.sim.scenario import Scenario
 
 ROOT = Path(__file__).parents[2]
 

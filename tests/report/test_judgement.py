@@ -11,14 +11,14 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from ranksim.conformance.compare import compare
-from ranksim.conformance.exhibits import exhibits
-from ranksim.conformance.report.as_dict import Plain, plain
-from ranksim.errors import BadInput
-from ranksim.report import judgement as report
-from ranksim.report.judgement_page import page
-from ranksim.report.junit import junit
-from ranksim.report.spent import cap_passed, spent_lines
+from ranksim.core.errors import BadInput
+from ranksim.judge.conformance.compare import compare
+from ranksim.judge.conformance.exhibits import exhibits
+from ranksim.judge.conformance.report.as_dict import Plain, plain
+from ranksim.judge.report import judgement as report
+from ranksim.judge.report.judgement_page import page
+from ranksim.judge.report.junit import junit
+from ranksim.judge.report.spent import cap_passed, spent_lines
 
 RATES = {"RateLimit-Limit": "600", "RateLimit-Reset": "60"}
 HEADER = {"ranksim_trace": 1, "keys": {"main": {"account": "acme"}}, "exclusive": True}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from tests.conformance.building import a_trace, call, hook
+from tests.judge.conformance.building import a_trace, call, hook
 
-from ranksim.clock import MINUTE, SECOND
-from ranksim.conformance.history.trace_reader import read
-from ranksim.conformance.report.figures import drawn
-from ranksim.conformance.verdict.verdicts import Evidence
-from ranksim.contract.facts import Facts
-from ranksim.report.judgement_figures import staircase, timeline
+from ranksim.core.clock import MINUTE, SECOND
+from ranksim.core.contract.facts import Facts
+from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.report.figures import drawn
+from ranksim.judge.conformance.verdict.verdicts import Evidence
+from ranksim.judge.report.judgement_figures import staircase, timeline
 
 LIMIT = {"RateLimit-Limit": "3", "RateLimit-Remaining": "0", "RateLimit-Reset": "1"}
 CALLS = [

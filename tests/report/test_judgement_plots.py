@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ranksim.report import judgement_plots
+from ranksim.judge.report import judgement_plots
 from ranksim.report.figure import new_figure
 
 ROWS: list[dict[str, Any]] = [

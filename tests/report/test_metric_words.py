@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ranksim.report.metric_words import label, statement
-from ranksim.sim.metrics import NAMED, always
+from ranksim.twin.sim.metrics import NAMED, always
 
 NAMES = {
     "NAME": "x",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ranksim.contract.policy import Policy
+from ranksim.core.contract.policy import Policy
 from ranksim.report.basis import basis_of
 from ranksim.report.heading import ExpectationVerdict, Heading, answer_of, tiles_of
 from ranksim.report.page import cell, foldable, page, tables_page

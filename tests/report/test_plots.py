@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ranksim.errors import BadInput
+from ranksim.core.errors import BadInput
 from ranksim.report import figure, over_time, plots, units
 from ranksim.report.png import to_png
 from ranksim.report.tables import endpoints

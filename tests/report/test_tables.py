@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from ranksim.report.tables import OF_A_RUN, View, bounded, to_rich, views
-from ranksim.sim.tables import COLUMNS
+from ranksim.twin.sim.tables import COLUMNS
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 from typer.testing import CliRunner
 
-from ranksim.errors import BadInput
+from ranksim.core.errors import BadInput
 from ranksim.report import figure
 from ranksim.report.progress import shown
 from ranksim.report.tables import View, to_rich

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, instant
+from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, instant
 from ranksim.report import units
 
 

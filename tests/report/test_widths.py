@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim import cli
-from ranksim.conformance import cli as conformance_cli
+from ranksim.judge.conformance import cli as conformance_cli
 from ranksim.report import answer, terminal, units
-from ranksim.sim import results
+from ranksim.twin.sim import results
 
 ROOT = Path(__file__).parents[2]
 TRACE = str(ROOT / "notebooks/data/everyday.jsonl.gz")

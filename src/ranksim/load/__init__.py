@@ -10,15 +10,15 @@ The public names load their modules on first use.
 
 from __future__ import annotations
 
-from ranksim.lazy import lazily
+from ranksim.core.lazy import lazily
 
 TYPE_CHECKING = False  # as type checkers know it
 
 if TYPE_CHECKING:
-    from ranksim.load.loading import load
+    from ranksim.judge.load.loading import load
 
 MODULES = {
-    "load": "ranksim.load.loading",
+    "load": "ranksim.judge.load.loading",
 }
 
 __all__ = [

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ranksim.errors import BadInput, listed
-from ranksim.extras import imported
+from ranksim.core.errors import BadInput, listed
+from ranksim.core.extras import imported
 from ranksim.report import units
 from ranksim.report.document import Kind, as_text, document
 from ranksim.report.tables import View, bounded, to_rich
@@ -150,7 +150,7 @@ def write(
 
     `basis` is what the page tells of the question and of what the answer rests on.
     """
-    from ranksim.files import new_directory, write_text
+    from ranksim.core.files import new_directory, write_text
     from ranksim.report.frames import save_tables
     from ranksim.report.page import tables_page
 

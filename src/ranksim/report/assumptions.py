@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ranksim.contract.assumptions import ASSUMPTIONS, Assumption
-from ranksim.contract.policy import Policy
-from ranksim.errors import BadInput, near
+from ranksim.core.contract.assumptions import ASSUMPTIONS, Assumption
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput, near
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

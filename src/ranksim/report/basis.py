@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ranksim.contract.policy import Policy
+from ranksim.core.contract.policy import Policy
 from ranksim.report.assumptions import overrides, rests_on
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 from xml.etree import ElementTree
 
-from ranksim.extras import missing
-from ranksim.printable import LINES, printable
+from ranksim.core.extras import missing
+from ranksim.core.printable import LINES, printable
 from ranksim.report.png import to_png
 from ranksim.report.tables import Row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from ranksim.extras import imported
+from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report import units
 from ranksim.report.frames import with_number_ends, with_units_of_rows

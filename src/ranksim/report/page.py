@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ranksim.contract.assumptions import ASSUMPTIONS
-from ranksim.contract.facts import FACTS
-from ranksim.printable import LINES, printable
+from ranksim.core.contract.assumptions import ASSUMPTIONS
+from ranksim.core.contract.facts import FACTS
+from ranksim.core.printable import LINES, printable
 from ranksim.report.assumptions import CONFIDENCE, settings
 from ranksim.report.basis import Basis
 from ranksim.report.heading import Heading, answer_of, by_telling, tiles_of

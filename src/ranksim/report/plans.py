@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ranksim.contract.plans import Catalogue, Plan
+from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.report import units
 from ranksim.report.document import MetricShown, document
 from ranksim.report.tables import View

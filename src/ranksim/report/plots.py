@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranksim.errors import BadInput
+from ranksim.core.errors import BadInput
 from ranksim.report import units
 from ranksim.report.figure import (
     BLUE,

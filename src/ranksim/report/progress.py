@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager as Context
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeAlias
 
-from ranksim.clock import SECOND
-from ranksim.printable import printable
+from ranksim.core.clock import SECOND
+from ranksim.core.printable import printable
 
 Tell: TypeAlias = Callable[[float | None, str], None]
 """Told how much of the work is done, a share between 0 and 1 or None where nobody knows, and what to say."""

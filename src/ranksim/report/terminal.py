@@ -11,8 +11,8 @@ from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from ranksim.errors import BadInput
-from ranksim.printable import LINES, printable
+from ranksim.core.errors import BadInput
+from ranksim.core.printable import LINES, printable
 
 if TYPE_CHECKING:
     import typer
@@ -101,7 +101,7 @@ def check_results(out: Path | None, plots: bool, *files: Path | None) -> None:
     """
     if out is None:
         return
-    from ranksim.files import check_apart, check_directory
+    from ranksim.core.files import check_apart, check_directory
     from ranksim.report.figure import check_matplotlib
 
     check_directory(out)
@@ -139,7 +139,7 @@ def again(context: typer.Context, kind: str) -> str:
 
 def plan_names(incomplete: str) -> list[str]:
     """Return the plans that a shell completes a word to: those of the shipped catalogues."""
-    from ranksim.contract.policy import CATALOGUES, shipped_catalogue
+    from ranksim.core.contract.policy import CATALOGUES, shipped_catalogue
 
     names = dict.fromkeys(name for one in CATALOGUES for name in shipped_catalogue(one).plans)
     return [name for name in names if name.startswith(incomplete)]

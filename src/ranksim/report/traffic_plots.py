@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ranksim.clock import SECOND
+from ranksim.core.clock import SECOND
 from ranksim.report import units
 from ranksim.report.figure import BLUE, COLOURS, GREY, INK, ORANGE, VERMILLION, title
 from ranksim.report.over_time import (

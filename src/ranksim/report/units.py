@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_duration, iso
-from ranksim.contract.quantities import MICRO_USD
+from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_duration, iso
+from ranksim.core.contract.quantities import MICRO_USD
 
 Number: TypeAlias = int | float
 

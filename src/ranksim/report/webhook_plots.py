@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ranksim.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND
+from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.report import units
 from ranksim.report.figure import (
     BLUE,

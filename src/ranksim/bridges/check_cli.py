@@ -1,0 +1,380 @@
+"""`ranksim check`: from an address and a key to verdicts, on the command line."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ranksim.core.clock import SECOND, Micros
+from ranksim.core.clock import duration as parse_duration
+from ranksim.core.errors import BadInput
+from ranksim.judge.load.cli_options import Key, TargetFile
+from ranksim.report.terminal import print_out, rendered, say, wrapped
+
+if TYPE_CHECKING:
+    from ranksim.core.contract.policy import Policy
+    from ranksim.judge.check.checking import Checking, CheckRecording
+    from ranksim.judge.check.plan import CheckPlan
+    from ranksim.judge.conformance.report.model_fit import Compared
+    from ranksim.judge.load.options import LoadOptions
+    from ranksim.judge.mirror.world import MirroredWorld
+
+DEVIATES, NOTHING_CHECKED = 1, 2
+
+PAGE, JUNIT, JSON, POLICY = "page.html", "junit.xml", "judgement.json", "policy.yaml"
+
+
+def check(
+    host: Annotated[
+        str,
+        typer.Option(metavar="URL", help="The base URL of the deployment; localhost:8080 will do."),
+    ] = "",
+    key: Key = "",
+    target: TargetFile = None,
+    time: Annotated[
+        str, typer.Option(metavar="LENGTH", help="How long the check may take, such as 10m or 1h.")
+    ] = "10m",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULES", help="Check these families or rules only, such as rate,webhook; may be repeated."
+        ),
+    ] = None,
+    spend_cap: Annotated[
+        str,
+        typer.Option(
+            metavar="AMOUNT",
+            help="The most to spend, such as '5 USD', or none; 2 USD without.",
+        ),
+    ] = "",
+    dry_run_only: Annotated[
+        bool, typer.Option("--dry-run-only", help="Spend, make and change nothing: read, and send dry runs.")
+    ] = False,
+    exclusive: Annotated[
+        bool | None,
+        typer.Option(
+            "--exclusive/--shared",
+            help="Whether nobody else uses these accounts meanwhile. Without: as the target file says, "
+            "else exclusive, but for a target file that names other machines.",
+        ),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before anything but reading is done.")
+    ] = False,
+    plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the plan, and stop.")] = False,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Take for granted what this policy states; any other assumption stays open."
+        ),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help="Exit with 1 unless this conforms, as in `ranksim compare`."),
+    ] = None,
+    model: Annotated[
+        bool,
+        typer.Option(
+            "--model",
+            help="Make a twin of these accounts by reading before, let it get the same calls, and show "
+            "measured refusals, waits and delays beside its own.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write all results into this directory; a new one here without."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of what is drawn.")] = None,
+    gzip: Annotated[bool, typer.Option("--gzip", help="Pack the trace: trace.jsonl.gz.")] = False,
+) -> None:
+    """Check a deployment: read what there is, plan, run what decides most, and judge it rule by rule.
+
+    The plan says what these keys can decide and what they cannot, how long it takes and what it uses up at
+    most. Beyond this machine it asks before it begins. One directory then has the trace, the page, JUnit,
+    JSON and a calibrated policy. Ctrl-C ends it early: what was recorded is judged, and what was created is
+    removed. Exit code 1 says that a rule deviates or a required one does not conform, 2 that nothing could
+    be checked.
+
+    Examples:
+
+    \b
+      RANKSIM_KEY=... ranksim check --host localhost:8080
+      ranksim check --target deployment.yaml --time 30m --only rate,webhook
+    """  # fmt: skip
+    began = monotonic_ns() // 1_000  # what is imported below takes seconds on a busy machine
+    from ranksim.core.contract.policy import Policy
+    from ranksim.judge.conformance.compare import check_required
+    from ranksim.judge.load.options import KEY, LoadOptions, is_local
+
+    length, names, required = _length(time), _names(only), tuple(require or ())
+    check_required(required)
+    if key:
+        os.environ[KEY] = key
+    if target is not None and host:
+        raise BadInput("--host: expected either --host and --key or --target, found both")
+    options = LoadOptions.asked(host, target or "", "", spend_cap, dry_run_only, exclusive, gzip, seed)
+    deployment = options.target()
+    elsewhere = not is_local(deployment)
+    pinned = policy or (Path(deployment.policy) if deployment.policy else None)
+    known = None if pinned is None else Policy.load(pinned)
+    asking = elsewhere and not yes and not plan_only
+    if asking and not sys.stdin.isatty():
+        raise BadInput(
+            "--yes: expected beyond this machine where nobody can be asked; --plan-only shows the plan first"
+        )
+    directory = out or Path(options.directory(CHECK))
+    _check_free(directory, gzip)
+    _check(
+        _Wanted(
+            options,
+            directory,
+            length,
+            names,
+            asking,
+            plan_only,
+            known,
+            str(pinned or ""),
+            required,
+            model,
+            began,
+        )
+    )
+
+
+CHECK = "check"
+"""What the directory of results is named after, where none is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What was asked for, checked."""
+
+    options: "LoadOptions"
+    out: Path
+    length: Micros
+    only: tuple[str, ...]
+    asking: bool
+    plan_only: bool
+    policy: "Policy | None"
+    policy_path: str
+    required: tuple[str, ...]
+    model: bool
+    began: Micros
+
+
+def _check(wanted: _Wanted) -> None:
+    from ranksim.judge.check import told
+    from ranksim.judge.check.deployment import CheckWanted, carried_out
+    from ranksim.judge.check.live import shown
+    from ranksim.judge.load.staying import staying
+    from ranksim.judge.mirror.mirror import mirrored
+
+    def agreed(plan: "CheckPlan") -> bool:
+        print_out(wrapped("".join(f"{line}\n" for line in told.lines(plan))))
+        return not wanted.plan_only and _agreed(wanted.asking, bool(staying(plan.reach.lacks)))
+
+    asked = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy, wanted.model)
+    twin = mirrored(wanted.options.target(), wanted.length) if wanted.model and not wanted.plan_only else None
+    done = carried_out(asked, agreed, shown, _stopping, wanted.began)
+    if done is not None:
+        _report(wanted, *done, twin)
+
+
+def _report(
+    wanted: _Wanted, checking: "Checking", recording: "CheckRecording", twin: "MirroredWorld | None"
+) -> None:
+    """Write what a check leaves, print what it found, and end with its exit code."""
+    from ranksim.judge.check import told
+    from ranksim.judge.conformance.compare import check_required
+    from ranksim.judge.conformance.exhibits import exhibits
+    from ranksim.judge.conformance.report.as_dict import plain
+    from ranksim.judge.load.refused_domains import RefusedDomains
+    from ranksim.judge.load.untouched import Untouched
+    from ranksim.judge.report import judgement as report
+    from ranksim.judge.report.of_a_check import said_first
+
+    assert checking.judgement is not None
+    checking.troubles += RefusedDomains.of(recording.lines()).lines()
+    judgement = checking.judgement.about({*checking.plan.rules, *check_required(wanted.required)})
+    trace = str(recording.trace) if checking.whole else str(recording.directory)
+    whole = exhibits([recording.trace], judgement) if checking.whole else None
+    modelled = None if twin is None else _modelled(twin, checking, recording)
+    found = plain(
+        judgement,
+        trace=trace,
+        policy=wanted.policy_path,
+        required=wanted.required,
+        model=modelled,
+        exhibits=whole,
+    )
+    found["check"] = {
+        "time": wanted.length,
+        "took": checking.elapsed,
+        "calls": checking.answers.total(),
+        "plan": told.lines(checking.plan),
+        "rules": list(checking.plan.rules),
+        "tasks": {name: count for name, count in sorted(checking.rounds.begun.items()) if count},
+        "not_run": checking.not_run(),
+        "undecided": checking.undecided_because(),
+        "troubles": checking.troubles,
+        "left": [asdict(one) for one in checking.left],
+        "untouched": Untouched.of(recording.lines()).lines(),
+        "spent": checking.spent,
+        "spend_cap": checking.plan.reach.target.spend_cap,
+        "exclusive": checking.plan.reach.target.exclusive,
+        "accounts": [asdict(one) for one in checking.money],
+    }
+    parts = [f"{line}\n" for line in said_first(found["check"])]
+    parts += [rendered(report.summary(found)), wrapped("".join(_ending(found["check"], checking, recording)))]
+    try:
+        parts += [f"{line}\n" for line in _write(wanted, found, checking, recording)]
+    except (OSError, BadInput) as error:
+        parts.append(f"not written: {error}\n")
+    print_out(*parts)
+    if report.fails(found):
+        raise typer.Exit(DEVIATES)
+    if not found["check"]["tasks"]:
+        raise typer.Exit(NOTHING_CHECKED)
+
+
+def _modelled(
+    twin: "MirroredWorld", checking: "Checking", recording: "CheckRecording"
+) -> "list[Compared] | None":
+    """Set what was measured beside a twin; None, and a trouble that says why, where that cannot be done."""
+    from ranksim.bridges.modelled import beside_twin
+
+    assert checking.judgement is not None
+    if not checking.whole:
+        checking.troubles.append("no twin got the same calls, as the trace was not written")
+        return None
+    try:
+        return beside_twin(twin, recording.trace, checking.judgement.history)
+    except BadInput as error:
+        checking.troubles.append(f"no twin got the same calls: {error}")
+        return None
+
+
+def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecording") -> list[str]:
+    """Return the lines that say what was not decided and not run, what was used up, what was not removed."""
+    from ranksim.judge.report.left import left_lines
+    from ranksim.judge.report.of_a_check import by_reason
+    from ranksim.judge.report.spent import spent_lines
+    from ranksim.report import units
+
+    decided = len(check["rules"]) - len(check["undecided"])
+    said = ["", f"decided: {decided} of {units.many(len(check['rules']), 'rule')}"]
+    said += [f"  not {names}: {why}" for why, names in by_reason(check["undecided"])]
+    said += [f"did not run: {name}: {why}" for name, why in check["not_run"].items()]
+    said.append(
+        f"{units.many(checking.answers.total(), 'call')} of tasks in {units.duration(checking.elapsed)}"
+    )
+    said += spent_lines(check["accounts"], exclusive=check["exclusive"])
+    said += [f"trouble: {one}" for one in checking.troubles]
+    said += check["untouched"]
+    if checking.left:
+        said.append("created, and not removed:")
+        said += [f"  {one}" for one in left_lines(check["left"])]
+        said.append(f"`ranksim tidy {recording.trace.parent}` tries again, with the same address and keys")
+    if not checking.whole:
+        said.append(f"the trace was not written; what was recorded lies in {recording.directory}")
+    return [f"{line}\n" for line in said]
+
+
+def _write(
+    wanted: _Wanted, found: dict[str, Any], checking: "Checking", recording: "CheckRecording"
+) -> list[str]:
+    """Write the page, JUnit, JSON and the calibrated policy beside the trace; return what to say of them.
+
+    The policy comes last: it tries as many options as time allows.
+    """
+    from ranksim.judge.conformance.calibrate.calibrate import calibrate
+    from ranksim.judge.conformance.report.as_dict import as_document
+    from ranksim.judge.report.judgement_page import page
+    from ranksim.judge.report.junit import junit
+    from ranksim.report import units
+    from ranksim.report.document import as_text
+
+    texts = {
+        PAGE: page(found),
+        JUNIT: junit(found),
+        JSON: as_text(as_document(found)),
+    }
+    for name, text in texts.items():
+        _put(recording.trace.parent / name, text)
+    said = []
+    if recording.trace.exists() and checking.judgement is not None:
+        found_out = calibrate(
+            checking.judgement.history, wanted.policy, enough=lambda: checking.left_of_time < SECOND
+        )
+        texts[POLICY] = found_out.dump()
+        _put(recording.trace.parent / POLICY, texts[POLICY])
+        if found_out.untried:
+            untried = units.many(len(found_out.untried), "assumption")
+            said.append(
+                f"{POLICY}: there was no time to try every option of {untried}; "
+                f"`ranksim calibrate {recording.trace}` does"
+            )
+    names = ([recording.trace.name] if recording.trace.exists() else []) + list(texts)
+    return [*said, f"written to {recording.trace.parent}: {', '.join(names)}"]
+
+
+def _put(path: Path, text: str) -> None:
+    from ranksim.core.files import new_file, write_text
+
+    with new_file(path) as temporary:
+        write_text(temporary, text)
+
+
+def _agreed(asking: bool, stays: bool) -> bool:
+    """Ask whether to go on, on a terminal, with what `stays` for good where something does."""
+    question = "Go on, and leave there what cannot be removed?" if stays else "Go on?"
+    if asking and not typer.confirm(question, default=False, err=True):
+        say("nothing was done but reading")
+        return False
+    return True
+
+
+@contextmanager
+def _stopping(checking: "Checking") -> Iterator[None]:
+    """Have the first signal end the check in good order, and the second at once."""
+
+    def asked(number: int, frame: object) -> None:
+        checking.ask_to_stop()
+
+    before = [signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(number, handler)
+
+
+def _length(text: str) -> Micros:
+    try:
+        length = parse_duration(text)
+    except ValueError as error:
+        raise BadInput(f"--time: {error}") from None
+    if length < LEAST:
+        raise BadInput(f"--time: expected at least a minute, such as 10m, found {text!r}")
+    return length
+
+
+LEAST: Micros = 60_000_000
+
+
+def _names(only: list[str] | None) -> tuple[str, ...]:
+    return tuple(name.strip() for text in only or () for name in text.split(",") if name.strip())
+
+
+def _check_free(out: Path, packed: bool) -> None:
+    from ranksim.judge.load.run import trace_path
+
+    if trace_path(out, packed).name not in ("trace.jsonl", "trace.jsonl.gz"):
+        raise BadInput(f"{out}: holds a trace already; give another directory with --out")

@@ -1,0 +1,76 @@
+"""What a load or a check under way has recorded so far, and its trace once there is one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ranksim.core.clock import SECOND, Micros
+from ranksim.core.errors import BadInput
+from ranksim.judge.load.merging import Merged, joined
+from ranksim.twin.view.recording import Shown, TraceEvents
+
+PARTS = ".parts-*"
+TRACES = ("trace.jsonl", "trace.jsonl.gz")
+
+RARELY = 10
+"""Reading takes at most one part in so many of the time: a long recording is read again less often."""
+
+
+class NothingYet(BadInput):
+    """Nothing is recorded there yet; a load or check that begins may still do so."""
+
+
+class GrowingRun:
+    """The directory of `ranksim load --out` or `check --out`, read anew while it grows. Raises NothingYet.
+
+    `wall` is the instant in µs, as whoever records tells it.
+    """
+
+    def __init__(self, directory: Path, wall: Callable[[], Micros]) -> None:
+        self._directory, self._wall = directory, wall
+        self._events: TraceEvents | None = None
+        self._again, self._whole = 0.0, False
+        self._read()
+        if self._events is None:
+            where = f"{directory}: holds no recording yet"
+            raise NothingYet(f"{where}; expected what --out of `ranksim load` or `ranksim check` names")
+
+    def overview(self) -> Shown:
+        """Return from when to when it goes so far, and whether more may come."""
+        self._read()
+        told = self._shown().overview()["recording"]
+        return {"recording": {**told, "grows": not self._whole, "name": self._directory.name}}
+
+    def until(self, instant: Micros) -> Shown:
+        """Return the last events up to an instant."""
+        return self._shown().until(instant)
+
+    def exchange(self, number: int) -> Shown | None:
+        """Return the exchange of an event as the control API shows those of its journal."""
+        return self._shown().exchange(number)
+
+    def _shown(self) -> TraceEvents:
+        assert self._events is not None  # or this was not made
+        return self._events
+
+    def _read(self) -> None:
+        began = time.monotonic()
+        if self._whole or began < self._again:
+            return
+        whole = [path for name in TRACES if (path := self._directory / name).exists()]
+        parts = sorted(self._directory.glob(PARTS))
+        try:
+            if parts:
+                self._events = TraceEvents(self._lines(parts[-1]))
+            elif whole:
+                self._events, self._whole = TraceEvents(whole[0]), True
+        except (BadInput, OSError):  # nothing has been recorded yet, or it is just being made a trace
+            if self._whole or (whole and not parts):
+                raise
+        self._again = began + RARELY * (time.monotonic() - began)
+
+    def _lines(self, parts: Path) -> Iterator[str]:
+        return (json.dumps(line) for line in joined(parts, Merged(), self._wall() - SECOND))

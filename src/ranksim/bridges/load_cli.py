@@ -1,0 +1,304 @@
+"""`ranksim load`: drive a deployment with Locust and record a trace, on the command line."""
+
+import os
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranksim.core.clock import Micros, duration
+from ranksim.core.errors import BadInput
+from ranksim.core.extras import missing
+from ranksim.core.printable import LINES, printable
+from ranksim.judge.load.cli_options import Key, TargetFile
+from ranksim.report.progress import shares, shown
+from ranksim.report.terminal import Styled, print_out
+
+if TYPE_CHECKING:
+    from ranksim.core.callers.target import Target
+    from ranksim.judge.load.options import LoadOptions
+    from ranksim.judge.profiles import Profile
+    from ranksim.judge.profiles.profile import Needs
+
+
+def _names(incomplete: str) -> list[tuple[str, str]]:
+    """The profiles that a shell completes a word to, with their aims."""
+    from ranksim.judge.profiles import PROFILES
+
+    return [(one.name, one.aim) for one in PROFILES if one.name.startswith(incomplete)]
+
+
+def load(
+    host: Annotated[
+        str,
+        typer.Option(metavar="URL", help="The base URL of the deployment, such as https://api.example.com."),
+    ] = "",
+    key: Key = "",
+    target: TargetFile = None,
+    profile: Annotated[
+        str, typer.Option(help="What to do; --profiles lists them.", autocompletion=_names)
+    ] = "everyday",
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Play the clients of this scenario in place of a profile, for as long as it lasts.",
+        ),
+    ] = None,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Of the scenario's clients only this one; may be repeated."),
+    ] = None,
+    profiles: Annotated[
+        bool,
+        typer.Option(
+            "--profiles", allow_from_autoenv=False, help="List the profiles with their aims, and stop."
+        ),
+    ] = False,
+    users: Annotated[
+        int | None, typer.Option(min=1, help="How many users; the profile's own number without.")
+    ] = None,
+    duration: Annotated[
+        str,
+        typer.Option(
+            metavar="LENGTH",
+            help="How long the users go on, such as 90s or 10m; the profile's own length without.",
+        ),
+    ] = "",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write trace.jsonl and locust.log into this directory, which must hold no trace yet; "
+            "a new one here without, such as load-burst-20260304T100000Z.",
+        ),
+    ] = None,
+    spend_cap: Annotated[
+        str,
+        typer.Option(
+            metavar="AMOUNT",
+            help="The most to spend, such as '5 USD', or none; 2 USD without.",
+        ),
+    ] = "",
+    dry_run_only: Annotated[
+        bool, typer.Option("--dry-run-only", help="Spend, make and change nothing: read, and send dry runs.")
+    ] = False,
+    exclusive: Annotated[
+        bool | None,
+        typer.Option(
+            "--exclusive/--shared",
+            help="Whether nobody else uses these accounts meanwhile. Without: as the target file says, "
+            "else exclusive, but for a target file that names other machines.",
+        ),
+    ] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Worker processes that share the users.")] = 1,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes", help="Do not ask before making what cannot be removed again on other machines."
+        ),
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="Seed of what the users draw.")] = None,
+    gzip: Annotated[bool, typer.Option("--gzip", help="Pack the trace: trace.jsonl.gz.")] = False,
+) -> None:
+    """Drive a deployment with Locust, and record what was sent and answered as a trace.
+
+    It finds out by itself what the key can exercise, reads the state before and after, receives webhooks
+    where the deployment can reach this machine, and removes what it created. Ctrl-C ends the load early; the
+    trace is complete all the same. Nobody else should use the account meanwhile, or say --shared.
+
+    Examples:
+
+    \b
+      RANKSIM_KEY=... ranksim load --host http://127.0.0.1:8080 --duration 60s
+      ranksim load --target deployment.yaml --profile burst --users 20 --out burst
+      ranksim load --host localhost:8080 --scenario shop.yaml --client nightly --duration 10m
+    """  # fmt: skip
+    from ranksim.judge import profiles as known
+    from ranksim.judge.load.launch import OF_SCENARIO
+    from ranksim.judge.load.options import KEY, LoadOptions
+
+    if profiles:
+        print_out(_listed())
+        return
+    _check_locust()
+    names, locustfile = tuple(client or ()), ""
+    if names and scenario is None:
+        raise BadInput("--client: expected --scenario FILE beside it, whose client it is")
+    chosen = known.profile(profile) if scenario is None else _of_scenario(scenario, names)
+    if scenario is not None:
+        locustfile = OF_SCENARIO.format(path=str(scenario.resolve()), clients=names)
+    if key:
+        os.environ[KEY] = key
+    if target is not None and host:
+        raise BadInput("--host: expected either --host and --key or --target, found both")
+    options = LoadOptions.asked(host, target or "", out or "", spend_cap, dry_run_only, exclusive, gzip, seed)
+    _run(options, chosen, locustfile, users or chosen.users, _length(duration, chosen), processes, yes)
+
+
+def _of_scenario(path: Path, clients: tuple[str, ...]) -> "Profile":
+    """Return the profile of a scenario's clients. Raises BadInput."""
+    from ranksim.judge.profiles.scenario_clients import scenario_clients
+    from ranksim.twin.sim.scenario import Scenario
+
+    return scenario_clients(Scenario.load(path), clients)
+
+
+def _run(
+    options: "LoadOptions",
+    chosen: "Profile",
+    locustfile: str,
+    users: int,
+    length: Micros,
+    processes: int,
+    yes: bool,
+) -> None:
+    from ranksim.judge.load.loading import run_load
+    from ranksim.judge.load.options import is_local
+    from ranksim.judge.load.run import trace_path
+    from ranksim.judge.load.staying import staying
+    from ranksim.judge.load.tidying import kept_by
+
+    deployment = options.target()
+    trace_path(options.directory(chosen.name), options.gzip)  # says at once where nothing can be written
+    stays = [] if deployment.dry_run_only else staying(kept_by(deployment))
+    if not _agreed(stays, asking=not (yes or is_local(deployment))):
+        return
+    print(printable(before(chosen, deployment, users, length)), file=sys.stderr)
+    with shown(f"loading, {chosen.name}") as tell:
+        trace = run_load(
+            options,
+            profile=chosen.name,
+            length=length,
+            users=users,
+            processes=processes,
+            progress=shares(tell),
+            locustfile=locustfile,
+        )
+    _report(trace, deployment)
+
+
+def _agreed(stays: list[str], *, asking: bool) -> bool:
+    """Say what cannot be removed again, and ask whether to go on where there is any. Raises BadInput."""
+    if not stays:
+        return True
+    print(printable("\n".join(stays), LINES), file=sys.stderr)
+    if asking and not sys.stdin.isatty():
+        raise BadInput(
+            "--yes: expected beyond this machine where something made stays and nobody can be asked"
+        )
+    return not asking or typer.confirm("Go on, and leave it there?", default=False, err=True)
+
+
+def _listed() -> Styled:
+    """Return the profiles with how long they run, what going through once takes, and their aims."""
+    from rich.text import Text
+
+    from ranksim.core.callers.target import Target
+    from ranksim.judge.profiles import PROFILES
+    from ranksim.report.tables import View, to_rich
+    from ranksim.report.terminal import rendered
+    from ranksim.report.units import duration as written
+
+    nobody = Target.simple("http://127.0.0.1", "none")
+    rows = []
+    for one in PROFILES:
+        once = _once(one, nobody, one.users)
+        amounts = _amounts(_whole(one, once, one.duration)) or "nothing"
+        rows.append((one.name, one.aim, amounts, written(one.duration), written(once.length)))
+    headings = ("profile", "aim", "uses up at most", "runs", "once through")
+    return rendered([to_rich(View("Load profiles", headings, 3, tuple(rows))), Text(), Text(PROFILES_SAY)])
+
+
+PROFILES_SAY = (
+    "Lengths and amounts are for the profile's own users and one key of a full account, where all is "
+    "admitted. No deployment says before what a job costs: --spend-cap bounds the money, --dry-run-only "
+    "spends none."
+)
+
+
+def _once(chosen: "Profile", deployment: "Target", users: int) -> "Needs":
+    """What going through a profile once takes, with one key of an account that nothing is known of."""
+    from ranksim.judge.deployment.discovery import KeyReach, Reach
+
+    key = KeyReach("main", next(iter(deployment.environments)), "full", usable=True)
+    return chosen.once(Reach(deployment, {"main": key}, "main"), users)
+
+
+def _whole(chosen: "Profile", once: "Needs", length: Micros) -> "Needs":
+    """What a run of a length takes, which goes through a profile again and again unless that ends."""
+    return once.times(1 if chosen.ends else max(1, -(-length // once.length)))
+
+
+def _amounts(needs: "Needs") -> str:
+    """What is used up, in words; "" for nothing."""
+    from ranksim.report.units import many
+
+    counted = ((needs.jobs, "job"), (needs.briefs, "keyword brief"), (needs.slots, "slot"))
+    return ", ".join(many(number, what) for number, what in counted if number)
+
+
+def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) -> str:
+    """Say how long a profile runs, how long it takes to go through it once, and what it may use up.
+
+    Nothing was read there as yet, so amounts are for one key of an account that nothing is known of.
+    """
+    from ranksim.report import units
+
+    once = _once(chosen, deployment, users)
+    amounts = _amounts(_whole(chosen, once, length))
+    spends = f"uses up at most {amounts}" if amounts else "spends nothing"
+    unknown = chosen.needs is None  # a scenario's clients
+    if unknown:
+        spends = "uses up what its clients ask for, and what they track from the start"
+    if (amounts or unknown) and deployment.dry_run_only:
+        spends = "sends dry runs only"
+    elif (amounts or unknown) and deployment.spend_cap is not None:
+        spends += f", and stops spending at {units.usd(deployment.spend_cap)}"
+    return (
+        f"{chosen.name}: runs {units.duration(length)}, "
+        + ("" if unknown else f"goes through once in about {units.duration(once.length)}, ")
+        + spends
+    )
+
+
+def _report(trace: Path, deployment: "Target") -> None:
+    from ranksim.judge.load.left_over import left_over, recorded
+    from ranksim.judge.load.summary import Summary
+    from ranksim.judge.report.spent import cap_passed
+
+    words = ["ranksim", "compare", str(trace)]
+    if deployment.policy is not None:
+        words += ["--policy", deployment.policy]
+    summary = Summary.of(trace)
+    if summary.left is None:
+        summary.left = [asdict(one) for one in left_over(recorded(trace.parent))]
+    spent = [asdict(one) for one in summary.used_up.by_account()]
+    lines = cap_passed(spent, deployment.spend_cap, exclusive=deployment.exclusive)
+    lines += summary.lines()
+    if summary.left:
+        lines.append(f"`ranksim tidy {trace.parent}` tries again, with the same address and keys")
+    lines += [f"trace: {trace}", f"next: {shlex.join(words)}"]
+    print_out("".join(f"{line}\n" for line in lines))
+
+
+def _check_locust() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("locust") is None:
+        raise missing("loading needs locust", "load")
+
+
+def _length(text: str, chosen: "Profile") -> Micros:
+    if not text:
+        return chosen.duration
+    try:
+        length = duration(text)
+    except ValueError as error:
+        raise BadInput(f"--duration: {error}") from None
+    if length <= 0:
+        raise BadInput(f"--duration: expected a length such as 90s, found {text!r}")
+    return length

@@ -1,0 +1,1 @@
+"""The core: what the service does, and who calls it; it knows no wing."""

@@ -1,0 +1,270 @@
+"""What accounts start with: keys, and a portfolio of domains made through the service itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
+
+from pydantic import Field, model_validator
+
+from ranksim.core.callers.requests import (
+    competitor_body,
+    domain_body,
+    keywords_body,
+    label_body,
+    list_body,
+    scan_body,
+)
+from ranksim.core.clock import Micros
+from ranksim.core.contract.quantities import TEXT, Frozen, Instant, Money, also
+from ranksim.core.errors import BadInput
+from ranksim.core.service.bodies import MOST_KEYWORDS
+from ranksim.core.service.calls import Body, Reply
+from ranksim.core.service.service import Service
+
+Count = Annotated[int, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+def host_label(name: str) -> str:
+    """Make a part of a host of a name: what is no letter or digit becomes a hyphen, as with "acc_01"."""
+    return re.sub("[^A-Za-z0-9-]", "-", name).strip("-") or "unnamed"
+
+
+class KeySpec(Frozen):
+    """An API key by name, for the whole account or scoped to the domain with that host (S70)."""
+
+    model_config = also(TEXT)
+
+    name: Text
+    domain: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+
+class GeographySpec(Frozen):
+    """Where a scan looks from; written as the country alone, or with location and language (U85)."""
+
+    model_config = also(TEXT)
+
+    country: Text
+    location_id: str | None = None
+    language: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        return {"country": value} if isinstance(value, str) else value
+
+
+class ScanSpec(Frozen):
+    """A scan over all keyword lists of each domain: engine-device pairings × geographies (S23)."""
+
+    engine_devices: Annotated[tuple[Text, ...], Field(min_length=1)] = ("google/desktop",)
+    geographies: Annotated[tuple[GeographySpec, ...], Field(min_length=1)] = (GeographySpec(country="US"),)
+    active: bool = True
+
+
+class PortfolioSpec(Frozen):
+    """What an account tracks at the start: `domains` as a count or as hosts; the rest is per domain.
+
+    The keywords are dealt over the lists in turn; without a scan they take no slots (E47).
+    """
+
+    domains: Annotated[int, Field(ge=1)] | Annotated[tuple[Text, ...], Field(min_length=1)] = 1
+    lists: Annotated[int, Field(ge=1)] = 1
+    keywords: Count = 0
+    scans: tuple[ScanSpec, ...] = (ScanSpec(),)
+    labels: Count = 0
+    competitors: Count = 0
+
+    def hosts(self, account: str) -> tuple[str, ...]:
+        """The hosts of the domains, for the account of that name."""
+        if isinstance(self.domains, tuple):
+            return self.domains
+        label = host_label(account)
+        return tuple(f"site{number}.{label}.example" for number in range(1, self.domains + 1))
+
+    def slots(self) -> int:
+        """The slots it takes (S23, S24)."""
+        per_keyword = sum(len(s.engine_devices) * len(s.geographies) for s in self.scans if s.active)
+        domains = len(self.domains) if isinstance(self.domains, tuple) else self.domains
+        return domains * self.keywords * per_keyword
+
+
+class CooldownSpec(Frozen):
+    """A cooldown under way: an operation on the domain with this host cools down since then (S65, U46)."""
+
+    spend: Literal["rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs", "keywords", "scans"]
+    domain: str
+    since: Instant
+
+
+class UsedSpec(Frozen):
+    """What an account has used when it starts: units by metric, cost (µUSD) of the month, held slots.
+
+    Each belongs to the period that the start lies in (S108, S110, U51). `cooldowns` are those under way.
+    """
+
+    metrics: dict[str, Count] = Field(default_factory=dict)
+    spent: Annotated[Money, Field(ge=0)] = 0
+    held: Count = 0
+    cooldowns: tuple[CooldownSpec, ...] = ()
+
+
+class AccountSpec(Frozen):
+    """A customer account: plan, subscription status, billing anchor, add-ons by count, keys, portfolio.
+
+    `further` are portfolios of other domains, which track something else; `used` is what is used already.
+    """
+
+    plan: str
+    status: str = "active"
+    anchor: Instant | None = None
+    add_ons: dict[str, Count] = Field(default_factory=dict)
+    environment: Literal["production", "sandbox"] = "production"
+    keys: tuple[KeySpec, ...] = (KeySpec(name="main"),)
+    portfolio: PortfolioSpec | None = None
+    further: tuple[PortfolioSpec, ...] = ()
+    used: UsedSpec | None = None
+
+    @property
+    def portfolios(self) -> tuple[PortfolioSpec, ...]:
+        """All its portfolios."""
+        return (*(() if self.portfolio is None else (self.portfolio,)), *self.further)
+
+    def hosts(self, name: str) -> tuple[str, ...]:
+        """The hosts of the domains it starts with."""
+        return tuple(host for portfolio in self.portfolios for host in portfolio.hosts(name))
+
+
+@dataclass(slots=True)
+class Actor:
+    """An account at work at a host: its name, its id in the service, and the ids of what it started with.
+
+    `words` counts the keywords made for each domain, so that `fresh_words` never makes one twice.
+    """
+
+    name: str
+    account: str
+    environment: str = "production"
+    keys: dict[str, str] = field(default_factory=dict)
+    """Key name to token."""
+    domains: list[str] = field(default_factory=list)
+    hosts: dict[str, str] = field(default_factory=dict)
+    """Host to domain id."""
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    """Domain id to the ids of its keyword lists."""
+    scans: dict[str, list[str]] = field(default_factory=dict)
+    """Domain id to the ids of its scans."""
+    words: dict[str, int] = field(default_factory=dict)
+    """Domain id to the number of keywords made for it so far."""
+
+    def fresh_words(self, domain: str, count: int) -> list[str]:
+        """Make keywords that this domain has never had: "keyword 1", "keyword 2" and so on."""
+        made = self.words.get(domain, 0)
+        self.words[domain] = made + count
+        return [f"keyword {number}" for number in range(made + 1, made + count + 1)]
+
+
+class Host(Protocol):
+    """Where accounts are opened: a service at an instant, and its web app, which knows no rate limit."""
+
+    service: Service
+
+    @property
+    def now(self) -> Micros:
+        """The present instant."""
+
+    def app_call(self, actor: Actor, operation: str, body: Body, /) -> Reply:
+        """Make a call of the web app on behalf of an account."""
+
+
+def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
+    """Open an account with its portfolio and keys. Raises BadInput when the service refuses part of it.
+
+    The account is made healthy first and takes its status at the end, so that a past-due one can own things.
+    """
+    service, now = host.service, host.now
+    account = service.open_account(
+        name, spec.plan, now, anchor=spec.anchor, add_ons=dict(spec.add_ons), environment=spec.environment
+    )
+    actor = Actor(name, account, spec.environment)
+    for portfolio in spec.portfolios:
+        _make_portfolio(host, actor, portfolio)
+    if spec.used is not None:
+        service.set_usage(account, spec.used.metrics, spec.used.spent, spec.used.held, now)
+        for cooling in spec.used.cooldowns:
+            service.set_cooldown(account, cooling.spend, actor.hosts[cooling.domain], cooling.since, now)
+    for key in spec.keys:
+        domain = actor.hosts[key.domain] if key.domain is not None else None
+        actor.keys[key.name] = service.issue_key(account, key.name, now, domain=domain)
+    if spec.status != "active":
+        service.set_status(account, spec.status, now)
+    return actor
+
+
+Making: TypeAlias = Generator[tuple[str, Body], Any, None]
+"""Yields an operation with its body, and is sent the data of its reply."""
+
+
+def portfolio_of(actor: Actor, spec: PortfolioSpec, sites: Iterable[str]) -> Making:
+    """Make what an account tracks: a domain of each of these hosts, with lists, keywords, scans and so on.
+
+    `actor` gets to know the ids as they are made.
+    """
+    for site in sites:
+        domain = (yield "domains.create", domain_body(site))["id"]
+        actor.domains.append(domain)
+        actor.hosts[site] = domain
+        lists = actor.lists[domain] = []
+        for number in range(1, spec.lists + 1):
+            lists.append((yield "keyword_lists.create", list_body(domain, f"list {number}"))["id"])
+        words = actor.fresh_words(domain, spec.keywords)
+        for number, list_id in enumerate(lists):
+            dealt = words[number :: spec.lists]
+            for first in range(0, len(dealt), MOST_KEYWORDS):
+                yield "keywords.create", keywords_body(list_id, dealt[first : first + MOST_KEYWORDS])
+        scans = actor.scans[domain] = []
+        for number, scan in enumerate(spec.scans, 1):
+            scans.append((yield "scans.create", _scan(domain, lists, scan, number))["id"])
+        for number in range(1, spec.labels + 1):
+            yield "labels.create", label_body(domain, f"label {number}")
+        for number in range(1, spec.competitors + 1):
+            yield "competitors.create", competitor_body(domain, f"rival{number}.{site}")
+
+
+def _make_portfolio(host: Host, actor: Actor, spec: PortfolioSpec) -> None:
+    making = portfolio_of(actor, spec, spec.hosts(actor.name))
+    with suppress(StopIteration):
+        operation, body = next(making)
+        while True:
+            operation, body = making.send(_make(host, actor, operation, body))
+
+
+def _scan(domain: str, lists: list[str], scan: ScanSpec, number: int) -> Body:
+    places = [place.model_dump(exclude_none=True) for place in scan.geographies]
+    return {**scan_body(domain, lists, f"scan {number}", scan.engine_devices, places), "active": scan.active}
+
+
+def _make(host: Host, actor: Actor, operation: str, body: Body) -> Any:
+    reply = host.app_call(actor, operation, body)
+    if reply.status >= 400 or reply.body is None:
+        detail = (reply.body or {}).get("detail", "").rstrip(".")
+        if reply.check:
+            hint = "make the portfolio smaller or choose another plan"
+        elif operation == "domains.create":
+            hint = f"found {body['host']!r}; list hosts in domains, else they have the account's name"
+        else:
+            hint = "correct it"
+        raise BadInput(
+            f"accounts.{actor.name}.portfolio: the service refused {operation} with {reply.code}: "
+            f"{detail}; {hint}"
+        )
+    return reply.body["data"]

@@ -1,0 +1,313 @@
+"""Clients that work by the calendar: jobs, keyword lists kept in step, weekly briefs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+from ranksim.core import clock, draws
+from ranksim.core.callers.manners import is_limited
+from ranksim.core.callers.programs.client import (
+    Client,
+    Common,
+    Count,
+    Line,
+    NotNegative,
+    Positive,
+    Setting,
+    Then,
+    TimeOfDay,
+    data_of,
+)
+from ranksim.core.callers.request_factory import RequestFactory
+from ranksim.core.callers.requests import briefs_body, job_body, keywords_body
+from ranksim.core.callers.steps import Pause, Program, Received, Send, Spawn, Until
+from ranksim.core.clock import DAY, Micros
+from ranksim.core.contract.plans import JobLabel
+from ranksim.core.contract.quantities import Frozen
+from ranksim.core.contract.views import created_by
+from ranksim.core.draws import Purpose
+from ranksim.core.service.bodies import MOST_KEYWORDS
+
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+PERIODS = ("day", "week", "month")
+
+Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+
+PAGE = "200"
+"""Keywords asked for at once; the largest page there is (S43)."""
+
+
+def _read_every(value: Any) -> Any:
+    if value in PERIODS:
+        return value
+    try:
+        every = clock.duration(value) if isinstance(value, str) else value
+    except ValueError:
+        every = 0
+    if isinstance(every, int) and not isinstance(every, bool) and every > 0:
+        return every
+    raise ValueError(f"write day, week, month or a duration such as '6h', found {value!r}")
+
+
+def _write_every(value: int | str) -> str:
+    return value if isinstance(value, str) else clock.format_duration(value)
+
+
+Every = Annotated[
+    int | Literal["day", "week", "month"],
+    BeforeValidator(_read_every, json_schema_input_type=str),
+    PlainSerializer(_write_every, return_type=str, when_used="json"),
+]
+
+
+class Calendar(Common):
+    """A client that acts at calendar times, UTC.
+
+    `every` "day", "week" and "month" act at `at` of the day, of the `weekday`, or of the `day` of the month
+    (its last day when it has fewer). A duration acts first at the first `at`, or at once without one, and
+    then every so often.
+    """
+
+    every: Every = "day"
+    at: TimeOfDay | None = None
+    weekday: Weekday = "monday"
+    day: Annotated[int, Field(ge=1, le=31)] = 1
+
+    def times(self, start: Micros, end: Micros) -> Iterator[Micros]:
+        """The instants to act at, in [start, end)."""
+        t = self._first(start)
+        while t < end:
+            yield t
+            t = t + self.every if isinstance(self.every, int) else self._first(t + 1)
+
+    def _first(self, t: Micros) -> Micros:
+        """The first instant at or after `t`."""
+        at = self.at or 0
+        match self.every:
+            case "week":
+                offset = DAYS.index(self.weekday) * DAY + at
+                return clock.week_end(t - 1, offset)
+            case "month":
+                # January 1970 has 31 days, so it can hold any day of a month.
+                return clock.month_end((self.day - 1) * DAY + at, t - 1)
+            case "day":
+                return t + (at - t) % DAY
+            case _:
+                return t if self.at is None else t + (at - t) % DAY
+
+
+Act = Callable[[int, Micros], Program]
+"""What a client does at one of its calendar times, counted from 0, and the present instant."""
+
+
+def follow(client: Client, spec: Calendar, act: Act) -> Program:
+    """Act at each calendar time of a client; what takes time is spawned, so that no time is missed."""
+    for which, at in enumerate(spec.times(client.start, client.end)):
+        now: Micros = yield Until(at)
+        yield from act(which, now)
+
+
+# Jobs
+
+
+class Poll(Frozen):
+    """Look at a job every so often until it has finished, or for `timeout` at most."""
+
+    every: Positive
+    timeout: Positive
+
+
+class Schedule(Calendar):
+    """Start jobs by the calendar: one `job` kind for all domains, or for the first so many.
+
+    The starts of one occasion are spread over `spread`, evenly or by draws. `dry_run_first` asks first
+    whether the job would be accepted, and starts it only then. `poll` follows each job until it has finished.
+    """
+
+    kind: Literal["schedule"] = "schedule"
+    job: JobLabel
+    domains: Literal["all"] | Count = "all"
+    spread: NotNegative = 0
+    spread_by: Literal["even", "draws"] = "even"
+    dry_run_first: bool = False
+    poll: Poll | None = None
+
+
+def schedule(setting: Setting, name: str, spec: Schedule) -> Program:
+    """Start jobs by the calendar. Raises BadInput when the account has no domain."""
+    client = Client(setting, name, spec)
+    client.requests(["jobs.create"])
+    domains = client.actor.domains if spec.domains == "all" else client.actor.domains[: spec.domains]
+
+    def act(which: int, now: Micros) -> Program:
+        for index, domain in enumerate(domains):
+            if spec.spread_by == "even":
+                delay = spec.spread * index // len(domains)
+            else:
+                address = which * len(domains) + index
+                delay = int(spec.spread * draws.uniform(client.seed, client.entity, address, Purpose.PHASE))
+            if now + delay < client.end:
+                yield Spawn(_start_job(client, spec, domain, delay))
+
+    return follow(client, spec, act)
+
+
+def _start_job(client: Client, spec: Schedule, domain: str, delay: Micros) -> Program:
+    """Start a job after a delay, and follow it until it has finished."""
+    yield Pause(delay)
+    if spec.dry_run_first:
+        answer = yield from client.ask(Send("jobs.create", body=job_body(spec.job, domain, dry_run=True)))
+        if not (data_of(answer) or {}).get("allowed"):
+            return
+    answer = yield from client.ask(Send("jobs.create", body=job_body(spec.job, domain)))
+    job = data_of(answer)
+    if spec.poll is None or job is None:
+        return
+    path = {"kind": job["kind"], "id": job["id"]}
+    until = answer.received + spec.poll.timeout
+    while True:
+        yield Pause(spec.poll.every)
+        answer = yield from client.ask(Send("jobs.get", path=path))
+        job = data_of(answer)
+        if job is None or job["finished_at"] is not None or answer.received + spec.poll.every > until:
+            return
+
+
+# Keywords
+
+Batch = Annotated[int, Field(ge=1, le=MOST_KEYWORDS)]
+"""Keywords in one request."""
+
+
+class KeywordSync(Calendar):
+    """Keep keyword lists in step with a source that changes: now and then remove a share and add as many new.
+
+    `first` "list" reads the keywords there are, page by page, when the client first comes to a domain;
+    "memory" knows only what it added itself, and starts with `keywords` new ones per domain. `share` of the
+    known keywords, chosen by draws, is removed one by one; as many new ones are added in batches of `batch`,
+    and more until there are `keywords`. Requests go one after the other, `gap` apart.
+    """
+
+    kind: Literal["keyword_sync"] = "keyword_sync"
+    first: Literal["list", "memory"] = "list"
+    share: Annotated[float, Field(ge=0, le=1)] = 0.1
+    keywords: Annotated[int, Field(ge=0)] = 0
+    batch: Batch = 100
+    gap: NotNegative = 0
+
+
+def keyword_sync(setting: Setting, name: str, spec: KeywordSync) -> Program:
+    """Keep keyword lists in step. Raises BadInput when a domain has no keyword list."""
+    client = Client(setting, name, spec)
+    factory = client.requests(["keywords.create"])
+    return follow(client, spec, _Sync(client, factory, spec).act)
+
+
+class _Sync:
+    """A keyword synchronisation at work: `known` are the ids of a domain's keywords, as far as it knows.
+
+    They are the keys of a dictionary: a word is taken out in no time, however long the list is.
+    """
+
+    def __init__(self, client: Client, factory: RequestFactory, spec: KeywordSync) -> None:
+        self.client, self.factory, self.spec = client, factory, spec
+        self.line = Line(client, spec.gap)
+        self.known: dict[str, dict[str, None]] = {}
+
+    def act(self, which: int, now: Micros) -> Program:
+        """Bring every domain up to date, after a first look at what it has."""
+        for index, domain in enumerate(self.client.actor.domains):
+            if domain in self.known or self.spec.first == "memory":
+                self.known.setdefault(domain, {})
+                requests = self._changes(domain, which, index)
+            else:
+                self.known[domain] = {}
+                requests = iter([self._page(domain, which, index, {"domain_id": domain, "limit": PAGE})])
+            for send, then in requests:
+                self.line.add(send, then)
+                if self.line.idle:
+                    yield Spawn(self.line.work())
+
+    def _page(self, domain: str, which: int, index: int, query: dict[str, str]) -> tuple[Send, Then]:
+        def seen(answer: Received) -> None:
+            self._learn(domain, data_of(answer))
+            cursor = answer.body.get("next_cursor") if answer.body else None
+            if answer.status < 400 and cursor:
+                self.line.add(*self._page(domain, which, index, {**query, "cursor": cursor}))
+                return
+            for send, then in self._changes(domain, which, index):
+                self.line.add(send, then)
+
+        return Send("keywords.list", query=query), seen
+
+    def _changes(self, domain: str, which: int, index: int) -> Iterator[tuple[Send, Then]]:
+        """Make the requests that remove a share of a domain's keywords and add as many new ones."""
+        spec, ids = self.spec, list(self.known[domain])
+        churn = round(spec.share * len(ids))
+        count = churn + max(0, spec.keywords - len(ids))
+        for keyword in self._picked(ids, churn, which, index):
+            yield Send("keywords.delete", path={"id": keyword}), partial(self._removed, domain, keyword)
+        words = self.client.actor.fresh_words(domain, count)
+        list_id = self.factory.list_of(domain, 0)
+        for at in range(0, count, spec.batch):
+            body = keywords_body(list_id, words[at : at + spec.batch])
+            yield Send("keywords.create", body=body), partial(self._added, domain)
+
+    def _picked(self, ids: list[str], count: int, which: int, index: int) -> list[str]:
+        """Choose keywords by draws addressed by their ids, so that one more keyword moves no other."""
+        seed, entity = self.client.seed, self.client.entity
+        address, purpose = which << 20 | index, Purpose.CHURN
+        drawn = draws.bits_of_many(seed, [entity ^ draws.entity(i) for i in ids], address, purpose)
+        return [keyword for _, keyword in sorted(zip(drawn, ids, strict=True))[:count]]
+
+    def _removed(self, domain: str, keyword: str, answer: Received) -> None:
+        if 0 < answer.status < 300 or answer.status == 404:
+            self.known[domain].pop(keyword, None)
+
+    def _added(self, domain: str, answer: Received) -> None:
+        self._learn(domain, created_by(data_of(answer)))
+
+    def _learn(self, domain: str, keywords: Iterable[dict[str, Any]] | None) -> None:
+        self.known[domain].update(dict.fromkeys(keyword["id"] for keyword in keywords or ()))
+
+
+# Briefs
+
+
+class BriefRefresher(Calendar):
+    """Refresh keyword briefs by the calendar: `keywords` each time, in requests of `batch`, until refused.
+
+    The requests go round the domains, one after the other, `gap` apart.
+    """
+
+    kind: Literal["brief_refresher"] = "brief_refresher"
+    every: Every = "week"
+    keywords: Count
+    batch: Batch = 1
+    gap: NotNegative = 0
+
+
+def brief_refresher(setting: Setting, name: str, spec: BriefRefresher) -> Program:
+    """Refresh keyword briefs by the calendar. Raises BadInput when the account has no domain."""
+    client = Client(setting, name, spec)
+    factory = client.requests(["keyword_briefs.create"])
+    line = Line(client, spec.gap)
+
+    def act(which: int, now: Micros) -> Program:
+        for number, at in enumerate(range(0, spec.keywords, spec.batch)):
+            domain = factory.domain(number)
+            count = min(spec.batch, spec.keywords - at)
+            words = factory.words_of(domain, which * spec.keywords + at, count)
+            line.add(Send("keyword_briefs.create", body=briefs_body(domain, words)), refreshed)
+        if line.idle:
+            yield Spawn(line.work())
+
+    def refreshed(answer: Received) -> None:
+        if answer.status >= 400 and not is_limited(answer):
+            line.drop()
+
+    return follow(client, spec, act)

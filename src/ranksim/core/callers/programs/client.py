@@ -1,0 +1,192 @@
+"""What all clients share: the fields of their specifications, making a call, and taking no for an answer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+from ranksim.core import clock, draws
+from ranksim.core.callers.manners import Manners, insistently
+from ranksim.core.callers.network import NetworkSpec
+from ranksim.core.callers.portfolio import Actor
+from ranksim.core.callers.request_factory import RequestFactory
+from ranksim.core.callers.steps import Pause, Program, Received, Send
+from ranksim.core.clock import MINUTE, SECOND, Micros
+from ranksim.core.contract.quantities import Duration, Frozen
+from ranksim.core.draws import Purpose
+from ranksim.core.errors import BadInput
+from ranksim.core.service.operations import OPERATIONS
+
+Positive = Annotated[Duration, Field(gt=0)]
+NotNegative = Annotated[Duration, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+def _read_time_of_day(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            return clock.time_of_day(clock.instant(f"1970-01-01T{value}Z"))
+        except ValueError:
+            pass
+    elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value < clock.DAY:
+        return value
+    raise ValueError(f"write a time of day such as '02:00', found {value!r}")
+
+
+TimeOfDay = Annotated[
+    int,
+    BeforeValidator(_read_time_of_day, json_schema_input_type=str),
+    PlainSerializer(lambda t: clock.iso(t)[11:-1], return_type=str, when_used="json"),
+]
+"""Microseconds since midnight UTC; in files text such as '02:00'."""
+
+
+class Setting(Protocol):
+    """Where clients are at work: what a program may know of it before it begins."""
+
+    seed: int
+    start: Micros
+
+    @property
+    def now(self) -> Micros:
+        """The present instant."""
+
+    @property
+    def end(self) -> Micros:
+        """The instant at which the run ends."""
+
+    @property
+    def actors(self) -> Mapping[str, Any]:
+        """Actor by account name."""
+
+    def credential(self, account: str, key: str | None) -> str:
+        """Return the name by which steps use a key of an account, or without a key its web app."""
+
+    def note(self, text: str) -> None:
+        """Put a remark into the result."""
+
+
+class Common(Frozen):
+    """What every client has: whose it is, how it calls, and what it does when the rate limit refuses it.
+
+    `key` is a key's name, by default the account's first. `surface` "app" is the web app, which has neither
+    key nor rate limit. `on_limit`: "obey" waits as long as Retry-After says, "backoff" waits a draw below
+    `retry_every`, doubled with each try up to `backoff_max`, "ignore" tries again after `retry_every`
+    whatever the reply says. `max_tries` counts the first try; 1 never tries again. `idempotency_keys` gives
+    each POST a key of its own, which its repeats carry too. The client is at work from `starts` to `stops`,
+    both since the start of the world. `network` is the one it calls over, by default the scenario's.
+    """
+
+    account: str
+    key: str | None = None
+    surface: Literal["rest", "graphql", "app"] = "rest"
+    on_limit: Literal["obey", "backoff", "ignore"] = "obey"
+    max_tries: Count = 5
+    retry_every: Positive = SECOND
+    backoff_max: Positive = 5 * MINUTE
+    idempotency_keys: bool = False
+    starts: NotNegative = 0
+    stops: Positive | None = None
+    network: NetworkSpec | None = None
+
+
+Then = Callable[[Received], object]
+
+
+class Client:
+    """A client at work: one account, one key, one way of taking refusals. Raises BadInput."""
+
+    def __init__(
+        self, setting: Setting, name: str, spec: Common, account: str | None = None, key: str | None = None
+    ) -> None:
+        self.name = name
+        self.spec = spec
+        self.setting = setting
+        account = spec.account if account is None else account
+        if account not in setting.actors:
+            raise BadInput(f"clients.{name}.account: no account {account!r}; expected one of the accounts")
+        self.actor: Actor = setting.actors[account]
+        self.key = key or spec.key
+        if spec.surface != "app" and self.key is None:
+            if not self.actor.keys:
+                raise BadInput(f"clients.{name}: account {account!r} has no key; give it one")
+            self.key = next(iter(self.actor.keys))
+        self.credential = setting.credential(account, None if spec.surface == "app" else self.key)
+        self.start = max(setting.now, setting.start + spec.starts)
+        self.end = setting.end if spec.stops is None else min(setting.end, setting.start + spec.stops)
+        self.entity = draws.entity(name)
+        self.manners = Manners(spec.on_limit, spec.max_tries, spec.retry_every, spec.backoff_max)
+        self.sent = 0
+
+    @property
+    def seed(self) -> int:
+        """What addresses its draws: a world that takes another future changes it on the way."""
+        return self.setting.seed
+
+    def requests(self, operations: Iterable[str]) -> RequestFactory:
+        """Make a factory of requests for this client. Raises BadInput where the account lacks something."""
+        return RequestFactory(self.name, self.actor, self, operations)
+
+    def signed(self, send: Send) -> Send:
+        """Return a new request as this client sends it, in place: with its key, and one for repeats."""
+        number = self.sent
+        self.sent += 1
+        send.key, send.surface = self.credential, self.spec.surface
+        if self.spec.idempotency_keys and OPERATIONS[send.operation].method == "POST":
+            send.idempotency_key = send.idempotency_key or f"{self.name}-{number}"
+        return send
+
+    def ask(self, send: Send) -> Generator[Any, Any, Received]:
+        """Send a new request, again where the client insists; return the last answer."""
+        address = self.sent << 8
+
+        def jitter(tries: int) -> float:
+            return draws.uniform(self.seed, self.entity, address | min(tries, 255), Purpose.BACKOFF)
+
+        return insistently(self.signed(send), self.manners, jitter)
+
+    def learning(self, factory: RequestFactory, send: Send) -> Program:
+        """Send a request of a factory, which learns from the reply."""
+        answer = yield from self.ask(send)
+        if answer.status:
+            factory.learn(send, answer.status, answer.body)
+
+
+class Line:
+    """Requests of a client one after the other: one that is refused by the rate limit holds up the others.
+
+    `gap` is the pause between a reply and the next request (µs). `add` puts a request at the end, with what
+    takes its answer; whoever adds to an idle line spawns its `work`.
+    """
+
+    def __init__(self, client: Client, gap: Micros = 0) -> None:
+        self.client = client
+        self.gap = gap
+        self.idle = True
+        self._waiting: deque[tuple[Send, Then]] = deque()
+
+    def add(self, send: Send, then: Then) -> None:
+        """Put a request at the end of the line."""
+        self._waiting.append((send, then))
+
+    def drop(self) -> None:
+        """Forget the requests that are still waiting."""
+        self._waiting.clear()
+
+    def work(self) -> Program:
+        """Make the requests until none waits."""
+        self.idle = False
+        while self._waiting:
+            send, then = self._waiting.popleft()
+            then((yield from self.client.ask(send)))
+            if self.gap and self._waiting:
+                yield Pause(self.gap)
+        self.idle = True
+
+
+def data_of(answer: Received) -> Any:
+    """Return what stands under `data` in a reply that succeeded, else None (S8, S9)."""
+    return answer.data if 0 < answer.status < 400 else None

@@ -1,0 +1,22 @@
+"""A client that is a Python generator of the user's; the simulated world runs it as a process of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ranksim.core.contract.quantities import Frozen
+
+
+class Python(Frozen):
+    """A generator function, named "module:function", that is called as `function(world, name, **options)`.
+
+    It yields SimPy events, such as `world.timeout(us)`, and calls with `world.call`.
+    """
+
+    kind: Literal["python"] = "python"
+    function: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
+    options: dict[str, Any] = Field(default_factory=dict)
+    account: str | None = None
+    key: str | None = None

@@ -1,0 +1,167 @@
+"""Webhook receivers: what their scripts answer, whether a signature verifies, and when they are down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ranksim.core.clock import SECOND, Micros, duration, format_duration
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.draws import Purpose, uniform
+from ranksim.core.errors import BadInput
+from ranksim.core.rules import webhooks
+
+AnswerT = TypeVar("AnswerT")
+
+_STEP = re.compile(r"([1-5][0-9]{2}|timeout)(?::(\S+?))?(?:\+([0-9a-z.]+))?")
+_SIGNED_AT = re.compile(r"t=([0-9]{1,15}),")
+
+
+# Scripts
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStep:
+    """What the receiver does with one attempt: `status` after `delay` µs; None never answers.
+
+    `location` is sent as it stands, so that a 302 with one is a redirect.
+    """
+
+    status: int | None = 200
+    delay: Micros = 0
+    location: str = ""
+
+    @classmethod
+    def of(cls, said: AnswerStep | int | str) -> AnswerStep:
+        """Parse 500, "500", "200+2s", "302:/elsewhere", "302:/elsewhere+2s" or "timeout". Raises BadInput."""
+        if isinstance(said, AnswerStep):
+            return said
+        match = _STEP.fullmatch(str(said).strip())
+        if match is None:
+            raise BadInput(
+                f"script: expected a status such as 500, 200+2s, 302:/elsewhere or timeout, found {said!r}"
+            )
+        status, location, delay = match.groups()
+        try:
+            waits = duration(delay) if delay else 0
+        except ValueError as error:
+            raise BadInput(f"script: {error}") from None
+        return cls(None if status == "timeout" else int(status), waits, location or "")
+
+    def __str__(self) -> str:
+        status = "timeout" if self.status is None else str(self.status)
+        location = f":{self.location}" if self.location else ""
+        return f"{status}{location}" + (f"+{format_duration(self.delay)}" if self.delay else "")
+
+
+def read_script(text: str) -> tuple[AnswerStep, ...]:
+    """Parse a script such as "500,200+11s,302:/elsewhere,timeout". Raises BadInput."""
+    return tuple(AnswerStep.of(step) for step in text.split(","))
+
+
+def by_attempt(script: Sequence[AnswerT], number: int) -> AnswerT:
+    """Return a script's answer to an attempt, numbered from 1: one each, the last for all further ones."""
+    return script[min(number, len(script)) - 1]
+
+
+# Signatures
+
+
+def signed_at(signature: str) -> int | None:
+    """Parse the Unix second of a Service-Signature (S78)."""
+    match = _SIGNED_AT.match(signature)
+    return int(match[1]) if match else None
+
+
+def verify(
+    secrets: Iterable[str],
+    signature: str,
+    body: bytes,
+    *,
+    now: Micros = 0,
+    tolerance: int | None = None,
+) -> tuple[bool | None, str]:
+    """Verify a Service-Signature with any of an endpoint's secrets: whether it is valid, else why not (S78).
+
+    None without a secret. `tolerance` is its greatest age at `now`, in seconds; None takes any (S86).
+    """
+    known = list(secrets)
+    if not known:
+        return None, ""
+    if not signature:
+        return False, "no Service-Signature"
+    second = signed_at(signature)
+    if second is None:
+        return False, "the Service-Signature is not t=<seconds>,v1=<digest>"
+    if not any(webhooks.verify(secret, signature, body, second) for secret in known):
+        return False, "the digest is of another secret or another body"
+    age = abs(now // SECOND - second)
+    if tolerance is not None and age > tolerance:
+        return False, f"signed {age} s from now, tolerance {tolerance} s"
+    return True, ""
+
+
+# Outages
+
+
+class Outages:
+    """When a receiver is down: in stretches that are known, and at random. Ask it in order of time.
+
+    `known` are [begin, end) in µs. Random outages begin with an up time at `start`, drawn of `mtbf`, then a
+    down time drawn of `mttr`, and so on; None has none. Draws are addressed by `seed`, the entity `who` and
+    the count of random outages.
+    """
+
+    def __init__(
+        self,
+        known: Iterable[tuple[Micros, Micros]] = (),
+        *,
+        mtbf: Distribution | None = None,
+        mttr: Distribution | None = None,
+        start: Micros = 0,
+        seed: int = 0,
+        who: int = 0,
+    ) -> None:
+        self._known = tuple(known)
+        self._mtbf, self._mttr = mtbf, mttr
+        self.seed, self._who = seed, who
+        self._start = start
+        self._broken = True
+        self._turn = start  # when the random up or down time under way ends
+        self._turns = 0
+
+    def at(self, now: Micros) -> bool:
+        """Return whether it is down at `now`, which never goes back."""
+        broken = self._is_broken(now)
+        return broken or any(begin <= now < end for begin, end in self._known)
+
+    def until(self, end: Micros) -> list[tuple[Micros, Micros]]:
+        """Return the outages that begin before an instant, known and at random, in no order."""
+        found = [stretch for stretch in self._known if stretch[0] < end]
+        if self._mtbf is None or self._mttr is None:
+            return found
+        now, index = self._start, 0
+        while True:
+            now += self._mtbf.at(uniform(self.seed, self._who, index, Purpose.OUTAGE))
+            if now >= end:
+                return found
+            begin = now
+            now += self._mttr.at(uniform(self.seed, self._who, index, Purpose.REPAIR))
+            found.append((begin, now))
+            index += 1
+
+    def _is_broken(self, now: Micros) -> bool:
+        """Follow the random outages up to `now`: up for a draw of mtbf, down for one of mttr, and again."""
+        if self._mtbf is None or self._mttr is None:
+            return False
+        while self._turn <= now:
+            self._broken = not self._broken
+            index = self._turns // 2
+            if self._broken:
+                self._turn += self._mttr.at(uniform(self.seed, self._who, index, Purpose.REPAIR))
+            else:
+                self._turn += self._mtbf.at(uniform(self.seed, self._who, index, Purpose.OUTAGE))
+            self._turns += 1
+        return self._broken

@@ -1,0 +1,268 @@
+"""Values of YAML files that know where they stand, validated by a model, every mistake one clear sentence."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from ranksim.core.errors import BadInput, near
+
+Part = str | int
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A value read from YAML that knows where each of its parts stands.
+
+    `data` is plain (dict, list, str, int, float, bool, None); `where` names the file; `path` is where `data`
+    stands in it; `lines` maps the path of every part of the file to its line, counted from 1.
+    """
+
+    where: str
+    data: Any
+    lines: dict[tuple[Part, ...], int]
+    path: tuple[Part, ...] = ()
+
+    def __getitem__(self, part: Part) -> "Located":
+        """The part of a mapping or list, still located."""
+        return Located(self.where, self.data[part], self.lines, (*self.path, part))
+
+    def without(self, key: str) -> "Located":
+        """The same mapping without one key."""
+        rest = {name: value for name, value in self.data.items() if name != key}
+        return Located(self.where, rest, self.lines, self.path)
+
+    def error(self, message: str, *path: Part) -> BadInput:
+        """The error that says where: 'policy.yaml:12: assumptions.window: …'; `path` starts at `data`."""
+        full = (*self.path, *path)
+        known = full
+        while known not in self.lines and known:
+            known = known[:-1]
+        line = f":{self.lines[known]}" if known in self.lines else ""
+        there = f"{dotted(full)}: " if full else ""
+        return BadInput(f"{self.where}{line}: {there}{message}")
+
+
+def validate(model: type[ModelT], located: Located, context: Mapping[str, Any] | None = None) -> ModelT:
+    """The model that a located value describes. Raises BadInput naming what is wrong with it, a line each.
+
+    `context` is handed to the model's validators, such as the environment variables that a token names.
+    """
+    try:
+        # JSON mode: lists may stand for tuples, numbers may not stand for durations or money.
+        return model.model_validate_json(json.dumps(located.data), context=context)
+    except ValidationError as error:
+        raise explain(model, error, located) from None
+
+
+MOST_MISTAKES = 200
+"""Mistakes of one file that are told: more than anybody writes who means this kind of file."""
+
+
+def explain(model: type[BaseModel], error: ValidationError, located: Located) -> BadInput:
+    """The sentences for a validation error, a line each, in the order of the file; what is missing last."""
+    return together(sentences(model, error, located))
+
+
+def sentences(model: type[BaseModel], error: ValidationError, located: Located) -> list[str]:
+    """The sentences for a validation error, in the order of the file; what is missing last."""
+    found = _apt([(known_path(details, located), details) for details in error.errors()])
+
+    def order(item: tuple[tuple[Part, ...], ErrorDetails]) -> tuple[bool, int]:
+        path, details = item
+        return details["type"] == "missing", located.lines.get((*located.path, *path), 0)
+
+    told: dict[str, None] = {}
+    meant: set[tuple[Part, ...]] = set()
+    for path, details in sorted(found, key=order):
+        if (
+            path in meant
+        ):  # a misspelt field also leaves its right name missing: the misspelling explains both
+            continue
+        if details["type"] == "extra_forbidden":
+            meant |= {(*path[:-1], name) for name in near_fields(model, details["loc"])}
+        forms = [each for at, each in found if at == path and _another_type(each)]
+        sentence = _either(model, forms) if details in forms else _sentence(model, details)
+        told[str(located.error(sentence, *path))] = None
+    return list(told)
+
+
+def _apt(found: list[tuple[tuple[Part, ...], ErrorDetails]]) -> list[tuple[tuple[Part, ...], ErrorDetails]]:
+    """Leave out what other forms of a value would have asked for where the form that was meant is known.
+
+    Where several forms may stand, each tells its mistake. That the value is of another type says nothing
+    where one form took its type and found something in it; nor do members that are missing for being wrong.
+    """
+    deep = {path[:end] for path, _ in found for end in range(len(path))}
+    taken = {path for path, details in found if not _another_type(details)}
+
+    def says(path: tuple[Part, ...], details: ErrorDetails) -> bool:
+        if _another_type(details):
+            return path not in deep and path not in taken
+        return details["type"] != "too_short" or path not in deep
+
+    return [(path, details) for path, details in found if says(path, details)]
+
+
+def _another_type(details: ErrorDetails) -> bool:
+    """Whether a form of a value refused its type; options that have names are a type of their own."""
+    return details["type"].endswith("_type") or details["type"] in ("literal_error", "enum")
+
+
+def _either(model: type[BaseModel], forms: Sequence[ErrorDetails]) -> str:
+    """The sentence for a value of none of the types that may stand: all of them, and what was found."""
+    parts = [_sentence(model, details).partition(", found ") for details in forms]
+    expected = dict.fromkeys(head.removeprefix("expected ") for head, _, _ in parts)
+    found = max((tail for _, _, tail in parts), key=len)  # with what is near, if anything is
+    return f"expected {' or '.join(expected)}, found {found}"
+
+
+def together(mistakes: Iterable[str]) -> BadInput:
+    """One error of the sentences of several, a line each; of many the first."""
+    lines = list(mistakes)
+    more = [f"and {len(lines) - MOST_MISTAKES} more"] if len(lines) > MOST_MISTAKES else []
+    return BadInput("\n".join([*lines[:MOST_MISTAKES], *more]))
+
+
+def known_path(details: ErrorDetails, located: Located) -> tuple[Part, ...]:
+    """The path of an error without the steps that only the model knows (union tags and the like)."""
+    path: list[Part] = []
+    value = located.data
+    for part in details["loc"]:
+        known = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+        if part in known:
+            path.append(part)
+            value = value[part]
+    if details["type"] == "missing":
+        path.append(details["loc"][-1])
+    return tuple(path)
+
+
+def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
+    kind, given, context = details["type"], _shown(details["input"]), details.get("ctx", {})
+    match kind:
+        case "missing":
+            return "is missing; add it"
+        case "extra_forbidden":
+            return _no_such_field(model, details["loc"])
+        case "literal_error" | "enum":
+            options = context["expected"].replace("'", "").replace(" or ", ", ")
+            return f"expected one of {options}, found {given}{near(details['input'], options.split(', '))}"
+        case "union_tag_invalid":
+            options = context["expected_tags"].replace("'", "")
+            found = context["tag"]
+            hint = near(found, options.split(", "))
+            return f"expected {_bare(context)} to be one of {options}, found {found!r}{hint}"
+        case "union_tag_not_found":
+            return f"{_bare(context)} is missing; add it"
+        case "too_short":
+            return f"expected at least {context['min_length']}, found {context['actual_length']}"
+        case "too_long":
+            return f"expected at most {context['max_length']}, found {context['actual_length']}"
+        case "string_too_short":
+            return f"expected at least {context['min_length']} characters, found {given}"
+        case "string_pattern_mismatch":
+            return f"expected text that matches {context['pattern']}, found {given}"
+        case "value_error":
+            return str(context["error"])
+        case "int_type" | "int_parsing" | "int_from_float":
+            return f"expected a whole number, found {given}"
+        case "float_type" | "float_parsing":
+            return f"expected a number, found {given}"
+        case "bool_type" | "bool_parsing":
+            return f"expected true or false, found {given}"
+        case "string_type":
+            return f"expected text, found {given}"
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return f"expected a mapping, found {given}"
+        case "list_type" | "tuple_type":
+            return f"expected a list, found {given}"
+        case "greater_than_equal":
+            return f"expected at least {context['ge']}, found {given}"
+        case "greater_than":
+            return f"expected more than {context['gt']}, found {given}"
+        case "less_than_equal":
+            return f"expected at most {context['le']}, found {given}"
+        case "less_than":
+            return f"expected less than {context['lt']}, found {given}"
+        case _:
+            message = details["msg"]
+            return f"{message[0].lower()}{message[1:]}, found {given}"
+
+
+def _bare(context: dict[str, Any]) -> str:
+    """The name of a discriminating field, without its quotes."""
+    return str(context["discriminator"]).strip("'")
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case dict():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return repr(value)
+
+
+def _no_such_field(model: type[BaseModel], path: tuple[Part, ...]) -> str:
+    close = near_fields(model, path)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(_fields(model, path))}"
+    return f"no such field; {hint}"
+
+
+def near_fields(model: type[BaseModel], path: tuple[Part, ...]) -> list[str]:
+    """Return the field that a misspelt one may have meant, if any is near."""
+    return get_close_matches(str(path[-1]), _fields(model, path), n=1)
+
+
+def _fields(model: type[BaseModel], path: tuple[Part, ...]) -> list[str]:
+    """Return the fields that could stand where a path ends."""
+    types: list[Any] = [model]
+    for part in path[:-1]:
+        inner = [t for parent in types for t in _inside(parent, part)]
+        types = inner or types
+    return [info.alias or field for t in types if _is_model(t) for field, info in t.model_fields.items()]
+
+
+def _inside(parent: Any, part: Part) -> Iterator[Any]:
+    """The types that stand under one step of a path."""
+    if _is_model(parent):
+        if part in parent.model_fields:
+            yield from _members(parent.model_fields[part].annotation)
+    elif get_origin(parent) is dict:
+        yield from _members(get_args(parent)[1])
+    elif get_origin(parent) in (list, tuple):
+        yield from _members(get_args(parent)[0])
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """The members of a union, or the type itself, without its annotations."""
+    if get_origin(annotation) is Annotated:
+        yield from _members(get_args(annotation)[0])
+    elif get_args(annotation) and get_origin(annotation) not in (dict, list, tuple):
+        for member in get_args(annotation):
+            yield from _members(member)
+    else:
+        yield annotation
+
+
+def _is_model(candidate: Any) -> bool:
+    return isinstance(candidate, type) and issubclass(candidate, BaseModel)
+
+
+def dotted(path: tuple[Part, ...]) -> str:
+    """Return a path as people write it: plans.pro.cooldowns, steps[2].at."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text

@@ -1,0 +1,194 @@
+"""A policy: the facts, assumptions, statuses and plans that one service runs under."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import BaseModel, Field, ValidationError
+
+from ranksim.core.contract.assumptions import Assumptions, Statuses
+from ranksim.core.contract.facts import Facts
+from ranksim.core.contract.located import Located, explain, validate
+from ranksim.core.contract.plans import HOW_JOBS_RUN, Catalogue
+from ranksim.core.contract.public import Public
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.errors import near
+
+if TYPE_CHECKING:
+    from ruamel.yaml.comments import CommentedMap
+
+CATALOGUES = ("illustrative", "illustrative-metered")
+"""Names of the catalogues that come with the package; none holds the service's real prices."""
+
+
+@cache
+def shipped_catalogue(name: str) -> Catalogue:
+    """One of `CATALOGUES`.
+
+    Its JSON is read: it says what the YAML beside it says (`scripts/catalogues`), and takes a hundredth of
+    the time.
+    """
+    text = files("ranksim").joinpath(f"data/catalogues/{name}.json").read_text(encoding="utf-8")
+    return Catalogue.model_validate_json(text)
+
+
+def _illustrative() -> Catalogue:
+    return shipped_catalogue("illustrative")
+
+
+class Policy(Public):
+    """What one service promises: the specified facts, the value of every assumption, and the plans on sale.
+
+    `Policy()` is the default: all facts as specified, all assumptions at their default, the illustrative
+    catalogue.
+    """
+
+    name: str = "default"
+    facts: Facts = Facts()
+    assumptions: Assumptions = Assumptions()
+    statuses: Statuses = Statuses()
+    catalogue: Catalogue = Field(default_factory=_illustrative)
+
+    def __repr__(self) -> str:
+        stated = (self.facts, self.assumptions, self.statuses)
+        changed = sum(len(_changed_fields(section)) for section in stated)
+        return f"<Policy {self.name!r}: {changed} changed of the defaults, catalogue {self.catalogue.name!r}>"
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a policy file. Raises BadInput naming the line of the first mistake."""
+        from ranksim.core.contract.yamlfile import (
+            read_yaml,  # most worlds read no YAML, and it takes long to read
+        )
+
+        return cls.read(read_yaml(path, "policy"), Path(path).parent)
+
+    @classmethod
+    def parse(cls, text: str, where: str = "policy") -> Self:
+        """Read a policy from YAML text; `where` names it in errors. Raises BadInput."""
+        from ranksim.core.contract.yamlfile import load_yaml
+
+        return cls.read(load_yaml(text, where))
+
+    @classmethod
+    def read(cls, located: Located, folder: Path = Path()) -> Self:
+        """Read a policy from YAML already loaded, such as a section of a scenario.
+
+        Every section but `catalogue` may be partial: that is a shipped name, a path relative to `folder` or a
+        whole catalogue. Raises BadInput.
+        """
+        if not isinstance(located.data, dict) or "catalogue" not in located.data:
+            return validate(cls, located)
+        catalogue = read_catalogue(located["catalogue"], folder)
+        return validate(cls, located.without("catalogue")).model_copy(update={"catalogue": catalogue})
+
+    def replace(self, **changes: Any) -> Self:
+        """A policy with some fields changed: `policy.replace(assumptions={"window": "gcra"})`.
+
+        Nested mappings are merged; durations and money may be integers or text; `catalogue` may be a shipped
+        name. Raises BadInput.
+        """
+        if isinstance(changes.get("catalogue"), str):
+            changes["catalogue"] = read_catalogue(
+                Located("replace", changes["catalogue"], {}, ("catalogue",)), Path()
+            )
+        merged = _merged(self, changes)
+        try:
+            return type(self).model_validate(merged)
+        except ValidationError as error:
+            raise explain(type(self), error, Located("replace", changes, {})) from None
+
+    def dump(self) -> str:
+        """YAML that reads back as an equal policy: what differs from the default, each with its S or U."""
+        from ruamel.yaml.comments import CommentedMap
+
+        from ranksim.core.contract.yamlfile import write_yaml
+
+        document = CommentedMap(name=self.name)
+        for section in ("facts", "assumptions", "statuses"):
+            changed = _changed(getattr(self, section))
+            if changed:
+                document[section] = changed
+        same = [name for name in CATALOGUES if shipped_catalogue(name) == self.catalogue]
+        document["catalogue"] = same[0] if same else self.catalogue.model_dump(mode="json")
+        return write_yaml(document)
+
+
+def policy_of(source: Policy | str | Path | None) -> Policy:
+    """Return a policy, read first where it is the path of a file; of None the default. Raises BadInput."""
+    if source is None:
+        return Policy()
+    return source if isinstance(source, Policy) else Policy.load(source)
+
+
+def check_whole(located: Located) -> Located:
+    """Return a catalogue's YAML; raise BadInput where it says how some kinds of job run, and of others not.
+
+    What is left out whole can be taken from the catalogue that this one is compared with; a part cannot.
+    """
+    stated = located.data if isinstance(located.data, dict) else {}
+    for part, known in HOW_JOBS_RUN.items():
+        given = stated.get(part)
+        if isinstance(given, dict) and (missing := [name for name in known if name not in given]):
+            raise located.error(
+                f"says nothing of {', '.join(missing)}; in a comparison state all of {', '.join(known)}, or "
+                "leave the whole part out, to take it from the other catalogue",
+                part,
+            )
+    return located
+
+
+def read_catalogue(located: Located, folder: Path) -> Catalogue:
+    """Read a catalogue: a shipped name, a path relative to `folder`, or a mapping. Raises BadInput."""
+    name = located.data
+    if not isinstance(name, str):
+        return validate(Catalogue, located)
+    if name in CATALOGUES:
+        return shipped_catalogue(name)
+    path = folder / name
+    if name.endswith((".yaml", ".yml")) or path.is_file():
+        if not path.is_file():
+            raise located.error(f"no such file as {str(path)!r}; the path is relative to {str(folder)!r}")
+        from ranksim.core.contract.yamlfile import read_yaml
+
+        return validate(Catalogue, read_yaml(path, "catalogue"))
+    raise located.error(
+        f"expected one of {', '.join(CATALOGUES)}, or a catalogue's YAML file, found {name!r}"
+        f"{near(name, CATALOGUES)}"
+    )
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if isinstance(new, list):
+        return tuple(new)
+    if not isinstance(new, Mapping) or isinstance(old, Distribution):
+        return new
+    kept = dict(old) if isinstance(old, BaseModel | Mapping) else {}
+    return kept | {key: _merged(kept.get(key), value) for key, value in new.items()}
+
+
+def _changed_fields(section: BaseModel) -> list[str]:
+    """The fields of a section that differ from the default."""
+    default = type(section)()
+    return [name for name in type(section).model_fields if getattr(section, name) != getattr(default, name)]
+
+
+def _changed(section: BaseModel) -> "CommentedMap":
+    """The fields of a section that differ from the default, with a comment that names their S or U."""
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+    written = section.model_dump(mode="json")
+    changed = CommentedMap()
+    for name in _changed_fields(section):
+        field, value = type(section).model_fields[name], getattr(section, name)
+        if isinstance(value, BaseModel):
+            changed[name] = _changed(value)
+            continue
+        changed[name] = written[name]
+        if isinstance(value, tuple):
+            changed[name] = CommentedSeq(written[name])
+            changed[name].fa.set_flow_style()
+        changed.yaml_add_eol_comment((field.description or "").partition(":")[0], name)
+    return changed

@@ -1,0 +1,217 @@
+"""Rate windows: five ways to count the calls of one API key in one rate class (S102-S104, U1).
+
+Which one the service uses is not stated, so it is data: `kind` in the window's row. Each has its own promise:
+
+- FIRST_HIT: a window opens at the first admitted call and lasts `length`; up to `limit` calls in it.
+- CLOCK: windows stand at multiples of `length` since the epoch; up to `limit` calls in each.
+- SLIDING_LOG: up to `limit` calls in any (now - length, now]; a call exactly `length` old has left.
+- SLIDING_COUNTER: the calls of this clock window, and those of the one before weighed by the part of it that
+  a window ending now would still cover (rounded down), come to at most `limit`.
+- GCRA: a bucket of `limit` tokens that refills evenly in `length`; a call takes one token.
+
+A row `w` is a `books.Window` (or a record of the same fields), prepared by `start`; `limit` and `length` (µs)
+are at least 1. `ring` is a list or array of `limit` integers for SLIDING_LOG; the others do not look at it.
+`now` must not go backwards between calls on one row.
+
+`counts_refused` (the other side of U4) lets a refused call count too. FIRST_HIT: the window lasts `length`
+from the refused call. CLOCK: no effect, the window is full anyway. SLIDING_LOG: it enters the log.
+SLIDING_COUNTER: it adds to this window's count, and so weighs on the next. GCRA: it takes a token that the
+bucket does not have.
+
+Integers and attributes only: the same functions run interpreted on slotted rows and lists, and compiled on
+NumPy records and int64 arrays.
+"""
+
+from collections.abc import MutableSequence
+
+from ranksim.core.clock import DISTANT_PAST
+from ranksim.core.rules.books import Window
+
+FIRST_HIT = 0
+CLOCK = 1
+SLIDING_LOG = 2
+SLIDING_COUNTER = 3
+GCRA = 4
+NAMES = ("first_hit", "clock", "sliding_log", "sliding_counter", "gcra")
+
+
+def start(w: Window) -> None:
+    """Restore the full allowance of a row: sets opened, count, previous, level and head, keeps the rest."""
+    w.opened = DISTANT_PAST
+    w.count = 0
+    w.previous = 0
+    w.level = w.limit * w.length
+    w.head = 0
+
+
+def take(now: int, w: Window, ring: MutableSequence[int]) -> int:
+    """Decide one call at `now` (µs) and count it: 1 when it is admitted, 0 when it is refused (U1, U4)."""
+    if w.kind > CLOCK:
+        return _take_sliding(now, w, ring)
+    # FIRST_HIT and CLOCK: `opened` is the start of the window of `count`.
+    if now >= w.opened + w.length:
+        w.opened = now if w.kind == FIRST_HIT else now - now % w.length
+        w.count = 0
+    if w.count < w.limit:
+        w.count += 1
+        return 1
+    if w.counts_refused and w.kind == FIRST_HIT:
+        w.opened = now
+    return 0
+
+
+def _take_sliding(now: int, w: Window, ring: MutableSequence[int]) -> int:
+    if w.kind == SLIDING_LOG:
+        return _take_log(now, w, ring)
+    if w.kind == SLIDING_COUNTER:
+        return _take_counter(now, w)
+    return _take_bucket(now, w)
+
+
+def remaining(now: int, w: Window, ring: MutableSequence[int]) -> int:
+    """How many calls made at `now` would be admitted (RateLimit-Remaining, S105)."""
+    return standing(now, w, ring)[0]
+
+
+def reset_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
+    """How long until the allowance resets, in µs, as an admitted reply tells it (S105, U88); 0 if unused.
+
+    FIRST_HIT and CLOCK: the window's end. SLIDING_LOG: its oldest call leaves. SLIDING_COUNTER: the clock
+    window's end. GCRA: the bucket is full. With `full_reset` it is, for every kind, the time until
+    `remaining` is `limit` again if no call follows. A refused reply tells `retry_after` instead.
+    """
+    return standing(now, w, ring)[1]
+
+
+def standing(now: int, w: Window, ring: MutableSequence[int]) -> tuple[int, int]:
+    """What an admitted reply tells: `remaining` and `reset_after`, whose work is mostly the same."""
+    if w.kind <= CLOCK:
+        left = w.opened + w.length - now
+        if left <= 0:
+            return w.limit, 0
+        return w.limit - w.count, left if w.count > 0 else 0
+    if w.kind == SLIDING_COUNTER:
+        return _standing_counter(now, w)
+    if w.kind == GCRA:
+        level = _level(now, w)
+        return max(0, level // w.length), _refill(w.limit * w.length - level, w.limit)
+    live = _live(now, w, ring)
+    if live == 0:
+        return w.limit, 0
+    entry = w.head - 1 if w.full_reset else w.head - live
+    return w.limit - live, ring[entry % w.limit] + w.length - now
+
+
+def retry_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
+    """How long until a call would be admitted if none comes before it, in µs; 0 when now (S100, U6).
+
+    Exact: a call that much later is admitted, and a call one microsecond sooner is refused.
+    """
+    if w.kind == SLIDING_LOG:
+        # A full ring holds its oldest call at the head.
+        return max(0, ring[w.head] + w.length - now) if w.count == w.limit else 0
+    if w.kind == SLIDING_COUNTER:
+        count, previous = _counts(now, w)
+        elapsed = now % w.length
+        if count < w.limit:
+            return max(0, _fades(w.limit - count, previous, w.length) - elapsed)
+        return w.length - elapsed + _fades(w.limit, count, w.length)
+    if w.kind == GCRA:
+        return max(0, _refill(w.length - _level(now, w), w.limit))
+    return w.opened + w.length - now if now < w.opened + w.length and w.count >= w.limit else 0
+
+
+# SLIDING_LOG: `ring` holds the newest `count` calls, and the next is written at `head`
+
+
+def _take_log(now: int, w: Window, ring: MutableSequence[int]) -> int:
+    admitted = 1 if w.count < w.limit or ring[w.head] <= now - w.length else 0
+    if admitted or w.counts_refused:
+        ring[w.head] = now
+        w.head = (w.head + 1) % w.limit
+        w.count = min(w.count + 1, w.limit)
+    return admitted
+
+
+def _live(now: int, w: Window, ring: MutableSequence[int]) -> int:
+    """How many calls of the ring lie in (now - length, now], by bisection from the oldest."""
+    oldest = w.head - w.count
+    gone, end = 0, w.count
+    while gone < end:
+        middle = (gone + end) // 2
+        if ring[(oldest + middle) % w.limit] <= now - w.length:
+            gone = middle + 1
+        else:
+            end = middle
+    return w.count - gone
+
+
+# SLIDING_COUNTER: `opened` is the start of the clock window of `count`; `previous` belongs to the one before
+
+
+def _take_counter(now: int, w: Window) -> int:
+    count, previous = _counts(now, w)
+    admitted = 1 if _weight(now, previous, w.length) + count + 1 <= w.limit else 0
+    if admitted or w.counts_refused:
+        w.opened = now - now % w.length
+        w.count = count + 1
+        w.previous = previous
+    return admitted
+
+
+def _counts(now: int, w: Window) -> tuple[int, int]:
+    """The calls counted in the clock window of `now` and in the one before it."""
+    opened = now - now % w.length
+    if w.opened == opened:
+        return w.count, w.previous
+    if w.opened == opened - w.length:
+        return 0, w.count
+    return 0, 0
+
+
+def _standing_counter(now: int, w: Window) -> tuple[int, int]:
+    count, previous = _counts(now, w)
+    weight = _weight(now, previous, w.length)
+    left, elapsed = max(0, w.limit - count - weight), now % w.length
+    if count + weight == 0:
+        return left, 0
+    if not w.full_reset:
+        return left, w.length - elapsed
+    if count == 0:
+        return left, _fades(1, previous, w.length) - elapsed
+    return left, w.length - elapsed + _fades(1, count, w.length)
+
+
+def _weight(now: int, previous: int, length: int) -> int:
+    return previous * (length - now % length) // length
+
+
+def _fades(below: int, previous: int, length: int) -> int:
+    """How far into a window, in [0, length], the weight of the one before it falls under `below` (>= 1)."""
+    if previous < below:
+        return 0
+    return length - (below * length - 1) // previous
+
+
+# GCRA: `level` is what the bucket held at `opened`, in tokens times `length`, so that a µs refills `limit`
+
+
+def _take_bucket(now: int, w: Window) -> int:
+    level = _level(now, w)
+    admitted = 1 if level >= w.length else 0
+    w.opened = now
+    w.level = level - w.length if admitted or w.counts_refused else level
+    return admitted
+
+
+def _level(now: int, w: Window) -> int:
+    full = w.limit * w.length
+    # Compared as times, because the product of a long absence and the limit could overflow when compiled.
+    if now - w.opened >= _refill(full - w.level, w.limit):
+        return full
+    return w.level + (now - w.opened) * w.limit
+
+
+def _refill(missing: int, limit: int) -> int:
+    """The µs that refill what is missing, rounded up."""
+    return -(-missing // limit)

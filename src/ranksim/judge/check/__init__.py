@@ -1,0 +1,1 @@
+"""A deployment checked in one command: planned by reading, run by what is undecided, judged meanwhile."""

@@ -1,0 +1,202 @@
+"""Which task of a check to begin next, by what is still undecided."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from ranksim.core.clock import MINUTE, SECOND, Micros
+from ranksim.judge.check.plan import CheckPlan
+from ranksim.judge.check.tasks import CheckTask
+from ranksim.judge.conformance.verdict.verdicts import Finding, Verdict
+
+MOST_ROUNDS = 3
+"""How often a task is begun: what three rounds left open, a fourth hardly decides."""
+
+LONGER = 5
+"""A task comes before one that it would wait for so many times as long as it takes itself."""
+
+QUIET = 3
+"""The part of the time that one task may have others wait for its account."""
+
+
+def open_cases(findings: Collection[Finding]) -> dict[str, int]:
+    """Return how many cases of each rule are undecided; none of a rule that deviates, which is decided."""
+    return {
+        finding.rule.name: max(len(finding.left), int(finding.verdict != Verdict.CONFORMS))
+        for finding in findings
+        if finding.verdict != Verdict.DEVIATES and (finding.left or finding.verdict != Verdict.CONFORMS)
+    }
+
+
+@dataclass(slots=True)
+class Rounds:
+    """Which tasks run, how often each was begun, and which comes next, by what is still undecided.
+
+    `undecided` says how many cases of each rule are open; nothing comes again until that is `known`. A check
+    against sockets and one in virtual time both go by it.
+    """
+
+    plan: CheckPlan
+    undecided: Mapping[str, int]
+    known: bool = False
+    running: dict[int, CheckTask] = field(default_factory=dict)
+    begun: Counter[str] = field(default_factory=Counter)
+    number: int = 0
+
+    @classmethod
+    def of(cls, plan: CheckPlan) -> Rounds:
+        """Return those of a plan of which nothing is decided as yet."""
+        return cls(plan, dict.fromkeys(plan.rules, 1))
+
+    def next(self, left: Micros) -> CheckTask | None:
+        """Begin the task whose turn it is beside those that run, and return it; `number` is its number.
+
+        None where none fits beside them, or into the time that is left (µs).
+        """
+        running = list(self.running.values())
+        task = choose(self.plan, running, self.begun, self.undecided, left, again=self.known)
+        if task is not None:
+            self.number += 1
+            self.running[self.number] = task
+            self.begun[task.name] += 1
+        return task
+
+    def ended(self, number: int) -> CheckTask:
+        """Note that a task has ended, and return it."""
+        return self.running.pop(number)
+
+    def judged(self, findings: Collection[Finding]) -> None:
+        """Take in what is decided by now."""
+        self.undecided, self.known = open_cases(findings), True
+
+    def needless(self) -> list[int]:
+        """Return which of those that run are there again, for nothing that is undecided any more."""
+        return [
+            number
+            for number, task in self.running.items()
+            if self.begun[task.name] > 1 and not gain(self.plan, task, self.undecided)
+        ]
+
+
+def choose(
+    plan: CheckPlan,
+    running: Collection[CheckTask],
+    rounds: Mapping[str, int],
+    undecided: Mapping[str, int],
+    left: Micros,
+    *,
+    again: bool = True,
+) -> CheckTask | None:
+    """Return the task to begin now beside those that run, or None.
+
+    `rounds` says how often each was begun, `undecided` how many cases of each rule are open, and `left` is
+    how much time there is (µs). Every task that time allows is begun once, since one case that held is thin
+    evidence; the first is the one that decides most a second and a unit spent of what no running task is for.
+    Before it comes one that wants an account quiet for a third of the time at most, where what it keeps
+    waiting has time after it: later, something would always be under way there; and first of all what would
+    wait there for `LONGER` times as long as it takes. What wants a key alone keeps it from those that come
+    after it, since a call that gets lost there blurs all that is counted later; what else wants an account
+    quiet keeps nothing waiting, or it would for half the time. A task is begun `again` while it is for
+    something undecided, unless it would slow down one that runs for the first time and calls with its keys,
+    or keep one waiting that was not begun yet.
+    """
+    others = {
+        rule: cases for rule, cases in undecided.items() if not any(one.serves(rule) for one in running)
+    }
+
+    def rank(task: CheckTask) -> tuple[Fraction, Fraction]:
+        return worth(plan, task, others), worth(plan, task, undecided)
+
+    able = [task for task in plan.tasks if task.needs.length <= left and task not in running]
+    new = [task for task in able if not rounds.get(task.name)]
+    open_to = [task for task in new if not any(task.ends & one.spends for one in new if one is not task)]
+    waiting = sorted(open_to, key=rank, reverse=True)
+    quiet = [task for task in waiting if _quiet_first(task, waiting, left)]
+    short = [
+        task
+        for task in waiting
+        if any(not task.beside(one) and task.needs.length * LONGER <= one.needs.length for one in quiet)
+    ]
+    waiting.sort(key=lambda task: 2 * (task in short) + (task in quiet), reverse=True)
+    firsts = [one for one in running if rounds.get(one.name, 0) <= 1]
+    repeated = [
+        task
+        for task in able
+        if again
+        and 0 < rounds.get(task.name, 0) < MOST_ROUNDS
+        and gain(plan, task, undecided)
+        and all(task.beside(other) for other in waiting)
+        and not any(task.uses & one.uses for one in firsts)
+    ]
+    for candidates in (waiting, sorted(repeated, key=rank, reverse=True)):
+        kept: list[CheckTask] = []
+        for task in candidates:
+            if all(task.beside(other) for other in (*running, *kept)):
+                return task
+            if task.alone or task in quiet:
+                kept.append(task)
+    return None
+
+
+def _quiet_first(task: CheckTask, waiting: Collection[CheckTask], left: Micros) -> bool:
+    """Return whether a task wants an account quiet, not for long, and what it keeps waiting fits after it."""
+    kept = [other.needs.length for other in waiting if other is not task and not task.beside(other)]
+    brief = task.needs.length <= left // QUIET
+    return bool(task.quiet and kept) and brief and task.needs.length + max(kept) <= left
+
+
+def turns(plan: CheckPlan, time: Micros) -> dict[str, tuple[Micros, Micros]]:
+    """Return when each task would begin and end, µs from the start, in so much time, if all take what they
+    say.
+
+    Tasks that get no turn are not among them.
+    """
+    rounds, now = Rounds.of(plan), 0
+    found: dict[str, tuple[Micros, Micros]] = {}
+    ends: dict[int, Micros] = {}
+    while True:
+        while (task := rounds.next(time - now)) is not None:
+            ends[rounds.number] = now + task.needs.times(task.laps).length
+            found.setdefault(task.name, (now, ends[rounds.number]))
+        if not rounds.running:
+            return found
+        number = min(rounds.running, key=lambda one: ends[one])
+        now = ends[number]
+        rounds.ended(number)
+
+
+def times_for(plan: CheckPlan, tasks: Collection[CheckTask]) -> dict[str, Micros]:
+    """Return in how much time each task would get a turn, if all take what they say: about, in whole minutes.
+
+    It is looked for from the time of the plan on, a minute or a tenth longer each time.
+    """
+    found: dict[str, Micros] = {}
+    time = plan.time + -plan.time % MINUTE
+    while waiting := [task for task in tasks if task.name not in found]:
+        longer = replace(plan, time=time)
+        in_time = turns(longer, longer.for_calls)
+        found |= {task.name: time for task in waiting if task.name in in_time}
+        wanting = min(task.needs.length for task in waiting) - longer.for_calls
+        step = wanting + -wanting % MINUTE if wanting > 0 else time // 10 // MINUTE * MINUTE
+        time += max(MINUTE, step)
+    return found
+
+
+def rounds_in(task: CheckTask, time: Micros) -> int:
+    """Return how often a task can be begun in so much time (µs), at most."""
+    return min(MOST_ROUNDS, time // max(1, task.needs.length))
+
+
+def gain(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> int:
+    """Return how many open cases a task is for, of rules that are sought."""
+    rules = [rule for rule in plan.rules if rule in undecided and task.serves(rule)]
+    return sum(undecided[rule] for rule in rules if plan.sought(rule))
+
+
+def worth(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> Fraction:
+    """Return what a task may decide for each second that it takes and each job and brief that it spends."""
+    needs = task.needs
+    return Fraction(gain(plan, task, undecided), needs.length // SECOND + needs.jobs + needs.briefs + 1)

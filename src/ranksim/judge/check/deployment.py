@@ -1,0 +1,129 @@
+"""A check of a deployment from its plan to its recording; and from Python, to its judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from ranksim.core.clock import SECOND, Micros
+from ranksim.core.contract.policy import Policy
+from ranksim.judge.check import plan as planning
+from ranksim.judge.check.checking import Checking, CheckRecording, monotonic
+from ranksim.judge.check.closing import MODELS, REPORTS
+from ranksim.judge.check.crew import Crew
+from ranksim.judge.conformance.compare import RULES, Judgement
+from ranksim.judge.load.options import LoadOptions, key_in_environment, length_of
+from ranksim.judge.load.run import reach_from_message
+from ranksim.judge.load.tidying import tidy
+
+
+@dataclass(frozen=True, slots=True)
+class CheckWanted:
+    """What is to be checked: where, for how long at most (µs), which rules, what is taken for granted."""
+
+    options: LoadOptions
+    out: Path
+    length: Micros
+    only: tuple[str, ...] = ()
+    policy: Policy | None = None
+    model: bool = False
+    """Whether a twin is to get the same calls, which takes time in the end."""
+
+
+Watching = Callable[[], AbstractContextManager[Callable[[Checking], None]]]
+"""Begins to show a check under way; gives what is told that there is news."""
+
+Stopping = Callable[[Checking], AbstractContextManager[None]]
+"""Lets a check be stopped while it runs."""
+
+
+def carried_out(
+    wanted: CheckWanted,
+    agreed: Callable[[planning.CheckPlan], bool],
+    watching: Watching = lambda: nullcontext(lambda checking: None),
+    stopping: Stopping = lambda checking: nullcontext(),
+    began: Micros | None = None,
+) -> tuple[Checking, CheckRecording] | None:
+    """Read what there is, plan, and run the check if the plan is `agreed` to; else return None.
+
+    Its time counts from `began`, by `monotonic`, where that is not now.
+
+    Raises BadInput.
+    """
+    planning.wanted_rules(RULES, wanted.only)
+    began = monotonic() if began is None else began
+    crew = Crew(
+        {
+            "options": asdict(wanted.options),
+            "out": str(wanted.out),
+            "seed": wanted.options.seed,
+            "gzip": wanted.options.gzip,
+            "opening": max(SECOND, began + wanted.length - monotonic()),
+        }
+    )
+    try:
+        opened = crew.opened()
+        reach = reach_from_message(opened["reach"], wanted.options.target())
+        read = monotonic() - began
+        plan = planning.make_plan(
+            reach, RULES, wanted.length, wanted.only, receiver=opened["receiver"], read=read
+        )
+        if not agreed(plan):
+            crew.tell(abandon=True)
+            return None
+        planning.check_runs(plan)
+        recording, began = CheckRecording.of(opened), monotonic() - read  # it does not count to be asked
+        reports = REPORTS + MODELS * wanted.model
+        with watching() as show:
+            clock = recording.clock
+            checking = Checking(
+                plan,
+                crew,
+                recording,
+                wanted.policy,
+                show,
+                began,
+                reports,
+                lambda created, length: tidy(reach, created, clock, clock.now() + length),
+            )
+            with stopping(checking):
+                checking.run()
+        return checking, recording
+    except BaseException:
+        crew.tell(abandon=True)
+        raise
+    finally:
+        crew.close()
+
+
+def check(
+    host: str = "",
+    *,
+    key: str = "",
+    target: str | Path = "",
+    length: str | timedelta = "10m",
+    only: Sequence[str] = (),
+    spend_cap: str = "",
+    dry_run_only: bool = False,
+    exclusive: bool | None = None,
+    policy: Policy | None = None,
+    out: str | Path = "",
+    seed: int | None = None,
+) -> Judgement:
+    """Check a deployment as `ranksim check --yes` does, and return the judgement; the trace lies in `out`.
+
+    It has a base URL and a key, which without `key` is that of the environment variable RANKSIM_KEY, or is
+    told by a `target` file. It takes `length` ("10m", or a timedelta) at most and spends `spend_cap` at
+    most, an amount such as "5 USD", or "none" for no cap; without, 2 USD or what the target file says. `only`
+    names families or rules. Nobody is asked. Raises BadInput.
+    """
+    options = LoadOptions.asked(host, target, out, spend_cap, dry_run_only, exclusive, seed=seed)
+    wanted = CheckWanted(options, options.directory("check"), length_of(length), tuple(only), policy)
+    with key_in_environment(key):
+        done = carried_out(wanted, lambda plan: True)
+    assert done is not None  # all plans are agreed to
+    checking, recording = done
+    return checking.judgement or recording.judged(policy)

@@ -1,0 +1,113 @@
+"""What a check shows while it runs: a table on a terminal, a line now and then in a pipe."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ranksim.core.clock import SECOND
+from ranksim.core.printable import printable
+from ranksim.judge.check.checking import Checking
+from ranksim.judge.conformance.verdict.verdicts import Finding, Verdict
+from ranksim.judge.report.judgement import STYLES
+from ranksim.report import units
+from ranksim.report.terminal import Escaped
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+LINE_EVERY = 20.0
+"""Seconds between two lines in a pipe."""
+
+MOST_ANSWERS = 6
+"""Answers that are shown, the most frequent first."""
+
+
+@contextmanager
+def shown() -> Iterator[Callable[[Checking], None]]:
+    """Show a check on stderr, as a table where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True), refresh_per_second=2, transient=True) as live:
+        yield lambda checking: live.update(Escaped(table(checking)))
+
+
+class _Lines:
+    """A line whenever the last one is old enough."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, checking: Checking) -> None:
+        if time.monotonic() - self._last >= LINE_EVERY:
+            self._last = time.monotonic()
+            print(printable(line(checking)), file=sys.stderr, flush=True)
+
+
+def line(checking: Checking) -> str:
+    """Return how a check stands in one line."""
+    calls = checking.answers.total()
+    tasks = ", ".join(task.name for task in checking.rounds.running.values())
+    doing = f"running {tasks}" if tasks and not checking.stopping else "ending"
+    return (
+        f"{units.duration(checking.elapsed // SECOND * SECOND)}: {_decided(checking)}, "
+        f"{units.many(calls, 'call')} ({_pace(checking)} a second), "
+        f"spent {units.usd(checking.spent)}; {doing}"
+    )
+
+
+def table(checking: Checking) -> RenderableType:
+    """Return how a check stands, family by family."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = Table(box=SIMPLE_HEAD)
+    for heading in ("rules", "decided", "deviate", "cases left"):
+        rows.add_column(heading, justify="left" if heading == "rules" else "right")
+    findings = [] if checking.judgement is None else list(checking.judgement.findings)
+    for family, own in _families(findings, checking.plan.rules).items():
+        decided = sum(one.verdict in (Verdict.CONFORMS, Verdict.DEVIATES) for one in own)
+        broken = sum(one.verdict == Verdict.DEVIATES for one in own)
+        left = sum(len(one.left) for one in own)
+        style = STYLES["deviates"] if broken else STYLES["conforms"] if decided == len(own) else ""
+        rows.add_row(family, f"{decided} of {len(own)}", str(broken or ""), str(left or ""), style=style)
+    answers = ", ".join(
+        f"{units.count(number)} {answer}" for answer, number in checking.answers.most_common(MOST_ANSWERS)
+    )
+    return Group(rows, Text(line(checking)), Text(f"answers: {answers or 'none yet'}"))
+
+
+def _families(findings: list[Finding], rules: tuple[str, ...]) -> dict[str, list[Finding]]:
+    families: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.rule.name in rules:
+            families.setdefault(finding.rule.name.partition(".")[0], []).append(finding)
+    return families
+
+
+def _decided(checking: Checking) -> str:
+    if checking.judgement is None:
+        return "nothing judged yet"
+    findings = [one for one in checking.judgement.findings if one.rule.name in checking.plan.rules]
+    decided = sum(one.verdict in (Verdict.CONFORMS, Verdict.DEVIATES) for one in findings)
+    cases, all_cases = sum(one.exercised for one in findings), sum(len(one.cases) for one in findings)
+    broken = sum(one.verdict == Verdict.DEVIATES for one in findings)
+    deviate = f", {units.many(broken, 'rule')} deviating" if broken else ""
+    return (
+        f"{decided} of {units.many(len(findings), 'rule')} decided{deviate}, "
+        f"{cases} of {units.many(all_cases, 'case')}"
+    )
+
+
+def _pace(checking: Checking) -> str:
+    seconds = max(1, checking.elapsed // SECOND)
+    return f"{checking.answers.total() / seconds:.3g}"

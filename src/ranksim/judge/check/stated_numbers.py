@@ -1,0 +1,188 @@
+"""What the numbers that a deployment states keep from every client in the time given.
+
+A part of a rule is told, where the rule can be decided without it: the end of a cooldown of a day, the reset
+of a month. Of numbers that nobody states, such as prices, nothing is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from ranksim.core.clock import SECOND, Micros, instant
+from ranksim.judge.check.lack import Lack
+from ranksim.judge.deployment.budget import micros_of, spent_of
+from ranksim.judge.deployment.discovery import KeyReach, Reach
+from ranksim.judge.profiles.ceiling import MOST_JOBS, steep
+from ranksim.judge.profiles.cooldowns import KINDS, LONGEST
+from ranksim.judge.profiles.rung import MOST_WORDS
+from ranksim.report import units
+
+FASTER = "a deployment whose time runs faster (time_scale)"
+
+SLOTS_OF_A_WORD = 4
+"""Slots that one word of a ladder takes at most."""
+
+CHEAP = 50_000
+"""A job that costs less (µUSD) is not worth telling that it reaches no ceiling."""
+
+SLOTS = ("guards.slots", "slots.refused", "slots.limit")
+BRIEFS = ("guards.quota", "quota.refused", "quota.meta", "quota.limit")
+"""Rules that want an account without room for what is asked."""
+
+
+def hidden_by_numbers(reach: Reach, time: Micros) -> Iterator[Lack]:
+    """Yield what stated numbers hide from a check of so long (µs)."""
+    yield from _cooldowns(reach, time)
+    yield from _resets(reach, time)
+    yield from _jobs(reach, time)
+    yield from _ceilings(reach)
+    yield from _slots(reach)
+    yield from _briefs(reach)
+
+
+def _cooldowns(reach: Reach, time: Micros) -> Iterator[Lack]:
+    """Cooldowns that no plan has, and those whose end is not waited for (S52-S54)."""
+    told = [_object(key, "account.entitlements", "cooldown_seconds") for key in reach.usable()]
+    plans = [lengths for lengths in told if lengths]
+    if not plans:
+        return
+    stated = {kind: [plan[kind] for plan in plans if _is_length(plan.get(kind))] for kind in KINDS}
+    none = [kind for kind in KINDS if not stated[kind]]
+    if len(none) == len(KINDS):
+        rules = ("cooldown.enforced", "cooldown.refused", "cooldown.stated")
+        yield Lack(rules, "no plan of these keys states a cooldown", "a key of a plan with cooldowns")
+    elif none:
+        why, would = "no plan of these keys states one", "a key of a plan with cooldowns of all kinds"
+        yield Lack(("cooldown.",), why, would, f"the cooldown of {', '.join(none)}")
+    waited = min(LONGEST, time)
+    scale = reach.target.time_scale
+    shortest = {kind: min(lengths) * SECOND // scale for kind, lengths in stated.items() if lengths}
+    long = {kind: length for kind, length in shortest.items() if length > waited}
+    if long:
+        lasts = ", ".join(f"{kind} {units.duration(length)}" for kind, length in long.items())
+        yield Lack(
+            ("cooldown.refused", "cooldown.stated"),
+            f"it lasts longer than a check waits, {units.duration(waited)} ({lasts})",
+            f"a key of a plan with shorter cooldowns, or {FASTER}",
+            f"what follows the cooldown of {', '.join(long)}",
+        )
+
+
+def _resets(reach: Reach, time: Micros) -> Iterator[Lack]:
+    """Months and weeks that do not turn meanwhile, by the deployment's own clock (S26, S62, S108, S110)."""
+    if reach.date is None:
+        return
+    ends: dict[str, list[Micros]] = {"cost.": [], "slots.": [], "quota.": []}
+    for key in reach.usable():
+        metrics = key.reads.get("account.usage")
+        listed = metrics.get("metrics") if isinstance(metrics, dict) else None
+        ends["cost."] += _instants(_object(key, "account.usage", "cost"))
+        ends["slots."] += _instants(key.reads.get("slots.get"))
+        for meter in listed if isinstance(listed, list) else ():
+            ends["quota."] += _instants(meter)
+    far = {rule: min(found) - reach.date for rule, found in ends.items() if found}
+    far = {rule: left // reach.target.time_scale for rule, left in far.items()}
+    beyond = {rule: left for rule, left in far.items() if left > time}
+    if beyond:
+        nearest = min(beyond.values())
+        yield Lack(
+            tuple(beyond),
+            f"the nearest reset is {units.duration(nearest // SECOND * SECOND)} away",
+            f"--time beyond it, or {FASTER}",
+            "what begins anew as a month or a week turns",
+        )
+
+
+def _jobs(reach: Reach, time: Micros) -> Iterator[Lack]:
+    """Jobs of which none ended in so short a time, as far as their list tells."""
+    took = [
+        ended - made
+        for key in reach.usable()
+        for job in _items(key, "jobs.list")
+        if (made := _instant(job.get("created_at"))) is not None
+        and (ended := _instant(job.get("finished_at"))) is not None
+    ]
+    if took and min(took) // reach.target.time_scale > time:
+        shortest = min(took) // reach.target.time_scale
+        yield Lack(
+            ("job.final", "job.finished", "job.reason", "webhook."),
+            f"the jobs that are listed took {units.duration(shortest)} at least",
+            f"--time beyond that, or {FASTER}",
+            "how a job ends",
+        )
+
+
+def _ceilings(reach: Reach) -> Iterator[Lack]:
+    """Ceilings so far away that each job would have to cost much to reach them (S62)."""
+    if reach.target.spend_cap is not None or reach.target.dry_run_only:
+        return  # what is told of those settings says it
+    left = [
+        ceiling - spent
+        for key in reach.usable()
+        if steep(reach, key)
+        and (cost := _object(key, "account.usage", "cost"))
+        and (spent := spent_of(cost)) is not None
+        and (ceiling := micros_of(cost.get("ceiling"))) is not None
+    ]
+    each = min(left, default=0) // MOST_JOBS
+    if each > CHEAP:
+        under = units.usd(min(left))
+        yield Lack(
+            ("guards.ceiling", "cost.refused", "cost.meta"),
+            f"{under} are left under the ceiling, and {MOST_JOBS} jobs are started at most to reach it",
+            "a key with `purpose: near_limit`, of an account near its ceiling",
+            f"what comes at a ceiling, where a job costs less than {units.usd(each)}",
+        )
+
+
+def _slots(reach: Reach) -> Iterator[Lack]:
+    """More free slots than one call can ask for (S64)."""
+    rooms = [room for key in reach.usable() if (room := key.room()) is not None]
+    yield from _too_many("slots are free", rooms, MOST_WORDS * SLOTS_OF_A_WORD, SLOTS)
+
+
+def _briefs(reach: Reach) -> Iterator[Lack]:
+    """More briefs left than one call can ask for (S63)."""
+    left = [number for key in reach.usable() if (number := key.left("brief")) is not None]
+    yield from _too_many("briefs are left", left, MOST_WORDS, BRIEFS)
+
+
+def _too_many(what: str, found: list[int], most: int, rules: tuple[str, ...]) -> Iterator[Lack]:
+    if found and min(found) >= most:
+        yield Lack(
+            rules,
+            f"{units.count(min(found))} {what} at least, and one call asks for {units.count(most)} at most",
+            "a key with `purpose: near_limit`, of a small plan",
+        )
+
+
+# Small readings
+
+
+def _object(key: KeyReach, operation: str, part: str) -> Mapping[str, Any]:
+    found = key.reads.get(operation)
+    inner = found.get(part) if isinstance(found, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _items(key: KeyReach, operation: str) -> list[Mapping[str, Any]]:
+    found = key.reads.get(operation)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _is_length(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _instants(found: Any) -> list[Micros]:
+    """Return when something is reset, as a list of none or one."""
+    told = _instant(found.get("resets_at")) if isinstance(found, dict) else None
+    return [] if told is None else [told]
+
+
+def _instant(text: Any) -> Micros | None:
+    with suppress(ValueError):
+        return instant(str(text))
+    return None

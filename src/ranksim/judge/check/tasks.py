@@ -1,0 +1,248 @@
+"""The tasks of a check: profiles, each with the keys that it takes, and which of them go side by side.
+
+A task takes keys alone where it probes what a key is allowed, and wants quiet accounts where it counts what
+is used up around each of its calls. All others go side by side, at a pace that rate limits admit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Any
+
+from ranksim.core.callers.steps import Program, Send
+from ranksim.core.service.operations import OPERATIONS
+from ranksim.judge.deployment.discovery import KeyReach, Reach
+from ranksim.judge.profiles import ceiling, ladder, profile
+from ranksim.judge.profiles.profile import Needs, Profile
+from ranksim.judge.profiles.rung import climbers
+
+FIRST = (
+    *("scope", "breadth", "everyday", "walk", "endpoints", "webhooks"),
+    *("retry", "twins", "cooldowns", "race"),
+)
+"""Profiles that go side by side with the main key."""
+
+FREE = ("walk", "endpoints")
+"""Profiles of these that use up nothing which is counted."""
+
+USERS = {"everyday": (0, 1), "walk": (0, 1), "webhooks": (2, 3)}
+"""Fewer users than a profile's own: expensive calls, 20 a minute and key, are what time goes to. Those of
+"webhooks" that make endpoints and count failures are there as "endpoints", from the start."""
+
+MEETING = ("twins", "cooldowns", "race")
+"""Profiles whose calls are for an instant, which no pace may put off."""
+
+PROBES = ("burst", "windows")
+"""Profiles that use up what a key may call, so that no other task can use it meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTask:
+    """A profile, or the part of it that some of its users have.
+
+    `users` are the numbers of its users that run, of `of` in all, and `laps` how often they go through.
+    `main` is the key that stands for the main one. `uses` are the keys that it calls with, and of these it
+    takes `alone` what no other task may use meanwhile; `spends` are the accounts that it spends on, of which
+    `quiet` are those where no other task may spend, and `ends` those where none can after it. `needs` is what
+    once through takes, and `waits` says that its calls can be put off to keep a pace. What spends is sent
+    with the `spare` keys of its account in turn.
+    """
+
+    name: str
+    profile: str
+    users: tuple[int, ...]
+    of: int
+    main: str
+    uses: frozenset[str]
+    spends: frozenset[str]
+    needs: Needs
+    alone: frozenset[str] = frozenset()
+    waits: bool = True
+    quiet: frozenset[str] = frozenset()
+    ends: frozenset[str] = frozenset()
+    laps: int = 1
+    spare: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> Profile:
+        """The profile."""
+        return profile(self.profile)
+
+    def serves(self, rule: str) -> bool:
+        """Return whether it is for a rule."""
+        return self.known.serves(rule)
+
+    def beside(self, other: CheckTask) -> bool:
+        """Return whether it can go side by side with another."""
+        keys = not (self.alone & other.uses or other.alone & self.uses)
+        return keys and not (self.quiet & other.spends or other.quiet & self.spends)
+
+    def programs(self, reach: Reach, seed: int) -> list[Program]:
+        """Make the programs of its users."""
+        view = standing_in(reach, self.main)
+        made = [self.known.program(view, user, self.of, seed) for user in self.users]
+        return [by_turns(program, self.spare) for program in made] if self.spare else made
+
+
+def by_turns(program: Generator[Any, Any, Any], spare: tuple[str, ...]) -> Program:
+    """Send what spends with a program's key and with spare ones by turns: each has a rate limit of its own.
+
+    What is sent again goes with the same key, which its Idempotency-Key may belong to.
+    """
+    turns, answer, last, key = cycle(("", *spare)), None, None, ""
+    while True:
+        try:
+            step = program.send(answer)
+        except StopIteration:
+            return
+        if isinstance(step, Send) and OPERATIONS[step.operation].spends:
+            if step is not last:
+                last, key = step, next(turns) or step.key
+            step = replace(step, key=key)
+        answer = yield step
+
+
+def standing_in(reach: Reach, main: str) -> Reach:
+    """Return what can be exercised with another key of the account in place of the main one."""
+    if main == reach.main:
+        return reach
+    old, new = reach.keys[reach.main], reach.keys[main]
+    keys = {
+        **reach.keys,
+        main: replace(new, purpose=old.purpose),
+        reach.main: replace(old, purpose=new.purpose),
+    }
+    return replace(reach, keys=keys, main=main, lacks=dict(new.lacks))
+
+
+def tasks(reach: Reach) -> list[CheckTask]:
+    """Return all that a check can do with the keys of a target; nothing without a key that works."""
+    if not reach.main:
+        return []
+    return [*_side_by_side(reach), *_ladders(reach), *_ceilings(reach), *_probes(reach), _long(reach)]
+
+
+def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
+    mine, second = _account(reach.keys[reach.main]), _second(reach)
+    third = next(iter(_spare(reach)), reach.keys[reach.main])
+    instead = {"retry": second.name, "breadth": third.name, "cooldowns": third.name}
+    keys: Mapping[str, Iterable[KeyReach]] = {
+        "scope": reach.usable(),
+        "retry": (reach.keys[reach.main], *reach.of("second"), *reach.of("other_account")),
+        "race": (*reach.of("second")[:1], *reach.of("near_limit")),
+        "endpoints": reach.of("scoped", "other_account"),
+        "walk": (*reach.of("other_account"), *reach.of("scoped")),
+    }
+    for name in FIRST:
+        known = profile(name)
+        users, spends = USERS.get(name, tuple(range(known.users))), {mine}
+        if name == "race":
+            spends |= {_account(key) for key in reach.of("near_limit")}
+        yield CheckTask(
+            name,
+            name,
+            users,
+            users[-1] + 1,
+            instead.get(name, reach.main),
+            frozenset({instead.get(name, reach.main), *(key.name for key in keys.get(name, ()))}),
+            frozenset(spends if name not in FREE else ()),
+            known.once(reach, len(users)),
+            waits=name not in MEETING,
+            laps=4 if name == "walk" else 1,
+        )
+
+
+def _ladders(reach: Reach) -> Iterator[CheckTask]:
+    """A ladder for each account and purpose of a key, which counts what each call uses up there.
+
+    No other task spends on its account.
+    """
+    climbing = climbers(reach)
+    for number, key in enumerate(climbing):
+        account = frozenset({_account(key)})
+        spare = tuple(one.name for one in _spare(reach)) if key.name == reach.main else ()
+        yield CheckTask(
+            f"ladder of {key.name}",
+            "rungs",
+            (number,),
+            len(climbing),
+            reach.main,
+            frozenset({key.name, *spare}),
+            account,
+            ladder.needs_of(reach, [key], 1),
+            quiet=frozenset() if key.purpose == "scoped" else account,
+            spare=spare,
+        )
+
+
+def _ceilings(reach: Reach) -> Iterator[CheckTask]:
+    """The climb to the cost ceiling of an account; to that of the main one, once all others spent there."""
+    climbing = ceiling.steep_ones(reach)
+    for number, key in enumerate(climbing):
+        account = frozenset({_account(key)})
+        last = account if _account(key) == _account(reach.keys[reach.main]) else frozenset()
+        yield CheckTask(
+            f"ceiling of {key.name}",
+            "ceiling",
+            (number,),
+            len(climbing),
+            reach.main,
+            frozenset({key.name}),
+            account,
+            ceiling.needs_of(reach, [key], 1),
+            quiet=last,
+            ends=last,
+        )
+
+
+def _probes(reach: Reach) -> Iterator[CheckTask]:
+    """Probes of rate windows, by a second key of the account where there is one, so that others go on."""
+    second = _second(reach)
+    for name in PROBES:
+        known = profile(name)
+        keys = frozenset({second.name})
+        yield CheckTask(
+            name,
+            name,
+            tuple(range(known.users)),
+            known.users,
+            second.name,
+            keys,
+            frozenset(),
+            known.once(reach, known.users),
+            alone=keys,
+            waits=False,
+        )
+
+
+def _long(reach: Reach) -> CheckTask:
+    known = profile("webhooks-long")
+    return CheckTask(
+        known.name,
+        known.name,
+        (0,),
+        1,
+        reach.main,
+        frozenset({reach.main}),
+        frozenset({_account(reach.keys[reach.main])}),
+        known.once(reach, 1),
+    )
+
+
+def _spare(reach: Reach) -> Sequence[KeyReach]:
+    """Return the further keys of the main account that no probe takes alone."""
+    mine = reach.keys[reach.main]
+    return [key for key in reach.of("second") if key.account == mine.account and key != _second(reach)]
+
+
+def _second(reach: Reach) -> KeyReach:
+    """Return a second key of the main account, or the main one."""
+    mine = reach.keys[reach.main]
+    return next((key for key in reach.of("second") if key.account == mine.account), mine)
+
+
+def _account(key: KeyReach) -> str:
+    """Whose books a key touches, as far as that is known."""
+    return key.account or key.name

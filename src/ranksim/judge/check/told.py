@@ -1,0 +1,149 @@
+"""A plan in words: what it can decide, how long it takes, and what it uses up at most."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ranksim.core.clock import Micros
+from ranksim.judge.check.choice import rounds_in, times_for, turns
+from ranksim.judge.check.plan import SHOWN_BY_READING, CheckPlan
+from ranksim.judge.check.tasks import CheckTask
+from ranksim.judge.deployment.budget import LARGE_JOB, micros_of, spent_of
+from ranksim.judge.deployment.discovery import KeyReach, Reach
+from ranksim.judge.load.staying import staying
+from ranksim.report import units
+
+FEW = 4
+"""So many rules are named one by one, more by their families."""
+
+
+def lines(plan: CheckPlan) -> list[str]:
+    """Return the plan as lines of text."""
+    reach, target, time = plan.reach, plan.reach.target, units.duration(plan.time)
+    in_time = turns(plan, plan.for_calls)
+    runs = [task for task in plan.tasks if task.name in in_time]
+    waiting, times = _waiting(plan, runs), times_for(plan, [task for task in plan.tasks if task not in runs])
+    decidable = len(plan.decidable) - sum(map(len, waiting.values()))
+    said = [f"{_key(key)}" for key in reach.keys.values()]
+    said.append(f"can decide {decidable} of {units.many(len(plan.rules), 'rule')} with these keys in {time}")
+    held = defaultdict[str, list[str]](list)
+    for rule in plan.rules:
+        if (lack := plan.held_back(rule)) is not None:
+            held[f"{lack.why}; wants {lack.would}"].append(rule)
+    said += [f"  not {', '.join(rules)}: {why}" for why, rules in held.items()]
+    for tasks, rules in waiting.items():
+        would = min(times[task.name] for task in tasks)
+        names = ", ".join(task.name for task in tasks)
+        said.append(f"  not {', '.join(rules)}: no time for {names}; wants --time {units.duration(would)}")
+    for lack in plan.lacks:
+        about = [rule for rule in plan.decidable if lack.part and lack.is_about(rule)]
+        if about:
+            families = list(dict.fromkeys(rule.partition(".")[0] for rule in about))
+            named = ", ".join(about if len(about) <= FEW else families)
+            said.append(f"  of {named} not {lack.part}: {lack.why}; wants {lack.would}")
+    said.append(f"takes at most {time}: {', '.join(map(_length, runs)) or 'no task has the time'}")
+    said += _no_turn(plan, times)
+    said += _spending(plan)
+    said += staying(reach.lacks)
+    said += _unseen(reach)
+    if target.time_scale != 1 or target.traffic_scale != 1:
+        said.append(
+            f"time runs {target.time_scale} times as fast there, rate windows {target.traffic_scale} times"
+        )
+    return said
+
+
+def _key(key: KeyReach) -> str:
+    whose = f" of {key.account}" if key.account else ""
+    if not key.usable:
+        return f"key {key.name}: not usable ({key.reason})"
+    return f"key {key.name}: {key.purpose.replace('_', ' ')}{whose}, {key.environment}"
+
+
+def _length(task: CheckTask) -> str:
+    return f"{task.name} {units.duration(task.needs.length)}"
+
+
+def _waiting(plan: CheckPlan, runs: Sequence[CheckTask]) -> dict[tuple[CheckTask, ...], list[str]]:
+    """Return the rules that nothing but time keeps from being decided, by the tasks that are for them."""
+    found = defaultdict[tuple[CheckTask, ...], list[str]](list)
+    for rule in plan.decidable:
+        serving = tuple(task for task in plan.tasks if task.serves(rule))
+        if serving and rule not in SHOWN_BY_READING and not any(task in runs for task in serving):
+            found[serving].append(rule)
+    return found
+
+
+def _no_turn(plan: CheckPlan, times: Mapping[str, Micros]) -> Iterator[str]:
+    """Say what does not fit into the time beside what comes before it, and how much time would do."""
+    for task in plan.tasks:
+        if task.name not in times:
+            continue
+        takes = f"  not {task.name}: going through takes {units.duration(task.needs.length)}"
+        first = "" if plan.too_long(task) else ", and what decides more in its time comes first"
+        yield f"{takes}{first}; would want --time {units.duration(times[task.name])}"
+
+
+def _spending(plan: CheckPlan) -> list[str]:
+    """Return the most that a check uses up, at first and with further rounds, and what is left of it."""
+    target = plan.reach.target
+    if target.dry_run_only:
+        used = ", ".join(sorted(target.usable_domains))
+        where = f"of jobs on {used}" if used else "on no domain, as `use_domains` names none"
+        return [f"spends, makes, changes and removes nothing: it reads, and sends dry runs {where}"]
+    once = _amounts((task, task.laps) for task in plan.runs)
+    if not once:
+        return ["spends nothing"]
+    most = _amounts((task, task.laps * rounds_in(task, plan.for_calls)) for task in plan.runs)
+    said = [f"uses up at most {once}; slots stay held to the month's end"]
+    if most != once:
+        said.append(
+            f"  with further rounds, for what is undecided then: {most} in all, as far as accounts have it"
+        )
+    left = _left(plan.reach)
+    cap = (
+        "no --spend-cap bounds it"
+        if target.spend_cap is None
+        else f"stops spending at {units.usd(target.spend_cap)}"
+    )
+    ceilings = "" if left is None else f", the ceilings of these accounts at {units.usd(left)} more"
+    said.append(f"money: {cap}{ceilings}; what a job costs is not stated before it has run")
+    if target.use_domains and target.spend_cap is not None and target.spend_cap < LARGE_JOB:
+        said.append(
+            f"  no job runs on the domains of `use_domains`, where one may cost {units.usd(LARGE_JOB)}; "
+            "wants a --spend-cap of more than that"
+        )
+    return said
+
+
+def _unseen(reach: Reach) -> Iterator[str]:
+    """Say which domains that may be used no key was seen to reach."""
+    seen = {domain for key in reach.usable() for domain in (*key.ids("domains.list"), key.domain_id)}
+    for domain in sorted(reach.target.usable_domains - seen):
+        yield f"no key lists the domain {domain}, which the target says may be used: it is not"
+
+
+def _amounts(runs: Iterable[tuple[CheckTask, int]]) -> str:
+    """Say what tasks use up that go through so many times."""
+    needs = [task.needs.times(laps) for task, laps in runs]
+    totals = (
+        (sum(one.jobs for one in needs), "job"),
+        (sum(one.briefs for one in needs), "keyword brief"),
+        (sum(one.slots for one in needs), "slot"),
+    )
+    return ", ".join(units.many(number, what) for number, what in totals if number)
+
+
+def _left(reach: Reach) -> int | None:
+    """Return the µUSD that are left under the cost ceilings of all accounts, None where one does not say."""
+    left: dict[str, int | None] = {}
+    for key in reach.usable():
+        usage = key.reads.get("account.usage")
+        cost = usage.get("cost") if isinstance(usage, dict) else None
+        if isinstance(cost, dict) and key.account:
+            spent, ceiling = spent_of(cost), micros_of(cost.get("ceiling"))
+            left[key.account] = None if spent is None or ceiling is None else max(0, ceiling - spent)
+    values = list(left.values())
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None

@@ -1,0 +1,149 @@
+"""`ranksim calibrate`: what a trace tells about the open choices of a deployment, on the command line."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ranksim.judge.conformance.calibrate.calibrate import Calibration
+
+
+def calibrate(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="The recorded trace (.gz and .xz too).")],
+    policy: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Take for granted what this policy states, and begin from it."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="POLICY.yaml", help="Write the policy here, for compare, serve and run; printed without."
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Find out from a trace which options a deployment takes, and write them as a policy.
+
+    For every assumption that the trace can pin: what is left, and the exchanges that exclude the rest. What
+    it cannot pin is listed with what would. `ranksim load --profile calibration` shows the most.
+
+    Examples:
+
+    \b
+      ranksim calibrate run/trace.jsonl
+      ranksim calibrate run/trace.jsonl --out deployment.yaml
+    """  # fmt: skip
+    from ranksim.core.contract.policy import Policy
+    from ranksim.core.files import check_outputs, new_file, write_text
+    from ranksim.judge.conformance.calibrate.calibrate import calibrate as examine
+    from ranksim.report.document import as_text
+    from ranksim.report.progress import shown
+    from ranksim.report.terminal import print_out, say
+
+    check_outputs((out,), (trace,))
+    known = None if policy is None else Policy.load(policy)
+    with shown("calibrating") as tell:
+        found = examine(trace, known, progress=tell)
+    if out is not None:
+        with new_file(out) as temporary:
+            write_text(temporary, found.dump())
+    if json:
+        print_out(as_text(as_document(found, trace)))
+    else:
+        print_out(found.dump() if out is None else f"{summary(found)}\nWritten to {out}\n")
+    for finding in found.deviating:
+        say(f"{finding.rule.name} deviates whatever is assumed; see ranksim compare")
+
+
+def summary(found: "Calibration") -> str:
+    """Return a few lines on how much was pinned."""
+    from ranksim.judge.conformance.calibrate.policy_file import text
+
+    pinned = [choice for choice in found.choices if choice.pinned]
+    lines = [f"{len(pinned)} of {len(found.choices)} choices pinned{':' if pinned else ''}"]
+    for choice in pinned:
+        mark = "" if choice.left[0] == choice.default else f" (the default is {choice.default})"
+        numbers = ", ".join(f"U{number}" for number in choice.numbers)
+        lines.append(f"  {numbers:9} {choice.name or choice.says}: {choice.left[0]}{mark}")
+    measured = f"{len(found.measures)} quantities measured"
+    if found.measures:
+        measured += ", with the exchanges that show them:"
+    lines.append(f"{len(found.statuses)} statuses seen, {measured}")
+    lines += [f"  {text(measure)}" for measure in found.measures]
+    return "\n".join(lines)
+
+
+def as_document(found: "Calibration", trace: Path) -> dict[str, Any]:
+    """Return a calibration as `--json` prints it."""
+    from ranksim.report.document import counted, document
+
+    pinned = sum(choice.pinned for choice in found.choices)
+    return document(
+        "calibrate",
+        f"What {trace} tells of open choices",
+        answer=f"{pinned} of {len(found.choices)} choices pinned",
+        metrics={"choices.total": counted(len(found.choices)), "choices.pinned": counted(pinned)},
+        tables=_tables(found),
+        deviating=[finding.rule.name for finding in found.deviating],
+    )
+
+
+def _tables(found: "Calibration") -> dict[str, list[dict[str, Any]]]:
+    return {
+        "choices": [
+            {
+                "name": choice.name,
+                "assumptions": [f"U{number}" for number in choice.numbers],
+                "says": choice.says,
+                "default": choice.default,
+                "left": list(choice.left),
+                "pinned": choice.pinned,
+                "excluded": [
+                    {
+                        "value": value,
+                        "says": evidence.says,
+                        "exchanges": list(evidence.exchanges),
+                        "deliveries": list(evidence.deliveries),
+                    }
+                    for value, evidence in choice.against.items()
+                ],
+                "observe": choice.observe,
+            }
+            for choice in found.choices
+        ],
+        "statuses": [
+            {
+                "name": shown.name,
+                "assumptions": shown.number.split(", "),
+                "default": shown.default,
+                "status": shown.status,
+                "seen": {str(status): count for status, count in shown.seen.items()},
+                "example": shown.example,
+            }
+            for shown in found.statuses
+        ],
+        "measures": [
+            {
+                "name": measure.name,
+                "account": measure.account,
+                "assumption": f"U{measure.number}",
+                "low": measure.low,
+                "high": measure.high,
+                "unit": measure.unit,
+                "count": measure.count,
+                "exchanges": list(measure.exchanges),
+                "fit": None if measure.fit is None else measure.fit.model_dump(mode="json"),
+            }
+            for measure in found.measures
+        ],
+        "differences": [
+            {
+                "assumption": f"U{one.number}",
+                "assumed": one.assumed,
+                "found": one.found,
+                "says": one.evidence.says,
+            }
+            for one in found.differences
+        ],
+    }

@@ -1,0 +1,210 @@
+"""Signs: single exchanges, or two, that exclude one option of an assumption by themselves.
+
+Each function gives (assumption, excluded value, evidence). They add to what the judges exclude, where a rule
+holds under every option and so no verdict depends on it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from ranksim.core.clock import DAY, SECOND, billing_month, calendar_anchor
+from ranksim.core.contract.facts import RateClass
+from ranksim.core.service.operations import OPERATIONS
+from ranksim.judge.conformance.history.fields import moment
+from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation, ReceivedAttempt
+from ranksim.judge.conformance.rate.ledger import classes_by_limit, nominal
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import Evidence
+
+Sign: TypeAlias = tuple[str, Any, Evidence]
+
+
+def signs(history: History, options: Options) -> Iterator[Sign]:
+    """Return all signs of a trace."""
+    for exchange in history.as_judged():
+        if not exchange.lost:
+            for read in ONE:
+                yield from read(exchange, options)
+    yield from _repeated_keys(history)
+    yield from _months(history)
+    yield from _signed(history)
+
+
+def _sign(name: str, value: Any, says: str, *exchanges: Observation) -> Sign:
+    return name, value, Evidence(says, tuple(one.id for one in exchanges), at=exchanges[0].sent)
+
+
+# One exchange
+
+
+def _page_limit(exchange: Observation, options: Options) -> Iterator[Sign]:
+    """A limit beyond the largest page is clamped or refused (U34)."""
+    limit = exchange.query.get("limit", "")
+    number = int(limit[:9]) if limit.isascii() and limit.isdigit() else 0
+    lists = exchange.operation.endswith(".list") and exchange.surface == "rest"
+    if number <= options.facts.page_max or not lists:
+        return
+    if exchange.ok:
+        yield _sign("page_limit_over", "refuse", f"limit={limit} was answered {exchange.status}", exchange)
+    elif exchange.code == "validation_failed":
+        yield _sign("page_limit_over", "clamp", f"limit={limit} was refused as {exchange.code}", exchange)
+
+
+def _dry_run(exchange: Observation, options: Options) -> Iterator[Sign]:
+    """A dry run that would be refused is reported or answered with the refusal (U56)."""
+    operation = OPERATIONS.get(exchange.operation)
+    if not exchange.dry_run or operation is None or not operation.spends:
+        return
+    if exchange.code in AFTER_RATE_LIMIT and not exchange.code.startswith(("idempotency", "invalid")):
+        yield _sign(
+            "dry_run_reply", "report", f"a dry run was answered {exchange.status} {exchange.code}", exchange
+        )
+    elif exchange.ok and isinstance(exchange.data, dict) and exchange.data.get("allowed") is False:
+        yield _sign(
+            "dry_run_reply", "live_error", f"a dry run was answered {exchange.status}, not allowed", exchange
+        )
+
+
+def _bad_key(exchange: Observation, options: Options) -> Iterator[Sign]:
+    """A bad key is counted in its caller's reads, or like a good one where the limiter comes first (U9)."""
+    stated, wanted = classes_by_limit(options).get(exchange.limit or -1), nominal(exchange, options)
+    if exchange.status != 401 or wanted in (None, RateClass.READ) or stated is None:
+        return
+    says = f"a 401 of a {wanted.label if wanted is not None else ''} call tells of the limit {exchange.limit}"
+    yield _sign(
+        "limiter_order", "limiter_first" if stated == RateClass.READ else "auth_first", says, exchange
+    )
+
+
+def _codes(exchange: Observation, options: Options) -> Iterator[Sign]:
+    """Codes that only one option has."""
+    if exchange.code == "idempotency_in_progress":
+        yield _sign(
+            "in_flight_until", "never", "a repeated key was answered idempotency_in_progress", exchange
+        )
+    if exchange.code == "allowance_exhausted":
+        yield _sign("weekly_exhaustion_code", "quota_exhausted", f"the code is {exchange.code}", exchange)
+    if exchange.code == "quota_exhausted" and str(exchange.meta.get("metric", "")).startswith(
+        "keyword_brief"
+    ):
+        yield _sign("weekly_exhaustion_code", "allowance_exhausted", f"the code is {exchange.code}", exchange)
+    if exchange.code == "cost_cap_reached" and exchange.operation in ("keywords.create", "scans.create"):
+        yield _sign(
+            "ceiling_stops_tracking", False, f"{exchange.operation} was refused as {exchange.code}", exchange
+        )
+    if exchange.replayed and exchange.code in AFTER_RATE_LIMIT - {
+        "idempotency_mismatch",
+        "idempotency_in_progress",
+    }:
+        yield _sign("idempotency_stores", "success", f"a refusal ({exchange.code}) was replayed", exchange)
+
+
+def _reserved(exchange: Observation, options: Options) -> Iterator[Sign]:
+    """Only reservations make usage show a reserved part (U49)."""
+    cost = (
+        exchange.data.get("cost")
+        if exchange.operation == "account.usage" and isinstance(exchange.data, dict)
+        else None
+    )
+    reserved = cost.get("reserved") if isinstance(cost, dict) else None
+    if isinstance(reserved, str) and reserved.strip("0.") != "":
+        for value in ("acceptance", "completion"):
+            yield _sign("cost_timing", value, f"usage shows {reserved} reserved", exchange)
+
+
+ONE: tuple[Callable[[Observation, Options], Iterator[Sign]], ...] = (
+    _page_limit,
+    _dry_run,
+    _bad_key,
+    _codes,
+    _reserved,
+)
+
+
+# Several
+
+
+def _repeated_keys(history: History) -> Iterator[Sign]:
+    """One Idempotency-Key again: with its members in another order (U28), or with another API key (U27)."""
+    groups: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for exchange in history.as_judged():
+        if (
+            exchange.idempotency_key
+            and exchange.method == "POST"
+            and not exchange.lost
+            and exchange.surface == "rest"
+        ):
+            groups[exchange.account, exchange.idempotency_key].append(exchange)
+    for group in groups.values():
+        first = group[0]
+        if not first.ok:
+            continue
+        for later in group[1:]:
+            if first.received <= later.sent and later.sent - first.received < DAY // 2:
+                yield from _repeated(first, later)
+
+
+def _repeated(first: Observation, later: Observation) -> Iterator[Sign]:
+    same = later.ok and _made(first) is not None and _made(first) == _made(later)
+    other = later.ok and _made(first) is not None and not same and not later.replayed
+    if first.key != later.key:
+        if same or later.code == "idempotency_mismatch":
+            yield _sign("idempotency_scope", "api_key", "a key of another API key was known", first, later)
+        elif other:
+            yield _sign("idempotency_scope", "account", "a key of another API key was new", first, later)
+    elif first.fingerprint == later.fingerprint and first.wording != later.wording:
+        if same:
+            yield _sign("fingerprint", "raw", "another wording of one body was the same", first, later)
+        elif later.code == "idempotency_mismatch":
+            yield _sign("fingerprint", "canonical", "another wording of one body was another", first, later)
+
+
+def _made(exchange: Observation) -> str | None:
+    made = exchange.data.get("id") if isinstance(exchange.data, dict) else None
+    return made if isinstance(made, str) else None
+
+
+def _months(history: History) -> Iterator[Sign]:
+    """Monthly allowances reset at the anchor's time of the month, or where the calendar's begins (U51)."""
+    anchors: dict[str, Observation] = {}
+    for exchange in history.by_operation("account.get"):
+        if isinstance(exchange.data, dict) and moment(exchange.data.get("billing_anchor")) is not None:
+            anchors.setdefault(exchange.account, exchange)
+    for exchange in history.by_operation("account.usage"):
+        metrics = exchange.data.get("metrics") if isinstance(exchange.data, dict) else None
+        for metric in metrics if isinstance(metrics, list) else ():
+            resets = moment(metric.get("resets_at")) if isinstance(metric, dict) else None
+            if resets is None or metric.get("period") != "month":
+                continue
+            yield from _month(resets, exchange, anchors.get(exchange.account))
+
+
+def _month(resets: int, exchange: Observation, account: Observation | None) -> Iterator[Sign]:
+    if resets % SECOND:
+        return
+    says = "a monthly allowance resets where the {} month does not end"
+    if billing_month(calendar_anchor(), resets)[0] != resets:
+        yield _sign("month", "calendar", says.format("calendar"), exchange)
+    anchor = None if account is None else moment(account.data.get("billing_anchor"))
+    if account is None or anchor is None or anchor % SECOND:
+        return
+    if billing_month(anchor, resets)[0] != resets:
+        yield _sign("month", "anchor", says.format("billing"), account, exchange)
+
+
+def _signed(history: History) -> Iterator[Sign]:
+    """A retry is signed with its own time, or with that of the first attempt (U68)."""
+    last: dict[tuple[str, str], ReceivedAttempt] = {}
+    for came in history.arrived:
+        before = last.setdefault((came.endpoint, came.event), came)
+        if before is came or came.t is None or before.t is None or came.attempt <= before.attempt:
+            continue
+        names = tuple(f"{one.event}/{one.attempt}" for one in (before, came))
+        if came.t != before.t:
+            yield "signature_time", "first", Evidence("t differs between attempts", (), names)
+        elif came.received - before.received > 5 * SECOND and history.run.rate:
+            yield "signature_time", "attempt", Evidence("t is the same in a later attempt", (), names)

@@ -1,0 +1,167 @@
+"""What a trace lets be measured: retry delays, weekly resets, the longest Idempotency-Key, job durations.
+
+A length that never changes is an interval: each pair of exchanges bounds it from above or below. What is
+random is described: the range seen, or a lognormal fit to durations that polling censors. Lengths are in the
+deployment's own time (business time).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ranksim.core.clock import DISTANT_FUTURE, SECOND, WEEK, Micros, week_start
+from ranksim.core.contract.quantities import Distribution
+from ranksim.judge.conformance.calibrate.job_lifetimes import job_durations
+from ranksim.judge.conformance.history.fields import moment
+from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.history.observation import ReceivedAttempt
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.webhooks.failure_runs import outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A quantity between `low` and `high` (µs, or a count), with the exchanges that bound it.
+
+    `high` is None where nothing bounds it from above. `count` is how many observations were used; `fit`
+    describes what is random; `number` is the U number, `account` whose it is where that matters.
+    """
+
+    name: str
+    number: int
+    low: int
+    high: int | None
+    unit: str = "µs"
+    exchanges: tuple[str, ...] = ()
+    count: int = 1
+    fit: Distribution | None = None
+    account: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether both bounds are one number."""
+        return self.low == self.high
+
+
+def measures(history: History, options: Options) -> Iterator[Measure]:
+    """Return what can be measured, in the order of the assumptions."""
+    yield from _longest_key(history)
+    yield from _week_offset(history)
+    yield from _retry_delays(history, options)
+    for kind, low, high, count, fit in job_durations(history):
+        yield Measure(f"job duration {kind}", 60, low, high, count=count, fit=fit)
+
+
+# Bounds
+
+
+@dataclass(slots=True)
+class Bounds:
+    """An interval that narrows, and what narrowed it."""
+
+    low: int = 0
+    high: int = DISTANT_FUTURE
+    low_by: tuple[str, ...] = ()
+    high_by: tuple[str, ...] = ()
+    count: int = 0
+
+    def least(self, value: int, *by: str) -> None:
+        """The quantity is at least `value`."""
+        self.count += 1
+        if value > self.low:
+            self.low, self.low_by = value, by
+
+    def most(self, value: int, *by: str) -> None:
+        """The quantity is at most `value`."""
+        self.count += 1
+        if value < self.high:
+            self.high, self.high_by = value, by
+
+    def measure(self, name: str, number: int, unit: str = "µs", account: str = "") -> Iterator[Measure]:
+        """Return the measure, if anything is known and nothing contradicts itself."""
+        if self.count and self.low <= self.high:
+            by = tuple(dict.fromkeys((*self.low_by, *self.high_by)))
+            high = None if self.high == DISTANT_FUTURE else self.high
+            yield Measure(name, number, self.low, high, unit, by, self.count, account=account)
+
+
+def _longest_key(history: History) -> Iterator[Measure]:
+    """Idempotency-Keys that were taken, and refused as invalid, bound the longest allowed (U32)."""
+    bounds = Bounds()
+    for exchange in history.as_judged():
+        key = exchange.idempotency_key
+        if key is None or exchange.lost or not exchange.key:
+            continue
+        if exchange.code == "idempotency_key_invalid" and len(key) > 1:
+            bounds.most(len(key) - 1, exchange.id)
+        elif exchange.ok and exchange.method == "POST":
+            bounds.least(len(key), exchange.id)
+    if bounds.high < DISTANT_FUTURE:
+        yield from bounds.measure("idempotency_key_max", 32, "characters")
+
+
+# Calendar
+
+
+def _week_offset(history: History) -> Iterator[Measure]:
+    """When weekly allowances reset, relative to Monday 00:00 UTC (U52)."""
+    said: dict[int, str] = {}
+    for exchange in history.by_operation("account.usage"):
+        metrics = exchange.data.get("metrics") if isinstance(exchange.data, dict) else None
+        for metric in metrics if isinstance(metrics, list) else ():
+            if isinstance(metric, dict) and metric.get("period") == "week":
+                resets = moment(metric.get("resets_at"))
+                if resets is not None:
+                    after = resets - week_start(resets, 0)
+                    said.setdefault(after if after <= WEEK // 2 else after - WEEK, exchange.id)
+    if len(said) == 1:
+        ((offset, by),) = said.items()
+        yield Measure("week_offset", 52, offset, offset, exchanges=(by,))
+
+
+# Retries
+
+
+def _retry_delays(history: History, options: Options) -> Iterator[Measure]:
+    """The range of each retry delay, from the failure of the attempt before (S90, U67)."""
+    if not history.run.rate:
+        return
+    gaps: dict[int, list[tuple[Micros, Micros, str]]] = defaultdict(list)
+    for one, other in _retries(history.arrived):
+        answer = outcome(one, options.facts.webhook_timeout)
+        if answer.acknowledged is False:
+            least = (other.received - answer.at) * history.run.rate
+            most = (other.received - one.received) * history.run.rate
+            gaps[one.attempt].append((least, most, f"{one.event}/{other.attempt}"))
+    for attempt, found in sorted(gaps.items()):
+        least, most = min(low for low, _, _ in found), max(high for _, high, _ in found)
+        yield Measure(f"retry delay {attempt}", 67, least, most, count=len(found), exchanges=(found[0][2],))
+    if gaps:
+        yield _jitter(gaps, options)
+
+
+def _jitter(gaps: dict[int, list[tuple[Micros, Micros, str]]], options: Options) -> Measure:
+    """By how many percent delays vary: at least what no network explains, at most what was seen."""
+    least = most = 0
+    for attempt, found in gaps.items():
+        if attempt <= len(options.facts.webhook_delays):
+            delay = options.facts.webhook_delays[attempt - 1]
+            for low, high, _ in found:
+                nearest = 0 if low <= delay <= high else min(abs(low - delay), abs(high - delay))
+                least = max(least, (100 * max(0, nearest - 5 * SECOND)) // delay)
+                most = max(most, -(-100 * max(abs(low - delay), abs(high - delay)) // delay))
+    return Measure(
+        "retry jitter", 67, least, most, unit="percent", count=sum(len(found) for found in gaps.values())
+    )
+
+
+def _retries(arrived: Iterable[ReceivedAttempt]) -> Iterator[tuple[ReceivedAttempt, ReceivedAttempt]]:
+    """Pairs of attempts with consecutive numbers of one delivery."""
+    last: dict[tuple[str, str], ReceivedAttempt] = {}
+    for one in arrived:
+        before = last.get((one.endpoint, one.event))
+        if before is not None and one.attempt == before.attempt + 1:
+            yield before, one
+        last[one.endpoint, one.event] = one

@@ -1,0 +1,411 @@
+"""Judge access: keys, environments and domain scope (S3, S39, S68, S70, S71)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from sys import intern
+from typing import TypeAlias
+
+from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.core.contract.facts import JobKind
+from ranksim.core.trace import UNKNOWN_KEY, TraceKey
+from ranksim.judge.conformance.history.fields import body_of, thing_of
+from ranksim.judge.conformance.history.history import ObservedRun
+from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+
+KEY = "access.key"
+PUBLIC = "access.public"
+ACCEPTED = "access.accepted"
+ENVIRONMENT = "access.environment"
+SCOPE = "access.scope"
+ENDPOINTS = "access.scoped_endpoints"
+WRITES = "access.scoped_writes"
+
+SCOPED = (
+    "domains",
+    "keyword_lists",
+    "keywords",
+    "labels",
+    "competitors",
+    "scans",
+    "jobs",
+    "webhooks",
+    "keyword_briefs",
+)
+"""The nouns of things that belong to a domain, of which an account has its own."""
+
+SHOWN = tuple(noun for noun in SCOPED if noun != "keyword_briefs")
+"""Those of which one can be read by its id."""
+
+LISTED_OVER = "listed over GraphQL"
+"""The case of whatever is listed there."""
+
+MADE = (
+    "keyword_lists.create",
+    "labels.create",
+    "competitors.create",
+    "scans.create",
+    *(f"jobs.create, {kind}" for kind in JobKind),
+)
+"""What can be made for a domain, and shows it."""
+
+RULES = (
+    Rule(
+        KEY,
+        "Everything but GET /v1/webhook-events needs a valid key",
+        (68,),
+        (12,),
+        "scope",
+        tuple(f"{who}, {what}" for who in ("no key", "a wrong key") for what in ("read", "write")),
+    ),
+    Rule(PUBLIC, "GET /v1/webhook-events needs no key", (39,), (), "scope"),
+    Rule(ACCEPTED, "A key that is valid is accepted in its environment", (1, 3), (12,), "everyday"),
+    Rule(
+        ENVIRONMENT,
+        "A key works only in its own environment",
+        (3,),
+        (12,),
+        "scope, with a second environment",
+        ("a production key in sandbox", "a sandbox key in production"),
+    ),
+    Rule(
+        SCOPE,
+        "A domain-scoped key reads only its domain",
+        (70,),
+        (13, 15, 97),
+        "scope, with a scoped key",
+        (*SHOWN, *(f"{noun} listed" for noun in SCOPED), LISTED_OVER),
+    ),
+    Rule(
+        ENDPOINTS,
+        "A domain-scoped key creates endpoints for its domain only",
+        (71,),
+        (14,),
+        "scope, with a scoped key",
+        ("its domain", "another domain", "the whole account"),
+    ),
+    Rule(
+        WRITES,
+        "A domain-scoped key makes, starts and spends for its domain only",
+        (70,),
+        (13, 15),
+        "scope, with a scoped key",
+        MADE,
+    ),
+)
+
+NO_KEYS = ("", UNKNOWN_KEY)
+
+FURTHER = frozenset({402, 404, 405, 409, 413, 415, 422, *range(500, 600)})
+"""Statuses that say nothing of the key: a call that works without one may get them, too (U86)."""
+
+"""The names under which a recorder puts no key, and one that is no key of the target."""
+
+
+Thing: TypeAlias = tuple[str, str, str, str]
+"""Environment, account, the noun of the operations on a thing and its name: an id may be a number that each
+noun of each account counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedCall:
+    """What an answered call of a key scoped to `domain` asked for, and how many foreign things it was listed.
+
+    `foreign` is None where no list was shown; `listed` is the case of such a list.
+    """
+
+    id: str
+    sent: Micros
+    key: str
+    domain: str
+    target: Thing
+    ok: bool
+    foreign: int | None
+    listed: str
+
+
+@dataclass
+class AccessJudge:
+    """Judges every exchange that was answered; a trace that declares no keys tells nothing of them.
+
+    But for `access.accepted` one exchange is enough to break these rules: they speak of one call alone, so
+    concurrency does not matter, nor does a lost reply. What waits for the end are refusals of keys that may
+    be accepted again, and the calls of scoped keys, as a thing's domain may be told late.
+    """
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    pending: list[Observation] = field(default_factory=list)
+    accepted: dict[tuple[str, str], tuple[Micros, Micros]] = field(default_factory=dict)
+    """When, in each environment, each key was surely valid first (a success came) and last (one was sent).
+
+    Between the two it was valid throughout: a key that was withdrawn does not come back.
+    """
+    refused: list[Observation] = field(default_factory=list)
+    """Calls with keys of their environment that were told to have none."""
+    scoped: list[ScopedCall] = field(default_factory=list)
+    """Answered calls of scoped keys."""
+    asked: set[Thing] = field(default_factory=set)
+    """What scoped keys asked for."""
+    moved: set[Thing] = field(default_factory=set)
+    """Endpoints that were changed, which may have another domain since."""
+    owners: dict[Thing, str] = field(default_factory=dict)
+    """Which domain things belong to, as creations and unscoped lists told."""
+
+    def wants(self, like: Observation) -> bool:
+        """All calls: each success shows its key to be valid."""
+        return True
+
+    def see(self, seen: Observation) -> None:
+        """Keep it until the next settling."""
+        self.pending.append(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """Judge each call by itself; what later calls may explain waits for the end."""
+        keys = run.header.keys
+        some_scoped = any(key.domain_id is not None for key in keys.values())
+        for seen in self.pending if keys else ():
+            known = keys.get(seen.key)
+            if seen.ok and seen.operation != "webhook_events.list":
+                place = seen.environment, seen.key
+                first, last = self.accepted.get(place, (DISTANT_FUTURE, -1))
+                self.accepted[place] = (min(first, seen.received), max(last, seen.sent))
+            if some_scoped:
+                self._learn(seen, known)
+            if _counts(seen):
+                self._judge(seen, known)
+        self.pending.clear()
+        if watermark == DISTANT_FUTURE and keys:
+            self.tally.expect(ACCEPTED, *keys)
+            self._finish(run)
+
+    def _learn(self, seen: Observation, known: TraceKey | None) -> None:
+        """Learn what scoped keys ask for, and which domain it belongs to."""
+        if seen.operation == "webhooks.update":
+            self.moved.add(_thing(seen, known, seen.parameters))
+        if known is not None and known.domain_id is not None:
+            if seen.parameters:
+                self.asked.add(_thing(seen, known, seen.parameters))
+        elif seen.ok:
+            for thing in _shown(seen):
+                if isinstance(thing, dict) and isinstance(thing.get("id"), str):
+                    owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
+                    owner = self.owners.get(_list_of(seen, known, thing)) if owner is None else owner
+                    if isinstance(owner, str):
+                        self.owners[_thing(seen, known, thing)] = owner
+
+    def _judge(self, seen: Observation, known: TraceKey | None) -> None:
+        if known is None:
+            if seen.key in NO_KEYS:
+                _judge_stranger(seen, self.options, self.tally)
+        elif seen.environment != known.environment:
+            if seen.operation != "webhook_events.list":
+                says = f"key {seen.key} belongs to {known.environment} and worked in {seen.environment}"
+                case = f"a {known.environment} key in {seen.environment}"
+                _check(ENVIRONMENT, not seen.ok, says, seen, self.tally, case)
+                _status(seen, self.options, self.tally)
+        else:
+            if seen.operation == "webhook_events.list":
+                pass
+            elif seen.ok:
+                self.tally.held(ACCEPTED, case=seen.key, by=(seen.id,))
+            elif seen.status == 401 or seen.code == "unauthorized":
+                self.refused.append(seen)
+            if known.domain_id is not None:
+                if seen.operation == "webhooks.create" and seen.surface == "rest":
+                    _judge_creation(seen, known.domain_id, self.tally)
+                else:
+                    self.scoped.append(_scoped_call(seen, known, known.domain_id))
+                    _judge_making(seen, known.domain_id, self.owners.values(), self.tally)
+
+    def _finish(self, run: ObservedRun) -> None:
+        for seen in self.refused:
+            first, last = self.accepted.get((seen.environment, seen.key), (DISTANT_FUTURE, -1))
+            if first < seen.sent and seen.received < last:
+                says = f"key {seen.key}, accepted before and after, was answered {seen.status} {seen.code}"
+                _check(ACCEPTED, False, says, seen, self.tally, seen.key)
+            else:
+                self.tally.open(ACCEPTED, "the key was refused, and not accepted both before and after")
+        # what was told of two domains, as an endpoint that was moved, is left out
+        asked = {thing for thing in self.asked - self.moved if not run.mutable(*thing[-2:])}
+        domains = {thing: owner for thing, owner in self.owners.items() if thing in asked}
+        spread: dict[Thing, set[str]] = defaultdict(set)
+        for thing, owner in self.owners.items():
+            spread[_kin(thing)].add(owner)
+        for call in self.scoped:
+            _judge_scope(call, domains, spread, self.tally)
+        self.refused.clear()
+        self.scoped.clear()
+
+
+def _counts(seen: Observation) -> bool:
+    """Return whether a call was answered and says something of access."""
+    return not (
+        seen.lost
+        or seen.status == 429
+        or seen.surface == "app"
+        or seen.method == "OPTIONS"
+        or not (seen.operation or seen.operations)
+    )
+
+
+def _judge_stranger(seen: Observation, options: Options, tally: Tally) -> None:
+    """Without a valid key nothing is answered but the event types."""
+    if seen.operation != "webhook_events.list":
+        says = f"{seen.id} had no valid key and was answered {seen.status}"
+        case = _unkeyed(seen)
+        if seen.ok or seen.status not in FURTHER:
+            _check(KEY, not seen.ok, says, seen, tally, case)
+        else:
+            tally.held(KEY, case=None)
+        _status(seen, options, tally)
+    elif seen.ok:
+        tally.held(PUBLIC, by=(seen.id,))
+    elif seen.status in (401, 403) and not seen.key:
+        _check(PUBLIC, False, f"{seen.id} read the event types without a key: {seen.status}", seen, tally)
+    else:
+        tally.open(PUBLIC, "the deployment has no GET /v1/webhook-events, or a key was sent along")
+
+
+def _unkeyed(seen: Observation) -> str:
+    """Return the case of a call without a key that is good there."""
+    who, what = "a wrong key" if seen.key else "no key", "read" if seen.method == "GET" else "write"
+    return f"{who}, {what}"
+
+
+def _status(seen: Observation, options: Options, tally: Tally) -> None:
+    """The status of a missing or unknown key is assumed (U12); what matters is that it is refused."""
+    wanted = options.default_status("unauthorized")
+    if seen.ok or seen.status == wanted or seen.status >= 500:
+        return
+    evidence = Evidence(f"{seen.id} was answered {seen.status}", (seen.id,), at=seen.sent)
+    if options.status("unauthorized") is None:
+        tally.differs(12, wanted, seen.status, evidence)
+    else:
+        tally.broke(KEY, evidence, case=_unkeyed(seen))
+
+
+# Domain scope
+
+
+def _thing(seen: Observation, known: TraceKey | None, named: Mapping[str, Json]) -> Thing:
+    """Name a thing by what a path names, or by what a reply shows of it."""
+    account = "" if known is None else known.account
+    return (
+        seen.environment,
+        account,
+        _noun(seen),
+        job_name(named) if "kind" in named else str(named.get("id")),
+    )
+
+
+def _shown(seen: Observation) -> Sequence[Json]:
+    """Return the things that a reply shows, or that several were made in one call."""
+    if not isinstance(seen.data, dict):
+        return seen.items or () if seen.surface == "rest" else ()
+    if seen.operation not in ("keywords.create", "keyword_briefs.create"):
+        return [seen.data]
+    return [thing for made in seen.data.values() if isinstance(made, list) for thing in made]
+
+
+def _list_of(seen: Observation, known: TraceKey | None, named: Mapping[str, Json]) -> Thing:
+    """Name the list that a keyword is in, and whose domain it has."""
+    account = "" if known is None else known.account
+    return seen.environment, account, "keyword_lists", str(named.get("list_id"))
+
+
+def _kin(thing: Thing) -> Thing:
+    """Return what all things of its noun in its account have in common."""
+    return (*thing[:3], "")
+
+
+def _noun(seen: Observation) -> str:
+    return intern(seen.operation.partition(".")[0])
+
+
+def _scoped_call(seen: Observation, known: TraceKey, domain: str) -> ScopedCall:
+    foreign = None
+    if seen.ok and isinstance(seen.items, list):
+        owners = [_owner(item, seen.operation) for item in seen.items]
+        if seen.surface == "rest" or domain in owners:  # else GraphQL may call domains by other ids (U83)
+            foreign = sum(owner not in (None, domain) for owner in owners)
+    target = _thing(seen, known, seen.parameters)
+    listed = LISTED_OVER if seen.surface == "graphql" else f"{target[2]} listed"
+    return ScopedCall(seen.id, seen.sent, seen.key, domain, target, seen.ok, foreign, listed)
+
+
+def _judge_scope(
+    call: ScopedCall, domains: Mapping[Thing, str], spread: Mapping[Thing, set[str]], tally: Tally
+) -> None:
+    """`spread` are the domains that things of each noun were seen to belong to."""
+    domain, target = call.domain, call.target
+    if domains.get(target, domain) != domain:
+        says = (
+            f"key {call.key}, scoped to {domain}, was shown {target[-1]}, which belongs to {domains[target]}"
+        )
+        _check(SCOPE, not call.ok, says, call, tally, target[2])
+    elif call.foreign is not None:
+        says = f"key {call.key}, scoped to {domain}, was listed {call.foreign} things of other domains"
+        others = bool(call.foreign) or bool(spread.get(_kin(target), set()) - {domain})
+        _check(SCOPE, call.foreign == 0, says, call, tally, call.listed if others else None)
+
+
+def _judge_creation(seen: Observation, domain: str, tally: Tally) -> None:
+    """An endpoint that was created is for the key's domain, as its reply shows or, failing that, as asked."""
+    asked = seen.body.get("domain_id") if isinstance(seen.body, dict) else None
+    made = seen.data.get("domain_id", asked) if seen.ok and isinstance(seen.data, dict) else asked
+    if seen.ok and made != domain:
+        wanted = "the whole account" if made is None else f"domain {made}"
+        says = f"key {seen.key}, scoped to {domain}, created an endpoint for {wanted}"
+        _check(ENDPOINTS, False, says, seen, tally, "the whole account" if made is None else "another domain")
+    elif seen.ok or (asked != domain and 400 <= seen.status <= 499):
+        case = "its domain" if asked == domain else "the whole account" if asked is None else "another domain"
+        tally.held(ENDPOINTS, case=case, by=(seen.id,))
+
+
+def _judge_making(seen: Observation, domain: str, domains: Collection[str], tally: Tally) -> None:
+    """What a scoped key makes for another domain shows that domain to it (S70), as the reply says.
+
+    Which field names the domain is assumed (U41, U108), so what the reply does not tell proves nothing; over
+    GraphQL what is none of the `domains` that REST told may be its own by another id (U83).
+    """
+    body = body_of(seen)
+    asked = body.get("domain_id")
+    if seen.surface == "app" or seen.dry_run or not isinstance(asked, str) or asked == domain:
+        return
+    if seen.surface == "graphql" and asked not in domains:
+        return
+    kind = f", {body.get('kind')}" if seen.operation == "jobs.create" else ""
+    case = f"{seen.operation}{kind}"
+    made = thing_of(seen).get("domain_id") if seen.ok else None
+    refused = seen.status in (403, 404) or (
+        seen.surface == "graphql" and seen.code in ("forbidden", "not_found")
+    )
+    if case in MADE and (refused or isinstance(made, str)):
+        says = f"key {seen.key}, scoped to {domain}, made something for domain {made}"
+        _check(WRITES, not seen.ok or made == domain, says, seen, tally, case)
+
+
+def _owner(item: object, operation: str) -> object:
+    if not isinstance(item, dict):
+        return None
+    return item.get("id") if operation == "domains.list" else item.get("domain_id")
+
+
+def _check(
+    rule: str,
+    holds: bool,
+    says: str,
+    seen: Observation | ScopedCall,
+    tally: Tally,
+    case: str | None = ANY,
+) -> None:
+    about = f"key {seen.key or 'none'}"
+    tally.check(rule, holds, Evidence(says, (seen.id,), about=about, at=seen.sent), case=case)

@@ -1,0 +1,579 @@
+"""Judge headers and bodies, exchange by exchange: what every response must look like (S8-S17, S94-S99, S107).
+
+Checks are made while the trace is read, before raw texts are dropped, and nearly all of them need one
+exchange alone. Unknown fields are no fault (S113, E46); a missing or misshapen one is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, get_args, get_type_hints
+
+from ranksim.core.clock import DISTANT_FUTURE, Micros, instant
+from ranksim.core.contract.facts import CHECK_OF, EVENT_TYPES
+from ranksim.core.contract.views import NOT_SHOWN, DomainView, JobView, ProblemView, QuotaMeta
+from ranksim.core.service.operations import TABLE
+from ranksim.core.trace import Exchange
+from ranksim.judge.conformance.calls import choices
+from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer, snaked
+from ranksim.judge.conformance.history.history import ObservedRun
+from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, leaves
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+
+REQUEST_ID = "header.request_id"
+ECHO = "header.request_id_echo"
+JSON = "header.json"
+ERROR = "error.body"
+TYPE = "error.type"
+ID = "error.request_id"
+META = "error.meta"
+DEPRECATION = "header.deprecation"
+CORS = "header.cross_origin"
+ENVELOPE = "resource.envelope"
+FIELDS = "resource.fields"
+TIMES = "resource.timestamps"
+EVENTS = "resource.event_types"
+
+TIMESTAMPS = ("created_at", "finished_at", "last_full_crawl_at", "resets_at")
+"""The fields that are shown to be timestamps (S17); any other name may mean anything (S113)."""
+
+ANSWERED = tuple(operation.name for operation in TABLE if operation.method != "DELETE")
+"""The operations that answer with data."""
+
+SHOWN = (
+    "domains.get",
+    "domains.list",
+    "domains.create",
+    "domains.update",
+    "jobs.create",
+    "jobs.get",
+    "jobs.list",
+    "account.usage",
+)
+"""The operations whose resources have fields that are shown."""
+
+NAMED = frozenset({*CHECK_OF, "invalid_cursor", "idempotency_mismatch"})
+"""The codes that are stated (S97)."""
+
+ERRORS = (*CHECK_OF, "invalid_cursor", "idempotency_mismatch", "400", "401", "404", "422", "429")
+"""The errors that a client meets: by code where it is stated, by status where it is assumed."""
+
+RULES = (
+    Rule(
+        ENVELOPE,
+        "A success is {data}, a collection {data, has_more, next_cursor}",
+        (8, 9),
+        (),
+        "everyday",
+        ANSWERED,
+    ),
+    Rule(
+        FIELDS,
+        "A resource has the fields that are shown for it",
+        (12, 13, 16, 38),
+        (42, 43, 85, 109),
+        "everyday",
+        SHOWN,
+    ),
+    Rule(TIMES, "Timestamps are ISO 8601 in UTC", (17,), (), "everyday", TIMESTAMPS),
+    Rule(EVENTS, "GET /v1/webhook-events lists the event types of today", (39, 75), (78,), "everyday"),
+    Rule(REQUEST_ID, "Every response carries X-Request-Id", (107,), (79,), "everyday", KINDS_OF_ANSWER),
+    Rule(
+        ECHO,
+        "An X-Request-Id that the client sent is used as given",
+        (107,),
+        (79,),
+        "everyday",
+        KINDS_OF_ANSWER,
+    ),
+    Rule(
+        JSON,
+        "A response with a body is JSON and says so",
+        (8, 9, 94),
+        (25,),
+        "everyday",
+        KINDS_OF_ANSWER[:-1],
+    ),
+    Rule(
+        DEPRECATION,
+        "A surface that is to go carries Deprecation and Sunset, both",
+        (114,),
+        (81,),
+        "everyday, once /v2 is there",
+    ),
+    Rule(
+        CORS,
+        "Cross-origin requests are accepted",
+        (73,),
+        (80,),
+        "everyday, sent from a page of another origin",
+        ("preflight", "success", "error"),
+    ),
+    Rule(ERROR, "An error is a complete error body", (11, 94), (24, 25), "ladder", ERRORS),
+    Rule(
+        TYPE,
+        "An error's type and documentation_url are its page under /api/errors",
+        (95,),
+        (),
+        "ladder",
+        ERRORS,
+    ),
+    Rule(ID, "An error's request_id is that of the response", (96,), (), "ladder", ERRORS),
+    Rule(
+        META,
+        "An error's meta says what its code promises",
+        (98, 99),
+        (7, 26),
+        "ladder",
+        ("quota_exhausted", "cost_cap_reached"),
+    ),
+)
+
+Fields = Mapping[str, Callable[[Json], bool]]
+
+
+def text(value: Json) -> bool:
+    """Return whether it is a string."""
+    return isinstance(value, str)
+
+
+def text_or_null(value: Json) -> bool:
+    """Return whether it is a string or null."""
+    return value is None or isinstance(value, str)
+
+
+def whole(value: Json) -> bool:
+    """Return whether it is an integer, which JSON may write as 402.0."""
+    return type(value) is int or (isinstance(value, float) and value.is_integer())
+
+
+def mapping(value: Json) -> bool:
+    """Return whether it is an object."""
+    return isinstance(value, dict)
+
+
+CHECKS: Mapping[object, Callable[[Json], bool]] = {
+    str: text,
+    str | None: text_or_null,
+    int: whole,
+    Mapping[str, object]: mapping,
+}
+"""What a value of a type looks like."""
+
+PERHAPS_NULL = frozenset({"label"})
+"""Fields of a resource for which null passes, too."""
+
+
+def stated_fields(view: type[Any]) -> Fields:
+    """Return the fields of a view that the specification shows, and what each must look like."""
+    marked = get_type_hints(view, include_extras=True)
+    return {
+        name: text_or_null if name in PERHAPS_NULL else CHECKS[hint]
+        for name, hint in get_type_hints(view).items()
+        if NOT_SHOWN not in get_args(marked[name])
+    }
+
+
+ERROR_FIELDS = stated_fields(ProblemView)
+"""The nine fields of an error (S94)."""
+
+DOMAIN = stated_fields(DomainView)
+"""S12, with null where the thing has not happened (U43)."""
+
+JOB = stated_fields(JobView)
+"""S13."""
+
+SINGLES: Mapping[str, Fields] = {
+    "domains.get": DOMAIN,
+    "domains.create": DOMAIN,
+    "domains.update": DOMAIN,
+    "jobs.create": JOB,
+    "jobs.get": JOB,
+}
+
+COLLECTIONS: Mapping[str, Fields] = {"domains.list": DOMAIN, "jobs.list": JOB}
+
+SHOWN_COLLECTIONS = frozenset({"domains.list", "keywords.list"})
+"""Operations that are stated to answer with a collection; of others only a list shows that they do."""
+
+QUOTA = stated_fields(QuotaMeta)
+"""The meta of quota_exhausted, whose names are stated (S98); other codes' are assumed (U7, U26)."""
+
+SPENT_VALUES = 3
+"""What the meta of cost_cap_reached tells: the amount spent, the ceiling, the reset date (S99).
+
+Each has a digit, which a currency beside them has not.
+"""
+
+CRAWLED = "last_full_crawl_at"
+FINISHED = "finished_at"
+LATER = (CRAWLED, FINISHED)
+"""Timestamps of what happens later: how they look before is not shown, so they may be missing then (U43)."""
+
+GATEWAY = frozenset({502, 503, 504})
+"""Statuses with which something in front of the deployment answers in its stead."""
+
+
+Domain: TypeAlias = tuple[str, str, str]
+"""Environment, account and id of a domain."""
+
+
+@dataclass
+class SchemaJudge:
+    """Judges each exchange as it is read, and in the end what only two of them together can show.
+
+    Raw texts are dropped after reading, so it is shown them by `see_raw`, and nothing afterwards.
+    """
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    _crawled: dict[Domain, Observation] = field(default_factory=dict)
+    """What first showed a domain with its last full crawl."""
+    _bare: dict[Domain, Observation] = field(default_factory=dict)
+    """What last showed a domain without one."""
+    _changed: set[Domain] = field(default_factory=set)
+
+    def wants(self, like: Observation) -> bool:
+        """Nothing that was read before."""
+        return False
+
+    def see(self, seen: Observation) -> None:
+        """Without its texts an exchange shows nothing here."""
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def see_raw(self, exchange: Exchange, seen: Observation, reply: Json) -> None:
+        """Judge the next exchange as it is read, with its parsed reply."""
+        check(exchange, seen, reply, self.tally)
+        choices.check(seen, self.options, self.tally)
+        if seen.operation in ("domains.update", "domains.delete"):
+            self._changed.add((seen.environment, seen.account, seen.parameters.get("id", "")))
+        elif seen.operation in ("domains.get", "domains.list") and seen.ok and isinstance(reply, dict):
+            data = reply.get("data")
+            for thing in data if isinstance(data, list) else [data]:
+                if isinstance(thing, dict) and isinstance(thing.get("id"), str) and seen.surface == "rest":
+                    self._see_domain((seen.environment, seen.account, thing["id"]), thing, seen)
+
+    def _see_domain(self, domain: Domain, thing: dict[str, Json], seen: Observation) -> None:
+        if thing.get(CRAWLED):
+            first = self._crawled.setdefault(domain, seen)
+            if seen.received < first.received:
+                self._crawled[domain] = seen
+        elif domain not in self._bare or self._bare[domain].sent < seen.sent:
+            self._bare[domain] = seen
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """A full crawl that was shown has happened, so a later reading shows the last one, too (S12).
+
+        Nothing can be told of a domain that was changed: it may be of another host since, or another one.
+        """
+        if watermark < DISTANT_FUTURE:
+            return
+        for domain, shown in self._crawled.items():
+            bare = self._bare.get(domain)
+            changed = domain in self._changed or run.mutable("domains", domain[-1]) or not run.exclusive
+            if bare is not None and shown.received < bare.sent and not changed:
+                says = f"{bare.id} shows no {CRAWLED} of {domain[-1]}, and {shown.id} did before"
+                pair = (shown.id, bare.id)
+                found = Evidence(says, pair, about=bare.operation, at=bare.sent)
+                self.tally.broke(FIELDS, found, case=bare.operation)
+
+
+def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> None:
+    """Check one exchange with its parsed reply.
+
+    Lost replies show no shape, and neither do answers from outside the API, of the web app or of a gateway,
+    answers to GraphQL requests but for their headers, or what was not recorded.
+    """
+    if seen.lost or seen.outside or exchange.surface == "app":
+        return
+    if seen.status in GATEWAY and exchange.response is not None and not isinstance(reply, dict):
+        tally.open(JSON, "a gateway answered in the deployment's stead")
+        return
+    given, said = _headers_of(exchange)
+    _check_headers(exchange, seen, given, tally)
+    _check_rare(exchange, seen, tally)
+    if exchange.surface == "graphql" and isinstance(reply, dict) and seen.status == 200:
+        _check_extensions(reply, seen, tally)
+    if exchange.surface != "rest" or seen.method in ("OPTIONS", "HEAD") or seen.status in (204, 304):
+        return
+    if exchange.response is None or (not exchange.response and seen.status < 400):
+        return  # where a success has no body is not stated
+    kind = kind_of_answer(seen)
+    if isinstance(reply, dict) and (not said or "json" in said):
+        tally.held(JSON, case=kind, by=(seen.id,))
+    else:
+        _broke(JSON, f"is no JSON object, or says {said or 'no type'}", seen, tally, kind)
+        return
+    if seen.status >= 400:
+        _check_error(reply, given, seen, tally)
+    elif seen.operation:
+        _check_success(reply, seen, tally)
+        if seen.operation == "jobs.get" and isinstance(seen.data, dict) and "progress" not in seen.data:
+            found = Evidence(f"{seen.id} shows a job without progress", (seen.id,), at=seen.sent)
+            tally.differs(42, "progress", "no such field", found)
+
+
+def _headers_of(exchange: Exchange) -> tuple[str, str]:
+    """Return the response's X-Request-Id and the type that it says it has, "" where missing."""
+    given = said = ""
+    for name, value in (exchange.response_headers or {}).items():
+        match name.lower():
+            case "x-request-id":
+                given = value
+            case "content-type":
+                said = value.partition(";")[0].strip().lower()
+    return given, said
+
+
+def _check_headers(exchange: Exchange, seen: Observation, given: str, tally: Tally) -> None:
+    kind = kind_of_answer(seen)
+    if given:
+        tally.held(REQUEST_ID, case=kind, by=(seen.id,))
+    elif not seen.shows("x-request-id"):
+        return
+    else:
+        _broke(REQUEST_ID, "has no X-Request-Id", seen, tally, kind)
+        return
+    for name, sent in (exchange.request_headers or {}).items():
+        if name.lower() == "x-request-id" and _is_plain(sent):
+            if given == sent:
+                tally.held(ECHO, case=kind if seen.idempotency_key is None else None, by=(seen.id,))
+            elif seen.idempotency_key is not None:
+                tally.open(ECHO, "a replay may be the first response to the letter (E5)")
+            else:
+                says = f"was sent X-Request-Id {sent!r} and gives {given!r}"
+                _broke(ECHO, says, seen, tally, kind, f"X-Request-Id {sent}")
+
+
+ALLOWED = "access-control-allow-origin"
+
+RARE = frozenset({"deprecation", "sunset", ALLOWED, "access-control-allow-headers"})
+"""Response headers that few traces have."""
+
+
+def _check_rare(exchange: Exchange, seen: Observation, tally: Tally) -> None:
+    """Check headers of versions (S114), and of calls from another origin (S73).
+
+    A browser passes on a response to another origin only where it allows that origin, and sends the call
+    itself only where a preflight succeeded and allows its headers (the Fetch standard, CORS protocol).
+    """
+    headers = exchange.response_headers or {}
+    told = {name.lower(): value for name, value in headers.items() if name.lower() in RARE}
+    both = {"deprecation", "sunset"} & told.keys()
+    if len(both) == 2:
+        tally.held(DEPRECATION, by=(seen.id,))
+        found = Evidence(f"{seen.id} carries Deprecation and Sunset", (seen.id,), at=seen.sent)
+        tally.differs(81, "neither on /v1 now", "both", found)
+    elif both and seen.shows("deprecation", "sunset"):
+        _broke(DEPRECATION, f"carries {both.pop().title()} alone", seen, tally)
+    asked = {name.lower(): value for name, value in (exchange.request_headers or {}).items()}
+    origin = asked.get("origin")
+    shows = seen.shows(ALLOWED, "access-control-allow-headers")
+    if origin is None or seen.status in (429, 500) or not shows:
+        return
+    allowed = told.get(ALLOWED, "").strip()
+    if seen.method == "OPTIONS" and "access-control-request-method" in asked:
+        wanted = {name.strip().lower() for name in asked.get("access-control-request-headers", "").split(",")}
+        named = {name.strip().lower() for name in told.get("access-control-allow-headers", "").split(",")}
+        good = 200 <= seen.status <= 299 and ("*" in named or wanted - {""} <= named)
+        case, says = "preflight", f"answers the preflight of {origin} with {seen.status}, and allows "
+        says += f"{allowed or 'no origin'} with {', '.join(sorted(named - {''})) or 'no headers'}"
+    else:
+        good, case = True, "success" if seen.status < 400 else "error"
+        says = f"was sent from {origin}, and allows {allowed or 'no origin'}"
+    if good and allowed in ("*", origin):
+        tally.held(CORS, case=case, by=(seen.id,))
+    else:
+        _broke(CORS, says, seen, tally, case)
+
+
+def _is_plain(sent: str) -> bool:
+    """Whether a client's id is one that no deployment may change (U79)."""
+    return 1 <= len(sent) <= 255 and sent.isascii() and sent.isprintable() and sent == sent.strip()
+
+
+def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: Tally) -> None:
+    case = seen.code if seen.code in NAMED else str(seen.status)
+    wrong = _wrong(reply, ERROR_FIELDS)
+    if reply.get("status") != seen.status and "status" not in wrong:
+        wrong.append("status")
+    tally.covers(ERROR, f"in {seen.environment}", (seen.id,), holds=not wrong)
+    if wrong:
+        says = f"answered {seen.status} with wrong or missing {', '.join(wrong)}"
+        _broke(
+            ERROR, says, seen, tally, case, f"status {seen.status} in the body, and {_named(ERROR_FIELDS)}"
+        )
+        return
+    tally.held(ERROR, case=case, by=(seen.id,))
+    url, code = reply["documentation_url"], reply["code"]
+    if reply["type"] == url and url.endswith(f"/api/errors#{code}"):
+        tally.held(TYPE, case=case, by=(seen.id,))
+    else:
+        says = f"has type {reply['type']} and documentation_url {url} for {code}"
+        _broke(TYPE, says, seen, tally, case, f"…/api/errors#{code} as both")
+    if given and reply["request_id"] != given and seen.idempotency_key is not None:
+        tally.open(ID, "a replay may be the first response to the letter (E5)")
+    elif given and reply["request_id"] != given:
+        says = f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}"
+        _broke(ID, says, seen, tally, case, f"request_id {given!r}")
+    elif given:
+        tally.held(ID, case=case if seen.idempotency_key is None else None, by=(seen.id,))
+    _check_meta(code, reply["meta"], seen, tally)
+
+
+def _check_extensions(reply: dict[str, Json], seen: Observation, tally: Tally) -> None:
+    """An error that GraphQL tells of a field carries the whole error body as its extensions (U83)."""
+    errors = reply.get("errors")
+    for one in errors if isinstance(errors, list) else ():
+        told = snaked(one.get("extensions")) if isinstance(one, dict) else None
+        if wrong := _wrong(told, ERROR_FIELDS):
+            says = f"{seen.id} tells an error with wrong or missing {', '.join(wrong)} in its extensions"
+            found = Evidence(says, (seen.id,), about=seen.operation or seen.path, at=seen.sent)
+            tally.differs(83, "the error body in extensions", "another form", found)
+
+
+def _check_meta(code: str, meta: dict[str, Json], seen: Observation, tally: Tally) -> None:
+    if code == "quota_exhausted":
+        lacking = _wrong(meta, QUOTA)
+        if lacking:
+            _broke(META, f"is {code} with wrong or missing {', '.join(lacking)} in meta", seen, tally, code)
+        else:
+            tally.held(META, case=code, by=(seen.id,))
+    elif code == "cost_cap_reached":
+        told = sum(re.search("[0-9]", str(value)) is not None for value in leaves(meta))
+        if told < SPENT_VALUES:
+            _broke(
+                META,
+                f"is {code}, and its meta tells {told} numbers or dates, not {SPENT_VALUES}",
+                seen,
+                tally,
+                code,
+            )
+        else:
+            tally.held(META, case=code, by=(seen.id,))
+
+
+def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> None:
+    data = reply.get("data")
+    if isinstance(data, list) and seen.operation.endswith(".list"):
+        cursor = reply.get("next_cursor", 0)
+        whole = isinstance(reply.get("has_more"), bool) and text_or_null(cursor)
+        if whole or seen.operation == "webhook_events.list":  # its fields are not shown (U78)
+            tally.held(ENVELOPE, case=seen.operation, by=(seen.id,))
+        else:
+            _broke(ENVELOPE, "is a collection without has_more and next_cursor", seen, tally, seen.operation)
+        things, fields = data, COLLECTIONS.get(seen.operation)
+    else:
+        if "data" not in reply or seen.operation in SHOWN_COLLECTIONS:
+            says = "is a success without its data"
+            _broke(ENVELOPE, says, seen, tally, seen.operation, "an object with data")
+        else:
+            tally.held(ENVELOPE, case=seen.operation, by=(seen.id,))
+        dry = seen.dry_run or seen.request_unrecorded  # as it may be, where what it asked for is not recorded
+        things, fields = [data], (None if dry else SINGLES.get(seen.operation))
+    _check_things(things, fields, seen, tally)
+    if seen.operation == "account.usage" and isinstance(data, dict):
+        _check_usage(data, seen, tally)
+    if seen.operation == "webhook_events.list":
+        named = set(filter(text, leaves(data)))
+        if named.issuperset(EVENT_TYPES):
+            tally.held(EVENTS, by=(seen.id,))
+        else:
+            _broke(EVENTS, f"lists {', '.join(sorted(named)) or 'nothing'}", seen, tally)
+
+
+def _check_things(things: list[Json], fields: Fields | None, seen: Observation, tally: Tally) -> None:
+    """Check each resource of a reply; what holds is counted, and the tally told once."""
+    whole, told = 0, Counter[str]()
+    for thing in things:
+        if not isinstance(thing, dict):
+            continue
+        if fields is not None:
+            absent = [name for name in LATER if name in fields and name not in thing]
+            if FINISHED in absent and _has_finished(thing):
+                absent.remove(FINISHED)
+            if wrong := [name for name in _wrong(thing, fields) if name not in absent]:
+                says = f"shows {seen.operation} with wrong or missing {', '.join(wrong)}"
+                _broke(FIELDS, says, seen, tally, seen.operation, _named(fields))
+                tally.covers(FIELDS, f"in {seen.environment}", (seen.id,), holds=False)
+            else:
+                whole += 1
+            for name in absent:
+                found = Evidence(f"{seen.id} shows no {name}", (seen.id,), about=seen.operation, at=seen.sent)
+                tally.differs(43, "null", "no such field", found)
+        for name in TIMESTAMPS:
+            value = thing.get(name)
+            if value is None or (value == "" and name in LATER):
+                continue
+            if _is_utc(value):
+                told[name] += 1
+            else:
+                _broke(TIMES, f"shows {name} {value!r}", seen, tally, name)
+    if whole:
+        tally.held(FIELDS, whole, case=seen.operation, by=(seen.id,))
+        tally.covers(FIELDS, f"in {seen.environment}", (seen.id,))
+    for name, count in told.items():
+        tally.held(TIMES, count, case=name, by=(seen.id,))
+
+
+def _has_finished(job: dict[str, Json]) -> bool:
+    """Return whether a job has surely finished: it is done, or failed by a usual name with a reason (U39)."""
+    status = job.get("status")
+    return status == "done" or (status in ("failed", "error") and bool(job.get("error_detail")))
+
+
+def _check_usage(data: dict[str, Json], seen: Observation, tally: Tally) -> None:
+    metrics = data.get("metrics")
+    if not isinstance(metrics, list) or not metrics:
+        return  # where the list stands is assumed (U109)
+    lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
+    if lacking:
+        _broke(FIELDS, f"shows {len(lacking)} metrics without resets_at", seen, tally, seen.operation)
+    else:
+        tally.held(FIELDS, case=seen.operation, by=(seen.id,))
+
+
+def _named(fields: Fields) -> str:
+    return f"the fields {', '.join(fields)}"
+
+
+def _wrong(thing: Json, fields: Fields) -> list[str]:
+    """Name the fields that are missing or misshapen."""
+    if not isinstance(thing, dict):
+        return list(fields)
+    return [name for name, fits in fields.items() if name not in thing or not fits(thing[name])]
+
+
+_USUAL = re.compile(
+    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-6][0-9](\.[0-9]+)?(Z|\+00:00)"
+)
+"""How ISO 8601 in UTC is usually written; any other way is read with care."""
+
+
+def _is_utc(value: Json) -> bool:
+    if not isinstance(value, str):
+        return False
+    if _USUAL.fullmatch(value):
+        return True
+    if not value.endswith(("Z", "+00:00", "+0000", "+00")):
+        return False
+    try:
+        instant(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _broke(
+    rule: str, says: str, seen: Observation, tally: Tally, case: str = ANY, expected: str = ""
+) -> None:
+    about = seen.operation or seen.path
+    evidence = Evidence(f"{seen.id} {says}", (seen.id,), about=about, at=seen.sent, expected=expected)
+    tally.broke(rule, evidence, case=case)

@@ -1,0 +1,231 @@
+"""`ranksim compare` and `ranksim explain`: judge a recorded trace, and tell what the ids in reports mean."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ranksim.report.terminal import print_out, rendered, wrapped
+
+DEVIATES = 1
+
+
+def compare(
+    traces: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="TRACE...",
+            help="Recorded traces (.gz and .xz too), or directories of runs; several are of one deployment.",
+        ),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Take for granted what this policy states; any other assumption stays open."
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RESULT",
+            help="Show refusals, waits, delays and latencies beside this result of `ranksim run S --arrivals "
+            "TRACE --out RESULT`: result.json or its directory.",
+        ),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE",
+            help="Exit with 1 unless this rule conforms: a rule, a family such as rate, a fact such as S102, "
+            "or all; with :all behind, as in rate:all, in every case it has. May be given several times.",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page here.")
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML here, one test case a rule.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, not a summary.")] = False,
+    rules: Annotated[
+        bool,
+        typer.Option(
+            "--rules", allow_from_autoenv=False, help="List the rules and what would exercise them, and stop."
+        ),
+    ] = False,
+) -> None:
+    """Judge a trace rule by rule: did the deployment behave as the model says it should?
+
+    A rule deviates only if no placement of the calls within their intervals explains what was seen. Exit code
+    1 says that a rule deviates or a required one does not conform, 2 that the input is wrong. Catalogues are
+    compared by `ranksim price compare`.
+
+    Examples:
+
+    \b
+      ranksim compare run/trace.jsonl
+      ranksim compare monday tuesday run/trace.jsonl
+      ranksim compare run/trace.jsonl --html page.html --require rate --require S47
+    """  # fmt: skip
+    from ranksim.core.errors import BadInput
+    from ranksim.core.files import check_outputs
+    from ranksim.judge.conformance.report.as_dict import as_document
+    from ranksim.judge.report import judgement as report
+    from ranksim.report.document import as_text
+
+    if rules:
+        print_out(wrapped(_listed()))
+        return
+    if not traces:
+        raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
+    found_in = traces_in(traces)
+    check_outputs((html, junit), (*found_in, policy, model))
+    found = _judged(found_in, policy, model, tuple(require or ()))
+    _write(found, html, junit)
+    print_out(as_text(as_document(found)) if json else rendered(report.summary(found)))
+    if report.fails(found):
+        raise typer.Exit(DEVIATES)
+
+
+def _ids(incomplete: str) -> list[str]:
+    """The ids that a shell completes a word to."""
+    from ranksim.judge.conformance.explain import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+def explain(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID...",
+            help="What stands in a report: S105, U34, E12, rate.headers, rate, quota_exhausted.",
+            autocompletion=_ids,
+        ),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, not text.")] = False,
+) -> None:
+    """Tell what an id means: its text, the rules that judge it, and the code that decides it.
+
+    Example: ranksim explain S105 quota_exhausted
+    """
+    from ranksim.judge.conformance.explain import explain as explained
+    from ranksim.report.document import as_text, document
+
+    found = [explained(name) for name in names]
+    if json:
+        rows = [one.as_dict() for one in found]
+        print_out(as_text(document("explain", "What ids mean", tables={"explained": rows})))
+    else:
+        print_out(wrapped("\n".join(one.text() for one in found)))
+
+
+def show(
+    given: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TRACE... ID...",
+            help="The recorded traces, or directories of runs, that were judged; then what a report names.",
+        ),
+    ],
+) -> None:
+    """Print exchanges whole, as curl lines too, with what replies around them state of windows and meters.
+
+    An id is an exchange's, or a webhook attempt's (event and number). One of a report on several traces needs
+    these traces, in the same order.
+
+    Examples:
+
+    \b
+      ranksim trace show run/trace.jsonl 0.38
+      ranksim trace show monday tuesday 2/0.38 evt_17/1
+    """  # fmt: skip
+    from ranksim.core.errors import BadInput
+    from ranksim.judge.conformance.showing import shown
+
+    first, *rest = map(Path, given)
+    paths = [first, *takewhile(Path.exists, rest)]
+    ids = given[len(paths) :]
+    if not ids:
+        raise BadInput(f"{given[-1]}: expected ids of a report behind the traces, such as 0.38")
+    told, unknown = shown(traces_in(paths), ids)
+    print_out(told)
+    if unknown:
+        raise BadInput(unknown)
+
+
+TRACES = ("trace*.jsonl", "trace*.jsonl.gz", "trace*.jsonl.xz")
+"""What traces are called in the directory of a run."""
+
+
+def traces_in(given: Sequence[Path]) -> list[Path]:
+    """Return the traces that are given, those of a directory and what is in it among them, each once.
+
+    Raises BadInput for a directory without any.
+    """
+    from ranksim.core.errors import BadInput
+    from ranksim.core.files import resolved
+
+    found = dict[Path, Path]()
+    for path in given:
+        inside = [path]
+        if path.is_dir():
+            inside = sorted(one for pattern in TRACES for one in path.rglob(pattern))
+            if not inside:
+                raise BadInput(f"{path}: has no trace; expected {' or '.join(TRACES)} in it or below")
+        for one in inside:
+            found.setdefault(resolved(one), one)
+    return list(found.values())
+
+
+def _judged(
+    traces: Sequence[Path], policy: Path | None, model: Path | None, required: tuple[str, ...]
+) -> dict[str, Any]:
+    from ranksim.core.contract.policy import Policy
+    from ranksim.core.errors import BadInput
+    from ranksim.judge.conformance.compare import check_required, compare_all
+    from ranksim.judge.conformance.exhibits import exhibits
+    from ranksim.judge.conformance.report.as_dict import plain
+    from ranksim.judge.conformance.report.model_fit import against, read_result
+    from ranksim.report.progress import shown
+
+    check_required(required)
+    if model is not None and len(traces) > 1:
+        raise BadInput(f"--model: a result is of one trace; expected one beside it, found {len(traces)}")
+    known = None if policy is None else Policy.load(policy)
+    result = None if model is None else read_result(model)
+    with shown("judging") as tell:
+        judgement = compare_all(traces, known, tell)
+    beside = None if result is None else against(judgement.history, result)
+    named = [str(trace) for trace in traces]
+    whole = exhibits(traces, judgement)
+    pinned = str(policy or "")
+    return plain(judgement, trace=named, policy=pinned, required=required, model=beside, exhibits=whole)
+
+
+def _write(found: dict[str, Any], html: Path | None, junit: Path | None) -> None:
+    from ranksim.core.files import new_file, write_text
+
+    if junit is not None:
+        from ranksim.judge.report.junit import junit as as_junit
+
+        with new_file(junit) as temporary:
+            write_text(temporary, as_junit(found))
+    if html is not None:
+        from ranksim.judge.report.judgement_page import page
+
+        with new_file(html) as temporary:
+            write_text(temporary, page(found))
+
+
+def _listed() -> str:
+    from ranksim.judge.conformance.compare import RULES
+
+    rows = []
+    for rule in RULES:
+        facts = ", ".join(f"S{number}" for number in rule.facts)
+        rows.append(f"{rule.name:26} {rule.says} ({facts}) [{rule.exercise}]")
+        rows += [f"{'':26} cases: {', '.join(rule.cases)}"] if rule.cases else []
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,229 @@
+"""Compare a trace with the rulebook: a verdict for every rule.
+
+A trace is read and packed, brought in order of sending, and shown once to the judges of all families
+(`judging`). Headers and bodies are checked exchange by exchange while it is read, so that raw texts need not
+be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ranksim.core.contract.facts import Facts
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput, near
+from ranksim.judge.conformance.calls.schema_checks import SchemaJudge
+from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.history.observation import Observation
+from ranksim.judge.conformance.history.trace_reader import Source, read
+from ranksim.judge.conformance.joining import join, moved
+from ranksim.judge.conformance.judging import FAMILIES, show
+from ranksim.judge.conformance.rate.elimination import Excluded
+from ranksim.judge.conformance.rate.windows import Owner, Window, WindowJudge
+from ranksim.judge.conformance.verdict import verdicts
+from ranksim.judge.conformance.verdict.essential import unseen
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import (
+    Difference,
+    Finding,
+    Rule,
+    Verdict,
+    merged_differences,
+    merged_findings,
+)
+from ranksim.report.progress import Tell, noted, part, shares
+
+RULES: Final[tuple[Rule, ...]] = tuple(rule for make in FAMILIES for rule in make(Options.of()).tally.rules)
+"""Every rule that a trace can show to be broken."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Judgement:
+    """What a trace shows: a finding for every rule, and the assumptions whose default it excludes.
+
+    `exhibits` holds the exchanges that evidence points at, by id. `histories` are the traces in the order in
+    which they were given. `facts` are the stated numbers that they were judged by.
+    """
+
+    findings: tuple[Finding, ...]
+    differences: tuple[Difference, ...]
+    exhibits: dict[str, Observation]
+    histories: tuple[History, ...]
+    facts: Facts = field(default_factory=Facts)
+
+    @property
+    def history(self) -> History:
+        """The first trace, mostly the only one."""
+        return self.histories[0]
+
+    def __repr__(self) -> str:
+        return f"<Judgement: {self._about}>"
+
+    @property
+    def _about(self) -> str:
+        names = ", ".join(finding.rule.name for finding in self.deviating)
+        exercised, cases = self.coverage
+        return (
+            f"{f'deviates: {names}' if names else 'nothing deviates'}; {exercised} of {cases} cases exercised"
+        )
+
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+        from ranksim.report.tables import View
+
+        rules = [
+            (finding.rule.name, str(finding.verdict))
+            for verdict in (Verdict.DEVIATES, Verdict.UNDECIDED, Verdict.CONFORMS, Verdict.NOT_EXERCISED)
+            for finding in self.findings
+            if finding.verdict == verdict
+        ]
+        return fragment("Judgement", [self._about], [View("Rules", ("rule", "verdict"), 2, tuple(rules))])
+
+    @property
+    def coverage(self) -> tuple[int, int]:
+        """(cases exercised, cases in all)."""
+        return verdicts.coverage(self.findings)
+
+    @property
+    def agreement(self) -> tuple[int, int]:
+        """(cases that conform, cases decided)."""
+        return verdicts.agreement(self.findings)
+
+    @property
+    def rules_decided(self) -> tuple[int, int]:
+        """(rules that conform or deviate, rules in all)."""
+        return verdicts.rules_decided(self.findings)
+
+    @property
+    def unseen(self) -> tuple[tuple[str, int], ...]:
+        """What did not happen, and how many cases nothing could show for want of it; most important first."""
+        cases = {(one.rule.name, case.name): case.exercised for one in self.findings for case in one.cases}
+        return tuple(unseen(cases))
+
+    def finding(self, rule: str) -> Finding:
+        """The finding of one rule. Raises KeyError when there is no such rule."""
+        for finding in self.findings:
+            if finding.rule.name == rule:
+                return finding
+        raise KeyError(rule)
+
+    @property
+    def deviating(self) -> tuple[Finding, ...]:
+        """The findings of rules that deviate."""
+        return tuple(finding for finding in self.findings if finding.verdict == Verdict.DEVIATES)
+
+    def about(self, rules: Collection[str]) -> Judgement:
+        """The same, of some rules alone and of all that deviate."""
+        deviating = self.deviating
+        kept = (one for one in self.findings if one.rule.name in rules or one in deviating)
+        return replace(self, findings=tuple(kept))
+
+    def missing(self, required: Iterable[str]) -> tuple[Finding, ...]:
+        """The findings of required rules that do not conform.
+
+        `required` holds rule names, families ("rate"), S numbers ("S102") or "all"; with ":all" behind
+        ("rate:all") a rule must conform in each of its cases. Raises BadInput for a name that no rule has.
+        """
+        wanted = check_required(required)
+        return tuple(
+            finding
+            for finding in self.findings
+            if finding.rule.name in wanted
+            and (
+                finding.verdict != Verdict.CONFORMS
+                or (wanted[finding.rule.name] and not finding.in_all_cases)
+            )
+        )
+
+
+IN_ALL_CASES: Final = ":all"
+"""Behind what is required: in every case."""
+
+
+def check_required(required: Iterable[str]) -> dict[str, bool]:
+    """Return the names of required rules, and whether in all cases; `required` is as in `Judgement.missing`.
+
+    Raises BadInput.
+    """
+    wanted = dict[str, bool]()
+    for name in required:
+        bare = name.removesuffix(IN_ALL_CASES)
+        for rule in rules_named("--require", bare):
+            wanted[rule] = wanted.get(rule, False) or bare != name
+    return wanted
+
+
+def rules_named(option: str, name: str) -> list[str]:
+    """Return the rules of a name: a rule, a family ("rate"), an S number ("S102") or "all".
+
+    Raises BadInput where it names none, at the `option` that has it.
+    """
+    named = [rule.name for rule in RULES if _is_named(rule, name)]
+    if not named:
+        families = dict.fromkeys(rule.name.partition(".")[0] for rule in RULES)
+        hint = near(name, [*families, *(rule.name for rule in RULES)])
+        raise BadInput(f"{option}: no rule is named {name!r}; `ranksim compare --rules` lists them{hint}")
+    return named
+
+
+def _is_named(rule: Rule, name: str) -> bool:
+    if name == "all" or name == rule.name or name == rule.name.partition(".")[0]:
+        return True
+    return name[:1] == "S" and name[1:].isdigit() and int(name[1:]) in rule.facts
+
+
+READING = 0.5
+"""How much of the time reading takes; the rest is judging."""
+
+
+def compare(source: Source, policy: Policy | None = None) -> Judgement:
+    """Judge a trace (a path, its lines, or one in memory) rule by rule.
+
+    What `policy` states is pinned; any other assumption stays open. Raises BadInput for a broken trace.
+    """
+    return compare_all([source], policy)
+
+
+def compare_all(
+    sources: Sequence[Source], policy: Policy | None = None, progress: Tell | None = None
+) -> Judgement:
+    """Judge several traces of one deployment jointly (`joining` says what is joined); ids are "2/x17" then.
+
+    `progress` is told how far it is; without it a notebook shows it. Raises BadInput for a broken trace, for
+    none, and for traces of different deployments.
+    """
+    if not sources:
+        raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
+    with noted("judging", progress) as tell:
+        return _judged(sources, Options.of(policy), tell)
+
+
+def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgement:
+    several, each = len(sources) > 1, 1 / len(sources)
+    reading, judging = part(tell, 0.0, READING), part(tell, READING, 1.0)
+    schemas = [SchemaJudge(options) for _ in sources]
+    histories = []
+    for number, (source, judge) in enumerate(zip(sources, schemas, strict=True)):
+        passed = shares(part(reading, number * each, (number + 1) * each))
+        histories.append(read(source, judge.see_raw, f"{number + 1}/" if several else "", passed))
+        moved([history.run.header for history in histories])
+    if several:
+        join(histories)
+    findings, tallies = [], []
+    excluded: dict[Owner, dict[Window, Excluded]] = {}
+    for number, (history, schema) in enumerate(zip(histories, schemas, strict=True)):
+        judges = [schema if make is SchemaJudge else make(options) for make in FAMILIES]
+        [windows] = [judge for judge in judges if isinstance(judge, WindowJudge)]
+        windows.earlier = excluded
+        show(history, judges, shares(part(judging, number * each, (number + 1) * each)))
+        excluded |= windows.excluded
+        findings.append([one for judge in judges for one in judge.tally.findings()])
+        tallies += [schema.tally, *(judge.tally for judge in judges)]  # what was seen in reading came first
+    merged = merged_findings(findings) if several else tuple(findings[0])
+    differences = merged_differences(tallies)
+    named = {name for finding in merged for piece in finding.evidence for name in piece.exchanges}
+    named |= {name for difference in differences for name in difference.evidence.exchanges}
+    exhibits = {seen.id: seen for history in histories for seen in history.named(named)}
+    return Judgement(merged, differences, exhibits, tuple(histories), options.facts)

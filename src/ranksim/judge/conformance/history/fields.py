@@ -1,0 +1,123 @@
+"""Fields of requests and replies, parsed: REST and GraphQL alike, in the names of REST.
+
+Whatever is missing or of another form is None or empty, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Final
+
+from ranksim.core.clock import Micros, instant
+from ranksim.core.contract.facts import CHECK_OF
+from ranksim.judge.conformance.history.graphql_arguments import arguments
+from ranksim.judge.conformance.history.observation import Json, Observation
+
+
+def plain(seen: Observation) -> dict[str, Json]:
+    """Return the data of a single as a mapping in the names of REST; empty when it is none."""
+    data = snaked(seen.data) if seen.surface == "graphql" else seen.data
+    return data if isinstance(data, dict) else {}
+
+
+def thing_of(seen: Observation) -> dict[str, Json]:
+    """Return what a creation made, out of the payload that GraphQL wraps it in."""
+    made = plain(seen)
+    inner = [value for value in made.values() if isinstance(value, dict) and value]
+    return inner[0] if seen.surface == "graphql" and "id" not in made and len(inner) == 1 else made
+
+
+def body_of(seen: Observation) -> Mapping[str, Json]:
+    """Return what a call sent, a GraphQL input in the names of REST; empty when it cannot be read."""
+    if not isinstance(seen.body, dict):
+        return {}
+    if seen.surface != "graphql":
+        return seen.body
+    given = arguments(seen.body.get("query"), seen.body.get("variables")).get("input")
+    body = snaked(given) if isinstance(given, dict) and seen.operation else {}
+    if isinstance(body.get("kind"), str):
+        body["kind"] = body["kind"].lower()
+    return body
+
+
+def snaked(value: Json) -> Json:
+    """Rename the members of GraphQL values as REST has them: resetsAt is resets_at."""
+    if isinstance(value, dict):
+        return {
+            re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): snaked(inner) for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [snaked(inner) for inner in value]
+    return value
+
+
+KINDS_OF_ANSWER: Final = (
+    "success",
+    "created",
+    "dry run",
+    "refused by a check",
+    "400",
+    "401",
+    "404",
+    "422",
+    "429",
+    "GraphQL",
+)
+"""The kinds of answers that a deployment may make in different places of its code."""
+
+
+def kind_of_answer(seen: Observation) -> str:
+    """Return which of `KINDS_OF_ANSWER` an exchange got, or its status where it is another one."""
+    if seen.surface == "graphql":
+        return "GraphQL"
+    if seen.code in CHECK_OF:
+        return "refused by a check"
+    if not seen.ok:
+        return str(seen.status)
+    return "dry run" if seen.dry_run else "created" if seen.method == "POST" else "success"
+
+
+STATES: Final = ("queued", "running", "done", "failed")
+"""The states of a job by the names that are assumed (U39)."""
+
+STATE_OF: Final = {
+    **{name: name for name in STATES},
+    **dict.fromkeys(("pending", "waiting", "scheduled", "accepted"), "queued"),
+    **dict.fromkeys(("in_progress", "processing", "started"), "running"),
+    **dict.fromkeys(("completed", "complete", "succeeded", "success", "finished"), "done"),
+    **dict.fromkeys(("error", "errored", "failure"), "failed"),
+}
+
+
+def state_of(job: Mapping[str, Json]) -> str:
+    """Return a job's state by the name that is assumed for it, "" for one of a name that is not usual (U39).
+
+    An end by another name than the assumed one is taken for an end only if it says when, or why, it ended.
+    """
+    said = str(job.get("status")).lower()
+    state = STATE_OF.get(said, "")
+    ended = state in ("done", "failed") and said != state
+    return "" if ended and not (job.get("finished_at") or job.get("error_detail")) else state
+
+
+def whole(value: Json) -> int | None:
+    """Read an integer, which JSON may write as 20.0; None for anything else."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def moment(value: Json) -> Micros | None:
+    """Read an ISO 8601 instant; None for anything else."""
+    try:
+        return instant(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def plainest(word: str) -> str:
+    """Return what any way to fold or tidy a text could leave of it (U65): its letters and digits."""
+    folded = unicodedata.normalize("NFKD", word).casefold()
+    return "".join(one for one in folded if one.isalnum()) or folded.strip()

@@ -1,0 +1,122 @@
+"""Exchanges in little room: what many have alike is kept once, the rest packed; a row is made when looked at.
+
+A row as an object takes five times as much, so judges hold on to few of them: what they group they choose by
+place.
+"""
+
+from __future__ import annotations
+
+import marshal
+from array import array
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, TypeAlias, overload
+
+from ranksim.core.clock import Micros
+from ranksim.judge.conformance.history.observation import Observation, ObservationDetail
+from ranksim.judge.conformance.history.spill_file import SpillFile
+
+_NAMES = tuple(about.name for about in fields(Observation))
+ALIKE = _NAMES[_NAMES.index("key") : _NAMES.index("idempotency_key")]
+"""What many exchanges have alike, as it stands in `Observation`."""
+
+Test: TypeAlias = Callable[[Observation], bool]
+"""Chooses exchanges by what many have alike: from `key` to `outside`."""
+
+Taker: TypeAlias = Callable[[Observation], None]
+
+_alike = attrgetter(*ALIKE)
+_own = attrgetter("id", "sent", "received", "idempotency_key", "remaining", "reset", "retry_after")
+
+
+class PackedObservations(Sequence[Observation]):
+    """Exchanges, each made anew whenever it is looked at: what is changed in it then is lost."""
+
+    def __init__(self, shelf: SpillFile[ObservationDetail]) -> None:
+        self._shelf = shelf
+        self._kinds: list[tuple[Any, ...]] = []
+        """What exchanges have alike."""
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        """The place of each kind."""
+        self._kind = array("I")
+        self._packed = bytearray()
+        self._ends = array("Q", [0])
+        self._order = array("I")
+        self.repeats = set[int]()
+        """The indexes of those that may be replays."""
+        self.unsure = set[int]()
+        """The indexes of those that may be replays of what was not captured."""
+        self.began = self.ended = 0
+        """When the first and the last of them were sent, once they are sorted."""
+
+    def append(self, seen: Observation) -> None:
+        """Add the next exchange of the trace, whose index is how many there are."""
+        alike = _alike(seen)
+        number = self._numbers.setdefault(alike, len(self._kinds))
+        if number == len(self._kinds):
+            self._kinds.append(alike)
+        self._order.append(len(self._kind))
+        self._kind.append(number)
+        self._packed += marshal.dumps(_own(seen))
+        self._ends.append(len(self._packed))
+
+    def sort(self) -> None:
+        """Bring them in order of sending; those of one instant stay as they came in the trace."""
+        sent = array("q", (self._told(index)[1] for index in range(len(self))))
+        self._order = array("I", sorted(range(len(self)), key=sent.__getitem__))
+        self.began, self.ended = (sent[self._order[0]], sent[self._order[-1]]) if sent else (0, 0)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[Observation]:
+        return map(self._row, self._order)
+
+    @overload
+    def __getitem__(self, place: int) -> Observation: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Observation]: ...
+    def __getitem__(self, place: int | slice) -> Observation | list[Observation]:
+        if isinstance(place, slice):
+            return [self._row(index) for index in self._order[place]]
+        return self._row(self._order[place])
+
+    def where(self, test: Test) -> Iterator[Observation]:
+        """Return those that pass a test, which is made once for all that are alike."""
+        wanted = bytes(test(_example(kind)) for kind in self._kinds)
+        return (self._row(index) for index in self._order if wanted[self._kind[index]])
+
+    def shown(self, takers: Callable[[Observation], Sequence[Taker]]) -> Iterator[Micros]:
+        """Make each exchange once, in order, and hand it to all that take its like; return when it was sent.
+
+        `takers` says who they are, from what many have alike; it is asked once for each likeness.
+        """
+        taking = [tuple(takers(_example(kind))) for kind in self._kinds]
+        for index in self._order:
+            seen = self._row(index)
+            for take in taking[self._kind[index]]:
+                take(seen)
+            yield seen.sent
+
+    def named(self, ids: Container[str]) -> Iterator[Observation]:
+        """Return the exchanges that have one of these ids."""
+        return (self._row(index) for index in self._order if self._told(index)[0] in ids)
+
+    def _row(self, index: int) -> Observation:
+        name, sent, received, *own = self._told(index)
+        seen = Observation(self._shelf, index, name, sent, received, *self._kinds[self._kind[index]], *own)
+        seen.repeat, seen.unsure = index in self.repeats, index in self.unsure
+        return seen
+
+    def _told(self, index: int) -> tuple[Any, ...]:
+        told: tuple[Any, ...] = marshal.loads(self._packed[self._ends[index] : self._ends[index + 1]])
+        return told
+
+
+def _example(kind: tuple[Any, ...]) -> Observation:
+    """Make an exchange that has nothing but what many have alike; looking at more of it raises."""
+    seen = Observation.__new__(Observation)
+    for name, value in zip(ALIKE, kind, strict=True):
+        setattr(seen, name, value)
+    return seen

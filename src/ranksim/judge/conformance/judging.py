@@ -1,0 +1,124 @@
+"""Judges, and the one pass in which each exchange of a history is shown to all that want it.
+
+A judge is told what was observed, in order of sending, and decides when it settles: what can no longer
+change before a watermark is decided then and, where its rule's horizon is over, forgotten. A history that is
+read whole is a stream that ends: its last watermark is DISTANT_FUTURE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias
+
+from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.core.records import Passed
+from ranksim.judge.conformance.calls.access import AccessJudge
+from ranksim.judge.conformance.calls.idempotency import IdempotencyJudge
+from ranksim.judge.conformance.calls.jobs import JobJudge
+from ranksim.judge.conformance.calls.pagination import PaginationJudge
+from ranksim.judge.conformance.calls.schema_checks import SchemaJudge
+from ranksim.judge.conformance.calls.updates import UpdateJudge
+from ranksim.judge.conformance.history.history import History, ObservedRun
+from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
+from ranksim.judge.conformance.history.packed import Taker
+from ranksim.judge.conformance.rate.headers import HeaderJudge
+from ranksim.judge.conformance.rate.windows import WindowJudge
+from ranksim.judge.conformance.spending.spending import SpendingJudge
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import Tally
+from ranksim.judge.conformance.webhooks.attempts import AttemptJudge
+from ranksim.judge.conformance.webhooks.auto_disable import AutoDisableJudge
+from ranksim.judge.conformance.webhooks.completeness import CompletenessJudge
+from ranksim.judge.conformance.webhooks.retries import RetryJudge
+
+BY_HEADERS: Final = (WindowJudge, HeaderJudge)
+"""The judges of status and headers, which look at what a reply says only to tell a refusal by its code."""
+
+SETTLED_EVERY: Final = 128
+"""Exchanges after which judges settle what they can: while their details are near, and so that few wait."""
+
+
+class Judge(Protocol):
+    """Judges the rules of one module by what it is told.
+
+    It is a dataclass that remembers in plain collections and dataclasses, so that `saving` can keep it.
+    """
+
+    tally: Tally
+
+    def wants(self, like: Observation) -> bool:
+        """Return whether exchanges of this likeness matter.
+
+        Only what many have alike can be looked at: the fields of `Observation` from `key` to `outside`.
+        """
+
+    def see(self, seen: Observation) -> None:
+        """Observe the next exchange, in order of sending."""
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Observe the next webhook attempt, in order of arrival."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """Decide what can no longer change, where all that was sent or came before `watermark` was shown."""
+
+
+Maker: TypeAlias = Callable[[Options], Judge]
+
+FAMILIES: Final[tuple[Maker, ...]] = (
+    WindowJudge,
+    HeaderJudge,
+    SpendingJudge,
+    JobJudge,
+    IdempotencyJudge,
+    PaginationJudge,
+    AccessJudge,
+    AttemptJudge,
+    CompletenessJudge,
+    RetryJudge,
+    AutoDisableJudge,
+    UpdateJudge,
+    SchemaJudge,
+)
+"""The judges, in the order of the report."""
+
+
+def show(history: History, judges: Sequence[Judge], passed: Passed = lambda share: None) -> None:
+    """Show a whole history to judges, and have them settle all of it.
+
+    `passed` is told which share was shown.
+    """
+    for attempt in history.arrived:
+        for judge in judges:
+            judge.see_attempt(attempt)
+
+    def takers(like: Observation) -> list[Taker]:
+        if like.request_unrecorded:
+            return []
+        if not like.reply_unrecorded:
+            return [judge.see for judge in judges if judge.wants(like)]
+        lost = like.as_lost()
+        return [
+            judge.see if isinstance(judge, BY_HEADERS) else _as_lost(judge)
+            for judge in judges
+            if judge.wants(like if isinstance(judge, BY_HEADERS) else lost)
+        ]
+
+    for number, watermark in enumerate(history.shown(takers), 1):
+        if number % SETTLED_EVERY == 0:
+            passed(number / len(history.seen))
+            for judge in judges:
+                judge.settle(watermark, history.run)
+    for judge in reversed(judges):  # the arrays of windows, the first judge's, take the most room
+        judge.settle(DISTANT_FUTURE, history.run)
+
+
+def _as_lost(judge: Judge) -> Taker:
+    """Show a judge an exchange as if its reply had been lost."""
+    return lambda seen: judge.see(seen.as_lost())
+
+
+def judged(maker: Maker, history: History, options: Options) -> Tally:
+    """Have one judge look at a whole history."""
+    judge = maker(options)
+    show(history, [judge])
+    return judge.tally

@@ -1,0 +1,334 @@
+"""Judge rate-limit headers exchange by exchange: three on every response, and Retry-After on a 429.
+
+Whether what they say agrees with what was admitted is judged with the windows (`windows`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ranksim.core.clock import SECOND, Micros, format_millis
+from ranksim.core.contract.facts import RATE_LABELS, RateClass
+from ranksim.core.service.operations import OPERATIONS, TABLE
+from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer
+from ranksim.judge.conformance.history.history import ObservedRun
+from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
+from ranksim.judge.conformance.rate.ledger import (
+    EPOCH,
+    classes_by_limit,
+    foreign,
+    limited,
+    nominal,
+    steady,
+)
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Rule, Tally
+
+HEADERS = "rate.headers"
+CLASSES = "rate.classes"
+RETRY_AFTER = "rate.retry_after"
+HONOURED = "rate.retry_after_honoured"
+TRAFFIC_ONLY = "rate.traffic_only"
+
+RULES = (
+    Rule(
+        HEADERS,
+        "Every response carries RateLimit-Limit, -Remaining and -Reset, and they can be true",
+        (105,),
+        (5, 8),
+        "everyday",
+        KINDS_OF_ANSWER,
+    ),
+    Rule(
+        CLASSES,
+        "An operation is counted in its class: read, write or expensive",
+        (102, 103, 104),
+        (2, 10, 11),
+        "everyday",
+        (
+            *(operation.name for operation in TABLE if not operation.keyless),
+            *(f"{operation.name}, dry" for operation in TABLE if operation.spends),
+        ),
+    ),
+    Rule(RETRY_AFTER, "A 429 of the rate limit carries Retry-After", (100,), (6,), "burst", RATE_LABELS),
+    Rule(
+        HONOURED,
+        "A call after Retry-After, and nothing in between, is admitted",
+        (100,),
+        (1, 4),
+        "burst",
+        RATE_LABELS,
+    ),
+    Rule(
+        TRAFFIC_ONLY,
+        "The rate limit refuses only where it says that no call is left",
+        (106,),
+        (7,),
+        "burst",
+        RATE_LABELS,
+    ),
+)
+
+GATEWAY = (502, 503, 504)
+"""Statuses that something before the service may answer, which knows nothing of its headers."""
+
+
+Window: TypeAlias = tuple[str, str, RateClass]
+"""Environment, key and class."""
+
+
+@dataclass
+class HeaderJudge:
+    """Judges the headers of every response as it settles; of each window it keeps the last refusal."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    pending: list[Observation] = field(default_factory=list)
+    """What was observed since it last settled."""
+    refused: dict[Window, Observation] = field(default_factory=dict)
+    """The refusal after which nothing else came to a window."""
+    following: dict[Window, tuple[Observation, Observation]] = field(default_factory=dict)
+    """A refusal with the call after it, until the next call shows that nothing lies between."""
+    busy: dict[Window, Micros] = field(default_factory=lambda: defaultdict(int))
+    """By when all earlier calls of a window were answered."""
+    unsteady: bool = False
+    """Whether it was said that the clock of the windows was changed."""
+
+    def wants(self, like: Observation) -> bool:
+        """All calls: each is in the way of what follows it."""
+        return True
+
+    def see(self, exchange: Observation) -> None:
+        """Keep it until the next settling."""
+        self.pending.append(exchange)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """Judge each response, and each call that followed a refusal."""
+        limits, even = classes_by_limit(self.options), steady(run)
+        for exchange in self.pending:
+            rate_class, known = nominal(exchange, self.options), not foreign(exchange, run)
+            if not exchange.lost and exchange.surface != "app":
+                _judge_headers(exchange, rate_class is not None and known, self.options, self.tally)
+                if limits:
+                    _judge_class(exchange, rate_class, limits, self.options, self.tally)
+                if limited(exchange):
+                    _judge_refusal(exchange, _label(exchange, rate_class, limits), self.options, self.tally)
+            if even:
+                following = self._next_calls(exchange, rate_class, limits) if known else ()
+                for pair in following:
+                    _judge_honoured(*pair, run, self.options, self.tally)
+            elif limited(exchange) and not self.unsteady:
+                self.unsteady = True
+                self.tally.open(HONOURED, "the clock of the rate windows was changed while running")
+        self.pending.clear()
+        for window, pair in list(self.following.items()):
+            if even and pair[1].received <= watermark:  # so no call that is yet to come lies between
+                _judge_honoured(*self.following.pop(window), run, self.options, self.tally)
+
+    def _next_calls(
+        self, exchange: Observation, rate_class: RateClass | None, limits: dict[int, RateClass]
+    ) -> Iterator[tuple[Observation, Observation]]:
+        """Return each refusal with the call after it, where no other call of their window can lie between.
+
+        Where a call is charged in more than one window, it is in the way in each, and when it is refused only
+        its RateLimit-Limit tells by which.
+        """
+        if rate_class is None or exchange.happened is False:
+            return
+        own = limits.get(-1 if exchange.limit is None else exchange.limit)
+        for touched in _touched(exchange, rate_class, own):
+            window = (exchange.environment, exchange.key, touched)
+            pair = self.following.pop(window, None)
+            if pair is not None and exchange.sent >= pair[1].received:
+                yield pair
+            alone, before = exchange.sent >= self.busy[window], self.refused.pop(window, None)
+            self.busy[window] = max(self.busy[window], exchange.received)
+            if before is not None and alone and (not limited(exchange) or own == touched):
+                self.following[window] = before, exchange
+            if alone and limited(exchange) and own == touched:
+                self.refused[window] = exchange
+
+
+def _evidence(says: str, *exchanges: Observation, expected: str = "") -> Evidence:
+    about = f"key {exchanges[0].key or 'none'}, {exchanges[0].operation or exchanges[0].path}"
+    ids = tuple(one.id for one in exchanges)
+    return Evidence(says, ids, about=about, at=exchanges[0].sent, expected=expected)
+
+
+# The three headers
+
+
+def _judge_headers(exchange: Observation, keyed: bool, options: Options, tally: Tally) -> None:
+    if not exchange.shows("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"):
+        return
+    given = {
+        "RateLimit-Limit": exchange.limit,
+        "RateLimit-Remaining": exchange.remaining,
+        "RateLimit-Reset": exchange.reset,
+    }
+    missing, kind = [name for name, value in given.items() if value is None], kind_of_answer(exchange)
+    if missing and exchange.outside:
+        return
+    if missing:
+        if exchange.status in GATEWAY and len(missing) == len(given):
+            tally.open(HEADERS, "answered by a gateway")
+        else:
+            says = f"a {exchange.status} has no {', '.join(missing)} that is a whole number"
+            tally.broke(HEADERS, _evidence(says, exchange), case=kind)
+        return
+    wrong = _impossible(exchange, keyed, options)
+    if wrong:
+        tally.broke(HEADERS, _evidence(wrong, exchange), case=kind)
+    else:
+        tally.held(HEADERS, case=kind, by=(exchange.id,))
+    _judge_reset_format(exchange, options, tally)
+
+
+def _impossible(exchange: Observation, keyed: bool, options: Options) -> str:
+    """Return what of the three headers cannot be true, or ""; the stated limits are those of keys (U8)."""
+    limit, left = exchange.limit or 0, exchange.remaining or 0
+    limits = [options.facts.rates.of(rate_class) for rate_class in RateClass]
+    if keyed and exchange.status != 401 and limit not in limits:
+        return f"RateLimit-Limit is {limit}, and the limits are {', '.join(map(str, limits))}"
+    if left > limit:
+        return f"RateLimit-Remaining is {left}, above RateLimit-Limit {limit}"
+    return ""
+
+
+def _judge_reset_format(exchange: Observation, options: Options, tally: Tally) -> None:
+    """An instant instead of seconds is the other option of U5."""
+    found = "epoch" if (exchange.reset or 0) >= EPOCH else "delta"
+    assumed = options.default("reset_format")
+    if found == assumed or (assumed == "epoch" and exchange.reset == 0):
+        return
+    evidence = _evidence(f"RateLimit-Reset is {exchange.reset}", exchange)
+    if options.pinned("reset_format"):
+        tally.broke(HEADERS, evidence, case=kind_of_answer(exchange))
+    tally.differs(5, f"reset_format: {assumed}", found, evidence)
+
+
+# Classes
+
+
+def _judge_class(
+    exchange: Observation,
+    wanted: RateClass | None,
+    limits: dict[int, RateClass],
+    options: Options,
+    tally: Tally,
+) -> None:
+    """RateLimit-Limit names the class that an admitted call was counted in (S102-S104)."""
+    stated = limits.get(-1 if exchange.limit is None else exchange.limit)
+    routed = exchange.operation in OPERATIONS
+    if wanted is None or stated is None or not routed or exchange.status in (401, 429) or exchange.old:
+        return
+    case = exchange.operation + (", dry" if exchange.dry_run else "")
+    if stated == wanted:
+        tally.held(CLASSES, case=case, by=(exchange.id,))
+        return
+    says = (
+        f"RateLimit-Limit is {exchange.limit}, that of the class {stated.label}, and this is {wanted.label}"
+    )
+    stands = next(limit for limit, named in limits.items() if named == wanted)
+    evidence = _evidence(says, exchange, expected=f"RateLimit-Limit {stands}")
+    if exchange.dry_run and RateClass.READ in (stated, wanted):
+        number, name, found = 10, "dry_run_class", "read" if stated == RateClass.READ else "same or free"
+    elif OPERATIONS[exchange.operation].tracking and stated != RateClass.READ:
+        number, name, found = 2, "tracking_class", stated.label
+    else:
+        tally.broke(CLASSES, evidence, case=case)
+        return
+    if options.pinned(name):
+        tally.broke(CLASSES, evidence, case=case)
+    tally.differs(number, f"{name}: {options.default(name)}", found, evidence)
+
+
+# Refusals
+
+
+def _label(exchange: Observation, rate_class: RateClass | None, limits: dict[int, RateClass]) -> str:
+    """Return the class whose window refused a call, as its RateLimit-Limit or its operation says."""
+    own = limits.get(-1 if exchange.limit is None else exchange.limit, rate_class)
+    return "no key" if own is None else own.label
+
+
+def _judge_refusal(exchange: Observation, case: str, options: Options, tally: Tally) -> None:
+    """A 429 says when to come back, and that nothing is left."""
+    present = exchange.retry_after is not None or exchange.retry_at is not None
+    if present or exchange.shows("retry-after"):
+        absent = _evidence("a 429 has no Retry-After that can be read", exchange)
+        tally.check(RETRY_AFTER, present, absent, case=case)
+    if present:
+        found, assumed = _retry_format(exchange), options.default("retry_after_format")
+        if found != assumed:
+            evidence = _evidence(f"Retry-After is {found.replace('_', ' ')}", exchange)
+            if options.pinned("retry_after_format"):
+                tally.broke(RETRY_AFTER, evidence, case=case)
+            tally.differs(6, f"retry_after_format: {assumed}", found, evidence)
+    if exchange.code != "rate_limited" and exchange.surface == "rest":
+        tally.differs(
+            7,
+            "rate_limited",
+            exchange.code or "no code",
+            _evidence(f"the code is {exchange.code!r}", exchange),
+        )
+    if exchange.remaining is not None and exchange.surface == "rest":
+        says = f"refused with 429 although RateLimit-Remaining is {exchange.remaining}"
+        evidence = _evidence(says, exchange, expected="RateLimit-Remaining 0 with a 429")
+        tally.check(TRAFFIC_ONLY, exchange.remaining == 0, evidence, case=case)
+
+
+def _retry_format(exchange: Observation) -> str:
+    return "seconds" if exchange.retry_after is not None else "http_date"
+
+
+def _judge_honoured(
+    refused: Observation, following: Observation, run: ObservedRun, options: Options, tally: Tally
+) -> None:
+    """A call that is sent when Retry-After has passed, with no other since the refusal, is not refused.
+
+    Where others may have used the windows a second refusal would show nothing, so an admission does neither.
+    """
+    wait = _wait(refused, run, SECOND // run.traffic_rate)
+    slack = options.facts.rate_window // run.traffic_rate // 5000
+    if wait is None or following.sent < wait + slack or following.lost or following.reply_unrecorded:
+        return
+    if limited(following) and not run.exclusive:
+        tally.open(HONOURED, "others may have used the windows")
+        return
+    waited = format_millis(following.sent - refused.received)
+    says = f"refused again {waited} after a 429 whose Retry-After was {refused.retry_after}"
+    rate_class = nominal(following, options)
+    case = _label(following, rate_class, classes_by_limit(options))
+    evidence = _evidence(says, refused, following, expected="no 429")
+    tally.check(HONOURED, not limited(following), evidence, case=case if run.exclusive else None)
+
+
+def _wait(refused: Observation, run: ObservedRun, second: Micros) -> Micros | None:
+    """When a refused caller may come back, on the trace's clock."""
+    if refused.retry_after is not None:
+        return refused.received + refused.retry_after * second
+    if refused.retry_at is not None and run.offset.known and run.rate == 1:
+        return refused.retry_at * SECOND - run.offset.low
+    return None
+
+
+def _touched(exchange: Observation, rate_class: RateClass, own: RateClass | None) -> set[RateClass]:
+    """Return the classes that a call may be charged in: its own, writes too (U3), or where else it may count.
+
+    Without a RateLimit-Limit additions may count as expensive (U2) and dry runs as reads (U10).
+    """
+    if own is None and not exchange.named:
+        return set(RateClass)
+    touched = {rate_class} if own is None else {rate_class, own}
+    if own is None and exchange.operation in OPERATIONS and OPERATIONS[exchange.operation].tracking:
+        touched.add(RateClass.EXPENSIVE)
+    if own is None and exchange.dry_run:
+        touched.add(RateClass.READ)
+    return touched | {RateClass.WRITE} if RateClass.EXPENSIVE in touched else touched

@@ -1,0 +1,445 @@
+"""Who debits which rate window: the exchanges of each API key as arrays, and the calls of one window of it.
+
+Which class an exchange debits is what its RateLimit-Limit says, where that is one of the three limits, and
+else the class of its operation (S102-S104). What a reading leaves open (U3, U10, U11) decides which exchanges
+one window counts.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ranksim.core.clock import SECOND, Micros
+from ranksim.core.contract.facts import RateClass
+from ranksim.core.service.operations import OPERATIONS
+from ranksim.judge.conformance.history.history import History, ObservedRun
+from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation
+from ranksim.judge.conformance.rate.window_calls import (
+    HIDDEN,
+    NOBODY,
+    NONE,
+    NOTHING,
+    CallIntervals,
+    Ints,
+    Mask,
+    StatedCounts,
+    WindowCalls,
+)
+from ranksim.judge.conformance.verdict.options import Options
+
+DRIFT = 5000
+"""Clocks of client and deployment may drift apart by one part in so many: 200 ppm."""
+
+ADMITTED, UNSURE, REFUSED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Interpretation:
+    """One reading of what is open: the algorithm (U1), and what counts where (U3, U4, U10, U11)."""
+
+    window: str = "first_hit"
+    refused_count: bool = False
+    debits_write: bool = False
+    dry_run: str = "same"
+    graphql: str = "request"
+
+    def departs(self, default: Interpretation) -> int:
+        """Count the fields in which it departs from another."""
+        names = ("window", "refused_count", "debits_write", "dry_run", "graphql")
+        return sum(getattr(self, name) != getattr(default, name) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLedger:
+    """The exchanges of one key, or of all keys of an account, as parallel arrays in order of sending.
+
+    `kind` is ADMITTED, UNSURE or REFUSED. `remaining` and `reset` are -1 where a header is missing.
+    """
+
+    name: str
+    sent: Ints
+    done: Ints
+    who: Ints
+    kind: Ints
+    rate_class: Ints
+    dry: Ints
+    graphql: Ints
+    limit: Ints
+    remaining: Ints
+    reset: Ints
+    log: CallLog
+
+    def has(self, rate_class: RateClass) -> bool:
+        """Whether any exchange debits this class."""
+        return bool((self.rate_class == rate_class).any())
+
+    def any_dry(self, rate_class: RateClass) -> bool:
+        """Whether dry runs debit this class, as far as is known."""
+        return bool((self.dry[self.rate_class == rate_class] == 1).any())
+
+    def any_graphql(self) -> bool:
+        """Whether any exchange is a GraphQL request."""
+        return bool((self.graphql == 1).any())
+
+    def merged(self, other: KeyLedger, name: str) -> KeyLedger:
+        """Return both keys' exchanges as if they were one key's."""
+        order = np.argsort(np.concatenate([self.sent, other.sent]), kind="stable")
+        columns: dict[str, Any] = {
+            column: np.concatenate([getattr(self, column), getattr(other, column)])[order]
+            for column in COLUMNS
+        }
+        return replace(self, name=name, **columns)
+
+
+COLUMNS = {
+    "sent": "q",
+    "done": "q",
+    "who": "q",
+    "kind": "b",
+    "rate_class": "b",
+    "dry": "b",
+    "graphql": "b",
+    "limit": "q",
+    "remaining": "q",
+    "reset": "q",
+}
+"""The arrays of a ledger, and of what numbers they are."""
+
+
+def steady(run: ObservedRun) -> bool:
+    """Return whether windows ran at one known speed, and no clock was moved under them."""
+    speed = run.traffic_rate
+    if not 1 <= speed <= 1000:
+        return False
+    apart = run.rate != speed
+    return apart or all(
+        earlier.business is not None
+        and later.business is not None
+        and abs(later.business - earlier.business - (later.t - earlier.t) * speed) < SECOND
+        for earlier, later in zip(run.paces, run.paces[1:], strict=False)
+    )
+
+
+def classes_by_limit(options: Options) -> dict[int, RateClass]:
+    """Find a class by its limit, where no two have the same (S102-S104)."""
+    rates = options.facts.rates
+    found = {rates.of(rate_class): rate_class for rate_class in RateClass}
+    return found if len(found) == len(RateClass) else {}
+
+
+def nominal(exchange: Observation, options: Options) -> RateClass | None:
+    """Return the class of an exchange by S102-S104, U2 and U10; None for what debits no key (U8, U87)."""
+    return _class(exchange, options.default("tracking_class"), options.default("dry_run_class"))
+
+
+def _class(exchange: Observation, tracking: str, dry_run: str) -> RateClass | None:
+    if exchange.method == "OPTIONS" or not exchange.key:
+        return None
+    if exchange.surface == "rest":
+        names = [exchange.operation] if exchange.operation else []
+    else:
+        names = [name for name in (exchange.operations or (exchange.operation,)) if name in OPERATIONS]
+    if not names:
+        return RateClass.READ if exchange.method in ("GET", "HEAD") else RateClass.WRITE
+    if all(OPERATIONS[name].keyless for name in names):
+        return None
+    if exchange.dry_run and OPERATIONS[names[0]].spends and dry_run == "read":
+        return RateClass.READ
+    tracked = RateClass.EXPENSIVE if tracking == "expensive" else RateClass.WRITE
+    return max(tracked if OPERATIONS[name].tracking else OPERATIONS[name].rate for name in names)
+
+
+def limited(exchange: Observation) -> bool:
+    """Return whether the rate limit refused an exchange: a 429 that has no code of another refusal (S106)."""
+    return exchange.status == 429 and exchange.code not in AFTER_RATE_LIMIT and not exchange.reply_unrecorded
+
+
+def foreign(exchange: Observation, run: ObservedRun) -> bool:
+    """Return whether a call carries a key that is none where it was sent: its caller is charged (U8, U9)."""
+    keys = run.header.keys
+    return bool(keys) and (exchange.key not in keys or keys[exchange.key].environment != exchange.environment)
+
+
+StatedLimits: TypeAlias = dict[tuple[str, bool], dict[int, None]]
+"""Each RateLimit-Limit stated for an operation, or for its dry run, in order of the last statement."""
+
+Alike: TypeAlias = tuple[object, ...]
+"""What of an exchange tells how it is counted."""
+
+
+@dataclass
+class CallLog:
+    """Calls in order of sending: a few numbers of each, and an example of each kind of call.
+
+    `limits` may be shared with other logs of a run. A log that `resumes` goes on where another was forgotten.
+    """
+
+    limits: StatedLimits = field(default_factory=dict)
+    resumes: bool = False
+    _examples: list[Observation] = field(default_factory=list)
+    _numbers: dict[Alike, int] = field(default_factory=dict)
+    """The place of each kind's example."""
+    _kind: array[int] = field(default_factory=lambda: array("I"))
+    _sent: array[int] = field(default_factory=lambda: array("q"))
+    _done: array[int] = field(default_factory=lambda: array("q"))
+    _remaining: array[int] = field(default_factory=lambda: array("q"))
+    _reset: array[int] = field(default_factory=lambda: array("q"))
+    _ids: bytearray = field(default_factory=bytearray)
+    _ends: array[int] = field(default_factory=lambda: array("Q", [0]))
+
+    def add(self, exchange: Observation) -> None:
+        """Log the next call."""
+        several = () if exchange.surface == "rest" else exchange.operations
+        alike = (
+            *(
+                exchange.environment,
+                exchange.account,
+                exchange.key,
+                exchange.surface,
+                exchange.operation,
+                several,
+                exchange.method,
+            ),
+            *(
+                exchange.status,
+                exchange.code,
+                exchange.dry_run,
+                exchange.limit,
+                exchange.replayed,
+                exchange.repeat,
+                exchange.happened,
+            ),
+        )
+        number = self._numbers.setdefault(alike, len(self._examples))
+        if number == len(self._examples):
+            self._examples.append(exchange)
+        if (
+            exchange.limit is not None
+            and exchange.ok
+            and exchange.surface == "rest"
+            and not exchange.replayed
+        ):
+            limits = self.limits.setdefault((exchange.operation, exchange.dry_run), {})
+            limits.pop(exchange.limit, None)
+            limits[exchange.limit] = None
+        self._kind.append(number)
+        stale = exchange.repeat  # headers of a replay may be those of the first reply
+        self._sent.append(exchange.sent)
+        self._done.append(exchange.received)
+        self._remaining.append(-1 if exchange.remaining is None or stale else exchange.remaining)
+        self._reset.append(-1 if exchange.reset is None or stale else exchange.reset)
+        self._ids += exchange.id.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._ids))
+
+    def id(self, position: int) -> str:
+        """Return the id of the call at this position."""
+        return self._ids[self._ends[position] : self._ends[position + 1]].decode("utf-8", "surrogatepass")
+
+    def sent(self, position: int) -> Micros:
+        """Return when it was sent."""
+        return self._sent[position]
+
+    @property
+    def busy(self) -> Micros:
+        """When the last call was sent."""
+        return self._sent[-1]
+
+    def ledgers(self, run: ObservedRun, options: Options) -> dict[tuple[str, str, str], KeyLedger]:
+        """Return the ledger of each (environment, account, key), in order of first use."""
+        if not len(self._kind):
+            return {}
+        kinds = np.frombuffer(self._kind, np.uint32)
+        rows = self._rows(run, options)
+        count = np.array([len(found) for found in rows], np.int64)[kinds]
+        who = np.repeat(np.arange(len(kinds)), count)
+        nth = np.arange(len(who)) - np.repeat(np.cumsum(count) - count, count)
+        starts = np.cumsum([0, *(len(found) for found in rows)])[:-1]
+        flat = [row for found in rows for row in found]
+        place = starts[kinds[who]] + nth
+        columns = {
+            name: np.array([row[at] for row in flat], np.dtype(COLUMNS[name]))[place] if flat else NONE
+            for at, name in enumerate(("kind", "rate_class", "dry", "graphql", "limit"))
+        }
+        own = {"sent": self._sent, "done": self._done, "remaining": self._remaining, "reset": self._reset}
+        columns |= {name: np.frombuffer(column, np.int64)[who] for name, column in own.items()}
+        columns["who"] = who
+        owners = [(exchange.environment, exchange.account, exchange.key) for exchange in self._examples]
+        numbers = {owner: number for number, owner in enumerate(dict.fromkeys(owners))}
+        owned = np.array([numbers[owner] for owner in owners], np.int64)[kinds[who]]
+        found, firsts = np.unique(owned, return_index=True)
+        names = list(numbers)
+        ledgers = {}
+        for number in found[np.argsort(firsts)]:
+            chosen = np.flatnonzero(owned == number)
+            owner = names[int(number)]
+            ledgers[owner] = KeyLedger(
+                owner[2], **{name: columns[name][chosen] for name in COLUMNS}, log=self
+            )
+        return ledgers
+
+    def _rows(self, run: ObservedRun, options: Options) -> list[list[tuple[int, ...]]]:
+        """Return of each kind of call how it is counted: once, or in each class that it may have debited."""
+        known = classes_by_limit(options)
+        learnt = {
+            name: known[limit] for name, found in self.limits.items() for limit in found if limit in known
+        }
+        return [
+            []
+            if foreign(exchange, run)
+            else [
+                (
+                    kind,
+                    rate_class,
+                    int(exchange.dry_run),
+                    int(exchange.surface == "graphql"),
+                    -1 if exchange.limit is None else exchange.limit,
+                )
+                for kind, rate_class in _counts(exchange, known, learnt, options)
+            ]
+            for exchange in self._examples
+        ]
+
+
+def _counts(
+    exchange: Observation,
+    known: dict[int, RateClass],
+    learnt: dict[tuple[str, bool], RateClass],
+    options: Options,
+) -> list[tuple[int, RateClass]]:
+    """Return the kind and class by which an exchange is counted: each class that it may have debited.
+
+    Where it has no RateLimit-Limit, and the open choices (U2, U10) or an unknown operation leave several
+    classes, it may or may not count in any of them. So may a 429 of an expensive call, which may be of the
+    writes' window (U3).
+    """
+    assumed = nominal(exchange, options)
+    if assumed is None:
+        return []
+    stated = known.get(-1 if exchange.limit is None else exchange.limit)
+    if stated is None and exchange.surface == "rest" and exchange.named:
+        stated = learnt.get((exchange.operation, exchange.dry_run))
+    kind = _kind(exchange)
+    if stated is not None:
+        unnamed = kind == REFUSED and exchange.limit is None and stated == RateClass.EXPENSIVE
+        return [(UNSURE if unnamed else kind, stated)]
+    if exchange.limit is not None and kind != UNSURE:
+        return [(kind, assumed)]
+    choices = product(options.candidates("tracking_class"), options.candidates("dry_run_class"))
+    found = {_class(exchange, str(tracking), str(dry_run)) for tracking, dry_run in choices}
+    classes = sorted(rate_class for rate_class in found if rate_class is not None)
+    if not exchange.named:
+        classes = list(RateClass)
+    unnamed = kind == REFUSED and RateClass.EXPENSIVE in classes
+    sure = len(classes) == 1 and not unnamed
+    return [(kind if sure else UNSURE, rate_class) for rate_class in classes]
+
+
+def _kind(exchange: Observation) -> int:
+    """Admitted for certain: successes and refusals that come after the rate limit (U86, U87)."""
+    if limited(exchange):
+        return REFUSED
+    answered = 200 <= exchange.status <= 399 or exchange.code in AFTER_RATE_LIMIT
+    return ADMITTED if answered and not exchange.repeat else UNSURE
+
+
+def logged(history: History) -> CallLog:
+    """Log the calls of a whole history that may have happened."""
+    log = CallLog()
+    for exchange in history.where(
+        lambda exchange: exchange.happened is not False and not exchange.request_unrecorded
+    ):
+        log.add(exchange)
+    return log
+
+
+# The calls of one window
+
+
+def calls_of(
+    ledger: KeyLedger, rate_class: RateClass, reading: Interpretation, run: ObservedRun, options: Options
+) -> WindowCalls:
+    """Gather what one window may have counted under a reading, with the account's first moments as hidden."""
+    length, second = options.facts.rate_window // run.traffic_rate, SECOND // run.traffic_rate
+    limit = options.facts.rates.of(rate_class)
+    counts = _counted(ledger, rate_class, reading)
+    admitted, unsure = _side(ledger, counts, ADMITTED), _side(ledger, counts, UNSURE)
+    refused = _side(ledger, counts & (ledger.rate_class == rate_class), REFUSED)
+    assert run.began is not None
+    start = ledger.log.sent(0) if ledger.log.resumes else run.began
+    stated = _stated(ledger, counts & (ledger.rate_class == rate_class), limit, second)
+    fresh = _fresh(admitted, refused, stated)
+    hidden = NOBODY if fresh else _hidden(limit, start, length)
+    return WindowCalls(
+        about=f"key {ledger.name}, {rate_class.label} calls",
+        limit=limit,
+        length=length,
+        slack=length // DRIFT,
+        second=second,
+        exclusive=run.exclusive,
+        admitted=admitted,
+        possible=admitted.joined(unsure).joined(hidden),
+        refused=refused,
+        stated=stated,
+        log=ledger.log,
+        start=start,
+        began=run.began,
+        fresh=fresh,
+    )
+
+
+def _counted(ledger: KeyLedger, rate_class: RateClass, reading: Interpretation) -> Mask:
+    counts: Mask = ledger.rate_class == rate_class
+    if reading.debits_write and rate_class == RateClass.WRITE:
+        counts |= ledger.rate_class == RateClass.EXPENSIVE
+    if reading.dry_run == "free":
+        counts &= (ledger.dry == 0) | (ledger.kind == REFUSED)
+    if reading.graphql == "separate":
+        counts &= ledger.graphql == 0
+    return counts
+
+
+def _side(ledger: KeyLedger, counts: Mask, kind: int) -> CallIntervals:
+    chosen = np.flatnonzero(counts & (ledger.kind == kind))
+    return CallIntervals(ledger.sent[chosen], ledger.done[chosen], ledger.who[chosen])
+
+
+def _stated(ledger: KeyLedger, counts: Mask, limit: int, second: Micros) -> StatedCounts:
+    """What the headers of admitted replies say, if they speak of this window."""
+    chosen = np.flatnonzero(
+        counts & (ledger.kind == ADMITTED) & (ledger.limit == limit) & (ledger.remaining >= 0)
+    )
+    if not len(chosen):
+        return NOTHING
+    sent, done, reset = ledger.sent[chosen], ledger.done[chosen], ledger.reset[chosen]
+    delta = (reset >= 0) & (reset < EPOCH)
+    low = np.where(delta, sent + (reset - 1) * second, 1)
+    high = np.where(delta, done + reset * second, 0)
+    return StatedCounts(sent, done, ledger.who[chosen], limit - ledger.remaining[chosen], low, high)
+
+
+EPOCH = 100_000_000
+"""A RateLimit-Reset from here on is an instant in Unix seconds, not a number of seconds (U5)."""
+
+
+def _fresh(admitted: CallIntervals, refused: CallIntervals, stated: StatedCounts) -> bool:
+    """Return whether the window was unused when the trace came to it: its first call says it is the first."""
+    if not len(admitted) or not len(stated):
+        return False
+    first = (stated.sent <= int(admitted.ends[0])) & (stated.counted == 1)
+    if not first.any():
+        return False
+    return not len(refused) or int(refused.sent[0]) > int(stated.done[first].min())
+
+
+def _hidden(limit: int, start: Micros, length: Micros) -> CallIntervals:
+    """As many calls as fit, sometime before the trace: what the window may have held already."""
+    return CallIntervals(
+        np.full(limit, start - length, np.int64),
+        np.full(limit, start, np.int64),
+        np.full(limit, HIDDEN, np.int64),
+    )

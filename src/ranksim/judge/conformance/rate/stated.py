@@ -1,0 +1,252 @@
+"""Whether RateLimit-Remaining and -Reset agree with what was done, under one algorithm (S105, U88).
+
+Each admitted reply says how many calls its window has counted and, within a second, when the window ends. How
+a deployment rounds is not stated but always the same, so ends are compared with each other to the µs, and
+with instants within a second.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ranksim.core.clock import format_millis
+from ranksim.judge.conformance.rate.clocked import Arcs, covering
+from ranksim.judge.conformance.rate.counter import check_counter
+from ranksim.judge.conformance.rate.first_hit import Chain
+from ranksim.judge.conformance.rate.sliding import drained_at_least, drained_at_most, most_counted
+from ranksim.judge.conformance.rate.window_calls import NONE, Ints, Mask, WindowCalls
+from ranksim.judge.conformance.verdict.verdicts import Evidence
+
+
+def check_stated(calls: WindowCalls, window: str, refused_count: bool) -> Evidence | None:
+    """Hold what admitted replies say against the calls; None where it may all be true."""
+    if not len(calls.stated):
+        return None
+    return (
+        _out_of_range(calls, window, refused_count)
+        or _too_many_counted(calls, window, refused_count)
+        or _too_few_counted(calls, window, refused_count)
+        or (_edges(calls, window) if window in ("first_hit", "clock") else None)
+        or (_openers(calls) if window == "first_hit" and not refused_count else None)
+        or (check_counter(calls, refused_count, stated=True) if window == "sliding_counter" else None)
+    )
+
+
+def _out_of_range(calls: WindowCalls, window: str, refused_count: bool) -> Evidence | None:
+    """An admitted call is counted, at most `limit` are, and no window ends later than its length from now."""
+    stated = calls.stated
+    wrong = np.flatnonzero((stated.counted < 1) | (stated.counted > calls.limit))
+    if len(wrong):
+        left = calls.limit - int(stated.counted[wrong[0]])
+        says = f"an admitted call is told RateLimit-Remaining {left} of {calls.limit}"
+        return calls.evidence(says, int(stated.who[wrong[0]]))
+    if window == "sliding_counter" or (window == "gcra" and refused_count):
+        return None  # these may take longer than one length to empty
+    late = np.flatnonzero(stated.high - stated.done > calls.length + calls.second)  # rounded twice
+    if not len(late):
+        return None
+    reset = int(stated.high[late[0]] - stated.done[late[0]]) // calls.second
+    says = f"RateLimit-Reset is {reset}, beyond the {calls.length // calls.second}s of the window"
+    return calls.evidence(says, int(stated.who[late[0]]))
+
+
+def _too_many_counted(calls: WindowCalls, window: str, refused_count: bool) -> Evidence | None:
+    """No more calls are counted than can have come."""
+    if not calls.exclusive:
+        return None
+    stated = calls.stated
+    fixed = window in ("first_hit", "clock")  # these count no refused calls while they admit any
+    possible, since = calls.may_count(refused_count and not fixed)
+    if window == "gcra":
+        most = drained_at_most(calls, possible, stated.sent, stated.done)
+    else:
+        back = 2 if window == "sliding_counter" else 1
+        most = most_counted(possible, stated.sent, stated.done, back * calls.long)
+    most = np.where(stated.sent < since, calls.limit, most)
+    return _first(calls, stated.counted > most, stated.counted, most, "at most {} can have been counted")
+
+
+def _too_few_counted(calls: WindowCalls, window: str, refused_count: bool) -> Evidence | None:
+    """No fewer calls are counted than came for certain; fixed windows are judged by their edges."""
+    stated, side = calls.stated, calls.admitted
+    if window == "gcra":
+        least = drained_at_least(calls, stated.sent, stated.done, refused_count)
+    elif window == "sliding_log":
+        counted = side.joined(calls.refused) if refused_count else side
+        short = counted.within(calls.short)
+        least = 1 + np.maximum(0, short.before(stated.sent) - short.begun(stated.done - calls.short))
+        least = np.minimum(least, calls.limit)
+    else:
+        return None
+    return _first(calls, stated.counted < least, stated.counted, least, "at least {} were")
+
+
+def _first(calls: WindowCalls, wrong: Mask, stated: Ints, bound: Ints, what: str) -> Evidence | None:
+    found = np.flatnonzero(wrong)
+    if not len(found):
+        return None
+    which = found[0]
+    says = (
+        f"RateLimit-Remaining is {calls.limit - int(stated[which])} of {calls.limit}: {int(stated[which])} "
+        f"counted, but {what.format(int(bound[which]))}"
+    )
+    return calls.evidence(says, int(calls.stated.who[which]))
+
+
+# Fixed windows: each has one end, and counts 1, 2, 3, …
+
+
+def _by_window(calls: WindowCalls) -> tuple[Ints, Ints]:
+    """Return the statements in order of the end they tell of, and where among them each window begins."""
+    stated = calls.stated
+    known = np.flatnonzero((stated.high >= stated.low) & (stated.done - stated.sent < calls.length // 4))
+    middle = (stated.low[known] + stated.high[known]) // 2
+    order = np.argsort(middle, kind="stable")
+    first = np.flatnonzero(np.concatenate([[True], np.diff(middle[order]) > calls.length // 2]))
+    return known[order], first[: len(known)]
+
+
+def _edges(calls: WindowCalls, window: str) -> Evidence | None:
+    """One window has one end, no two of its calls have one number, and numbers follow the order of calls."""
+    known, first = _by_window(calls)
+    if not len(known):
+        return None
+    which = np.cumsum(np.isin(np.arange(len(known)), first)) - 1
+    return (
+        _one_number_twice(calls, known, which)
+        or _out_of_order(calls, known, which)
+        or _ends_apart(calls, known, first)
+        or (_too_soon(calls, known, first) if window == "first_hit" else _no_phase(calls, known, first))
+    )
+
+
+def _one_number_twice(calls: WindowCalls, known: Ints, which: Ints) -> Evidence | None:
+    """Two admitted replies of one window never state the same Remaining: one of them was not counted."""
+    stated = calls.stated
+    order = np.lexsort((stated.counted[known], which))
+    number, window = stated.counted[known][order], which[order]
+    twice = np.flatnonzero((np.diff(number) == 0) & (np.diff(window) == 0))
+    if not len(twice):
+        return None
+    one, other = known[order[twice[0]]], known[order[twice[0] + 1]]
+    says = (
+        f"two calls of one window are both told RateLimit-Remaining {calls.limit - int(number[twice[0]])}: "
+        "one was not counted"
+    )
+    return calls.evidence(says, int(stated.who[one]), int(stated.who[other]))
+
+
+def _out_of_order(calls: WindowCalls, known: Ints, which: Ints) -> Evidence | None:
+    """A call that was over before another was sent has the lower number in their window."""
+    stated = calls.stated
+    order = known[np.lexsort((stated.counted[known], which))]
+    window = np.sort(which)
+    latest = stated.sent[order] + window * 0
+    # The running latest sending restarts with each window.
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(window) > 0]))
+    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        latest[begin:end] = np.maximum.accumulate(latest[begin:end])
+    wrong = np.flatnonzero(latest > stated.done[order])
+    if not len(wrong):
+        return None
+    later = order[wrong[0]]
+    same = order[window == window[wrong[0]]]
+    before = same[np.argmax(stated.sent[same] == latest[wrong[0]])]
+    says = (
+        f"RateLimit-Remaining {calls.limit - int(stated.counted[before])} was told after "
+        f"{calls.limit - int(stated.counted[later])} in one window"
+    )
+    return calls.evidence(says, int(stated.who[later]), int(stated.who[before]))
+
+
+def _ends_apart(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
+    """All replies of a window state one end."""
+    stated = calls.stated
+    low, high = np.maximum.reduceat(stated.low[known], first), np.minimum.reduceat(stated.high[known], first)
+    apart = np.flatnonzero(low > high + calls.slack)
+    if not len(apart):
+        return None
+    one = known[np.argmax(stated.low[known] == low[apart[0]])]
+    other = known[np.argmax(stated.high[known] == high[apart[0]])]
+    says = (
+        f"RateLimit-Reset ends one window both after {calls.clock(low[apart[0]])} and before "
+        f"{calls.clock(high[apart[0]])}"
+    )
+    return calls.evidence(says, int(stated.who[one]), int(stated.who[other]))
+
+
+def _too_soon(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
+    """Windows from first hits end at least one length apart."""
+    stated = calls.stated
+    low, high = np.maximum.reduceat(stated.low[known], first), np.minimum.reduceat(stated.high[known], first)
+    soon = np.flatnonzero(high[1:] < low[:-1] + calls.short)
+    if not len(soon):
+        return None
+    one = known[np.argmax(stated.low[known] == low[soon[0]])]
+    other = known[np.argmax(stated.high[known] == high[soon[0] + 1])]
+    says = (
+        f"RateLimit-Reset ends two windows of {format_millis(calls.length)} less than "
+        f"{format_millis(int(high[soon[0] + 1]) - int(low[soon[0]]))} apart"
+    )
+    return calls.evidence(says, int(stated.who[one]), int(stated.who[other]))
+
+
+def _no_phase(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
+    """Windows on a clock end whole lengths apart."""
+    arcs = stated_arcs(calls, known, first)
+    cover = covering(arcs, calls.length)
+    if cover is None:
+        return None
+    says = f"the ends that RateLimit-Reset tells are not whole windows of {format_millis(calls.length)} apart"
+    who = sorted({int(one) for index in cover for one in (arcs.who[index], arcs.other[index])})
+    return calls.evidence(says, *who)
+
+
+def edge_arcs(calls: WindowCalls) -> Arcs:
+    """Return the phases that the stated ends exclude; rounding is up or down, which adds a second."""
+    known, first = _by_window(calls)
+    if not len(known):
+        return Arcs(NONE, NONE, NONE, NONE)
+    arcs = stated_arcs(calls, known, first)
+    kept = arcs.high - arcs.low > calls.second
+    return Arcs(arcs.low[kept] + calls.second, arcs.high[kept], arcs.who[kept], arcs.other[kept])
+
+
+def stated_arcs(calls: WindowCalls, known: Ints, first: Ints) -> Arcs:
+    """Return the phases that the stated ends exclude, as `clocked` counts them."""
+    stated = calls.stated
+    low, high = np.maximum.reduceat(stated.low[known], first), np.minimum.reduceat(stated.high[known], first)
+    last = [*first[1:], len(known)]
+    at_low = [
+        begin + int(np.argmax(stated.low[known[begin:end]])) for begin, end in zip(first, last, strict=True)
+    ]
+    at_high = [
+        begin + int(np.argmin(stated.high[known[begin:end]])) for begin, end in zip(first, last, strict=True)
+    ]
+    who, other = stated.who[known[at_low]], stated.who[known[at_high]]
+    return Arcs(high, low + calls.length, who, other).shrunk(calls)
+
+
+def _openers(calls: WindowCalls) -> Evidence | None:
+    """A reply that states the first call opens a window: at least one length after the one before did."""
+    stated = calls.stated
+    first = np.flatnonzero(stated.counted == 1)
+    one, other = first[:-1], first[1:]  # whichever of them came first
+    lasted = np.maximum(stated.done[other] - stated.sent[one], stated.done[one] - stated.sent[other])
+    soon = np.flatnonzero(lasted < calls.short)
+    if len(soon):
+        says = (
+            f"RateLimit-Remaining starts again after {format_millis(int(lasted[soon[0]]))} at most, and a "
+            f"window lasts {format_millis(calls.length)}"
+        )
+        return calls.evidence(says, int(stated.who[one[soon[0]]]), int(stated.who[other[soon[0]]]))
+    timed = first[stated.high[first] >= stated.low[first]]
+    wrong = (stated.low[timed] > stated.done[timed] + calls.long) | (
+        stated.high[timed] + calls.second < stated.sent[timed] + calls.short
+    )
+    if wrong.any():
+        which = timed[np.argmax(wrong)]
+        reset = (int(stated.high[which]) - int(stated.done[which])) // calls.second
+        says = f"the first call of a window of {format_millis(calls.length)} is told RateLimit-Reset {reset}"
+        return calls.evidence(says, int(stated.who[which]))
+    return Chain(calls, stated=True).check() if calls.exclusive else None

@@ -1,0 +1,255 @@
+"""Judge rate windows: how many calls of each class a key may make, however they are counted (S102-S106).
+
+Which of five algorithms a deployment uses is not stated (U1), nor whether refused calls count (U4). A rule
+deviates when no algorithm, with or without refused calls, explains what was admitted and refused, or what the
+headers say about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros
+from ranksim.core.contract.facts import RATE_LABELS, RateClass
+from ranksim.judge.conformance.history.history import ObservedRun
+from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
+from ranksim.judge.conformance.rate.closest import NO_FEWER, NO_MORE, closest, near, with_readings
+from ranksim.judge.conformance.rate.elimination import (
+    FIELDS,
+    Examined,
+    Excluded,
+    default_reading,
+    examine,
+    excludes,
+)
+from ranksim.judge.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
+from ranksim.judge.conformance.rate.window_calls import WindowCalls
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import Rule, Tally
+
+READ, WRITE, EXPENSIVE = "rate.read", "rate.write", "rate.expensive"
+REMAINING = "rate.remaining"
+PER_KEY = "rate.per_key"
+
+OPEN = (1, 3, 4, 10, 11)
+
+RULES = (
+    Rule(READ, "A key makes $reads reads in $window, no more and no fewer", (102, 106), OPEN, "burst"),
+    Rule(
+        WRITE, "A key makes $writes writes in $window, no more and no fewer", (103, 106), (2, *OPEN), "burst"
+    ),
+    Rule(
+        EXPENSIVE,
+        "A key makes $expensive expensive calls in $window, no more and no fewer",
+        (104, 106),
+        OPEN,
+        "burst",
+    ),
+    Rule(
+        REMAINING,
+        "What RateLimit-Remaining and -Reset say agrees with what was admitted and refused",
+        (105,),
+        (1, 5, 88),
+        "everyday; burst",
+    ),
+    Rule(
+        PER_KEY,
+        "Each key has windows of its own",
+        (102, 103, 104),
+        (),
+        "scope; burst with two keys",
+        RATE_LABELS,
+    ),
+)
+
+BY_CLASS = {RateClass.READ: READ, RateClass.WRITE: WRITE, RateClass.EXPENSIVE: EXPENSIVE}
+
+
+Owner: TypeAlias = tuple[str, str]
+"""Environment and account."""
+
+Window: TypeAlias = tuple[str, RateClass]
+"""Key and class."""
+
+IDLE: Final = DAY
+"""Traffic time without a call after which the windows of an account are long empty (S102-S106)."""
+
+
+@dataclass
+class WindowJudge:
+    """Judges the windows of each key and class: of each call it keeps a row of numbers."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    logs: dict[Owner, CallLog] = field(default_factory=dict)
+    limits: StatedLimits = field(default_factory=dict)
+    excluded: dict[Owner, dict[Window, Excluded]] = field(default_factory=dict)
+    """Of each account whose calls were forgotten, what cannot have admitted and refused them."""
+    earlier: dict[Owner, dict[Window, Excluded]] = field(default_factory=dict)
+    """The same of earlier traces."""
+
+    def wants(self, like: Observation) -> bool:
+        """All calls that may have happened."""
+        return like.happened is not False
+
+    def see(self, exchange: Observation) -> None:
+        """Log it."""
+        owner = exchange.environment, exchange.account
+        if owner not in self.logs:
+            self.logs[owner] = CallLog(self.limits, resumes=owner in self.excluded)
+        self.logs[owner].add(exchange)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """No rule here speaks of webhooks."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """Judge and forget the calls of each account that is idle; at the end, of every one."""
+        if steady(run):
+            self._expect(run)
+            for owner, log in list(self.logs.items()):
+                if (watermark - log.busy) * run.traffic_rate >= IDLE:
+                    self._judge(owner, self.logs.pop(owner), run)
+        elif watermark == DISTANT_FUTURE:
+            for rule in RULES:
+                self.tally.open(rule.name, "the clock of the rate windows was changed while running")
+
+    def _expect(self, run: ObservedRun) -> None:
+        """Note that each key that the trace names has windows of each class, each with two sides."""
+        for key in run.header.keys:
+            for rate_class, rule in BY_CLASS.items():
+                self.tally.expect(rule, *(f"key {key}, {side}" for side in (NO_MORE, NO_FEWER)))
+                self.tally.expect(REMAINING, f"key {key}, {rate_class.label}")
+
+    def _judge(self, owner: Owner, log: CallLog, run: ObservedRun) -> None:
+        """Judge the windows of one account."""
+        ledgers = log.ledgers(run, self.options).values()
+        excluded = self.excluded.setdefault(owner, dict(self.earlier.get(owner, {})))
+        for rate_class in RateClass:
+            found = {}
+            for ledger in ledgers:
+                if ledger.has(rate_class):
+                    known = excluded.get((ledger.name, rate_class), {})
+                    examined = examine(ledger, rate_class, run, self.options, known)
+                    found[ledger.name] = ledger, examined
+                    excluded[ledger.name, rate_class] = examined.excluded
+            _judge_account(found, rate_class, run, self.options, self.tally)
+
+
+def _judge_account(
+    found: dict[str, tuple[KeyLedger, Examined]],
+    rate_class: RateClass,
+    run: ObservedRun,
+    options: Options,
+    tally: Tally,
+) -> None:
+    shared = len(found) > 1 and _judge_scope(found, rate_class, run, options, tally)
+    for ledger, examined in found.values():
+        if shared:
+            tally.open(BY_CLASS[rate_class], "the keys of the account share a window")
+        else:
+            _judge_window(ledger, examined, rate_class, run, options, tally)
+
+
+def _judge_scope(
+    found: dict[str, tuple[KeyLedger, Examined]],
+    rate_class: RateClass,
+    run: ObservedRun,
+    options: Options,
+    tally: Tally,
+) -> bool:
+    """Return whether an account's keys share one window: explained together, and not alone.
+
+    They are apart when together they cannot be explained in any way, and each alone can.
+    """
+    together = _merged([ledger for ledger, _ in found.values()])
+    explained = bool(examine(together, rate_class, run, options, {}).surviving)
+    failing = [examined for _, examined in found.values() if not examined.surviving]
+    if failing:
+        if explained:
+            evidence = with_readings(next(iter(failing[0].against.values())), failing[0])
+            says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
+            evidence = replace(evidence, says=says, expected="a window for each key")
+            tally.broke(PER_KEY, evidence, case=rate_class.label)
+            return True
+        tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
+        return False
+    if explained:
+        tally.open(PER_KEY, "the keys of the account did not use enough at a time to tell")
+    else:
+        ids = [
+            name
+            for _, examined in found.values()
+            for name in examined.calls.evidence("", *examined.calls.admitted.who[:1]).exchanges
+        ]
+        tally.held(PER_KEY, case=rate_class.label, by=ids)
+    return False
+
+
+def _merged(keys: list[KeyLedger]) -> KeyLedger:
+    merged = keys[0]
+    for other in keys[1:]:
+        merged = merged.merged(other, f"{merged.name} and {other.name}")
+    return merged
+
+
+def _judge_window(
+    ledger: KeyLedger,
+    examined: Examined,
+    rate_class: RateClass,
+    run: ObservedRun,
+    options: Options,
+    tally: Tally,
+) -> None:
+    calls, rule, about = examined.calls, BY_CLASS[rate_class], f"key {examined.name}, {rate_class.label}"
+    if not examined.acting:
+        side, against = closest(examined, ledger, rate_class, run, options)
+        tally.broke(rule, with_readings(against, examined), case=f"key {examined.name}, {side}")
+        return
+    tested = _tested(ledger, calls, rate_class, run, options)
+    if tested:
+        tally.held(rule, case=None)
+        for case, ids in tested.items():
+            tally.covers(rule, f"key {examined.name}, {case}", ids)
+    elif len(calls.refused):
+        tally.open(rule, UNPINNED if calls.exclusive else "others may have used the windows")
+    if not len(calls.stated):
+        return
+    if not examined.surviving:
+        against = with_readings(examined.against[examined.acting[0]], examined)
+        tally.broke(REMAINING, against, case=about)
+        return
+    tally.held(REMAINING, case=about, by=calls.evidence("", int(calls.stated.who[0])).exchanges)
+    _tell_differences(examined, options, tally)
+
+
+UNPINNED = "another limit, under some algorithm, explains what was refused as well"
+
+
+def _tested(
+    ledger: KeyLedger, calls: WindowCalls, rate_class: RateClass, run: ObservedRun, options: Options
+) -> dict[str, tuple[str, ...]]:
+    """Return on which side the limit was pinned, and the calls that pin it.
+
+    So it is where no reading explains what was admitted and refused by another limit that is near on that
+    side: one that an algorithm or a phase excused would have been seen.
+    """
+    if len(calls.admitted) < calls.limit:
+        return {}
+    tested: dict[str, tuple[str, ...]] = {}
+    for side in (NO_MORE, NO_FEWER):
+        against = excludes(near(calls.limit, side), ledger, rate_class, run, options)
+        if against is not None:
+            tested[side] = against.exchanges
+    return tested
+
+
+def _tell_differences(examined: Examined, options: Options, tally: Tally) -> None:
+    """Report which defaults no surviving reading has."""
+    default = default_reading(options)
+    for name, (assumption, number) in FIELDS.items():
+        assumed = getattr(default, name)
+        left = sorted({str(getattr(reading, name)) for reading in examined.surviving})
+        if str(assumed) not in left:
+            against = next(iter(examined.against.values()))
+            tally.differs(number, f"{assumption}: {assumed}", " or ".join(left), against)

@@ -1,0 +1,300 @@
+"""Measured beside predicted: what a recorded run showed, against a simulated world that got the same calls.
+
+`ranksim run S --arrivals TRACE --out DIR` replays the recorded calls in a world; its result is the
+prediction. Only what is random is compared by statistics: a difference of quantiles with a bootstrap
+interval, or of shares with an exact one that takes calls to be independent, against a stated margin. An
+interval within the margin agrees, one wholly outside it differs, and anything else is open. Sources: B. Efron
+and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 13; `inference.shares`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksim.core.clock import Micros, instant
+from ranksim.core.errors import BadInput
+from ranksim.inference.estimate import LEVEL
+from ranksim.inference.shares import clopper_pearson
+from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.history.observation import Observation, job_name
+from ranksim.report.document import is_a
+
+Floats = NDArray[np.float64]
+
+QUANTILES = (0.5, 0.95, 0.99)
+RESAMPLES = 400
+
+SHARE_MARGIN = 0.02
+"""How far shares of calls may differ and still agree: two in a hundred."""
+
+RELATIVE_MARGIN = 0.2
+"""How far a quantile of durations may differ and still agree: a fifth of the predicted one."""
+
+LEAST_MARGIN: Micros = 100_000
+"""Durations that differ by less than this agree in any case, µs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One quantity, measured and predicted, each with an interval (None where there is none).
+
+    `quantity` is share or duration (µs); `margin` is in the same unit. `says` is agrees, differs or open, or
+    why there is nothing to compare.
+    """
+
+    name: str
+    quantity: str
+    measured: float | None
+    measured_low: float | None
+    measured_high: float | None
+    predicted: float | None
+    predicted_low: float | None
+    predicted_high: float | None
+    margin: float | None
+    says: str
+
+
+def read_result(path: Path) -> Mapping[str, Any]:
+    """Read result.json of `ranksim run --out DIR`, given that file or the directory. Raises BadInput."""
+    file = path / "result.json" if path.is_dir() else path
+    try:
+        result = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(
+            f"{file}: cannot be read ({error.strerror}); give a DIR that ranksim run --out wrote"
+        ) from None
+    except ValueError:
+        raise BadInput(f"{file}: is no JSON; expected the result.json that ranksim run --out wrote") from None
+    if not is_a("run", result) or "tables" not in result:
+        raise BadInput(f"{file}: is no result of ranksim run; expected kind run, version 1, with its tables")
+    found: Mapping[str, Any] = result
+    return found
+
+
+def against(history: History, result: Mapping[str, Any], simulated: History | None = None) -> list[Compared]:
+    """Compare a recorded run with a simulated one: refusals by code, waits, lengths, delays and latencies.
+
+    How long jobs take in the simulated run only its trace tells, `simulated`.
+    """
+    tables = result["tables"]
+    return [
+        *_refusals(history, tables),
+        *_waits(history, tables),
+        *_lengths(history, simulated),
+        *_delays(history, tables),
+        *_latencies(history),
+    ]
+
+
+# Refusals: shares of all calls
+
+
+def _refusals(history: History, tables: Mapping[str, Any]) -> list[Compared]:
+    answered = [exchange for exchange in history.seen if not exchange.lost]
+    measured = Counter(exchange.code for exchange in answered if exchange.code)
+    calls = sum(row["count"] for row in tables["calls"])
+    predicted: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for row in tables["refusals"]:
+        for place, name in enumerate(("count", "low", "high")):
+            predicted[row["code"]][place] += row["count"] if row[name] is None else row[name]
+    rows = []
+    for code in sorted(measured.keys() | predicted.keys()):
+        if answered and calls:
+            low, high = clopper_pearson(measured[code], len(answered), LEVEL)
+            model = [count / calls for count in predicted[code]]
+            share = measured[code] / len(answered)
+            rows.append(_compared(f"calls refused {code}", "share", (share, low, high), model, SHARE_MARGIN))
+    return rows
+
+
+# Durations: quantiles, each observation an interval
+
+
+def _waits(history: History, tables: Mapping[str, Any]) -> list[Compared]:
+    """Waits for a worker, from acceptance until a poll no longer finds the job queued."""
+    spans = job_waits(history)
+    rows = []
+    for row in tables["jobs"]:
+        for q, name in zip(QUANTILES, ("wait_p50", "wait_p95", "wait_p99"), strict=True):
+            model, low, high = (row.get(name + end) for end in ("", "_low", "_high"))
+            title = f"{row['kind']} wait, {round(100 * q)} %"
+            rows.append(_duration(title, spans.get(row["kind"], []), q, model, low, high))
+    return rows
+
+
+def job_waits(history: History) -> dict[str, list[tuple[Micros, Micros]]]:
+    """How long jobs stood queued, by kind: the least and the most that acceptance and polls allow, µs."""
+    accepted: dict[str, Observation] = {}
+    queued: dict[str, Micros] = {}
+    begun: dict[str, tuple[Micros, str]] = {}
+    for exchange in history.by_operation("jobs.create", "jobs.get"):
+        job = (
+            exchange.data if exchange.ok and isinstance(exchange.data, dict) and not exchange.dry_run else {}
+        )
+        name, status = job_name(job), job.get("status")
+        if not job.get("id") or exchange.replayed:
+            continue
+        if exchange.operation == "jobs.create" and exchange.status != 200:
+            accepted.setdefault(name, exchange)
+        if status == "queued":
+            queued[name] = max(queued.get(name, 0), exchange.sent)
+        elif name not in begun or exchange.received < begun[name][0]:
+            begun[name] = (exchange.received, str(job.get("kind", "")))
+    waits: dict[str, list[tuple[Micros, Micros]]] = defaultdict(list)
+    for name, (until, kind) in begun.items():
+        if name in accepted:
+            least = max(0, queued.get(name, 0) - accepted[name].received)
+            waits[kind].append((least * history.run.rate, (until - accepted[name].sent) * history.run.rate))
+    return waits
+
+
+def _lengths(history: History, simulated: History | None) -> list[Compared]:
+    """How long jobs take, from acceptance to their end, as they tell it themselves."""
+    measured, predicted = job_lengths(history), {} if simulated is None else job_lengths(simulated)
+    rows = []
+    for kind, lengths in measured.items():
+        spans = [(length, length) for length in lengths]
+        values = np.asarray(predicted.get(kind, []), dtype=np.float64)
+        for q in QUANTILES:
+            model = (_quantile(values, q), *_bootstrap(values, q)) if len(values) else (None, None, None)
+            rows.append(_duration(f"{kind} takes, {round(100 * q)} %", spans, q, *model))
+    return rows
+
+
+def job_lengths(history: History) -> dict[str, list[Micros]]:
+    """How long jobs took that were done, by kind: what lies between their two stamps, µs."""
+    ended: dict[str, tuple[str, Micros]] = {}
+    for exchange in history.by_operation("jobs.get"):
+        job = exchange.data if exchange.ok and isinstance(exchange.data, dict) else {}
+        began, end = job.get("created_at"), job.get("finished_at")
+        if job.get("status") == "done" and isinstance(began, str) and isinstance(end, str):
+            with suppress(ValueError):
+                ended[job_name(job)] = str(job.get("kind", "")), instant(end) - instant(began)
+    lengths: dict[str, list[Micros]] = defaultdict(list)
+    for kind, took in ended.values():
+        lengths[kind].append(took)
+    return dict(sorted(lengths.items()))
+
+
+NO_DELAY: Mapping[str, Any] = {"delay": None, "low": None, "high": None}
+"""Of a simulated world with no receiver, or with several, whose delays are told apart."""
+
+
+def _delays(history: History, tables: Mapping[str, Any]) -> list[Compared]:
+    """Delays of webhooks, from the event to the attempt that was acknowledged, all endpoints together."""
+    spans = delivery_delays(history)
+    model: dict[float, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in tables["delays"]:
+        if row["delay"] is not None:
+            model[row["quantile"]].append(row)
+    rows = []
+    for q in QUANTILES:
+        [row] = model[q] if len(model[q]) == 1 else [NO_DELAY]
+        if spans or row is not NO_DELAY:
+            title = f"webhook delay, {round(100 * q)} %"
+            rows.append(_duration(title, spans, q, row["delay"], row["low"], row["high"]))
+    return rows
+
+
+def delivery_delays(history: History) -> list[tuple[Micros, Micros]]:
+    """How long acknowledged events took to arrive, µs; needs the offset of the deployment's clock."""
+    if not history.run.offset.known or history.run.rate != 1:
+        return []
+    spans = []
+    for came in history.arrived:
+        made = came.body.get("created_at") if isinstance(came.body, dict) else None
+        if came.status is None or not 200 <= came.status <= 299 or not isinstance(made, str):
+            continue
+        try:
+            since = instant(made)
+        except ValueError:
+            continue
+        low, high = (
+            came.received + edge - since for edge in (history.run.offset.low, history.run.offset.high)
+        )
+        spans.append((max(0, low), max(0, high)))
+    return spans
+
+
+def _latencies(history: History) -> list[Compared]:
+    """Latencies as measured; a simulated world answers at once, so there is nothing to hold them against."""
+    rows = []
+    for title, spans in (
+        ("latency from sending", [s.received - s.sent for s in history.seen if not s.lost]),
+        (
+            "latency from planned sending",
+            [s.received - s.planned for s in history.seen if not s.lost and s.planned is not None],
+        ),
+    ):
+        for q in QUANTILES if spans else ():
+            values = np.asarray(spans, dtype=np.float64)
+            low, high = _bootstrap(values, q)
+            rows.append(
+                Compared(f"{title}, {round(100 * q)} %", "duration", _quantile(values, q), low, high,
+                         None, None, None, None, "the model answers at once")
+            )  # fmt: skip
+    return rows
+
+
+def _duration(
+    title: str,
+    spans: Sequence[tuple[Micros, Micros]],
+    q: float,
+    model: float | None,
+    model_low: float | None,
+    model_high: float | None,
+) -> Compared:
+    """Compare one quantile; observations are intervals, so it lies between those of their two ends."""
+    if not spans:
+        return Compared(
+            title, "duration", None, None, None, model, model_low, model_high, None, "not measured"
+        )
+    least, most = (np.asarray([span[side] for span in spans], dtype=np.float64) for side in (0, 1))
+    low, high = _bootstrap(least, q)[0], _bootstrap(most, q)[1]
+    middle = (_quantile(least, q) + _quantile(most, q)) / 2
+    if model is None:
+        return Compared(title, "duration", middle, low, high, None, None, None, None, "not predicted")
+    margin = max(float(LEAST_MARGIN), RELATIVE_MARGIN * model)
+    return _compared(title, "duration", (middle, low, high), [model, model_low, model_high], margin)
+
+
+def _quantile(values: Floats, q: float) -> float:
+    return float(np.quantile(values, q, method="inverted_cdf"))
+
+
+def _bootstrap(values: Floats, q: float) -> tuple[float, float]:
+    """Return the percentile interval of a quantile, from resamples that are the same for the same values."""
+    generator = np.random.default_rng(len(values))
+    found = [_quantile(values[generator.integers(0, len(values), len(values))], q) for _ in range(RESAMPLES)]
+    edge = (1 - LEVEL) / 2
+    return float(np.quantile(found, edge)), float(np.quantile(found, 1 - edge))
+
+
+def _compared(
+    name: str,
+    quantity: str,
+    measured: tuple[float, float, float],
+    predicted: Sequence[float | None],
+    margin: float,
+) -> Compared:
+    value, low, high = measured
+    model = predicted[0] or 0.0
+    model_low = model if predicted[1] is None else predicted[1]
+    model_high = model if predicted[2] is None else predicted[2]
+    least, most = low - model_high, high - model_low
+    if -margin <= least and most <= margin:
+        says = "agrees"
+    elif least > margin or most < -margin:
+        says = "differs"
+    else:
+        says = "open"
+    return Compared(name, quantity, value, low, high, model, predicted[1], predicted[2], margin, says)

@@ -1,0 +1,258 @@
+"""What one account asked to spend and what came of it: works, refusals, dry runs, and readings of its books.
+
+A *work* is one thing that was done: a job, a set of briefs, keywords, a scan. Calls that were answered with
+the same thing (replays, joins) are one work, done once in [low, high]; a call whose reply was lost is a work
+that may not exist.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
+from ranksim.core.contract.facts import CHECK_OF, Decision, JobKind, Spend
+from ranksim.core.rules.terms import TABLE
+from ranksim.judge.conformance.history.fields import body_of, thing_of
+from ranksim.judge.conformance.history.observation import Observation
+from ranksim.judge.conformance.spending.counter_bounds import RunningSums
+from ranksim.judge.conformance.spending.statements import (
+    CostStatement,
+    EntitlementStatement,
+    MeterStatement,
+    SlotStatement,
+    StatusStatement,
+)
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import Evidence
+
+Json = Any
+
+JOBS: Final = frozenset(map(str, JobKind))
+RANK_RUN: Final = JobKind.RANK_RUN.value
+
+ROWS: Final = {kind.label: TABLE[kind] for kind in Spend}
+"""The checks that the table of spending operations names, by operation (S52-S58)."""
+
+ADDS: Final = ("keywords", "scans")
+"""The operations that buy nothing immediately (S57, S58)."""
+
+CHECKS: Final = CHECK_OF | {"allowance_exhausted": CHECK_OF["quota_exhausted"]}
+"""The check behind a refusal's code (S59, U53)."""
+
+
+@dataclass(slots=True)
+class SpendWork:
+    """One thing that was done once in [low, high], or may have been: `sure` tells which.
+
+    `calls` are the exchanges that returned it, or asked for it without being answered. `spend` is the label
+    of the operation, "" when it cannot be read. `id` is the id of what was made, "" when unknown.
+    """
+
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    sure: bool
+    calls: list[Observation]
+    id: str = ""
+    granted: bool = False
+
+    @property
+    def exchange(self) -> Observation:
+        """The exchange that stands for it."""
+        return self.calls[0]
+
+    @property
+    def body(self) -> Mapping[str, Json]:
+        """What was asked for."""
+        return body_of(self.exchange)
+
+    @property
+    def made(self) -> Mapping[str, Json]:
+        """What the reply says was made; empty when it was not granted in words that can be read."""
+        return thing_of(self.exchange) if self.granted else {}
+
+
+@dataclass(slots=True)
+class RefusedSpend:
+    """A live call that one of the six checks refused, decided in [low, high]."""
+
+    check: int
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    exchange: Observation
+
+    @property
+    def body(self) -> Mapping[str, Json]:
+        """What was asked for."""
+        return body_of(self.exchange)
+
+
+@dataclass(slots=True)
+class DryRunReport:
+    """An answered dry run (S66). `failing` are the checks that its list shows to fail, None without a list.
+
+    `check` is the check that would refuse, 0 when it is allowed, None when it does not say.
+    """
+
+    check: int | None
+    spend: str
+    domain: str
+    low: Micros
+    high: Micros
+    exchange: Observation
+    failing: tuple[int, ...] | None = None
+    joins: str = ""
+    names: tuple[str, ...] = ()
+    """The checks that its list has, in its order."""
+
+
+@dataclass(slots=True)
+class JobLifetime:
+    """What was observed of a job: when it was last alive, and by when it was done or failed."""
+
+    alive: Micros = DISTANT_PAST
+    done: Micros = DISTANT_FUTURE
+    failed: Micros = DISTANT_FUTURE
+
+    def end(self, event: str, at: Micros) -> None:
+        """Note that an end was observed, by the type of the event that reports it (S76)."""
+        if event == "job.completed":
+            self.done = min(self.done, at)
+        elif event == "job.failed":
+            self.failed = min(self.failed, at)
+
+    def join(self, other: JobLifetime) -> None:
+        """Note what else was observed of it."""
+        self.alive = max(self.alive, other.alive)
+        self.done, self.failed = min(self.done, other.done), min(self.failed, other.failed)
+
+
+@dataclass(slots=True)
+class AccountActivity:
+    """What one account asked to spend, what came of it, and what was read of its books.
+
+    `alone`: nobody else used the account, and every call was captured.
+    """
+
+    account: str
+    environment: str
+    alone: bool
+    works: list[SpendWork] = field(default_factory=list)
+    refusals: list[RefusedSpend] = field(default_factory=list)
+    reports: list[DryRunReport] = field(default_factory=list)
+    asked: list[Observation] = field(default_factory=list)
+    """All calls that wanted to spend, dry or not."""
+    dry_runs: list[Observation] = field(default_factory=list)
+    """All dry runs, answered or not."""
+    meters: dict[str, list[MeterStatement]] = field(default_factory=lambda: defaultdict(list))
+    cost: list[CostStatement] = field(default_factory=list)
+    slots: list[SlotStatement] = field(default_factory=list)
+    entitled: list[EntitlementStatement] = field(default_factory=list)
+    health: list[StatusStatement] = field(default_factory=list)
+    fates: dict[str, JobLifetime] = field(default_factory=lambda: defaultdict(JobLifetime))
+    changes: list[tuple[Micros, Micros]] = field(default_factory=list)
+    """When other writes, which may touch slots, can have changed something: [sent, received]."""
+    removals: list[Observation] = field(default_factory=list)
+    """Those of them that may free slots."""
+    patches: list[Observation] = field(default_factory=list)
+    """Those of them that change scans."""
+    reads: list[tuple[Micros, Micros]] = field(default_factory=list)
+    """When each read that was answered was made: [sent, received]."""
+    refused_reads: list[Observation] = field(default_factory=list)
+    """Reads that one of the six checks refused."""
+    polls: list[Observation] = field(default_factory=list)
+    """Reads of jobs that were answered."""
+    domains: dict[str, Observation] = field(default_factory=dict)
+    """The domains that the trace made, by id, with the call."""
+    lists: dict[str, Observation] = field(default_factory=dict)
+    """The keyword lists that it made, likewise."""
+    begins: Micros = DISTANT_FUTURE
+    """When the trace first saw the account."""
+    others_ended: Micros = DISTANT_FUTURE
+    """From when on a list shows that every job had ended which no call of the trace began."""
+    bound: dict[str, str] = field(default_factory=dict)
+    """The domain of each key that sees only one."""
+
+    @property
+    def about(self) -> str:
+        """Name it in evidence."""
+        return f"account {self.account}" + (
+            "" if self.environment == "production" else f", {self.environment}"
+        )
+
+    def evidence(self, says: str, ids: tuple[str, ...], at: Micros, expected: str = "") -> Evidence:
+        """Return evidence of these exchanges of its calls."""
+        return Evidence(says, ids, about=self.about, at=at, expected=expected)
+
+
+AT_ONCE = ", at once"
+"""Behind the name of a case: of calls that overlapped."""
+
+
+class GrantedWorks:
+    """What was surely done, by when: for what was under way beside a refusal."""
+
+    def __init__(self, works: Iterable[SpendWork]) -> None:
+        self._works = sorted(
+            (work for work in works if work.sure and work.granted), key=lambda work: work.low
+        )
+        self._lows = [work.low for work in self._works]
+        self._longest = max((work.high - work.low for work in self._works), default=0)
+
+    def beside(self, refused: RefusedSpend) -> list[SpendWork]:
+        """Return what was done by calls that overlapped a refused one: either may have come first."""
+        begin = bisect_left(self._lows, refused.low - self._longest)
+        end = bisect_right(self._lows, refused.high)
+        return [work for work in self._works[begin:end] if work.high >= refused.low]
+
+
+class NoActivity:
+    """Tells when nothing but the passing of time can have changed an account's books."""
+
+    def __init__(self, activity: AccountActivity) -> None:
+        works = [(work.low, work.high) for work in activity.works]
+        self._lows = RunningSums((low, 1) for low, _ in (*works, *activity.changes))
+        self._highs = RunningSums((high, 1) for _, high in (*works, *activity.changes))
+
+    def between(self, low: Micros, high: Micros) -> bool:
+        """Return whether no work and no other change can have happened in [low, high]."""
+        return self.count(low, high) == 0
+
+    def count(self, low: Micros, high: Micros) -> int:
+        """Count the works and changes that may have happened in [low, high]."""
+        return self._lows.upto(high) - self._highs.before(low)
+
+
+class JobsUnderWay:
+    """Tells how many jobs may have been under way, to be settled or given back, at some time."""
+
+    def __init__(self, activity: AccountActivity) -> None:
+        jobs = [work for work in activity.works if work.spend in JOBS or not work.spend]
+        self._lows = RunningSums((work.low, 1) for work in jobs)
+        ends = (activity.fates.get(work.id, JobLifetime()) for work in jobs)
+        self._ends = RunningSums((min(end.done, end.failed), 1) for end in ends)
+        self._since = activity.others_ended
+
+    def within(self, low: Micros, high: Micros, own: int = 0) -> bool:
+        """Return whether a job beside so many `own` may have been begun by `high` and not ended by `low`."""
+        return low < self._since or self._lows.upto(high) - self._ends.before(low) > own
+
+
+def minds(activity: AccountActivity, spend: str, check: int, options: Options) -> bool:
+    """Return whether a check surely applies to an operation: its row has it, or it has refused it (U58).
+
+    Where all checks apply, the ceiling may still not stop what buys nothing at once (U90).
+    """
+    if spend in ROWS and (check in ROWS[spend] or options.candidates("checks_apply") == ("all",)):
+        may_pass = check == Decision.COST_CAP_REACHED and spend in ADDS
+        if not may_pass or False not in options.candidates("ceiling_stops_tracking"):
+            return True
+    stated: list[RefusedSpend | DryRunReport] = [*activity.refusals, *activity.reports]
+    return any(one.check == check and one.spend == spend for one in stated)

@@ -1,0 +1,159 @@
+"""Runs of the same thing: which of them share a cooldown, how long it is, and what became of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
+from ranksim.judge.conformance.spending.activity import (
+    JOBS,
+    AccountActivity,
+    JobLifetime,
+    RefusedSpend,
+    SpendWork,
+    minds,
+)
+from ranksim.judge.conformance.verdict.options import Options
+
+DRIFT = 1000
+"""Clocks of two machines differ by less than one part in so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class CooldownInterpretation:
+    """One reading of U46: what a cooldown covers, and where it begins."""
+
+    scope: str
+    begins: str
+
+    def __str__(self) -> str:
+        return f"per {self.scope}, from {self.begins}"
+
+    def without(self, other: CooldownInterpretation) -> str:
+        """Return what of it another one has not."""
+        differing = (
+            *([f"per {self.scope}"] if self.scope != other.scope else ()),
+            *([f"from {self.begins}"] if self.begins != other.begins else ()),
+        )
+        return f"not {', '.join(differing)}"
+
+
+class CooldownGroup:
+    """Works that share a cooldown, or may, in order of sending, with the latest begin of each."""
+
+    def __init__(self, works: Sequence[SpendWork], begins: Sequence[Micros]) -> None:
+        ordered = sorted(zip(works, begins, strict=True), key=lambda pair: pair[0].low)
+        self.works = [work for work, _ in ordered]
+        self._lows = [work.low for work in self.works]
+        self._latest = [DISTANT_PAST, *accumulate((begun for _, begun in ordered), max)]
+
+    def upto(self, t: Micros) -> list[SpendWork]:
+        """Return the works that can have been accepted by `t`."""
+        return self.works[: bisect_right(self._lows, t)]
+
+    def latest(self, t: Micros) -> Micros:
+        """Return the latest beginning among those; DISTANT_PAST for none."""
+        return self._latest[bisect_right(self._lows, t)]
+
+    def last_before(self, t: Micros) -> SpendWork | None:
+        """Return the last sure work that was answered before `t`, by its sending."""
+        for place in range(bisect_right(self._lows, t) - 1, -1, -1):
+            work = self.works[place]
+            if work.sure and work.high < t:
+                return work
+        return None
+
+    def beside(self, refused: RefusedSpend) -> SpendWork | None:
+        """Return a sure work whose call overlapped one that was refused: either may have come first."""
+        for work in reversed(self.upto(refused.high)):
+            if work.sure and work.granted and work.high >= refused.low:
+                return work
+        return None
+
+    def first_after(self, t: Micros) -> SpendWork | None:
+        """Return the first sure work that was sent after `t`."""
+        for place in range(bisect_right(self._lows, t), len(self.works)):
+            if self.works[place].sure:
+                return self.works[place]
+        return None
+
+
+class CooldownGroups:
+    """The works of an account by what they do, how long their cooldown is, and what became of them."""
+
+    def __init__(self, activity: AccountActivity, rate: int, options: Options) -> None:
+        self.activity, self.rate, self.options = activity, max(1, rate), options
+        self.clears = "clear" in options.candidates("cooldown_after_failure")
+        self.works: dict[str, list[SpendWork]] = defaultdict(list)
+        self._on: dict[tuple[str, str], list[SpendWork]] = defaultdict(list)
+        self._shared: dict[tuple[str, str, CooldownInterpretation], CooldownGroup] = {}
+        for work in activity.works:
+            self.works[work.spend].append(work)
+            self._on[work.spend, work.domain].append(work)
+        self.lengths = self._lengths()
+
+    def sharing(self, asked: SpendWork | RefusedSpend, kind: CooldownInterpretation) -> CooldownGroup:
+        """Return the works that share a cooldown with what was asked, or may."""
+        domain = "" if kind.scope == "account" else asked.domain
+        known = self._shared.get((asked.spend, domain, kind))
+        if known is not None:
+            return known
+        if domain:
+            works = self._on[asked.spend, domain] + self._on[asked.spend, ""] + self.works[""]
+        else:
+            works = self.works[asked.spend] + self.works[""]
+        shared = CooldownGroup(works, [self.latest_beginning(work, kind) for work in works])
+        self._shared[asked.spend, domain, kind] = shared
+        return shared
+
+    def latest_beginning(self, work: SpendWork, kind: CooldownInterpretation) -> Micros:
+        """Return the latest instant at which a work can have begun a cooldown; DISTANT_FUTURE: unbound."""
+        if kind.begins == "finish" and work.spend in JOBS:
+            fate = self.fate(work)
+            return fate.done if fate.done < DISTANT_FUTURE else fate.failed
+        return work.high
+
+    def may_clear(self, first: SpendWork, second: SpendWork, kind: CooldownInterpretation) -> bool:
+        """Return whether a third run may have failed between two, and have cleared the cooldown (U91).
+
+        Runs from before the trace are taken not to fail just then.
+        """
+        if not self.clears or first.spend not in JOBS:
+            return False
+        latest = max(first.high, second.high)
+        others = [work for work in self.sharing(first, kind).upto(latest) if work not in (first, second)]
+        return any(not self.unfailed(work, latest) and self.fate(work).failed >= first.low for work in others)
+
+    def minded(self, spend: str) -> bool:
+        """Return whether the cooldown surely applies to an operation (U58)."""
+        return minds(self.activity, spend, 6, self.options)
+
+    def _lengths(self) -> dict[str, Micros]:
+        """Take the lengths of cooldowns from entitlements, where these never change."""
+        stated = [entitled.cooldowns for entitled in self.activity.entitled]
+        return dict(stated[0]) if stated and all(found == stated[0] for found in stated) else {}
+
+    def fate(self, work: SpendWork) -> JobLifetime:
+        """Return what was observed of a work's job; nothing else can fail once it is answered."""
+        if work.spend in JOBS:
+            return self.activity.fates.get(work.id, JobLifetime())
+        return JobLifetime(done=work.high)
+
+    def unfailed(self, work: SpendWork, until: Micros) -> bool | None:
+        """Return whether a work had surely not failed by an instant; False where it surely had."""
+        fate = self.fate(work)
+        if fate.done < DISTANT_FUTURE or fate.alive >= until:
+            return True
+        return False if fate.failed < until else None
+
+    def slack(self, span: Micros) -> Micros:
+        """Return what clocks may drift in a span of the trace, and what whole seconds hide (business µs)."""
+        return self.rate * (abs(span) // DRIFT) + SECOND
+
+    def about(self, work: SpendWork | RefusedSpend) -> str:
+        """Name what is repeated."""
+        return f"{self.activity.about}, {work.spend} on {work.domain or 'a domain not known'}"

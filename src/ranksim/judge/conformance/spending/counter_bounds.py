@@ -1,0 +1,166 @@
+"""Counters that works move and readings state: what a reading may show, given the readings before it.
+
+A reading of an account's used units was true at some instant of its interval, and each work moved the counter
+at some instant of its own. So between two readings of one period, v grows at least by what surely happened
+after the first and before the second, and at most by what may have happened there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
+from ranksim.judge.conformance.verdict.verdicts import Evidence
+
+UNBOUNDED = 1 << 50
+"""Units of a work that nothing bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Increment:
+    """A work as a counter sees it: `least` to `most` units, at an instant of [low, high]."""
+
+    low: Micros
+    high: Micros
+    least: int
+    most: int
+    id: str
+
+
+ANY_FALL = Increment(DISTANT_PAST, DISTANT_FUTURE, 0, UNBOUNDED, "")
+"""What others who use the account may take back at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A reading of a counter: `value` at an instant of [low, high], in the period that ends at `ends`."""
+
+    low: Micros
+    high: Micros
+    value: int
+    ends: Micros
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a mark may show: at least `least` because of the mark `since`, at most `most` because of `until`.
+
+    A bound that nothing gives is -UNBOUNDED or UNBOUNDED, and its mark None.
+    """
+
+    mark: Sample
+    least: int
+    since: Sample | None
+    most: int
+    until: Sample | None
+
+    @property
+    def short(self) -> bool:
+        """Whether the mark shows less than it may."""
+        return self.since is not None and self.mark.value < self.least
+
+    @property
+    def against(self) -> Sample:
+        """The mark before that says so, or that says that it shows more."""
+        found = self.since if self.short else self.until
+        return found or self.mark
+
+    def evidence(self, says: str, about: str, inside: Sequence[Increment] = ()) -> Evidence:
+        """Return evidence of both marks and the first of what lies between."""
+        ids = (self.against.id, *(move.id for move in inside[:1]), self.mark.id)
+        expected = f"{self.least} at least" if self.short else f"{self.most} at most"
+        return Evidence(says, tuple(dict.fromkeys(ids)), about=about, at=self.mark.low, expected=expected)
+
+
+class RunningSums:
+    """Sums of amounts up to an instant."""
+
+    def __init__(self, amounts: Iterable[tuple[Micros, int]]) -> None:
+        found = sorted(amounts)
+        self.times = [t for t, _ in found]
+        self.totals = [0, *accumulate(amount for _, amount in found)]
+
+    def upto(self, t: Micros) -> int:
+        """Sum what stands at `t` or before."""
+        return self.totals[bisect_right(self.times, t)]
+
+    def before(self, t: Micros) -> int:
+        """Sum what stands before `t`."""
+        return self.totals[bisect_left(self.times, t)]
+
+
+def bounds(
+    marks: Sequence[Sample],
+    moves: Sequence[Increment],
+    falls: Sequence[Increment] = (),
+    *,
+    carried: bool = False,
+) -> list[Bound]:
+    """Bound every mark by the earlier ones, in n log n; what is `carried` begins no period at 0.
+
+    Least: v_i and all that began after mark i and ended before mark j, less what `falls` may have taken
+    back between. What lies between is at least nothing, and at least the sum of what ended before j, less
+    what began by the end of i; so two running maxima over i suffice. Most: v_i, or 0 for a mark of an earlier
+    period unless carried, and all that began by the end of j and had not ended before i.
+    """
+    ended, begun = RunningSums((m.high, m.least) for m in moves), RunningSums((m.low, m.least) for m in moves)
+    may_begin, may_end = (
+        RunningSums((m.low, m.most) for m in moves),
+        RunningSums((m.high, m.most) for m in moves),
+    )
+    fallen, recovered = (
+        RunningSums((m.low, m.most) for m in falls),
+        RunningSums((m.high, m.most) for m in falls),
+    )
+    ordered = sorted(marks, key=lambda mark: (mark.low, mark.high))
+    finished = sorted(marks, key=lambda mark: mark.high)
+    reached: dict[Micros, tuple[int, Sample]] = {}
+    lows: dict[Micros, tuple[int, Sample]] = {}
+    tops: dict[Micros, tuple[int, Sample]] = {}
+    emptied: dict[Micros, tuple[int, Sample]] = {}
+    found, next_finished = [], 0
+    for mark in ordered:
+        while next_finished < len(finished) and finished[next_finished].high < mark.low:
+            past = finished[next_finished]
+            kept = past.value + recovered.before(past.low)
+            _raise(reached, past.ends, kept, past)
+            _raise(lows, past.ends, kept - begun.upto(past.high), past)
+            gone = may_end.before(past.low)
+            _lower(tops, past.ends, past.value - gone, past)
+            _lower(emptied, past.ends, (past.value if carried else 0) - gone, past)
+            next_finished += 1
+        least, since = -UNBOUNDED, None
+        if mark.ends in lows:
+            floor, first = lows[mark.ends]
+            least, since = max(
+                reached[mark.ends], (floor + ended.before(mark.low), first), key=lambda known: known[0]
+            )
+            least -= fallen.upto(mark.high)
+        ceilings = [known for ends, known in emptied.items() if ends < mark.ends]
+        ceilings += [tops[mark.ends]] if mark.ends in tops else []
+        top, until = min(ceilings, key=lambda known: known[0], default=(UNBOUNDED, None))
+        most = min(UNBOUNDED, top + may_begin.upto(mark.high))
+        found.append(Bound(mark, least, since, most, until))
+    return found
+
+
+def _raise(best: dict[Micros, tuple[int, Sample]], ends: Micros, value: int, mark: Sample) -> None:
+    """Keep the highest; of equals the last, between which and a later mark the least lies."""
+    if ends not in best or value >= best[ends][0]:
+        best[ends] = value, mark
+
+
+def _lower(best: dict[Micros, tuple[int, Sample]], ends: Micros, value: int, mark: Sample) -> None:
+    if ends not in best or value <= best[ends][0]:
+        best[ends] = value, mark
+
+
+def between(moves: Iterable[Increment], since: Sample, mark: Sample, *, surely: bool) -> list[Increment]:
+    """Return the moves that surely, or possibly, lie between two marks."""
+    if surely:
+        return [m for m in moves if m.least and m.low > since.high and m.high < mark.low]
+    return [m for m in moves if m.most and m.high >= since.low and m.low <= mark.high]

@@ -1,0 +1,609 @@
+"""Metered allowances: what they count, where they refuse, and when they reset (S63, S98, S108, S110).
+
+Readings and the metas of refusals state a counter; the works between two of them bound it. What consumes a
+metric is plan data (U106), so it is learnt: briefs consume the weekly allowance (S35), a refusal names its
+metric, and any other operation may consume any metric until a pair of readings shows that it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeAlias
+
+from ranksim.core.clock import (
+    DISTANT_FUTURE,
+    WEEK,
+    Micros,
+    billing_month,
+    calendar_anchor,
+    format_millis,
+    iso,
+    week_start,
+)
+from ranksim.core.contract.facts import SPENDING_OPERATIONS
+from ranksim.core.contract.views import created_by
+from ranksim.judge.conformance.history.fields import body_of, moment, plain, snaked, whole
+from ranksim.judge.conformance.spending.activity import (
+    AT_ONCE,
+    JOBS,
+    AccountActivity,
+    GrantedWorks,
+    RefusedSpend,
+    SpendWork,
+    minds,
+)
+from ranksim.judge.conformance.spending.counter_bounds import (
+    ANY_FALL,
+    UNBOUNDED,
+    Bound,
+    Increment,
+    RunningSums,
+    Sample,
+    between,
+    bounds,
+)
+from ranksim.judge.conformance.spending.spend_parsing import domain_of, spend_of
+from ranksim.judge.conformance.spending.statements import (
+    LONGEST_MONTH,
+    LONGEST_WEEK,
+    ROUNDING,
+    BusinessClock,
+    MeterStatement,
+    limit_of,
+    meter_of,
+)
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+
+RULES = (
+    Rule(
+        "quota.counted",
+        "What an allowance shows as used is what was admitted in its period, and nothing else.",
+        (35, 38, 63),
+        (50, 54, 106),
+        "everyday: read usage around requests for keyword briefs",
+    ),
+    Rule(
+        "quota.limit",
+        "Never more is admitted in a period than the allowance.",
+        (63, 108, 110),
+        (50, 54),
+        "race: several ask at once for the last units of an allowance",
+    ),
+    Rule(
+        "quota.refused",
+        "quota_exhausted comes only where what is asked for does not fit what is left.",
+        (63,),
+        (50, 54),
+        "race: use an allowance up, and ask again",
+        ("keyword_briefs",),
+    ),
+    Rule(
+        "quota.meta",
+        "quota_exhausted is a 402 whose meta has metric, used, limit and resets_at, as usage shows them.",
+        (38, 98),
+        (53, 55),
+        "ladder: use an allowance up, and read usage",
+        ("keyword_briefs",),
+    ),
+    Rule(
+        "quota.sum",
+        "Used and remaining units add up to the limit.",
+        (38,),
+        (109,),
+        "everyday: read usage",
+    ),
+    Rule(
+        "quota.reset",
+        "A weekly allowance resets on Mondays, any other monthly, each at the time that usage states.",
+        (38, 108, 110),
+        (51, 52),
+        "everyday: read usage, best across a Monday or a month's end",
+    ),
+)
+
+BRIEFS = "keyword_briefs"
+Unit: TypeAlias = tuple[str, str]
+UNITS: tuple[Unit, ...] = (("keyword", "one"), ("request", "one"), ("keyword", "any"), ("request", "any"))
+"""What a set of briefs costs: a unit a keyword, or one in all (U54); and what a job or a scan costs: one, or
+any number, such as one a keyword or a page (U106)."""
+
+MOST_SHOWN = 50
+"""Broken readings of one counter that are reported; one wrong count spoils all that follow."""
+
+WIDEST_ZONE = 14 * 3_600_000_000
+"""A Monday begins at most this far from 00:00 UTC (U52)."""
+
+
+def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+    """Judge the allowances of one account."""
+    for statements in activity.meters.values():
+        for meter in statements:
+            judge_sum(activity, meter, tally)
+        judge_resets(activity, statements, clock, options, tally)
+        judge_counter(activity, statements, options, tally)
+    judge_months(activity, tally)
+    for work in activity.works:
+        judge_grant(activity, work, tally)
+    limits, granted = limits_of(activity) if activity.alone else {}, GrantedWorks(activity.works)
+    for refused in activity.refusals:
+        if refused.check == 4:
+            judge_meta(activity, refused, limits, options, tally)
+            judge_refused(activity, refused, granted, tally)
+
+
+# Who consumes what
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    """The operations that surely consume a metric, and all those that may."""
+
+    known: frozenset[str]
+    possible: frozenset[str]
+
+
+def metric_of(activity: AccountActivity, spend: str) -> str:
+    """Return the metric that an operation surely consumes, "" when unknown (S35, S98)."""
+    for refused in activity.refusals:
+        if (
+            refused.check == 4
+            and refused.spend == spend
+            and isinstance(refused.exchange.meta.get("metric"), str)
+        ):
+            return str(refused.exchange.meta["metric"])
+    weekly = [metric for metric, found in activity.meters.items() if any(m.period == "week" for m in found)]
+    return weekly[0] if spend == BRIEFS and len(weekly) == 1 else ""
+
+
+def consumers_of(
+    activity: AccountActivity, metric: str, marks: Sequence[Sample], options: Options
+) -> Consumers:
+    """Learn what consumes a metric; an operation is ruled out where its works left the counter behind."""
+    owners = {spend: metric_of(activity, spend) for spend in SPENDING_OPERATIONS}
+    known = frozenset(spend for spend, owner in owners.items() if owner == metric)
+    open_ = [spend for spend, owner in owners.items() if not owner]
+    ordered = sorted(marks, key=lambda mark: mark.low)
+    possible = set(known) | {""}
+    _, falls = moves_of(activity, frozenset(), frozenset(open_) | known, UNITS[-1], options)
+    for spend in open_:
+        moves, own = moves_of(activity, frozenset({spend}), frozenset({spend}), UNITS[-1], options)
+        if not _left_behind(ordered, moves, [*falls, *own]):
+            possible.add(spend)
+    return Consumers(known, frozenset(possible))
+
+
+def _left_behind(marks: Sequence[Sample], moves: Sequence[Increment], falls: Sequence[Increment]) -> bool:
+    """Return whether two neighbouring marks do not grow, although some move and no fall lies between."""
+    begun, ended = RunningSums((m.low, m.least) for m in moves), RunningSums((m.high, m.least) for m in moves)
+    fallen = RunningSums((m.low, 1) for m in falls)
+    for first, second in pairwise(marks):
+        if first.ends == second.ends and first.high < second.low:
+            surely = ended.before(second.low) - begun.upto(first.high)
+            if surely > 0 and second.value <= first.value and not fallen.upto(second.high):
+                return True
+    return False
+
+
+def moves_of(
+    activity: AccountActivity, known: frozenset[str], possible: frozenset[str], unit: Unit, options: Options
+) -> tuple[list[Increment], list[Increment]]:
+    """Return how works move a counter, and what failures of jobs may give back (U50)."""
+    moves, falls = [], []
+    refunds = options.candidates("quota_refund") != ("never",)
+    for work in activity.works:
+        if work.spend not in possible:
+            continue
+        least, most = units_of(work, unit)
+        returnable = refunds and work.spend in JOBS and activity.fates[work.id].done == DISTANT_FUTURE
+        if returnable:
+            gone = activity.fates[work.id].failed
+            falls.append(Increment(work.low, gone, 0, most, work.exchange.id))
+        surely = work.sure and work.spend in known
+        moves.append(Increment(work.low, work.high, least if surely else 0, most, work.exchange.id))
+    if refunds and not activity.alone:
+        falls.append(ANY_FALL)
+    return moves, falls
+
+
+def units_of(work: SpendWork, unit: Unit) -> tuple[int, int]:
+    """Return the fewest and most units of a work, were it done, by one of `UNITS`."""
+    brief, other = unit
+    if not work.spend or not work.body:
+        return (0, UNBOUNDED)
+    if work.spend == BRIEFS:
+        return (1, 1) if brief == "request" else brief_units(work)
+    if work.spend == "keywords":
+        created, asked = created_by(work.made), work.body.get("keywords")
+        if created is not None:
+            return len(created), len(created)
+        return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
+    return (1, 1) if other == "one" else (1, UNBOUNDED)
+
+
+def brief_units(work: SpendWork) -> tuple[int, int]:
+    """Count the keywords of a set of briefs: those of the answer, else those asked for (U50, U54, U65)."""
+    created = created_by(work.made)
+    return asked_units(work.body) if created is None else (len(created), len(created))
+
+
+def asked_units(body: object) -> tuple[int, int]:
+    """Count the keywords that a call for briefs asks for; repetitions may count once."""
+    words = [] if not isinstance(body, dict) else body.get("keywords") or body.get("keyword_ids") or [""]
+    if not isinstance(words, list):
+        return (1, UNBOUNDED)
+    return len({str(word).strip().casefold() for word in words}), len(words)
+
+
+def judge_grant(activity: AccountActivity, work: SpendWork, tally: Tally) -> None:
+    """What is granted is all that was asked for (U50, U64), each word once however it is written (U65).
+
+    Words that stand in the list already are told apart from those that were created.
+    """
+    created, exchange = created_by(work.made), work.exchange
+    words = work.body.get("keywords")
+    if not work.granted or created is None or not isinstance(words, list) or not words:
+        return
+    if not all(isinstance(word, str) for word in words):
+        return
+    there = work.made.get("already_present", 0 if work.spend == BRIEFS else None)
+    known = len(there) if isinstance(there, list) else whole(there)
+    if known is None:
+        return
+    trimmed = {word.strip() for word in words}
+    folded, told = len({word.casefold() for word in trimmed}), len(created) + known
+    says = f"{len(words)} keywords were asked for, {folded} without regard to case, and {told} granted"
+    found = activity.evidence(says, (exchange.id,), work.low)
+    if told < folded and work.spend == BRIEFS:
+        tally.differs(50, "all_or_nothing", "partial", found)
+    elif told < folded and work.spend == "keywords":
+        tally.differs(64, "refuse_whole", "partial", found)
+    elif told == len(trimmed) > folded and work.spend == "keywords":
+        tally.differs(65, "casefold", "exact", found)
+
+
+# Checks
+
+
+def judge_counter(
+    activity: AccountActivity, statements: Sequence[MeterStatement], options: Options, tally: Tally
+) -> None:
+    """Every reading lies between what was surely and what was possibly admitted before it.
+
+    Each admitted request moved the counter at one instant of its interval, at no other; so in one period a
+    reading is at least an earlier one and what surely happened between, and at most that and what may have
+    happened. Under every unit that a set of briefs may have (U54) this must fail before the rule breaks.
+    """
+    metric = statements[0].metric
+    tally.expect("quota.counted", metric, f"{metric}, at rest")
+    tally.expect("quota.limit", metric, f"{metric}{AT_ONCE}")
+    stated = [m for m in statements if m.ends is not None]
+    if not stated:
+        tally.open("quota.counted", "usage states no resets_at")
+        return
+    marks = [Sample(m.low, m.high, m.used, m.ends or 0, m.exchange.id) for m in stated]
+    consumers = consumers_of(activity, metric, marks, options)
+    tried = []
+    for unit in UNITS:
+        moves, falls = moves_of(activity, consumers.known, consumers.possible, unit, options)
+        found = bounds(marks, moves, falls)
+        broken = [bound for bound in found if _breaks(activity, bound)]
+        tried.append((unit, moves, found, broken))
+        if not broken:
+            break
+    unit, moves, found, broken = tried[-1]
+    _note_refunds(activity, metric, marks, moves, found, tally)
+    if broken:  # under every unit: show the default's
+        unit, moves, found, broken = tried[0]
+    elif unit != UNITS[0]:
+        first = _evidence(activity, metric, tried[0][3][0], tried[0][1])
+        if unit[1] == "any":
+            tally.differs(106, "one unit a job or scan", "another number of units", first)
+        else:
+            tally.differs(54, "a unit a keyword", "one a request", first)
+    consumed = _dry_runs_counted(activity, marks, consumers, options) if broken else set()
+    if consumed:
+        evidence = _evidence(activity, metric, broken[0], moves)
+        says, case = f"{evidence.says}, unless dry runs consumed", ANY if len(consumed) > 1 else min(consumed)
+        tally.broke("dry_run.free", replace(evidence, says=says), case=case)
+        tally.open("quota.counted", "it shows what it would if dry runs consumed", len(broken))
+    else:
+        for bound in broken[:MOST_SHOWN]:
+            tally.broke("quota.counted", _evidence(activity, metric, bound, moves), case=metric)
+    _hold(activity, metric, found, tally)
+    limits = {(m.exchange.id, m.ends): m.limit for m in stated}
+    checked = activity.alone and all(
+        minds(activity, spend, 4, options)
+        for spend in {work.spend for work in activity.works} & consumers.possible
+    )
+    for bound in found:
+        limit, since = limits.get((bound.mark.id, bound.mark.ends)), bound.since
+        if since is not None and limits.get((since.id, since.ends)) != limit:
+            continue  # the plan was changed
+        judge_limit(activity, metric, bound, limit, moves, checked, tally)
+
+
+def _dry_runs_counted(
+    activity: AccountActivity, marks: Sequence[Sample], consumers: Consumers, options: Options
+) -> set[str]:
+    """Return of what dry runs that said yes must have consumed, for a counter to be right by some unit (S66).
+
+    Then the dry runs are the cause, not the counter. One without an answer may have consumed.
+    """
+    said = {report.exchange.index for report in activity.reports if report.check == 0 and not report.joins}
+    tried = [
+        SpendWork(spend_of(one, body), domain_of(body, {}), one.sent, one.received, not one.lost, [one])
+        for one in activity.dry_runs
+        if (body := body_of(one)) and (one.lost or one.index in said)
+    ]
+    for unit in UNITS if said else ():
+        moves, falls = moves_of(activity, consumers.known, consumers.possible, unit, options)
+        for work in (one for one in tried if one.spend in consumers.possible):
+            least, most = units_of(work, unit)
+            surely = least if work.sure and work.spend in consumers.known else 0
+            moves.append(Increment(work.low, work.high, surely, most, work.exchange.id))
+        if not any(_breaks(activity, bound) for bound in bounds(marks, moves, falls)):
+            sure = {one.spend for one in tried if one.sure}
+            return sure & consumers.known or sure & consumers.possible or {ANY}
+    return set()
+
+
+def _note_refunds(
+    activity: AccountActivity,
+    metric: str,
+    marks: Sequence[Sample],
+    moves: Sequence[Increment],
+    found: Sequence[Bound],
+    tally: Tally,
+) -> None:
+    """A reading that only a job's failure can have lowered excludes that nothing is given back (U50)."""
+    for kept, given in zip(bounds(marks, moves), found, strict=True):
+        if activity.alone and kept.short and not given.short:
+            tally.differs(50, "never", "on_failure", _evidence(activity, metric, kept, moves))
+
+
+def _breaks(activity: AccountActivity, bound: Bound) -> bool:
+    return bound.mark.value < bound.least or (activity.alone and bound.mark.value > bound.most)
+
+
+def _hold(activity: AccountActivity, metric: str, found: Sequence[Bound], tally: Tally) -> None:
+    fine = [bound for bound in found if not _breaks(activity, bound) and bound.since is not None]
+    if activity.alone:
+        tally.held("quota.counted", len(fine), case=None)
+        for bound in fine:
+            if bound.since is not None and bound.least > bound.since.value:
+                tally.covers("quota.counted", metric, (bound.since.id, bound.mark.id))
+            elif bound.since is not None and bound.most == bound.mark.value:
+                tally.covers("quota.counted", f"{metric}, at rest", (bound.since.id, bound.mark.id))
+    elif fine:
+        tally.open("quota.counted", "others may have used the account", len(fine))
+
+
+def _evidence(activity: AccountActivity, metric: str, bound: Bound, moves: Sequence[Increment]) -> Evidence:
+    mark, before = bound.mark, bound.against
+    if bound.short:
+        inside = between(moves, before, mark, surely=True)
+        says = (
+            f"{metric} was {before.value}, then surely {sum(m.least for m in inside)} were admitted in "
+            f"{len(inside)} calls, and it shows {mark.value} (expected at least {bound.least})"
+        )
+        return bound.evidence(says, activity.about, inside)
+    says = (
+        f"{metric} shows {mark.value}, but was {before.value if before.ends == mark.ends else 0} "
+        f"before and at most {bound.most} can have been reached"
+    )
+    return bound.evidence(says, activity.about)
+
+
+def judge_limit(
+    activity: AccountActivity,
+    metric: str,
+    bound: Bound,
+    limit: int | None,
+    moves: Sequence[Increment],
+    checked: bool,
+    tally: Tally,
+) -> None:
+    """What was surely admitted after a reading, on top of what it shows, is within the limit.
+
+    The last of these requests met all that went before it, and the check applies to it. A reading above the
+    limit says the same only where the check surely applies to all that may consume (`checked`, U58), and not
+    when it was above from the first, because a plan can have been changed before.
+    """
+    since, mark = bound.since, bound.mark
+    if limit is None or since is None or since.value > limit:
+        return
+    inside = f"{bound.least - since.value} surely admitted after"
+    says = f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
+    admitted = between(moves, since, mark, surely=True) if bound.least > limit else []
+    first = admitted[-1:]
+    met = any(one.high >= other.low for one, other in pairwise(admitted))
+    ids = tuple(dict.fromkeys((since.id, *(m.id for m in first), mark.id)))
+    evidence = activity.evidence(says, ids, mark.low, f"{limit} at most")
+    if bound.least > limit or (mark.value > limit and checked):
+        tally.broke("quota.limit", evidence, case=f"{metric}{AT_ONCE if met else ''}")
+    elif mark.value > limit:
+        tally.open("quota.limit", "what consumes the allowance may not be checked (U58), or not be seen")
+    elif max(mark.value, bound.least) == limit:
+        tally.held("quota.limit", case=None)
+
+
+def judge_refused(
+    activity: AccountActivity, refused: RefusedSpend, granted: GrantedWorks, tally: Tally
+) -> None:
+    """A refusal states what was used: with what was asked for, it passes the limit.
+
+    The refusal is decided on these numbers, whatever else happens; units asked for are counted at their
+    most (U54), so that no reading of them makes the request fit.
+    """
+    used, limit = whole(refused.exchange.meta.get("used")), limit_of(refused.exchange.meta.get("limit"))
+    if used is None or limit is None:
+        tally.open("quota.refused", "the refusal states no used and limit")
+        return
+    most = asked_units(refused.body)[1] if refused.spend == BRIEFS else 1
+    if refused.spend not in (BRIEFS, "keywords") and used + most <= limit:
+        tally.open("quota.refused", "how many units a job or a scan costs is not stated (U106)")
+        return
+    if refused.spend == "keywords":
+        words = refused.body.get("keywords")
+        most = len(words) if isinstance(words, list) else UNBOUNDED
+    most = UNBOUNDED if not refused.body else most
+    metric = refused.exchange.meta.get("metric")
+    if isinstance(metric, str) and (used == limit if refused.spend in JOBS else used + most == limit + 1):
+        tally.covers("quota.limit", metric, (refused.exchange.id,))  # for one unit more than the allowance
+    beside = [work for work in granted.beside(refused) if work.spend == refused.spend]
+    taken = sum(units_of(work, UNITS[0])[0] for work in beside)
+    if isinstance(metric, str) and used + most > limit >= used - taken + most:  # for what was granted beside
+        ids = (*(work.exchange.id for work in beside[:1]), refused.exchange.id)
+        tally.covers("quota.limit", f"{metric}{AT_ONCE}", ids)
+    tally.check(
+        "quota.refused",
+        used + most > limit,
+        activity.evidence(
+            f"refused with {used} of {limit} used, although {most} more fit",
+            (refused.exchange.id,),
+            refused.low,
+            "no refusal for want of the allowance",
+        ),
+        case=refused.spend,
+    )
+
+
+def judge_meta(
+    activity: AccountActivity,
+    refused: RefusedSpend,
+    limits: Mapping[str, set[int | None]],
+    options: Options,
+    tally: Tally,
+) -> None:
+    """Each refusal by itself has the status and the four fields that S98 shows, and a metric of usage."""
+    exchange, meta = refused.exchange, refused.exchange.meta
+    if exchange.code == "allowance_exhausted":
+        found = activity.evidence("refused as allowance_exhausted", (exchange.id,), exchange.sent)
+        if options.candidates("weekly_exhaustion_code") == ("quota_exhausted",):
+            tally.broke("quota.meta", found, case=refused.spend)
+        else:
+            tally.differs(53, "quota_exhausted", "allowance_exhausted", found)
+        return
+    wrong = _wrong_meta(refused, limits, options)
+    says = f"quota_exhausted with status {exchange.status} and meta {dict(meta)}: {wrong}"
+    evidence = activity.evidence(says, (exchange.id,), exchange.sent)
+    tally.check("quota.meta", not wrong, evidence, case=refused.spend)
+
+
+def _wrong_meta(refused: RefusedSpend, limits: Mapping[str, set[int | None]], options: Options) -> str:
+    exchange = refused.exchange
+    status = options.facts.quota_exhausted_status
+    if exchange.surface == "rest" and exchange.status != status:
+        return f"expected status {status}"
+    stated = meter_of(exchange, snaked(dict(exchange.meta)), refused.low, refused.high)
+    if stated is None or stated.limit is None or stated.ends is None:
+        return "expected metric (text), used and limit (integers) and resets_at (a UTC timestamp)"
+    if limits and stated.metric not in limits:
+        return f"usage lists no metric {stated.metric}"
+    known = limits.get(stated.metric, {None})
+    if len(known) == 1 and None not in known and stated.limit not in known:
+        return f"usage shows a limit of {next(iter(known))}"
+    return ""
+
+
+def limits_of(activity: AccountActivity) -> dict[str, set[int | None]]:
+    """Return the limits that usage stated, by metric."""
+    limits: dict[str, set[int | None]] = {}
+    for metric, meters in activity.meters.items():
+        stated = {meter.limit for meter in meters if meter.exchange.operation == "account.usage"}
+        if stated:
+            limits[metric] = stated
+    return limits
+
+
+def judge_sum(activity: AccountActivity, meter: MeterStatement, tally: Tally) -> None:
+    """One reply is one snapshot: its numbers agree with each other."""
+    if meter.remaining is None or meter.limit is None:
+        return
+    says = f"{meter.metric}: used {meter.used}, remaining {meter.remaining}, limit {meter.limit}"
+    holds = meter.remaining in (max(0, meter.limit - meter.used), meter.limit - meter.used)
+    evidence = activity.evidence(says, (meter.exchange.id,), meter.low)
+    tally.check("quota.sum", holds, evidence, case=meter.metric)
+
+
+# Resets
+
+
+def judge_resets(
+    activity: AccountActivity,
+    statements: Sequence[MeterStatement],
+    clock: BusinessClock,
+    options: Options,
+    tally: Tally,
+) -> None:
+    """A stated reset lies ahead, within a week or a month, on a Monday where weekly; it never moves back.
+
+    Two replies, the second sent after the first was received, are in this order at the deployment too; so
+    the period of the second is the same or a later one.
+    """
+    ordered = sorted((m for m in statements if m.ends is not None), key=lambda m: m.low)
+    latest: MeterStatement | None = None
+    for meter in ordered:
+        ends = meter.ends or 0
+        wrong = _wrong_reset(meter, ends, clock, options, tally, activity)
+        ids: tuple[str, ...] = (meter.exchange.id,)
+        if latest is not None and latest.high < meter.low and (latest.ends or 0) > ends:
+            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.exchange.id, meter.exchange.id)
+        if latest is None or ends > (latest.ends or 0):
+            latest = meter
+        says = f"{meter.metric} ({meter.period or 'no period'}) resets at {iso(ends)}: {wrong}"
+        if wrong != "?":
+            tally.check("quota.reset", not wrong, activity.evidence(says, ids, meter.low), case=meter.metric)
+
+
+def judge_months(activity: AccountActivity, tally: Tally) -> None:
+    """A monthly allowance resets where the billing month ends that the account tells of (U51)."""
+    anchors = {moment(plain(health.exchange).get("billing_anchor")) for health in activity.health}
+    anchor = anchors.pop() if len(anchors) == 1 else None
+    if anchor is None:
+        return
+    for meter in (one for found in activity.meters.values() for one in found):
+        if meter.period != "month" or meter.ends is None:
+            continue
+        ends = meter.ends
+        if not _begins(anchor, ends):
+            says = f"{meter.metric} resets at {iso(ends)}, and the billing month is anchored at {iso(anchor)}"
+            ids = (activity.health[0].exchange.id, meter.exchange.id)
+            other = "calendar" if _begins(calendar_anchor(), ends) else "another day"
+            tally.differs(51, "anchor", other, activity.evidence(says, ids, meter.low))
+            return
+
+
+def _begins(anchor: Micros, instant: Micros) -> bool:
+    """Return whether a month begins at an instant, give or take what rounding hides."""
+    return abs(billing_month(anchor, instant + ROUNDING)[0] - instant) <= ROUNDING
+
+
+def _wrong_reset(
+    meter: MeterStatement,
+    ends: Micros,
+    clock: BusinessClock,
+    options: Options,
+    tally: Tally,
+    activity: AccountActivity,
+) -> str:
+    if clock.passed(meter.low, ends):
+        return "that had passed when it was stated"
+    weekly = meter.period == "week"
+    length = LONGEST_WEEK if weekly else LONGEST_MONTH
+    if meter.period in ("week", "month") and clock.passed(meter.high, ends - length) is False:
+        return f"that is more than a {meter.period} ahead"
+    if not weekly:
+        return "" if clock.at(meter.low) is not None else "?"
+    offset = (ends - week_start(ends, 0) + WEEK // 2) % WEEK - WEEK // 2
+    if options.pinned("week_offset") and offset != options.default("week_offset"):
+        return f"expected Monday 00:00 UTC and {format_millis(options.default('week_offset'))}"
+    if abs(offset) > WIDEST_ZONE:
+        return "that is no Monday anywhere"
+    if offset and offset != options.default("week_offset"):
+        says = Evidence(f"{meter.metric} resets at {iso(ends)}", (meter.exchange.id,), about=activity.about)
+        tally.differs(52, "Monday 00:00 UTC", iso(ends), says)
+    return ""

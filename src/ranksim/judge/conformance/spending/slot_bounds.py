@@ -1,0 +1,270 @@
+"""How many slots calls add, as far as the trace made the lists and scans that they are about (S23-S25)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.core.contract.views import created_by
+from ranksim.judge.conformance.history.fields import body_of, plainest, thing_of, whole
+from ranksim.judge.conformance.history.observation import Observation
+from ranksim.judge.conformance.spending.activity import AccountActivity, SpendWork
+from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Increment, RunningSums
+from ranksim.judge.conformance.spending.removals import Removals, domain_of_list
+
+Json = Any
+
+
+class SlotBounds:
+    """How many slots calls add, as far as the trace made what they are about."""
+
+    def __init__(self, activity: AccountActivity) -> None:
+        self.activity = activity
+        self.patches = activity.patches
+        self.removed = Removals(activity)
+        self.patched = min((exchange.sent for exchange in self.patches), default=DISTANT_FUTURE)
+        self.switched = _switched(self.patches)
+        self.by_id = self.removed.scans
+        self.reshaped = self._reshaped()
+        self.removals = RunningSums((exchange.sent, 1) for exchange in activity.removals)
+        first = min(activity.slots, key=lambda slots: slots.high, default=None)
+        self.no_old_holds = activity.alone and first is not None and first.held == 0
+        words: dict[str, list[_Brought]] = defaultdict(list)
+        scans: dict[str, list[_Brought]] = defaultdict(list)
+        for work in activity.works:
+            for list_id in lists_of(work.body):
+                if work.spend == "keywords":
+                    gone = self.removed.lists.get(list_id, DISTANT_FUTURE)
+                    words[list_id].append((work, *_words(work.body, work.made), gone))
+                elif work.spend == "scans":
+                    gone = self.removed.gone.get(work.id, DISTANT_FUTURE)
+                    scans[list_id].append((work, *self._factor(work), gone))
+        none, fewer = RunningSums(()), self.removed.fewer
+        self.words = {list_id: _Grown(found, fewer.get(list_id, none)) for list_id, found in words.items()}
+        self.scans = {list_id: _Grown(found, none) for list_id, found in scans.items()}
+
+    def _reshaped(self) -> dict[str, Micros]:
+        """Return when a scan over each list may first have been changed; "" is any list of all.
+
+        A change that names no lists touches the scan's own, if its call is known; one of before the trace
+        covers no list that the trace made, unless it was given one.
+        """
+        found: dict[str, Micros] = {}
+        unsure = any(work.spend in ("scans", "") and not work.sure for work in self.activity.works)
+        for exchange in self.patches:
+            if self._is_switch(exchange):
+                continue
+            scan = self.by_id.get(exchange.parameters.get("id", ""))
+            lists = [] if scan is None else lists_of(scan.body)
+            if exchange.surface != "rest" or "list_ids" in body_of(exchange) or (scan is None and unsure):
+                lists = [""]
+            for list_id in lists:
+                found[list_id] = min(exchange.sent, found.get(list_id, DISTANT_FUTURE))
+        return found
+
+    def moves(self) -> list[Increment]:
+        """Return how works, and changes of scans, move what is used."""
+        moves = []
+        for work in self.activity.works:
+            if work.spend in ("keywords", "scans", ""):
+                least, most = self.net(work)
+                moves.append(
+                    Increment(work.low, work.high, least if work.sure else 0, most, work.exchange.id)
+                )
+        return moves + self.of_patches()
+
+    def revivals(self) -> list[Increment]:
+        """Return how many holds works, and changes of scans, may take up again: as many as slots they add."""
+        works = [work for work in self.activity.works if work.spend in ("keywords", "scans", "")]
+        found = [Increment(work.low, work.high, 0, self.added(work)[1], work.exchange.id) for work in works]
+        return found + self.of_patches()
+
+    def of_patches(self) -> list[Increment]:
+        """Return what changes of scans may add, and may free where what is narrowed is freed (U62)."""
+        moves = []
+        for exchange in self.patches:
+            high = exchange.received if 200 <= exchange.status <= 299 else DISTANT_FUTURE
+            scan, most = self.by_id.get(exchange.parameters.get("id", "")), UNBOUNDED
+            if scan is not None and self._is_switch(exchange):
+                most = min(UNBOUNDED, self.of_scan({**scan.body, "active": True}, exchange.sent, high)[1])
+            moves.append(Increment(exchange.sent, high, 0, most, exchange.id))
+        return moves
+
+    def _is_switch(self, exchange: Observation) -> bool:
+        """Return whether a scan was never changed but in its name and whether it is active."""
+        return exchange.surface == "rest" and exchange.parameters.get("id", "") in self.switched
+
+    def _factor(self, work: SpendWork) -> tuple[int, int]:
+        """Return pairings × places of a scan, surely and at most, if it may have been switched on or off."""
+        if work.id in self.switched:
+            return 0, _scan({**work.body, "active": True})[1]
+        return _scan(work.body)
+
+    def net(self, work: SpendWork) -> tuple[int, int]:
+        """Return the fewest and most slots that a work adds: what its reply states, else what it can be."""
+        stated = whole(work.made.get("slots_added"))
+        return (stated, stated) if stated is not None else self.added(work)
+
+    def added(self, work: SpendWork) -> tuple[int, int]:
+        """Return the fewest and most slots that a work adds, holds that it revives not counted (U63)."""
+        if work.spend == "keywords":
+            least, most = self.of_words(work.body, work.made, work.low, work.high)
+        elif work.spend == "scans":
+            least, most = self.of_scan(work.body, work.low, work.high)
+        else:
+            return 0, UNBOUNDED
+        return (0 if self.may_revive(work.spend, work.body, work.high) else least), min(most, UNBOUNDED)
+
+    def wanted(self, spend: str, exchange: Observation, low: Micros, high: Micros) -> int:
+        """Return how many slots a call surely adds, or would have added if it had not been refused.
+
+        Of words that were refused, or tried by a dry run, those count that no call had asked to put into
+        their list before.
+        """
+        added = exchange.ok and not exchange.dry_run
+        body, made = body_of(exchange), thing_of(exchange) if added else {}
+        if self.may_revive(spend, body, high):
+            return 0
+        if spend == "scans":
+            return self.of_scan(body, low, high)[0]
+        if not added:
+            made = {"created": sorted(self._new_words(body, high))}
+        return self.of_words(body, made, low, high)[0]
+
+    def _new_words(self, body: Mapping[str, Json], high: Micros) -> set[str]:
+        """Return the words of a call, however they are folded, that no other can have added by `high`."""
+        found: set[str] = set()
+        for work in self.activity.works:
+            if work.low <= high and not work.spend:
+                return set()
+            if work.low <= high and work.spend == "keywords" and lists_of(work.body) == lists_of(body):
+                found |= _folded(work.body)
+        return _folded(body) - found
+
+    def may_revive(self, spend: str, body: Mapping[str, Json], high: Micros) -> bool:
+        """Return whether holds may pay for some of what a call adds: of its domain, and of its words."""
+        if not self.no_old_holds and not self._made(body):
+            return True
+        domains = {domain_of_list(self.activity, list_id) for list_id in lists_of(body)}
+        domain = domains.pop() if len(domains) == 1 else ""
+        asked = body.get("keywords") if spend == "keywords" else None
+        return self.removed.may_hold(domain, asked if isinstance(asked, list) else None, high)
+
+    def of_words(
+        self, body: Mapping[str, Json], made: Mapping[str, Json], low: Micros, high: Micros
+    ) -> tuple[int, int]:
+        """Count words on the scans that cover their list; unknown unless list and scans are of the trace."""
+        [list_id] = lists_of(body) or [""]
+        reshaped = min(self.reshaped.get(which, DISTANT_FUTURE) for which in ("", list_id))
+        if list_id not in self.activity.lists or reshaped <= high or not self.activity.alone:
+            return 0, UNBOUNDED
+        scans = self.scans.get(list_id)
+        if scans is None:
+            return 0, 0
+        fewest, most = _words(body, made)
+        surely = scans.surely(low, high) if self.removed.everything > high else 0
+        return fewest * surely, most * scans.possibly(high)
+
+    def of_scan(self, body: Mapping[str, Json], low: Micros, high: Micros) -> tuple[int, int]:
+        """Count the words of a scan's lists on its pairings in its places."""
+        lists, (_, factor) = lists_of(body), _scan(body)
+        if body.get("active") is False:
+            return 0, 0
+        known = all(list_id in self.activity.lists for list_id in lists) and self.activity.alone
+        if not known or not lists:
+            return 0, UNBOUNDED
+        grown = [self.words[list_id] for list_id in lists if list_id in self.words]
+        surely = max((words.surely(low, high) for words in grown), default=0)
+        surely = surely if self.removed.everything > high else 0
+        return surely * factor, sum(words.possibly(high) for words in grown) * factor
+
+    def _made(self, body: Mapping[str, Json]) -> bool:
+        """Return whether a call is about a domain that the trace made, which has no old holds."""
+        domains = [body["domain_id"]] if "domain_id" in body else []
+        domains += [domain_of_list(self.activity, list_id) for list_id in lists_of(body)]
+        made = self.activity.domains
+        return bool(domains) and all(isinstance(domain, str) and domain in made for domain in domains)
+
+
+_Brought: TypeAlias = tuple[SpendWork, int, int, Micros]
+"""A work, what it surely and at most brings, and when that may first be gone."""
+
+
+class _Grown:
+    """What works bring to one list, by time: surely there before an instant, possibly there by it."""
+
+    def __init__(self, found: Sequence[_Brought], fewer: RunningSums) -> None:
+        self._sure = RunningSums((work.high, fewest) for work, fewest, _, _ in found if work.sure)
+        self._gone = RunningSums((gone, fewest) for work, fewest, _, gone in found if work.sure)
+        self._possible = RunningSums((work.low, most) for work, _, most, _ in found)
+        self._fewer = fewer
+
+    def surely(self, low: Micros, high: Micros) -> int:
+        """Count what was there before `low` and can have gone by `high` neither at once nor one by one."""
+        return max(0, self._sure.before(low) - self._gone.upto(high) - self._fewer.upto(high))
+
+    def possibly(self, t: Micros) -> int:
+        return self._possible.upto(t)
+
+
+def _switched(patches: Sequence[Observation]) -> set[str]:
+    """Return the scans whose changes only switched or renamed them."""
+    shapes: dict[str, set[str]] = defaultdict(set)
+    for exchange in patches:
+        body = exchange.body if isinstance(exchange.body, dict) else {"?": None}
+        shapes[exchange.parameters.get("id", "")] |= set(body)
+    return {scan for scan, changed in shapes.items() if scan and changed <= {"active", "name"}}
+
+
+def lists_of(body: Mapping[str, Json]) -> list[str]:
+    """Return the lists that a call names, each once."""
+    lists = body.get("list_ids", [body["list_id"]] if "list_id" in body else [])
+    return list(dict.fromkeys(map(str, lists))) if isinstance(lists, list) else []
+
+
+def _words(body: Mapping[str, Json], made: Mapping[str, Json]) -> tuple[int, int]:
+    """Count what POST keywords adds to a list: what it says it created, else up to all that was sent."""
+    created, asked = created_by(made), body.get("keywords")
+    if created is not None:
+        return len(created), len(created)
+    return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
+
+
+def _folded(body: Mapping[str, Json]) -> set[str]:
+    """Return what any way to fold the words of a call leaves of them."""
+    asked = body.get("keywords")
+    return {plainest(str(word)) for word in asked} if isinstance(asked, list) else set()
+
+
+def _scan(body: Mapping[str, Json]) -> tuple[int, int]:
+    """Count the pairings × places of a scan: surely for each word, and at most (U94: a word in two lists)."""
+    if body.get("active") is False:
+        return 0, 0
+    pairings, places = pairings_of(body), places_of(body)
+    if pairings is None or places is None:
+        return 0, UNBOUNDED
+    factor = len(pairings) * len(places)
+    return (factor if len(lists_of(body)) == 1 else 0), factor
+
+
+def pairings_of(body: Mapping[str, Json]) -> set[str] | None:
+    """Return the engine-and-device pairings that a scan names, each once; None where they cannot be read."""
+    asked = body.get("engine_devices")
+    return {_pairing(pairing) for pairing in asked} if isinstance(asked, list) else None
+
+
+def places_of(body: Mapping[str, Json]) -> set[str] | None:
+    """Return the geographies that a scan names, each once; None where they cannot be read."""
+    asked = body.get("geographies")
+    return {_place(place) for place in asked} if isinstance(asked, list) else None
+
+
+def _pairing(value: Json) -> str:
+    return f"{value.get('engine')}/{value.get('device')}" if isinstance(value, dict) else str(value)
+
+
+def _place(value: Json) -> str:
+    names = ("country", "location_id", "language")
+    return "/".join(str(value.get(name) or "") for name in names) if isinstance(value, dict) else str(value)

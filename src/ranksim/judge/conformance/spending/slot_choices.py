@@ -1,0 +1,351 @@
+"""How slots are held, revived and counted, where one call alone lies between two readings (U62, U63, U94).
+
+For each domain that the trace made, all that is tracked in it is followed under every combination of the open
+choices, as long as its calls come one after another and each was answered. What one of them added is stated
+by its reply, or by the readings around it; a combination that gives another number is excluded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final, TypeAlias
+
+from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
+from ranksim.core.contract.views import created_by
+from ranksim.judge.conformance.history.fields import body_of, plainest, whole
+from ranksim.judge.conformance.history.observation import Observation
+from ranksim.judge.conformance.spending.activity import AccountActivity, SpendWork
+from ranksim.judge.conformance.spending.counter_bounds import RunningSums
+from ranksim.judge.conformance.spending.removals import domain_of_list, keywords_by_id
+from ranksim.judge.conformance.spending.slot_bounds import lists_of, pairings_of, places_of
+from ranksim.judge.conformance.spending.statements import SlotStatement
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+
+CHOICES: Final = {
+    "narrowing": 62,
+    "re_add": 63,
+    "hold_identity": 94,
+    "scan_counts": 94,
+}
+"""What is open, and the number under which it is told."""
+
+REMOVED: Final = {"keywords.delete": "keywords removed", "scans.delete": "a scan removed"}
+"""The cases of what is held: what was removed, and surely took slots."""
+
+MOST_TRACKED: Final = 400
+"""Slots of a domain up to which it is followed."""
+
+Choice: TypeAlias = Mapping[str, str]
+Slot: TypeAlias = tuple[str, str, str, str]
+"""Scan, word, pairing and place."""
+
+Call: TypeAlias = SpendWork | Observation
+
+Keywords: TypeAlias = Mapping[str, tuple[str, str]]
+"""List and word of each keyword, by its id."""
+
+
+@dataclass(slots=True)
+class TrackedScan:
+    """One scan as it was asked for."""
+
+    lists: Sequence[str]
+    pairings: Sequence[str]
+    places: Sequence[str]
+    active: bool
+
+
+@dataclass(slots=True)
+class TrackedDomain:
+    """What is tracked in one domain; and, by number of a combination of choices, what is held of it."""
+
+    lists: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    """The words of each list, by what any folding leaves of them."""
+    scans: dict[str, TrackedScan] = field(default_factory=dict)
+    held: dict[int, Counter[Slot]] = field(default_factory=lambda: defaultdict(Counter))
+    spelt: dict[str, str] = field(default_factory=dict)
+    """How each word that ever was in it is written, by what any folding leaves of it."""
+    over: Micros = DISTANT_PAST
+    """When its last call was over."""
+    lost: bool = False
+    """Whether nobody knows any more what is in it."""
+
+    def active(self, counts: str) -> Counter[Slot]:
+        """Return the slots of the active scans; a word in two lists of a scan counts once, or twice (U94)."""
+        found = Counter[Slot]()
+        for name, scan in self.scans.items():
+            words = Counter(word for one in scan.lists for word in self.lists[one] if scan.active)
+            for word, pairing, place in product(words, scan.pairings, scan.places):
+                found[name, word, pairing, place] = words[word] if counts == "list_keyword" else 1
+        return found
+
+    def actives(self) -> dict[str, Counter[Slot]]:
+        """Return the slots of the active scans, by how scans count."""
+        return {counts: self.active(counts) for counts in ("keyword", "list_keyword")}
+
+
+def judge(
+    activity: AccountActivity,
+    stated: Sequence[tuple[SlotStatement, Micros]],
+    options: Options,
+    tally: Tally,
+) -> None:
+    """Tell which defaults an account excludes, and which removals were seen to free nothing (S26, S27)."""
+    if not activity.alone or len(stated) < 2:
+        return
+    names = list(CHOICES)
+    combined = [
+        dict(zip(names, one, strict=True)) for one in product(*(options.candidates(name) for name in names))
+    ]
+    readings = SlotReadings(activity, stated)
+    left, shown = set(range(len(combined))), dict[int, Evidence]()
+    keywords = keywords_by_id(activity.works)
+    for call, domain in _followed(activity, keywords, readings):
+        before = domain.actives()
+        _apply(activity, call, keywords, domain, tally)
+        after = domain.actives()
+        gained = {counts: after[counts] - was for counts, was in before.items()}
+        gone = {counts: was - after[counts] for counts, was in before.items()}
+        added = None if domain.lost else readings.added(call)
+        deltas = []
+        for number, choice in enumerate(combined):
+            counts = choice["scan_counts"]
+            delta = _change(call, gained[counts], gone[counts], choice, domain.held[number])
+            deltas.append(delta)
+            if added is not None and added.slots != delta and number in left:
+                left.discard(number)
+                says = f"{added.slots} slots came into use by {added.ids[0]}, where {delta} are assumed to"
+                shown[number] = activity.evidence(says, added.ids, added.at)
+        case = REMOVED.get(call.operation, "") if isinstance(call, Observation) else ""
+        if case and gone["keyword"] and added is not None and added.slots == 0:
+            tally.held("slots.held", case=case, by=added.ids)
+        if isinstance(call, SpendWork) and added is not None:
+            _judge_added(activity, call, gained["keyword"], added, (min(deltas), max(deltas)), tally)
+    for name in names:
+        kept = {combined[number][name] for number in left}
+        default = combined[0][name]
+        if kept and default not in kept:
+            tally.differs(CHOICES[name], default, min(kept), shown[0])
+
+
+def _judge_added(
+    activity: AccountActivity,
+    work: SpendWork,
+    gained: Counter[Slot],
+    added: SlotsAdded,
+    span: tuple[int, int],
+    tally: Tally,
+) -> None:
+    """What came into use lies between the least and the most that any combination makes of it.
+
+    A case is covered where all of them agree.
+    """
+    least, most = span
+    names = (*_factors(gained), work.spend)
+    if not least <= added.slots <= most:
+        says = f"{added.slots} slots came into use by {added.ids[0]}, and {least} to {most} can have"
+        expected = f"{least} to {most} slots added"
+        evidence = activity.evidence(says, added.ids, added.at, expected)
+        tally.broke("slots.counted", evidence, case=names[0])
+    elif 0 < least == most:
+        for name in names:
+            tally.covers("slots.counted", name, added.ids)
+
+
+def _change(
+    call: Call, gained: Counter[Slot], gone: Counter[Slot], choice: Choice, held: Counter[Slot]
+) -> int:
+    """Move what is held under a combination of choices, and return by how much what is used grows."""
+    delta, own = 0, choice["hold_identity"] == "scan_tuple"
+    for slot, count in gained.items():
+        name = slot if own else ("", *slot[1:])
+        revived = min(count, held[name]) if choice["re_add"] == "consumes_hold" else 0
+        held[name] -= revived
+        delta += count - revived
+    narrowed = isinstance(call, Observation) and call.operation == "scans.update"
+    for slot, count in gone.items():
+        if narrowed and choice["narrowing"] == "freed":
+            delta -= count
+        else:
+            held[slot if own else ("", *slot[1:])] += count
+    return delta
+
+
+def _factors(gained: Counter[Slot]) -> Iterator[str]:
+    """Return by what the slots that were gained are multiplied, within one scan."""
+    for place, name in ((1, "several words"), (2, "several pairings"), (3, "several places")):
+        if len({(slot[0], slot[place]) for slot in gained}) > len({slot[0] for slot in gained}):
+            yield name
+
+
+# What domains hold
+
+
+def _followed(
+    activity: AccountActivity, keywords: Keywords, readings: SlotReadings
+) -> Iterator[tuple[Call, TrackedDomain]]:
+    """Return each call that changes what is tracked in a domain that is known up to it, in their order.
+
+    One in whose span another of its domain begins is not among them: either may have come first.
+    """
+    domains = {name: TrackedDomain() for name, made in activity.domains.items() if not made.old}
+    placed = list(_placed(activity, keywords))
+    next_of, begins = dict[str | None, Micros](), list[Micros]()
+    for call, where in reversed(placed):
+        begins.append(min(next_of.get(where, DISTANT_FUTURE), next_of.get(None, DISTANT_FUTURE)))
+        next_of[where] = _span(call)[0]
+    for (call, where), next_begins in zip(placed, reversed(begins), strict=True):
+        low, high, _ = _span(call)
+        if low >= readings.until or where is None:
+            return
+        domain = domains.get(where)
+        if domain is None:
+            continue
+        sure = call.sure if isinstance(call, SpendWork) else call.ok
+        early = isinstance(call, Observation) and low < readings.since  # what it left may be held no more
+        if not sure or early or low <= domain.over or next_begins <= high or domain.lost:
+            domain.lost = True
+            continue
+        domain.over = high
+        yield call, domain
+
+
+def _placed(activity: AccountActivity, keywords: Keywords) -> Iterator[tuple[Call, str | None]]:
+    """Return what may change slots, by its first instant, with its domain; None where it may be in any."""
+    places = {work.id: work.domain for work in activity.works if work.spend == "scans" and work.id}
+    calls: list[Call] = [work for work in activity.works if work.spend in ("keywords", "scans", "")]
+    calls += [*activity.removals, *activity.patches]
+    for call in sorted(calls, key=lambda call: _span(call)[0]):
+        if isinstance(call, SpendWork):
+            where: str | None = call.domain
+            if call.spend == "keywords":
+                where = domain_of_list(activity, (lists_of(call.body) or [""])[0])
+            if call.exchange.surface != "rest" or not call.spend:
+                where = None
+        else:
+            name = call.parameters.get("id", "")
+            if call.surface != "rest":
+                where = None
+            elif call.operation == "keywords.delete":
+                where = domain_of_list(activity, keywords.get(name, ("", ""))[0])
+            elif call.operation == "keyword_lists.delete":
+                where = domain_of_list(activity, name)
+            else:
+                where = name if call.operation == "domains.delete" else places.get(name, "")
+        yield call, where
+
+
+def _apply(
+    activity: AccountActivity, call: Call, keywords: Keywords, domain: TrackedDomain, tally: Tally
+) -> None:
+    """Bring about what a call changed; a domain of which that cannot be told is lost."""
+    if isinstance(call, SpendWork):
+        known = _add_words(activity, call, domain, tally) if call.spend == "keywords" else _scan(call, domain)
+        known = known and all(one in activity.lists for one in lists_of(call.body))
+    else:
+        name, body = call.parameters.get("id", ""), body_of(call)
+        known = call.operation in REMOVED or (
+            call.operation == "scans.update"
+            and body.keys() <= {"active", "name"}
+            and isinstance(body.get("active", True), bool)
+        )
+        if call.operation == "keywords.delete":
+            list_id, word = keywords[name]
+            domain.lists[list_id].pop(plainest(word), None)
+        elif call.operation == "scans.delete":
+            domain.scans.pop(name, None)
+        elif "active" in body and name in domain.scans:
+            domain.scans[name].active = body["active"]
+    size = sum(domain.active("list_keyword").values()) if known else 0
+    domain.lost = not known or size > MOST_TRACKED
+
+
+def _add_words(activity: AccountActivity, work: SpendWork, domain: TrackedDomain, tally: Tally) -> bool:
+    """Put in what a reply says was created; tell where a word of another list counts as there (U94)."""
+    asked, created = work.body.get("keywords"), created_by(work.made)
+    [list_id] = lists_of(work.body) or [""]
+    texts = [one.get("keyword") if isinstance(one, dict) else None for one in created or ()]
+    words = [word for word in texts if isinstance(word, str)]
+    if created is None or not isinstance(asked, list) or len(words) < len(texts):
+        return False
+    if any(domain.spelt.setdefault(plainest(word), word) != word for word in map(str, (*words, *asked))):
+        return False  # some folding may take it for another
+    elsewhere = {word for other, found in domain.lists.items() if other != list_id for word in found}
+    left_out = {plainest(str(word)) for word in asked} - {plainest(word) for word in words}
+    left_out -= domain.lists[list_id].keys()
+    told = whole(work.made.get("already_present"))
+    if left_out and left_out <= elsewhere and told == len(asked) - len(words):
+        says = f"{work.exchange.id} left out {len(left_out)} words that another list of the domain has"
+        found = activity.evidence(says, (work.exchange.id,), work.low)
+        tally.differs(94, "list", "domain", found)
+    domain.lists[list_id].update((plainest(word), word) for word in words)
+    return True
+
+
+def _scan(work: SpendWork, domain: TrackedDomain) -> bool:
+    """Put in a scan as it was asked for."""
+    pairings, places = pairings_of(work.body), places_of(work.body)
+    if not work.id or pairings is None or places is None:
+        return False
+    active = work.body.get("active", True) is not False
+    domain.scans[work.id] = TrackedScan(lists_of(work.body), sorted(pairings), sorted(places), active)
+    return True
+
+
+# What readings show
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsAdded:
+    """By how many slots more were used after one call, as these exchanges show; `ids` begin with the call."""
+
+    slots: int
+    ids: tuple[str, ...]
+    at: Micros
+
+
+class SlotReadings:
+    """What replies, and readings of the first month, tell of single calls."""
+
+    def __init__(self, activity: AccountActivity, stated: Sequence[tuple[SlotStatement, Micros]]) -> None:
+        month = stated[0][1]
+        self._found = [
+            slots for slots, ends in stated if ends == month and slots.exchange.operation == "slots.get"
+        ]
+        self._highs = [slots.high for slots in sorted(self._found, key=lambda slots: slots.high)]
+        self._ended = sorted(self._found, key=lambda slots: slots.high)
+        self.since = stated[0][0].low
+        self.until = max(slots.low for slots, ends in stated if ends == month)
+        """From when and up to when it surely was the first month."""
+        spans = [(work.low, work.high) for work in activity.works if work.spend in ("keywords", "scans", "")]
+        spans += [
+            (exchange.sent, exchange.received if exchange.ok else DISTANT_FUTURE)
+            for exchange in (*activity.removals, *activity.patches)
+        ]
+        self._begun = RunningSums((low, 1) for low, _ in spans)
+        self._over = RunningSums((high, 1) for _, high in spans)
+
+    def added(self, call: Call) -> SlotsAdded | None:
+        """Return what one call added: as its reply says, or as readings show if it was alone between them."""
+        low, high, name = _span(call)
+        if isinstance(call, SpendWork) and (said := whole(call.made.get("slots_added"))) is not None:
+            return SlotsAdded(said, (name,), low)
+        ended = bisect_left(self._highs, low)
+        after = next((slots for slots in self._found if slots.low > high), None)
+        if not ended or after is None:
+            return None
+        before = self._ended[ended - 1]
+        if self._begun.upto(after.high) - self._over.before(before.low) != 1:
+            return None
+        return SlotsAdded(after.used - before.used, (name, before.exchange.id, after.exchange.id), low)
+
+
+def _span(call: Call) -> tuple[Micros, Micros, str]:
+    if isinstance(call, SpendWork):
+        return call.low, call.high, call.exchange.id
+    return call.sent, call.received, call.id

@@ -1,0 +1,373 @@
+"""Slots: what scans and keywords occupy, what stays held, and where there is room (S23-S27, S32, S33, S64).
+
+Where a list and the scans over it were made in the trace, what a call adds is known: keywords × pairings ×
+geographies for each scan, without de-duplication between scans. Elsewhere the reply's own count is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from ranksim.core.clock import Micros
+from ranksim.judge.conformance.history.fields import body_of, whole
+from ranksim.judge.conformance.spending import slot_choices
+from ranksim.judge.conformance.spending.activity import (
+    ADDS,
+    AccountActivity,
+    GrantedWorks,
+    RefusedSpend,
+    SpendWork,
+)
+from ranksim.judge.conformance.spending.counter_bounds import (
+    ANY_FALL,
+    UNBOUNDED,
+    Bound,
+    Increment,
+    RunningSums,
+    Sample,
+    between,
+    bounds,
+)
+from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
+from ranksim.judge.conformance.spending.statements import SlotStatement, slots_of
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+
+REACHED, TOGETHER = "reached", "at once"
+"""The limit was reached by one call after another, or by several that overlapped."""
+
+FACTORS = ("several pairings", "several places", "several words")
+"""What a slot is counted by (S23, S25)."""
+
+RULES = (
+    Rule(
+        "slots.counted",
+        "Each keyword on each pairing in each geography is a slot, and each scan counts its own.",
+        (23, 24, 25, 32, 33, 37),
+        (47, 63, 94, 109),
+        "everyday: read slots around additions of keywords and scans",
+        (*ADDS, *FACTORS, "read between"),
+    ),
+    Rule(
+        "slots.held",
+        "What is removed stays counted to the end of the billing month.",
+        (26, 27, 37),
+        (62,),
+        "everyday: remove keywords and scans, and read slots",
+        ("keywords removed", "a scan removed", "held before"),
+    ),
+    Rule(
+        "slots.limit",
+        "No more slots are given than the plan has.",
+        (33, 64),
+        (64,),
+        "race: several ask at once for the last slots",
+        (REACHED, TOGETHER),
+    ),
+    Rule(
+        "slots.refused",
+        "slot_limit_exceeded comes only where what is asked for does not fit.",
+        (64,),
+        (59, 63, 64),
+        "ladder: ask for more keywords than there is room for",
+        ADDS,
+    ),
+    Rule(
+        "slots.sum",
+        "Active and held slots add up to the used ones, and what is available to the limit.",
+        (37,),
+        (61,),
+        "everyday: read slots",
+    ),
+)
+
+Json = Any
+
+
+def judge(activity: AccountActivity, options: Options, tally: Tally) -> None:
+    """Judge the slots of one account."""
+    for slots in activity.slots:
+        judge_sum(activity, slots, tally)
+    stated = dated(activity.slots)
+    tracked = SlotBounds(activity)
+    if len(stated) > 1:
+        judge_counter(activity, stated, tracked, options, tally)
+        judge_held(activity, stated, tracked, tally)
+        slot_choices.judge(activity, stated, options, tally)
+    judge_patches(activity, tally)
+    granted = GrantedWorks(activity.works)
+    for refused in activity.refusals:
+        if refused.check == 5:
+            judge_refused(activity, refused, tracked, granted, options, tally)
+
+
+def dated(statements: Sequence[SlotStatement]) -> list[tuple[SlotStatement, Micros]]:
+    """Return the statements with their month; one without, as in a refusal, lies between two of one month."""
+    ordered = sorted(statements, key=lambda slots: slots.low)
+    after: list[SlotStatement | None] = [None] * len(ordered)
+    later: SlotStatement | None = None
+    for number in range(len(ordered) - 1, -1, -1):
+        after[number] = later
+        later = ordered[number] if ordered[number].ends is not None else later
+    dated, before = [], None
+    for slots, following in zip(ordered, after, strict=True):
+        if slots.ends is not None:
+            before = slots
+            dated.append((slots, slots.ends))
+        elif before is not None and following is not None and before.ends == following.ends:
+            dated += (
+                [(slots, before.ends or 0)] if before.high < slots.low and slots.high < following.low else []
+            )
+    return dated
+
+
+# Checks
+
+
+def judge_counter(
+    activity: AccountActivity,
+    stated: Sequence[tuple[SlotStatement, Micros]],
+    tracked: SlotBounds,
+    options: Options,
+    tally: Tally,
+) -> None:
+    """Every reading lies between what was surely and what was possibly added before it in its month.
+
+    Additions move the counter within their intervals, removals never do before the month ends; so a smaller
+    reading frees what must be held, or has not counted, and a larger one counts what nobody added. Into a new
+    month goes what was active. A scan
+    that is narrowed may free its slots (U62), so after one the least is tried without.
+    """
+    marks = [Sample(s.low, s.high, s.used, ends, s.exchange.id) for s, ends in stated]
+    moves = tracked.moves()
+    falls = []
+    if "freed" in options.candidates("narrowing"):
+        falls = tracked.of_patches() if activity.alone else [ANY_FALL]
+    strict = bounds(marks, moves, carried=True)
+    limits = {(s.exchange.id, ends): s.limit for s, ends in stated}
+    refusing = {refused.exchange.id for refused in activity.refusals if refused.check == 5}
+    for bound, lenient in zip(strict, bounds(marks, moves, falls, carried=True), strict=True):
+        mark = bound.mark
+        if mark.value < bound.least and mark.value >= lenient.least:
+            tally.differs(62, "held", "freed", _evidence(activity, bound, moves))
+            bound = lenient
+        _judge_bound(activity, bound, moves, tracked, tally)
+        if _patched(activity, tracked, bound, options):
+            tally.open("slots.limit", "a scan was changed, which may pass no check (U95)")
+        elif bound.since is None or limits[bound.since.id, bound.since.ends] == limits[mark.id, mark.ends]:
+            judge_limit(activity, bound, limits[mark.id, mark.ends], tally, refusing)
+    for work in activity.works:
+        judge_stated(activity, work, tracked, tally)
+
+
+def _patched(activity: AccountActivity, tracked: SlotBounds, bound: Bound, options: Options) -> bool:
+    """Return whether a scan may have been widened before a mark by a PATCH, which may pass no check (U95)."""
+    seen = tracked.patched <= bound.mark.high
+    return "none" in options.candidates("patch_checks") and (seen or not activity.alone)
+
+
+def _judge_bound(
+    activity: AccountActivity, bound: Bound, moves: Sequence[Increment], tracked: SlotBounds, tally: Tally
+) -> None:
+    since, mark = bound.since, bound.mark
+    removed = since is not None and tracked.removals.upto(mark.high) > tracked.removals.before(since.low)
+    if mark.value < bound.least and removed:
+        tally.broke("slots.held", _evidence(activity, bound, moves), case=_removed(activity, bound))
+    elif mark.value < bound.least or (mark.value > bound.most and activity.alone):
+        tally.broke("slots.counted", _evidence(activity, bound, moves), case="read between")
+    elif since is not None and bound.least > -UNBOUNDED // 2:
+        if removed:
+            tally.held("slots.held", case=None)
+        if activity.alone and bound.most < UNBOUNDED // 2:
+            tight = bound.least == bound.most != since.value
+            case = "read between" if tight else None
+            tally.held("slots.counted", case=case, by=(since.id, mark.id))
+        elif not removed:
+            tally.open("slots.counted", "what was added is not known, or others may have used the account")
+
+
+def _removed(activity: AccountActivity, bound: Bound) -> str:
+    """Return the case of what was removed between two readings, where all of it is of one kind."""
+    low, high = bound.against.low, bound.mark.high
+    gone = [seen.operation for seen in activity.removals if seen.sent <= high and seen.received >= low]
+    kinds = {slot_choices.REMOVED.get(operation, ANY) for operation in gone}
+    return kinds.pop() if len(kinds) == 1 else ANY
+
+
+def _evidence(activity: AccountActivity, bound: Bound, moves: Sequence[Increment]) -> Evidence:
+    mark, before = bound.mark, bound.against
+    inside = between(moves, before, mark, surely=bound.short)
+    if bound.short:
+        says = (
+            f"{before.value} slots were used, {sum(m.least for m in inside)} surely added after, none "
+            f"can have been freed, and {mark.value} are used (expected at least {bound.least})"
+        )
+    else:
+        says = f"{before.value} slots were used, {mark.value} are, and at most {bound.most} can be"
+    return bound.evidence(says, activity.about, inside)
+
+
+def judge_limit(
+    activity: AccountActivity, bound: Bound, limit: int | None, tally: Tally, refusing: Collection[str]
+) -> None:
+    """What is used did not grow beyond the limit; above it from the first, a plan was changed before."""
+    since, mark = bound.since, bound.mark
+    if limit is None or since is None:
+        return
+    reached = max(mark.value, bound.least)
+    if reached > limit and reached > since.value:
+        says = f"{since.value} slots were used, then {reached}, with a limit of {limit}"
+        ids = tuple(dict.fromkeys((since.id, mark.id)))
+        found = activity.evidence(says, ids, mark.low, f"{limit} at most")
+        tally.broke("slots.limit", found, case=REACHED)
+    elif reached == limit or mark.id in refusing:
+        tally.held("slots.limit", case=REACHED, by=(since.id, mark.id))
+
+
+def judge_stated(activity: AccountActivity, work: SpendWork, tracked: SlotBounds, tally: Tally) -> None:
+    """The slots that a reply says it added are what its words and scans make; both are of one instant."""
+    stated = whole(work.made.get("slots_added"))
+    if stated is None or not work.sure:
+        return
+    least, most = tracked.added(work)
+    if least <= stated <= most:
+        if most < UNBOUNDED:
+            tight = least == most > 0
+            tally.held("slots.counted", case=work.spend if tight else None, by=(work.exchange.id,))
+            for factor in _factors(work) if tight else ():
+                tally.covers("slots.counted", factor, (work.exchange.id,))
+        return
+    says = f"{stated} slots were added, says the reply; {least} to {most} can have been"
+    evidence = activity.evidence(says, (work.exchange.id,), work.low, f"{least} to {most} slots added")
+    tally.broke("slots.counted", evidence, case=work.spend)
+
+
+def _factors(work: SpendWork) -> Iterator[str]:
+    """Return by what a call multiplies slots."""
+    for name, told in zip(("engine_devices", "geographies", "keywords"), FACTORS, strict=True):
+        asked = work.body.get(name)
+        if isinstance(asked, list) and len(asked) > 1:
+            yield told
+
+
+def judge_held(
+    activity: AccountActivity,
+    stated: Sequence[tuple[SlotStatement, Micros]],
+    tracked: SlotBounds,
+    tally: Tally,
+) -> None:
+    """Held slots of a month become fewer only as additions revive them (U63), one for one at most."""
+    moves = tracked.revivals()
+    begun, ended = RunningSums((m.low, m.most) for m in moves), RunningSums((m.high, m.most) for m in moves)
+    with_held = [(slots, ends) for slots, ends in stated if slots.held is not None]
+    for (first, ends), (second, later) in pairwise(with_held):
+        if ends != later or first.high >= second.low or not first.held:
+            continue
+        revived = begun.upto(second.high) - ended.before(first.low)
+        if (second.held or 0) >= first.held - revived:
+            case = "held before" if first.held > revived else None
+            tally.held("slots.held", case=case, by=(first.exchange.id, second.exchange.id))
+        elif activity.alone:
+            says = (
+                f"{first.held} slots were held, at most {revived} taken up again, and {second.held} are held"
+            )
+            ids = (first.exchange.id, second.exchange.id)
+            tally.broke("slots.held", activity.evidence(says, ids, second.low), case="held before")
+
+
+def judge_refused(
+    activity: AccountActivity,
+    refused: RefusedSpend,
+    tracked: SlotBounds,
+    granted: GrantedWorks,
+    options: Options,
+    tally: Tally,
+) -> None:
+    """A refusal states what is used and asked for: together more than the limit, and no more than was asked.
+
+    All its numbers are of the instant of the decision. A scan beyond the plan's dimensions may have this code
+    too (U59), and then its numbers may fit.
+    """
+    meta = refused.exchange.meta
+    told = slots_of(refused.exchange, meta, refused.low, refused.high)
+    used, limit, requested = (None, None, None) if told is None else (told.used, told.limit, told.requested)
+    if used is None or limit is None or requested is None:
+        tally.open("slots.refused", "the refusal states no used, limit and requested")
+        return
+    says = f"{requested} slots asked for with {used} of {limit} used"
+    if used + requested <= limit and _may_pass_dimensions(activity, refused, options):
+        tally.open("slots.refused", "the scan may pass the plan's dimensions")
+        if _passes_dimensions(activity, refused.body):
+            found = activity.evidence(
+                f"{says}, on a scan beyond the plan", (refused.exchange.id,), refused.low
+            )
+            tally.differs(59, "entitlement_required", "slot_limit_exceeded", found)
+        return
+    fits = activity.evidence(
+        f"{says}: they fit, and were refused", (refused.exchange.id,), refused.low, "no refusal for slots"
+    )
+    tally.check("slots.refused", used + requested > limit, fits, case=refused.spend)
+    beside = granted.beside(refused)
+    if used + requested > limit >= used - sum(tracked.added(work)[0] for work in beside) + requested:
+        ids = (*(work.exchange.id for work in beside[:1]), refused.exchange.id)
+        tally.covers("slots.limit", TOGETHER, ids)
+    if refused.spend == "keywords":
+        most = tracked.of_words(refused.body, {}, refused.low, refused.high)[1]
+    elif refused.spend == "scans":
+        most = tracked.of_scan(refused.body, refused.low, refused.high)[1]
+    else:
+        return
+    if requested > most:
+        more = activity.evidence(
+            f"{says}, but the call can ask for {most} at most", (refused.exchange.id,), refused.low
+        )
+        tally.broke("slots.counted", more, case=refused.spend)
+
+
+def _passes_dimensions(activity: AccountActivity, body: Mapping[str, Json]) -> bool:
+    """Return whether a scan, or a change of one, surely asks for more than the plan's dimensions."""
+    pairings, places = body.get("engine_devices"), body.get("geographies")
+    asked = [len(one) if isinstance(one, list) else 0 for one in (pairings, places)]
+    most = [(entitled.engine_devices, entitled.geographies) for entitled in activity.entitled]
+    return bool(most) and all(
+        any(limit is not None and asks > limit for asks, limit in zip(asked, limits, strict=True))
+        for limits in most
+    )
+
+
+def judge_patches(activity: AccountActivity, tally: Tally) -> None:
+    """A change that widens a scan beyond the plan's dimensions is refused under U95's default."""
+    for exchange in activity.patches:
+        widened = exchange.ok and exchange.operation == "scans.update"
+        if widened and _passes_dimensions(activity, body_of(exchange)):
+            says = f"{exchange.id} widened a scan beyond the plan's dimensions"
+            found = activity.evidence(says, (exchange.id,), exchange.sent)
+            tally.differs(95, "dimensions_slots", "none", found)
+
+
+def _may_pass_dimensions(activity: AccountActivity, refused: RefusedSpend, options: Options) -> bool:
+    if refused.spend == "keywords" or "slot_limit_exceeded" not in options.candidates("dimension_refusal"):
+        return False
+    pairings, places = refused.body.get("engine_devices"), refused.body.get("geographies")
+    if not isinstance(pairings, list) or not isinstance(places, list):
+        return True
+    for entitled in activity.entitled:
+        most = entitled.engine_devices or 0, entitled.geographies or 0
+        if len(pairings) <= most[0] and len(places) <= most[1]:
+            return False
+    return True
+
+
+def judge_sum(activity: AccountActivity, slots: SlotStatement, tally: Tally) -> None:
+    """One reply is one snapshot: its numbers agree with each other."""
+    wrong = []
+    if slots.active is not None and slots.held is not None and slots.active + slots.held != slots.used:
+        wrong.append(f"active {slots.active} and held {slots.held}, used {slots.used}")
+    if slots.limit is not None and slots.available is not None:
+        room = slots.limit - slots.used
+        if slots.available not in (room, max(0, room)):
+            wrong.append(f"used {slots.used} of {slots.limit}, available {slots.available}")
+    evidence = activity.evidence("; ".join(wrong), (slots.exchange.id,), slots.low)
+    tally.check("slots.sum", not wrong, evidence)

@@ -1,0 +1,320 @@
+"""What a deployment let be read about itself: usage, cost, slots, entitlements and status, parsed once.
+
+A statement says a number that was true at some instant of [low, high]. A refusal's meta is a statement too.
+Whatever is missing or of another form is left out, never guessed (U61, U109).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any, Generic, TypeVar
+
+from ranksim.core.clock import DAY, DISTANT_PAST, HOUR, SECOND, WEEK, Micros
+from ranksim.core.contract.quantities import MICRO_USD
+from ranksim.judge.conformance.history.fields import moment, plain, whole
+from ranksim.judge.conformance.history.history import ObservedRun
+from ranksim.judge.conformance.history.observation import Observation
+
+Json = Any
+
+ItemT = TypeVar("ItemT")
+
+CUT = 2
+"""µUSD that the sum of two amounts may lack as each is cut to the µUSD."""
+
+ROUNDING = 5 * SECOND
+"""How far the same instant may be told apart, and the clock of calendars be from that of the Date headers."""
+
+SPENT = ("spent", "amount_spent")
+"""Names of what a month has cost (U96)."""
+
+RICHEST = 15
+"""Digits of an amount of dollars; what has more is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeterStatement:
+    """One metered allowance as it was stated (S38, S98). `ends` is its resets_at, None where not stated."""
+
+    exchange: Observation
+    low: Micros
+    high: Micros
+    metric: str
+    used: int
+    limit: int | None = None
+    remaining: int | None = None
+    period: str = ""
+    ends: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CostStatement:
+    """The provider spend of a month as it was stated, µUSD (S62, S99, U96)."""
+
+    exchange: Observation
+    low: Micros
+    high: Micros
+    spent: int | None = None
+    settled: int | None = None
+    reserved: int | None = None
+    ceiling: int | None = None
+    ends: Micros | None = None
+    blur: int = 0
+    """What rounding may have added to what is settled, or taken from it."""
+    apart: int = 0
+    """How far rounding may take what is spent from the sum of its parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStatement:
+    """The slots of an account as they were stated (S37, U61)."""
+
+    exchange: Observation
+    low: Micros
+    high: Micros
+    used: int
+    active: int | None = None
+    held: int | None = None
+    limit: int | None = None
+    available: int | None = None
+    requested: int | None = None
+    ends: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntitlementStatement:
+    """What a plan gives, as it was read (U109). Lengths of cooldowns in business µs, by operation."""
+
+    exchange: Observation
+    capabilities: frozenset[str] | None
+    cooldowns: Mapping[str, Micros]
+    engine_devices: int | None
+    geographies: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusStatement:
+    """The status of a subscription, as it was read (S61)."""
+
+    exchange: Observation
+    status: str
+
+
+# Parsing
+
+
+def meters_of(exchange: Observation) -> list[MeterStatement]:
+    """Read the metered allowances of a usage reply."""
+    data = plain(exchange)
+    rows = data.get("metrics")
+    found = (
+        [meter_of(exchange, row, exchange.sent, exchange.received) for row in rows]
+        if isinstance(rows, list)
+        else []
+    )
+    return [meter for meter in found if meter is not None]
+
+
+def meter_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> MeterStatement | None:
+    """Read one metered allowance, of usage or of the meta of quota_exhausted; None without its used."""
+    if not isinstance(row, dict) or not isinstance(row.get("metric"), str):
+        return None
+    used = whole(row.get("used"))
+    if used is None:
+        return None
+    return MeterStatement(
+        exchange,
+        low,
+        high,
+        row["metric"],
+        used,
+        limit_of(row.get("limit")),
+        whole(row.get("remaining")),
+        str(row.get("period", "")).lower(),
+        moment(row.get("resets_at")),
+    )
+
+
+def cost_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> CostStatement | None:
+    """Read the cost of a month, of usage or of the meta of cost_cap_reached; None when it states nothing."""
+    if not isinstance(row, dict):
+        return None
+    settled, reserved, ceiling = (money(row.get(name)) for name in ("settled", "reserved", "ceiling"))
+    spent = spent_of(row)
+    if spent is None and settled is None:
+        return None
+    ends, blur = moment(row.get("resets_at")), blur_of(row.get("settled"))
+    apart = sum(blur_of(row.get(name)) for name in ("spent", "settled", "reserved")) + CUT
+    return CostStatement(exchange, low, high, spent, settled, reserved, ceiling, ends, blur, apart)
+
+
+def spent_of(row: Mapping[str, Json]) -> int | None:
+    """Read what a month has cost, µUSD: S99 has it as the amount spent."""
+    return next((found for name in SPENT if (found := money(row.get(name))) is not None), None)
+
+
+def slots_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> SlotStatement | None:
+    """Read slots, of GET slots or of the meta of slot_limit_exceeded; None without what is used."""
+    if not isinstance(row, dict):
+        return None
+    numbers = {name: whole(row.get(name)) for name in ("used", "active", "held", "available", "requested")}
+    numbers["limit"] = limit_of(row.get("limit"))
+    if numbers["requested"] is None:
+        numbers["requested"] = whole(row.get("needed"))
+    used = numbers.pop("used")
+    if used is None:
+        return None
+    return SlotStatement(exchange, low, high, used, **numbers, ends=moment(row.get("resets_at")))
+
+
+def entitled_of(exchange: Observation) -> EntitlementStatement:
+    """Read the entitlements of a plan."""
+    data = plain(exchange)
+    capabilities, cooldowns, dimensions = (
+        data.get(name) for name in ("capabilities", "cooldown_seconds", "dimensions")
+    )
+    if isinstance(cooldowns, list):  # GraphQL has no maps
+        cooldowns = {
+            str(row.get("operation", "")).lower(): row.get("seconds")
+            for row in cooldowns
+            if isinstance(row, dict)
+        }
+    lengths = cooldowns if isinstance(cooldowns, dict) else {}
+    most = dimensions if isinstance(dimensions, dict) else {}
+    return EntitlementStatement(
+        exchange,
+        frozenset(map(str, capabilities)) if isinstance(capabilities, list) else None,
+        {name: seconds * SECOND for name, found in lengths.items() if (seconds := whole(found)) is not None},
+        whole(most.get("engine_devices")),
+        whole(most.get("geographies")),
+    )
+
+
+def limit_of(value: Json) -> int | None:
+    """Read a limit; None for anything else, and for a negative number, which stands for no limit."""
+    limit = whole(value)
+    return None if limit is None or limit < 0 else limit
+
+
+def money(value: Json) -> int | None:
+    """Read an amount of dollars, text or number or one beside its currency, as µUSD; None for all else."""
+    if isinstance(value, dict):
+        value = value.get("amount")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        amount = Decimal(str(value))
+    except (InvalidOperation, ValueError):  # no number, or an integer of thousands of digits
+        return None
+    return int(amount * MICRO_USD) if amount.is_finite() and amount.adjusted() < RICHEST else None
+
+
+def blur_of(value: Json) -> int:
+    """Return what rounding may hide of an amount of dollars, µUSD: half of its last digit, or half a cent."""
+    if money(value) is None:
+        return 0
+    exponent = Decimal(str(value)).as_tuple().exponent
+    decimals = max(2, -exponent) if isinstance(exponent, int) else 2
+    hidden: int = MICRO_USD // 10 ** min(decimals, 7) // 2
+    return hidden
+
+
+def sharpened(costs: Sequence[CostStatement]) -> list[CostStatement]:
+    """Return costs as precise as the same place wrote any settled amount of as many digits or more.
+
+    Zeros at the end may be left out, so one amount alone does not tell it; small ones may be written finer.
+    """
+    finest: dict[tuple[str, str, int], int] = {}
+    for cost in costs:
+        for digits in range(_digits(cost) + 1):
+            place = cost.exchange.surface, cost.exchange.operation, digits
+            finest[place] = min(finest.get(place, cost.blur), cost.blur)
+    return [
+        replace(cost, blur=finest.get((cost.exchange.surface, cost.exchange.operation, _digits(cost)), 0))
+        for cost in costs
+    ]
+
+
+def _digits(cost: CostStatement) -> int:
+    return -1 if cost.settled is None else len(str(abs(cost.settled)))
+
+
+# By time
+
+Statement = TypeVar("Statement", MeterStatement, CostStatement, SlotStatement)
+
+
+def aligned(statements: Sequence[Statement]) -> list[Statement]:
+    """Return statements with one end a period: an end computed for each reply anew may be rounded so."""
+    ends: dict[Micros, Micros] = {}
+    first = DISTANT_PAST
+    for end in sorted({stated.ends for stated in statements if stated.ends is not None}):
+        first = end if end - first > ROUNDING else first
+        ends[end] = first
+    return [
+        stated if stated.ends is None else replace(stated, ends=ends[stated.ends]) for stated in statements
+    ]
+
+
+class Bracket(Generic[ItemT]):
+    """Readings by time: the last that ended before an instant, and the first that began after one."""
+
+    def __init__(self, items: Sequence[tuple[Micros, Micros, ItemT]]) -> None:
+        self._by_high = sorted(items, key=lambda item: item[1])
+        self._by_low = sorted(items, key=lambda item: item[0])
+        self._highs = [item[1] for item in self._by_high]
+        self._lows = [item[0] for item in self._by_low]
+
+    def before(self, t: Micros) -> ItemT | None:
+        """Return the last reading that surely was before `t`."""
+        place = bisect_left(self._highs, t)
+        return self._by_high[place - 1][2] if place else None
+
+    def after(self, t: Micros) -> ItemT | None:
+        """Return the first reading that surely was after `t`."""
+        place = bisect_right(self._lows, t)
+        return self._by_low[place][2] if place < len(self._by_low) else None
+
+
+# The deployment's clock
+
+LONGEST_WEEK = WEEK + 2 * HOUR
+LONGEST_MONTH = 31 * DAY + 2 * HOUR
+"""A week or a month of local time has an hour more where clocks are put back."""
+
+
+@dataclass(frozen=True, slots=True)
+class BusinessClock:
+    """What the deployment's calendar said at an instant of the trace, and how fast its time ran."""
+
+    run: ObservedRun
+
+    @property
+    def rate(self) -> int:
+        """Business time per trace time; 0 where it changed while running."""
+        return self.run.rate
+
+    def at(self, t: Micros) -> tuple[Micros, Micros] | None:
+        """Return the earliest and latest business instant at `t`; None when unknown, as on a scaled clock.
+
+        Business time is that of the Date headers, unless a note tells of another.
+        """
+        offset = self.run.offset
+        if self.rate != 1 or any(pace.business is not None for pace in self.run.paces):
+            return None
+        return (t + offset.low, t + offset.high) if offset.known else None
+
+    def passed(self, t: Micros, moment: Micros) -> bool | None:
+        """Return whether `moment` had come at `t`: True surely, False surely not, None when nobody can tell.
+
+        A day too late or 40 too early, the deployment's calendar is not that of its Date header: None.
+        """
+        span = self.at(t)
+        if span is None:
+            return None
+        if not span[0] - DAY <= moment <= span[1] + 40 * DAY:
+            return None
+        return True if span[0] >= moment + ROUNDING else False if span[1] < moment - ROUNDING else None

@@ -1,0 +1,290 @@
+"""Judge that events are sent: the end of a job to every endpoint that takes it, and tests (S41, S75, S93).
+
+An event that never came may be lost on its way; the deployment's own list of attempts, read whole and late
+enough, tells what was never sent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ranksim.core.clock import DISTANT_FUTURE, Micros, format_millis
+from ranksim.core.contract.facts import JOB_EVENT_TYPES, JobKind
+from ranksim.judge.conformance.history.fields import state_of
+from ranksim.judge.conformance.history.history import ObservedRun
+from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.judge.conformance.webhooks.endpoints import (
+    GRACE,
+    EndpointHistory,
+    ObservedEndpoint,
+    Owner,
+    WebhookLog,
+)
+
+TEST = "webhook.test"
+SENT = "webhook.sent"
+
+RULES = (
+    Rule(TEST, "A test event arrives as any other", (41,), (72, 75), "webhooks"),
+    Rule(
+        SENT,
+        "The end of a job is sent to every endpoint that takes it",
+        (75, 76, 93),
+        (75,),
+        "webhooks",
+        (
+            *(f"{kind} {status}" for kind in JobKind for status in ("done", "failed")),
+            *(f"{event_type} to an endpoint of all types" for event_type in JOB_EVENT_TYPES),
+        ),
+    ),
+)
+
+
+@dataclass
+class CompletenessJudge:
+    """Judges every test that was accepted, and every job that ended, at every endpoint that took it."""
+
+    options: Options
+    tally: Tally = field(default_factory=lambda: Tally(RULES))
+    log: WebhookLog = field(default_factory=WebhookLog)
+    created: dict[tuple[Owner, str], Observation] = field(default_factory=dict)
+    """Calls that began a job, by its account and name."""
+    ends: dict[Owner, list[EndedJob]] = field(default_factory=lambda: defaultdict(list))
+    """The jobs of each account that the run created and showed as ended."""
+    ended: set[tuple[Owner, str]] = field(default_factory=set)
+    first: dict[tuple[str, str], Observation] = field(default_factory=dict)
+    """The first call for a job under an Idempotency-Key, answered or not, by environment and key."""
+
+    def wants(self, like: Observation) -> bool:
+        """What tells of endpoints, of attempts and of jobs."""
+        return like.operation == "jobs.create" or shows_jobs(like) or WebhookLog.wants(like)
+
+    def see(self, seen: Observation) -> None:
+        """Log it, and the ends of jobs that it shows."""
+        owner = seen.environment, seen.account
+        if seen.operation == "jobs.create" and seen.idempotency_key is not None:
+            asked = seen.environment, seen.idempotency_key
+            self.first[asked] = min(self.first.get(asked, seen), seen, key=lambda one: one.sent)
+        for job in jobs_in(seen):
+            name = owner, job_name(job)
+            if seen.operation == "jobs.create" and not seen.old and state_of(job) not in ENDED:
+                self.created.setdefault(name, seen)
+            elif state_of(job) in ENDED and name in self.created and name not in self.ended:
+                self.ended.add(name)
+                self.ends[owner].append(EndedJob(job, self.created[name], seen))
+        if shows_jobs(seen) or WebhookLog.wants(seen):
+            self.log.add(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Log it."""
+        self.log.arrived.append(attempt)
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, find what never came: the deployment's own list of attempts is read late."""
+        if watermark < DISTANT_FUTURE:
+            return
+        ledger = EndpointHistory.of(self.log, run, self.options)
+        events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+        for arrived in self.log.arrived:
+            if arrived.event:
+                events[arrived.event].append(arrived)
+        tests = tests_of(self.log.calls)
+        _judge_tests(tests, ledger, events, self.tally)
+        _judge_sent(self._ends_of_first_calls(), ledger, events, tests, self.tally)
+
+    def _ends_of_first_calls(self) -> dict[Owner, list[EndedJob]]:
+        """Return what ended with the first call that may have begun it: others may get a stored reply."""
+        return {
+            owner: [
+                replace(
+                    end, created=self.first.get((owner[0], end.created.idempotency_key or ""), end.created)
+                )
+                for end in ends
+            ]
+            for owner, ends in self.ends.items()
+        }
+
+
+# Tests
+
+
+def _judge_tests(
+    tests: Mapping[str, Observation],
+    ledger: EndpointHistory,
+    events: Mapping[str, Sequence[ReceivedAttempt]],
+    tally: Tally,
+) -> None:
+    """A test that was accepted arrives at its endpoint, or is listed as attempted."""
+    for event, seen in tests.items():
+        came, target = events.get(event), seen.parameters.get("id", "")
+        if came is None:
+            _judge_lost_test(event, seen, ledger.known.get(target), ledger, tally)
+            continue
+        says = f"the test of {target} came to {came[0].endpoint}"
+        found = Evidence(says, (seen.id,), (name_of(came[0]),), came[0].endpoint, came[0].received)
+        tally.check(TEST, came[0].endpoint == target or came[0].endpoint not in ledger.known, found)
+
+
+def _judge_lost_test(
+    event: str, seen: Observation, endpoint: ObservedEndpoint | None, ledger: EndpointHistory, tally: Tally
+) -> None:
+    """A test that neither arrived nor is listed well after was never sent, unless its endpoint was shut."""
+    reading = None
+    if endpoint is not None and ledger.steady(endpoint) and not seen.old:
+        reading = ledger.listed.complete(endpoint.owner, seen.sent, seen.received + GRACE)
+    if reading is None or any(named == event for _, named, _ in ledger.listed.attempts):
+        tally.open(TEST, "the test event did not arrive; it may be lost, or late")
+    else:
+        says = f"the test event {event} neither arrived nor is listed {format_millis(GRACE)} later"
+        about = seen.parameters.get("id", "")
+        tally.broke(TEST, Evidence(says, (seen.id,), (), about, seen.sent))
+
+
+# Ends of jobs
+
+
+def _judge_sent(
+    ends: Mapping[Owner, Sequence[EndedJob]],
+    ledger: EndpointHistory,
+    events: Mapping[str, Sequence[ReceivedAttempt]],
+    tests: Mapping[str, Observation],
+    tally: Tally,
+) -> None:
+    """The end of a job comes to every endpoint that surely took it, or is listed as attempted there.
+
+    Necessary: the endpoint was made before the job, left alone and never disabled. The list names events, not
+    jobs, so an event that came nowhere may be any job's: as many jobs as it lists such may be lost.
+    """
+    told = _told_jobs(events)
+    unknown = Counter(
+        endpoint
+        for endpoint, event in {(endpoint, event) for endpoint, event, _ in ledger.listed.attempts}
+        if event not in events and event not in tests
+    )
+    listed = {(endpoint, event) for endpoint, event, _ in ledger.listed.attempts}
+    for endpoint in ledger.known.values():
+        if endpoint.created is None or not ledger.steady(endpoint):
+            continue
+        missing: list[EndedJob] = []
+        for end in ends.get(endpoint.owner, ()):
+            if end.created.sent <= endpoint.created.received or not _takes(endpoint, end.job):
+                continue
+            named = told.get(job_name(end.job), {})
+            if endpoint.id in named:
+                by = end.created.id, end.shown.id
+                tally.held(SENT, case=f"{end.job.get('kind')} {state_of(end.job)}", by=by)
+                if not endpoint.settings[0].types:
+                    tally.covers(SENT, _to_all(end), by)
+            elif any((endpoint.id, event) in listed for event in named.values()):
+                tally.open(SENT, "it is listed and did not arrive: it was lost")
+            else:
+                missing.append(end)
+        _judge_missing(endpoint, missing, unknown[endpoint.id], told, ledger, tally)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """A job that was started in the trace and shown as ended, and the two exchanges."""
+
+    job: dict[str, Json]
+    created: Observation
+    shown: Observation
+
+
+ENDED = {"done": "job.completed", "failed": "job.failed"}
+"""The event that tells of each end (S76, U39)."""
+
+
+def _told_jobs(events: Mapping[str, Sequence[ReceivedAttempt]]) -> dict[str, dict[str, str]]:
+    """Which endpoints were told of each job, by its name, and by which event."""
+    told: dict[str, dict[str, str]] = defaultdict(dict)
+    for event, attempts in events.items():
+        for arrived in attempts:
+            told[job_name(job_of(arrived))][arrived.endpoint] = event
+    return told
+
+
+def _takes(endpoint: ObservedEndpoint, job: dict[str, Json]) -> bool:
+    types, domain = endpoint.settings[0].types, endpoint.settings[0].domain
+    if types is None or domain is None:
+        return False
+    return (not types or ENDED[state_of(job)] in types) and domain in ("", job.get("domain_id"))
+
+
+def _judge_missing(
+    endpoint: ObservedEndpoint,
+    missing: Sequence[EndedJob],
+    unknown: int,
+    told: Mapping[str, Mapping[str, str]],
+    ledger: EndpointHistory,
+    tally: Tally,
+) -> None:
+    """Report what was told to others alone as what the types of this one cost it, where it takes all."""
+    sure = [
+        end
+        for end in missing
+        if ledger.listed.complete(endpoint.owner, end.created.sent, end.shown.received + GRACE)
+    ]
+    if len(sure) <= unknown:
+        if missing:
+            tally.open(SENT, "it did not arrive; it may be lost, or late", len(missing))
+        return
+    end = sure[0]
+    says = (
+        f"{len(sure)} jobs ended, {end.job['id']} first, and their events neither came to {endpoint.id} nor "
+        f"are listed there {format_millis(GRACE)} later, where {unknown} events are of unknown jobs"
+    )
+    assert endpoint.created is not None
+    found = Evidence(says, (endpoint.created.id, end.shown.id), (), endpoint.id, end.shown.sent)
+    to_others = not endpoint.settings[0].types and job_name(end.job) in told
+    case = _to_all(end) if to_others else f"{end.job.get('kind')} {state_of(end.job)}"
+    tally.broke(SENT, found, case=case)
+
+
+def _to_all(end: EndedJob) -> str:
+    """Return the case of the end of a job at an endpoint that takes all types (S18)."""
+    return f"{ENDED[state_of(end.job)]} to an endpoint of all types"
+
+
+# What the trace tells
+
+
+def tests_of(calls: Iterable[Observation]) -> dict[str, Observation]:
+    """Return the events that were asked for as tests (S41), with the call."""
+    return {
+        seen.data["event_id"]: seen
+        for seen in calls
+        if seen.operation == "webhooks.test"
+        and seen.ok
+        and isinstance(seen.data, dict)
+        and isinstance(seen.data.get("event_id"), str)
+    }
+
+
+def shows_jobs(like: Observation) -> bool:
+    """Return whether exchanges of this likeness show jobs."""
+    return like.operation in ("jobs.create", "jobs.get", "jobs.list") and like.ok and not like.dry_run
+
+
+def jobs_in(seen: Observation) -> Iterator[dict[str, Json]]:
+    """Return each job that a reply of the API shows."""
+    if shows_jobs(seen):
+        for job in [seen.data] if isinstance(seen.data, dict) else seen.items or ():
+            if isinstance(job, dict) and isinstance(job.get("id"), str):
+                yield job
+
+
+def job_of(arrived: ReceivedAttempt) -> dict[str, Json]:
+    """Return the job that an attempt tells of, or {}."""
+    data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
+    job = data.get("job") if isinstance(data, dict) else None
+    return job if isinstance(job, dict) else {}
+
+
+def name_of(arrived: ReceivedAttempt) -> str:
+    """Name an attempt as evidence does."""
+    return f"{arrived.event}/{arrived.attempt}"

@@ -1,0 +1,327 @@
+"""Webhook endpoints as a trace tells of them: how they were set, what is listed, when they surely act."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ranksim.core.clock import DISTANT_FUTURE, HOUR, MINUTE, Micros
+from ranksim.core.contract.facts import Facts
+from ranksim.core.trace import SECRET_FIELDS
+from ranksim.judge.conformance.history.history import ObservedRun
+from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.webhooks.failure_runs import AttemptEnd, end_of, longest
+
+# Endpoints
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSetting:
+    """How an endpoint was set by a call, or shown by a reading, in [sent, received].
+
+    `enabled`, `types` and `domain` are None where the reply does not say; `domain` is "" for an account-wide
+    endpoint. `reason` is why it is disabled: "" where the reply gives none, None where it has no such field.
+    """
+
+    seen: Observation
+    enabled: bool | None
+    types: tuple[str, ...] | None
+    domain: str | None
+    reason: str | None
+
+
+def secret_of(thing: dict[str, Json]) -> str | None:
+    """Return the secret that an endpoint is shown with, None without any."""
+    told = [thing.get(name) for name in sorted(SECRET_FIELDS)]
+    return next((secret for secret in told if isinstance(secret, str) and secret), None)
+
+
+Owner: TypeAlias = tuple[str, str]
+"""Environment and account: one name may be of an account in each environment."""
+
+
+@dataclass(slots=True)
+class ObservedEndpoint:
+    """One endpoint: who owns it, and what was set and shown of it, in order of sending."""
+
+    id: str
+    owner: Owner
+    settings: list[EndpointSetting] = field(default_factory=list)
+    touched: list[Observation] = field(default_factory=list)
+    """Calls that change it: PATCH and DELETE, those of unknown outcome too."""
+    created: Observation | None = None
+    secret: str | None = None
+    """What its creation told as the secret."""
+
+    def may_take(self, event_type: str) -> bool | None:
+        """Whether any setting takes this type (S18, S19); None when that is not known for all time."""
+        known = [setting.types for setting in self.settings]
+        if None in known or not known or self._unsure:
+            return None
+        return any(not types or event_type in types for types in known)
+
+    def may_reach(self, domain: str) -> bool | None:
+        """Whether any setting covers this domain (S20); None when that is not known for all time."""
+        known = [setting.domain for setting in self.settings]
+        if None in known or not known or self._unsure:
+            return None
+        return any(bound in ("", domain) for bound in known)
+
+    @property
+    def _unsure(self) -> bool:
+        return any(not seen.ok for seen in self.touched)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nobody changed it in this trace."""
+        return not self.touched
+
+    @property
+    def untouched_until(self) -> Micros:
+        """When the first call was sent that may have changed it; DISTANT_FUTURE where none was."""
+        return self.touched[0].sent if self.touched else DISTANT_FUTURE
+
+    @property
+    def disabled(self) -> EndpointSetting | None:
+        """The first reading that shows it disabled."""
+        return next((setting for setting in self.settings if setting.enabled is False), None)
+
+
+@dataclass(slots=True)
+class WebhookLog:
+    """What a run tells of webhooks, in order: calls about endpoints, readings of the list, what came."""
+
+    calls: list[Observation] = field(default_factory=list)
+    listings: list[Observation] = field(default_factory=list)
+    arrived: list[ReceivedAttempt] = field(default_factory=list)
+
+    @staticmethod
+    def wants(like: Observation) -> bool:
+        """Return whether exchanges of this likeness tell of endpoints, or list attempts."""
+        lists = like.operation == "webhook_deliveries.list" and like.ok
+        return lists or like.operation.startswith("webhooks.")
+
+    def add(self, seen: Observation) -> None:
+        """Log what `wants`; any other exchange is left out."""
+        if seen.operation == "webhook_deliveries.list":
+            if seen.ok and seen.items is not None:
+                self.listings.append(seen)
+        elif seen.operation.startswith("webhooks."):
+            self.calls.append(seen)
+
+
+def endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
+    """Collect all endpoints that calls tell of, by id; an id of both environments names neither."""
+    found: dict[str, ObservedEndpoint] = {}
+    doubtful: set[str] = set()
+    for seen in calls:
+        if seen.operation == "webhooks.test":
+            continue
+        owner = seen.environment, seen.account
+        for thing in _shown(seen):
+            endpoint = found.setdefault(thing["id"], ObservedEndpoint(thing["id"], owner))
+            if endpoint.owner[0] != seen.environment:
+                doubtful.add(endpoint.id)
+            again = seen.operation == "webhooks.create" and endpoint.created is not None
+            if again:
+                continue  # a replay shows what was true at the first time (E6)
+            endpoint.settings.append(_setting(seen, thing))
+            if seen.operation == "webhooks.create":
+                endpoint.created = seen
+                endpoint.secret = secret_of(thing)
+        target = seen.parameters.get("id", "")
+        unknown = seen.lost or seen.status >= 500
+        if seen.method in ("PATCH", "DELETE") and target and (seen.ok or unknown):
+            found.setdefault(target, ObservedEndpoint(target, owner)).touched.append(seen)
+    return {name: endpoint for name, endpoint in found.items() if name not in doubtful}
+
+
+def _shown(seen: Observation) -> Iterator[dict[str, Json]]:
+    if seen.ok:
+        for thing in [seen.data] if isinstance(seen.data, dict) else (seen.items or []):
+            if isinstance(thing, dict) and isinstance(thing.get("id"), str):
+                yield thing
+
+
+def _setting(seen: Observation, thing: dict[str, Json]) -> EndpointSetting:
+    types, bound, reason = thing.get("event_types"), thing.get("domain_id", 0), thing.get("disabled_reason")
+    return EndpointSetting(
+        seen,
+        thing["enabled"] if isinstance(thing.get("enabled"), bool) else None,
+        tuple(map(str, types)) if isinstance(types, list) else None,
+        "" if bound is None else (bound if isinstance(bound, str) else None),
+        (reason if isinstance(reason, str) else "") if "disabled_reason" in thing else None,
+    )
+
+
+# What the deployment lists of its attempts
+
+Key = tuple[str, str, int]
+"""Endpoint, event and number of an attempt."""
+
+FEW = 100
+"""A list of fewer attempts than this is not cut short by a limit on how many are kept."""
+
+RECENT = HOUR
+"""Business time for which "recent" attempts are surely kept (S40, U75)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An attempt as GET /v1/webhook-deliveries tells it (S40, U75), and the reading that told."""
+
+    seen: Observation
+    endpoint: str
+    event: str
+    attempt: int
+    type: str
+    status: int | None
+    duration: int | None
+    """Milliseconds from sending to the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListSnapshot:
+    """The last whole reading of an account's list: when it began, and the attempts in it."""
+
+    began: Micros
+    keys: frozenset[Key]
+
+
+@dataclass(slots=True)
+class Listing:
+    """All attempts that the deployment lists, and the last whole reading of each account."""
+
+    attempts: dict[Key, Listed] = field(default_factory=dict)
+    readings: dict[Owner, ListSnapshot] = field(default_factory=dict)
+    came: dict[Key, Micros] = field(default_factory=dict)
+    """When each attempt arrived first."""
+    rate: int = 1
+
+    def complete(self, owner: Owner, since: Micros, until: Micros) -> ListSnapshot | None:
+        """A whole reading that began after `until` and shows whatever was attempted from `since` on.
+
+        "Recent" is not stated in numbers: the list goes back to `since` where it shows an attempt that came
+        before, and surely where it is short and `since` is not long ago.
+        """
+        reading = self.readings.get(owner)
+        if reading is None or reading.began <= until or self.rate == 0:
+            return None
+        short = len(reading.keys) < FEW and (reading.began - since) * self.rate < RECENT
+        if short or any(self.came.get(key, since) < since for key in reading.keys):
+            return reading
+        return None
+
+
+def listing(log: WebhookLog, run: ObservedRun) -> Listing:
+    """Collect what the deployment lists of its attempts."""
+    found = Listing(rate=run.rate)
+    for arrived in log.arrived:
+        found.came.setdefault((arrived.endpoint, arrived.event, arrived.attempt), arrived.received)
+    walks: dict[tuple[str, str, str], tuple[Micros, Micros, frozenset[Key]]] = {}
+    for seen in log.listings:
+        page = [told for item in seen.items if (told := _listed(seen, item)) is not None]
+        for told in page:
+            found.attempts[told.endpoint, told.event, told.attempt] = told
+        if run.key(seen.key).domain_id is not None or not seen.query.keys() <= {"limit", "cursor"}:
+            continue
+        keys = frozenset((told.endpoint, told.event, told.attempt) for told in page)
+        began = seen.sent
+        if "cursor" in seen.query:
+            before = walks.get((seen.environment, seen.key, seen.query["cursor"]))
+            if before is None or before[0] > seen.sent:
+                continue
+            began, keys = before[1], keys | before[2]
+        if seen.next_cursor is not None:
+            walks[seen.environment, seen.key, seen.next_cursor] = (seen.received, began, keys)
+        elif seen.has_more is False:
+            owner = seen.environment, seen.account
+            earlier = found.readings.get(owner)
+            if earlier is None or earlier.began <= began:
+                found.readings[owner] = ListSnapshot(began, keys)
+    return found
+
+
+def _listed(seen: Observation, item: Json) -> Listed | None:
+    if not isinstance(item, dict):
+        return None
+    endpoint, event, attempt = item.get("endpoint_id"), item.get("event_id"), item.get("attempt")
+    if not isinstance(endpoint, str) or not isinstance(event, str) or not isinstance(attempt, int):
+        return None
+    status, duration = item.get("status_code"), item.get("duration_ms")
+    return Listed(
+        seen,
+        endpoint,
+        event,
+        attempt,
+        str(item.get("event_type", "")),
+        status if isinstance(status, int) else None,
+        duration if isinstance(duration, int) else None,
+    )
+
+
+# Endpoints that surely act
+
+GRACE = MINUTE
+"""How late an attempt may be made under load before its absence counts; the specification names no time."""
+
+
+@dataclass(slots=True)
+class EndpointHistory:
+    """Endpoints, what came to each and what is listed of them."""
+
+    known: dict[str, ObservedEndpoint]
+    listed: Listing
+    exclusive: bool
+    came: dict[str, list[ReceivedAttempt]]
+    unheard: Counter[str]
+    """Attempts at each endpoint that are listed and never arrived."""
+    facts: Facts
+    _steady: dict[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, log: WebhookLog, run: ObservedRun, options: Options) -> EndpointHistory:
+        """Put together what a run told."""
+        came: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+        for arrived in log.arrived:
+            came[arrived.endpoint].append(arrived)
+        listed = listing(log, run)
+        unheard = Counter(endpoint for endpoint, _, _ in listed.attempts.keys() - listed.came.keys())
+        return cls(endpoints(log.calls), listed, run.exclusive, came, unheard, options.facts)
+
+    def ends(self, endpoint: str) -> list[AttemptEnd]:
+        """Place the outcomes of all attempts that came to an endpoint."""
+        ends = []
+        for came in self.came.get(endpoint, ()):
+            told = self.listed.attempts.get((came.endpoint, came.event, came.attempt))
+            status, duration = (None, None) if told is None else (told.status, told.duration)
+            ends.append(end_of(came, status, duration, self.facts))
+        return ends
+
+    def steady(self, endpoint: ObservedEndpoint) -> bool:
+        """Whether an endpoint made in this trace was surely never disabled, by a call or by its failures."""
+        if endpoint.id not in self._steady:
+            self._steady[endpoint.id] = (
+                self.exclusive
+                and endpoint.created is not None
+                and endpoint.untouched
+                and endpoint.disabled is None
+                and longest(self.ends(endpoint.id), "attempt") + self.unheard[endpoint.id]
+                < self.facts.webhook_disable_after
+            )
+        return self._steady[endpoint.id]
+
+    def since_creation(self, endpoint: ObservedEndpoint, until: Micros) -> ListSnapshot | None:
+        """A whole reading that began after `until` and lists all attempts at an endpoint made in this trace.
+
+        It goes back to the endpoint's creation, or to the first attempt that came.
+        """
+        assert endpoint.created is not None
+        reading = self.listed.complete(endpoint.owner, endpoint.created.sent, until)
+        came = self.came.get(endpoint.id)
+        if reading is None and came:
+            return self.listed.complete(endpoint.owner, came[0].received + 1, until)
+        return reading

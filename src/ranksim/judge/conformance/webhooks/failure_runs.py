@@ -1,0 +1,114 @@
+"""How webhook attempts ended for their sender, and what runs of failures that allows (S87-S92, U66).
+
+The receiver is ours, so what it answered and when is known; what the sender saw of it is not. An outcome
+lies between the arrival and the end of the sender's patience, and a success is certain only where it is
+listed, as an answer may be lost.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, SECOND, Micros
+from ranksim.core.contract.facts import Facts
+from ranksim.judge.conformance.history.observation import ReceivedAttempt
+
+GRAY = SECOND
+"""An answer this near to the time limit may have been in time or not."""
+
+NOTED = SECOND
+"""How long a sender may take to note an outcome that it saw."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptOutcome:
+    """How an attempt ended for its sender: acknowledged, failed, or unknown (None); known from `at`."""
+
+    acknowledged: bool | None
+    at: Micros
+
+
+def outcome(arrived: ReceivedAttempt, timeout: Micros) -> AttemptOutcome:
+    """Return what a receiver's answer means (S87-S89), if it got to the sender."""
+    answered = arrived.answered
+    if answered is None or arrived.status is None or answered - arrived.received > timeout + GRAY:
+        return AttemptOutcome(False, arrived.received + timeout)
+    fine = 200 <= arrived.status <= 299
+    if answered - arrived.received > timeout - GRAY:
+        return AttemptOutcome(None if fine else False, answered)
+    return AttemptOutcome(fine, answered)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """How one attempt ended: when the sender can have noted it, and whether it was acknowledged.
+
+    `last` tells whether it was the delivery's last attempt, which is what U66's other option counts.
+    """
+
+    arrived: ReceivedAttempt
+    low: Micros
+    high: Micros
+    acknowledged: bool | None
+    last: bool
+
+
+def end_of(came: ReceivedAttempt, status: int | None, duration: int | None, facts: Facts) -> AttemptEnd:
+    """Place one outcome; `status` and `duration` (ms) are what the deployment lists of it.
+
+    Where it lists our very answer, it saw that one so long after sending as it says.
+    """
+    seen = outcome(came, facts.webhook_timeout)
+    heard = status is not None and status == came.status
+    waited = facts.webhook_timeout
+    if heard and duration is not None:
+        waited = min(waited, duration * MILLISECOND)
+    acknowledged = None if seen.acknowledged and not heard else seen.acknowledged
+    last = came.attempt >= facts.webhook_attempts
+    return AttemptEnd(came, came.received, max(seen.at, came.received + waited) + NOTED, acknowledged, last)
+
+
+def longest(ends: Sequence[AttemptEnd], way: str, until: Micros | None = None) -> int:
+    """The longest run of failures that some order allows, of attempts that came before `until`.
+
+    The i-th success was noted between the i-th of their lower bounds and the i-th of the upper ones; between
+    two may fall every failure that did not surely end before the one or begin after the other.
+    """
+    counted = [end for end in ends if until is None or end.low <= until]
+    failures = [end for end in counted if end.acknowledged is not True and _counts(end, way)]
+    lows, highs = sorted(end.low for end in failures), sorted(end.high for end in failures)
+    successes = [end for end in counted if end.acknowledged]
+    after = [-1, *sorted(end.low for end in successes)]
+    before = [*sorted(end.high for end in successes), DISTANT_FUTURE]
+    runs = (
+        bisect_right(lows, end) - bisect_left(highs, start) for start, end in zip(after, before, strict=True)
+    )
+    return max(runs, default=0)
+
+
+def reached(ends: Sequence[AttemptEnd], way: str, limit: int) -> Micros | None:
+    """The instant by which `limit` failures surely stood in a row, whatever the order of what overlaps.
+
+    They are in a row where no attempt that may have succeeded was under way between the first and the last.
+    An attempt that came twice, as after a crash of its sender, is not counted: it may have been noted once.
+    """
+    times = Counter((end.arrived.event, end.arrived.attempt) for end in ends)
+    spans = sorted((end.low, end.high) for end in ends if end.acknowledged is not False)
+    begins = [low for low, _ in spans]
+    latest = [-1]
+    for _, high in spans:
+        latest.append(max(latest[-1], high))
+    runs: Mapping[int, list[Micros]] = {index: [] for index in range(len(spans) + 1)}
+    for end in ends:
+        gap = bisect_right(begins, end.high)
+        once = times[end.arrived.event, end.arrived.attempt] == 1
+        if once and end.acknowledged is False and _counts(end, way) and end.low > latest[gap]:
+            runs[gap].append(end.high)
+    return min((sorted(run)[limit - 1] for run in runs.values() if len(run) >= limit), default=None)
+
+
+def _counts(end: AttemptEnd, way: str) -> bool:
+    return way == "attempt" or end.last

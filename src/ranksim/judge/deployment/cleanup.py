@@ -1,0 +1,246 @@
+"""What a run creates carries its mark, and is removed when the run is over, where the API allows it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ranksim.core.callers.manners import pages, politely
+from ranksim.core.callers.steps import Program, Received, Send
+from ranksim.judge.deployment.discovery import KeyReach, Reach
+
+KINDS = ("scans", "webhooks", "keywords", "keyword_lists", "labels", "competitors", "domains")
+"""Nouns of what runs create, in the order in which it is removed: what goes on spending and sending first,
+what holds others last."""
+
+WITHIN = KINDS[2:-1]
+"""What goes with its domain where that can be removed."""
+
+NOT_ALLOWED = frozenset({405, 501})
+"""Statuses by which a deployment says that it removes nothing of a kind."""
+
+MOST_PAGES = 250
+"""Pages of one list that are looked through."""
+
+TIDIED = "what was created was removed, as far as that was possible"
+"""The note of a trace that has what is `left` of it, by kind and reason."""
+
+SHOWN = ("host", "name", "keyword", "url")
+"""Fields of a thing in which its mark stands."""
+
+NO_TIME = "there was no time left"
+
+MARK = re.compile("ranksim-[0-9a-f]{1,12}(?![0-9a-z])")
+"""What a mark looks like, within a text."""
+
+
+def mark(seed: int) -> str:
+    """Return the mark of a run: what its hosts, names and Idempotency-Keys begin with."""
+    return f"ranksim-{seed % (1 << 48):x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Things of one `kind` that were left for one reason, `why`, with the key that may see them.
+
+    `ids` is empty where it could not even be looked for them.
+    """
+
+    kind: str
+    key: str
+    why: str
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Remains:
+    """What is there of what a run created, and why: each thing is taken off as it is removed.
+
+    It is true at any instant, so that removing may be cut. `others` counts what carries other runs' marks.
+    """
+
+    others: Counter[str] = field(default_factory=Counter)
+    _things: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    _unlisted: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def expect(self, kind: str, key: str, why: str = NO_TIME) -> None:
+        """Note that things of a kind were not looked for, and why."""
+        self._unlisted[kind, key] = why
+
+    def found(self, kind: str, key: str, ids: Iterable[str]) -> None:
+        """Note all things of a kind that are there; nobody has tried to remove them."""
+        self._unlisted.pop((kind, key), None)
+        for one in ids:
+            self._things.setdefault((kind, key, one), NO_TIME)
+
+    def gone(self, kind: str, key: str, one: str) -> None:
+        """Take off one thing that was removed."""
+        self._things.pop((kind, key, one), None)
+
+    def stays(self, kind: str, key: str, one: str, why: str) -> None:
+        """Note why one thing could not be removed."""
+        self._things[kind, key, one] = why
+
+    def listed(self) -> list[Left]:
+        """Return what is there, by kind and reason."""
+        groups = defaultdict[tuple[str, str, str], list[str]](list)
+        for (kind, key, one), why in self._things.items():
+            groups[kind, key, why].append(one)
+        for (kind, key), why in self._unlisted.items():
+            groups.setdefault((kind, key, why), [])
+        ordered = sorted(groups.items(), key=lambda group: KINDS.index(group[0][0]))
+        return [Left(kind, key, why, tuple(ids)) for (kind, key, why), ids in ordered]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """By what is told what runs created: their marks, and URLs that their endpoints' begin with."""
+
+    marks: frozenset[str]
+    urls: tuple[str, ...] = ()
+
+    def names(self, item: Mapping[str, Any]) -> bool:
+        """Return whether a thing carries a mark, or is an endpoint of theirs."""
+        url = str(item.get("url") or "")
+        return not self.marks.isdisjoint(marks_of(item)) or bool(self.urls and url.startswith(self.urls))
+
+
+def marks_of(item: Mapping[str, Any]) -> set[str]:
+    """Return the marks that a thing carries."""
+    return {one for name in SHOWN for one in MARK.findall(str(item.get(name) or ""))}
+
+
+def owning_keys(reach: Reach) -> list[KeyReach]:
+    """Return a key for each account, which sees all of it."""
+    keys: dict[tuple[str, str], KeyReach] = {}
+    for key in reach.usable():
+        if key.purpose != "scoped":
+            keys.setdefault((key.environment, key.account or f"of {key.name}"), key)
+    return list(keys.values())
+
+
+def remove_created(reach: Reach, created: Created, remains: Remains) -> Program:
+    """Remove what runs created, and tell `remains` what is there until it is gone.
+
+    Only what carries a mark is touched, and what lies in a domain that does. Scans and endpoints go first.
+    Where domains can be removed, all that they hold goes with them; what is still there then goes one by one.
+    The first refusal of a kind as such, a 405, ends that kind. Slots of what is removed stay held to the
+    month's end (S26).
+    """
+    keys = owning_keys(reach)
+    for key in keys:
+        for kind in KINDS:
+            remains.expect(kind, key.name)
+    for key in keys:
+        yield from _Removing(reach, created, remains, key.name).program()
+
+
+def find_created(reach: Reach, created: Created, remains: Remains) -> Program:
+    """Look for what runs created, and tell `remains`; nothing is removed."""
+    for key in owning_keys(reach):
+        removing = _Removing(reach, created, remains, key.name)
+        for kind in ("domains", *KINDS[:-1]):
+            yield from removing.found(kind)
+
+
+@dataclass(slots=True)
+class _Removing:
+    """Removing with one key what runs created in its account."""
+
+    reach: Reach
+    created: Created
+    remains: Remains
+    key: str
+    domains: set[str] = field(default_factory=set)
+    ended: dict[str, str] = field(default_factory=dict)
+    """Kinds of which nothing can be removed, and why."""
+
+    def program(self) -> Program:
+        """Remove it, kind by kind."""
+        domains = yield from self.found("domains")
+        for kind in KINDS[:2]:
+            yield from self.remove(kind, (yield from self.found(kind)))
+        refused = yield from self.remove("domains", domains)
+        for kind in WITHIN:
+            yield from self.remove(kind, (yield from self.found(kind)))
+        if "domains" not in self.ended:
+            yield from self.remove("domains", refused)  # what was in their way is gone now
+
+    def found(self, kind: str) -> Generator[Any, Any, list[str]]:
+        """Return the ids of a kind that runs created and that are there, and note them."""
+        items: list[Mapping[str, Any]] = []
+        places: Sequence[Mapping[str, str]] = ({},)
+        if kind == "keywords":  # of which an account may have a great many
+            lists = yield from self.found("keyword_lists")
+            places = [{"list_id": one} for one in lists]
+            places += [{"domain_id": one} for one in self.reach.target.usable_domains]
+        for place in places:
+            listed = yield from self._listed(kind, place)
+            if listed is None:
+                return []
+            for one in listed:
+                if "list_id" in place or self._created(one):
+                    items.append(one)
+                else:
+                    self.remains.others.update(marks_of(one))
+        ids = [str(one["id"]) for one in items]
+        if kind == "domains":
+            self.domains = set(ids)
+        self.remains.found(kind, self.key, ids)
+        return ids
+
+    def _created(self, item: Mapping[str, Any]) -> bool:
+        return self.created.names(item) or str(item.get("domain_id")) in self.domains
+
+    def _listed(
+        self, kind: str, place: Mapping[str, str]
+    ) -> Generator[Any, Any, list[Mapping[str, Any]] | None]:
+        """Return what a list shows, None where it cannot be read."""
+        operation = f"{kind}.list"
+        if not self.reach.can(operation, self.key):
+            self.remains.expect(kind, self.key, f"not listed: {self.reach.keys[self.key].lacks[operation]}")
+            return None
+        first: Received = yield from politely(
+            Send(operation, self.key, query={"limit": "1", **place}), tries=2
+        )
+        if not first.ok:
+            self.remains.expect(kind, self.key, f"not listed: {_answered(first)}")
+            return None
+        items = yield from pages(Send(operation, self.key, query=place), MOST_PAGES)
+        return [item for item in items if isinstance(item, dict) and "id" in item]
+
+    def remove(self, kind: str, ids: Iterable[str]) -> Generator[Any, Any, list[str]]:
+        """Remove things of a kind; return those that stay."""
+        stay = []
+        for one in ids:
+            if kind not in self.ended:
+                why = yield from self._remove(kind, one)
+                if not why:
+                    self.remains.gone(kind, self.key, one)
+                    continue
+            stay.append(one)
+            self.remains.stays(kind, self.key, one, self.ended.get(kind) or why)
+        return stay
+
+    def _remove(self, kind: str, one: str) -> Generator[Any, Any, str]:
+        """Remove one thing; return why it stays, "" where it does not."""
+        path = {"id": one}
+        answer: Received = yield from politely(Send(f"{kind}.delete", self.key, path=path))
+        if answer.status in (404, 410):  # it went with something else, or nothing of its kind can be removed
+            there: Received = yield from politely(Send(f"{kind}.get", self.key, path=path))
+            if there.status in (404, 410):
+                return ""
+            if there.ok:
+                self.ended[kind] = f"{_answered(answer)}, though it is there"
+        if answer.ok:
+            return ""
+        if answer.status in NOT_ALLOWED:
+            self.ended[kind] = f"{_answered(answer)}: this deployment removes none"
+        return self.ended.get(kind) or _answered(answer)
+
+
+def _answered(answer: Received) -> str:
+    return f"{answer.status} {answer.code}".strip() if answer.status else answer.error or "no reply"

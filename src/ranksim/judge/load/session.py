@@ -1,0 +1,301 @@
+"""One user's HTTP connections: a `Send` becomes a request, and both ends of it are written down.
+
+Connections are those of the standard library: nothing is sent twice, no redirect is followed, certificates
+are verified, and it is known whether a call that failed had been sent. Under Locust its sockets are gevent's.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import select
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from ranksim.core.callers.http import body_of, effect_of, headers_of, method_of, path_of
+from ranksim.core.callers.steps import Received, Send
+from ranksim.core.callers.target import Target
+from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.core.errors import BadInput
+from ranksim.judge.load.deadline import Deadline, bound
+from ranksim.judge.load.recorder import PartRecorder
+
+LARGEST_REPLY = 8 << 20
+"""Bytes, with all that comes before the body; a longer reply counts as lost."""
+
+MOST_SELECTED = 1024
+"""The number from which on select() does not take a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """What came of a call: `received` is what the program is told; `error` is "" when a reply was seen."""
+
+    received: Received
+    error: str = ""
+    length: int = 0
+
+
+class Session:
+    """Makes the calls of one user, one at a time. Close it at the end.
+
+    `on_reply` is called with every JSON reply that was seen, as text. `timeout` is how long a call may take
+    in all, in seconds, from its request to the last byte of its reply, and before it a connection. `until` is
+    the instant of the recorder's clock (µs) after which no call is under way. `tls` verifies certificates, by
+    default as the system does.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        recorder: PartRecorder,
+        *,
+        client: str = "",
+        timeout: float = 60.0,
+        until: Micros = DISTANT_FUTURE,
+        on_reply: Callable[[str], None] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.target = target
+        self.recorder = recorder
+        self.client = client
+        self.timeout = timeout
+        self.until = until
+        self.on_reply = on_reply
+        self.tls = tls or ssl.create_default_context()
+        self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
+
+    def perform(self, send: Send) -> CallOutcome:
+        """Make a call. Raises BadInput when the target has no such environment."""
+        request, clock = _Request.of(send, self.target), self.recorder.clock
+        try:
+            connection = self._connected(request.base, Deadline.of(clock.now, self.timeout, self.until))
+        except (OSError, ValueError, http.client.HTTPException) as broken:
+            return self._not_sent(send, request, _described(broken))
+        sent, deadline = clock.now(), Deadline.of(clock.now, self.timeout, self.until)
+        name = self.recorder.began(send, sent, request.described(self.client))
+        reply, error, effect = None, "stopped before a reply was seen", "unknown"
+        try:
+            reply = _asked(connection, request, deadline, listening=not send.lose)
+            error = "lost on purpose"
+        except _UnsendableError as broken:
+            error, effect = f"not sent: {broken}", "none"
+        except (OSError, ValueError, http.client.HTTPException) as broken:
+            error = _described(broken)
+        finally:
+            if reply is None:
+                self._drop(request.base)
+                self.recorder.ended(name, effect=effect, error=error)
+        if reply is None:
+            return CallOutcome(Received(0, None, {}, sent, clock.now(), error), error)
+        return self._seen(send, request, name, sent, reply)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for base in list(self._connections):
+            self._drop(base)
+
+    def _seen(self, send: Send, request: _Request, name: str, sent: Micros, reply: _Reply) -> CallOutcome:
+        body = _json(reply.text)
+        if self.on_reply is not None and body is not None:
+            self.on_reply(reply.text)
+        self.recorder.ended(
+            name,
+            reply.received,
+            status=reply.status,
+            headers=reply.headers,
+            response=reply.text,
+            effect=effect_of(send, request.method, reply.status, body),
+        )
+        lower = {header.lower(): value for header, value in reply.headers.items()}
+        return CallOutcome(Received(reply.status, body, lower, sent, reply.received), "", len(reply.text))
+
+    def _not_sent(self, send: Send, request: _Request, why: str) -> CallOutcome:
+        now = self.recorder.clock.now()
+        name = self.recorder.began(send, now, request.described(self.client))
+        self.recorder.ended(name, effect="none", error=f"not sent: {why}")
+        return CallOutcome(Received(0, None, {}, now, now, why), f"not sent: {why}")
+
+    def _connected(self, base: tuple[str, str], deadline: Deadline) -> http.client.HTTPConnection:
+        """A connection that the other side has not closed as yet."""
+        left = deadline.left()
+        known = self._connections.get(base)
+        if known is not None and known.sock is not None and not _readable(known.sock):
+            return known
+        self._drop(base)
+        scheme, place = base
+        connection = (
+            http.client.HTTPSConnection(place, timeout=left, context=self.tls)
+            if scheme == "https"
+            else http.client.HTTPConnection(place, timeout=left)
+        )
+        connection.connect()
+        self._connections[base] = connection
+        return connection
+
+    def _drop(self, base: tuple[str, str]) -> None:
+        connection = self._connections.pop(base, None)
+        if connection is not None:
+            connection.close()
+
+
+class _UnsendableError(Exception):
+    """A call that cannot be put into a request; not a byte of it was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """A reply that was seen as a whole."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+    received: Micros
+
+
+def _asked(
+    connection: http.client.HTTPConnection, request: _Request, deadline: Deadline, *, listening: bool
+) -> _Reply | None:
+    """Send a request and read its reply, or none where nobody listens. Raises TimeoutError."""
+    bound(connection, deadline, LARGEST_REPLY)
+    try:
+        connection.request(request.method, request.below, request.body, request.headers)
+    except ValueError as error:
+        raise _UnsendableError(str(error)) from None
+    if not listening:
+        return None
+    response = connection.getresponse()
+    raw = _read(response)
+    received = deadline.now()
+    return _Reply(response.status, _joined(response.getheaders()), raw.decode(errors="replace"), received)
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    """Read a body to its end. Raises HTTPException when it is cut short or too long."""
+    if response.length is not None and response.length > LARGEST_REPLY:  # room is made for it at once
+        raise http.client.HTTPException(f"a reply of more than {LARGEST_REPLY} bytes")
+    return response.read()
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A `Send` as it goes over the wire, and what the trace says of it."""
+
+    send: Send
+    environment: str
+    account: str
+    base: tuple[str, str]
+    below: str
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes | None
+
+    @classmethod
+    def of(cls, send: Send, target: Target) -> _Request:
+        environment = send.environment or target.environment_of(send.key)
+        if environment not in target.environments:
+            known = ", ".join(target.environments)
+            raise BadInput(f"{send.operation}: the target has no environment {environment!r}; it has {known}")
+        method, path, url = _addressed(send, environment, target)
+        query = {name: str(value) for name, value in send.query.items()}
+        parts = urlsplit(url)
+        asked = "&".join(filter(None, (parts.query, urlencode(query))))
+        body, key = body_of(send), target.keys.get(send.key)
+        return cls(
+            send=send,
+            environment=environment,
+            account="" if key is None else key.account,
+            base=(parts.scheme, parts.netloc),
+            below=(parts.path or "/") + (f"?{asked}" if asked else ""),
+            method=method,
+            path=path,
+            query=query,
+            headers=_headers(target.token(send.key)) | headers_of(send, body),
+            body=body,
+        )
+
+    def described(self, client: str) -> dict[str, Any]:
+        """What the trace says of the call."""
+        return {
+            "target": self.environment,
+            "environment": self.environment,
+            "api_key": self.send.key or None,
+            "account": self.account,
+            "client": client,
+            "surface": "rest" if self.method == "OPTIONS" else self.send.surface,
+            "operations": [self.send.operation] if self.send.operation and self.method != "OPTIONS" else [],
+            "method": self.method,
+            "path": self.path,
+            "query": self.query,
+            "request_headers": self.headers,
+            "body": "" if self.body is None else self.body.decode(errors="replace"),
+        }
+
+
+def _addressed(send: Send, environment: str, target: Target) -> tuple[str, str, str]:
+    """Return the method, the path as the trace has it, and the URL without its query."""
+    if send.surface == "graphql":
+        return "POST", "/graphql", target.graphql_url(environment)
+    path = path_of(send)
+    return method_of(send), path, target.environments[environment] + path
+
+
+def _headers(token: str | None) -> dict[str, str]:
+    headers = {"Accept": "application/json", "User-Agent": "ranksim-load"}
+    return headers if token is None else headers | {"Authorization": f"Bearer {token}"}
+
+
+def refused(outcome: CallOutcome) -> bool:
+    """Whether the deployment refused in the way it promises: a 4xx with a JSON object."""
+    received = outcome.received
+    return 400 <= received.status <= 499 and isinstance(received.body, dict)
+
+
+def _readable(sock: Any) -> bool:
+    """Whether something stands to be read before anything was asked: the end, or what nobody wants."""
+    try:
+        if sock.fileno() < MOST_SELECTED:
+            return bool(select.select([sock], [], [], 0)[0])  # under gevent much cheaper than poll
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):
+        return True
+
+
+def _joined(headers: list[tuple[str, str]]) -> dict[str, str]:
+    """Headers by name; one that came several times has its values joined by commas."""
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _described(error: Exception) -> str:
+    """Name what happened to a connection."""
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, socket.gaierror):
+        return "host not found"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return "connection closed without a reply"
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        return "connection reset"
+    if isinstance(error, http.client.IncompleteRead):
+        return "reply cut short"
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,0 +1,90 @@
+"""`ranksim tidy`: remove what earlier runs created, by the marks that it carries."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranksim.core.errors import BadInput
+from ranksim.judge.load.cli_options import Key, TargetFile
+
+if TYPE_CHECKING:
+    from ranksim.judge.deployment.cleanup import Created
+
+SOMETHING_LEFT = 1
+
+
+def tidy(
+    directory: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR]", help="The results of a check or a load, whose marks are meant."),
+    ] = None,
+    mark: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="What carries this, such as ranksim-9a313c9f; may be repeated."),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="URL", help="The base URL of the deployment.")] = "",
+    key: Key = "",
+    target: TargetFile = None,
+    show: Annotated[bool, typer.Option("--list", help="List what is there, and remove nothing.")] = False,
+    time: Annotated[str, typer.Option(metavar="LENGTH", help="How long it may take at most.")] = "10m",
+) -> None:
+    """Remove what earlier runs created and did not remove: what carries their marks, and nothing else.
+
+    A mark is what hosts, names and keywords begin with that a check or a load makes up. A directory of
+    results tells all of its run's; each task of a check has its own. With neither a directory nor a mark it
+    lists the marks that are there. Exit code 1 says that something is left.
+
+    Examples:
+
+    \b
+      RANKSIM_KEY=... ranksim tidy check-20260304T100000Z --host https://api.example.com
+      RANKSIM_KEY=... ranksim tidy --mark ranksim-9a313c9f --host https://api.example.com
+    """  # fmt: skip
+    import os
+    from dataclasses import asdict
+
+    from ranksim.judge.load.options import KEY, LoadOptions, length_of
+    from ranksim.judge.load.recorder import AnchoredClock
+    from ranksim.judge.load.tidying import explored, list_created, list_marks
+    from ranksim.judge.load.tidying import tidy as tidied
+    from ranksim.judge.report.left import left_lines
+    from ranksim.report import units
+    from ranksim.report.terminal import print_out
+
+    if target is not None and host:
+        raise BadInput("--host: expected either --host and --key or --target, found both")
+    created = _created(directory, mark or [])
+    if key:
+        os.environ[KEY] = key
+    deployment = LoadOptions(host, "" if target is None else str(target)).target()
+    clock = AnchoredClock.here()
+    until = clock.now() + length_of(time)
+    reach = explored(deployment, clock, until)
+    if not created.marks:
+        marks = list_marks(reach, clock, until)
+        lines = [f"{name}: {units.many(count, 'thing')}" for name, count in sorted(marks.items())]
+        print_out("".join(f"{line}\n" for line in lines or ["nothing carries a mark"]))
+        return
+    left = (list_created if show else tidied)(reach, created, clock, until)
+    heading = "there is:" if show else "left:"
+    lines = [heading, *(f"  {line}" for line in left_lines([asdict(one) for one in left]))]
+    print_out("".join(f"{line}\n" for line in (lines if left else ["nothing is left"])))
+    if left and not show:
+        raise typer.Exit(SOMETHING_LEFT)
+
+
+def _created(directory: Path | None, marks: list[str]) -> "Created":
+    """Return what is meant: by the marks of a directory's run, and those that are named. Raises BadInput."""
+    from ranksim.judge.deployment.cleanup import MARK, Created
+    from ranksim.judge.load.left_over import created_in, recorded
+
+    for one in marks:
+        if MARK.fullmatch(one) is None:
+            raise BadInput(f"--mark: expected a mark such as ranksim-9a313c9f, found {one!r}")
+    if directory is None:
+        return Created(frozenset(marks))
+    found = created_in(recorded(directory))
+    if not found.marks:
+        raise BadInput(f"{directory}: its run created nothing that carries a mark")
+    return Created(found.marks.union(marks), found.urls)

@@ -1,0 +1,56 @@
+"""A deployment read over HTTP, and a twin made of what was read."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from pathlib import Path
+
+from ranksim.core.callers.target import Target
+from ranksim.core.clock import MINUTE, SECOND, Micros
+from ranksim.core.errors import BadInput
+from ranksim.judge.load.driver import drive
+from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
+from ranksim.judge.load.session import Session
+from ranksim.judge.mirror.reading import Reading, read
+from ranksim.judge.mirror.world import MirroredWorld, world_of
+from ranksim.report import units
+
+PATIENCE = 30.0
+"""Seconds that a call may take, to the last byte of its reply."""
+
+READING: Micros = 10 * MINUTE
+"""How long reading may take in all."""
+
+
+def mirrored(target: Target, within: Micros | None = None) -> MirroredWorld:
+    """Read a deployment within a time (µs), `READING` without, and make a twin of it.
+
+    Raises BadInput where no key tells of an account, or there was not the time.
+    """
+    within = READING if within is None else within
+    clock = AnchoredClock.here()
+    with tempfile.TemporaryDirectory(prefix="ranksim-mirror-") as folder:
+        tokens = [token for name in target.keys if (token := target.token(name))]
+        path = Path(folder) / "read.jsonl"
+        recorder = PartRecorder(path, part="0", clock=clock, salt=secrets.token_bytes(16), tokens=tokens)
+        until = clock.now() + within
+        session = Session(target, recorder, client="mirror", timeout=PATIENCE, until=until)
+        try:
+            found: Reading | None = drive(read(target), session)
+        finally:
+            session.close()
+            recorder.close()
+    if found is None:
+        raise BadInput(
+            f"mirror: the deployment could not be read within {units.duration(within)}; see why it answers "
+            "so slowly"
+        )
+    if not found.accounts:
+        tried = "; ".join(f"{name}: {why}" for name, why in found.unknown.items())
+        raise BadInput(
+            f"mirror: no key of the target tells of its account ({tried}); check the address, which is "
+            "without the /v1, and give a key that is not bound to a domain"
+        )
+    now = clock.now() if found.date is None else found.date + SECOND  # a Date has no fraction (RFC 9110)
+    return world_of(found, next(iter(target.environments.values())), now)

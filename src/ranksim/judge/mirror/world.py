@@ -1,0 +1,348 @@
+"""A world of what was read: a catalogue with the plans, and a scenario with the accounts.
+
+What the API does not show is taken from the illustrative catalogue (unit costs, how long jobs take) or left
+at its default, and told in notes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ranksim.core.clock import SECOND, Micros, duration, instant, iso
+from ranksim.core.contract.facts import SPENDING_OPERATIONS
+from ranksim.core.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
+from ranksim.core.contract.policy import Policy
+from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, shows_count
+
+LENGTH = "1d"
+"""How long the world runs if nobody changes it."""
+
+MANY = 1 << 31
+"""A limit that was not told."""
+
+
+@dataclass(slots=True)
+class MirroredWorld:
+    """What is written: the catalogue, the scenario, and what is not as it is there."""
+
+    catalogue: dict[str, Any]
+    scenario: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
+    """Make a twin of what was read of `host` by `now`; it starts with the next full second."""
+    now = -(-now // SECOND) * SECOND
+    shown = Policy().catalogue
+    plans: dict[str, Any] = {}
+    twin = MirroredWorld({}, {})
+    accounts: dict[str, Any] = {}
+    receivers: dict[str, Any] = {}
+    for number, read in enumerate(reading.accounts, 1):
+        name = _name(read.name, accounts, number)
+        terms = _plan(read, twin.notes)
+        plan = _plan_name(read, plans, terms)
+        plans[plan] = terms
+        accounts[name] = _account(read, plan, terms, now, twin.notes)
+        receivers |= _receivers(read, name, len(receivers), twin.notes)
+    twin.notes += [
+        f"key {name}: {why}, so it has no place in the twin" for name, why in reading.unknown.items()
+    ]
+    twin.notes.append(
+        "not shown by the API, and so as in the illustrative catalogue or at its default: unit costs, how "
+        "long jobs take, which operations an allowance is for but briefs, every assumption (U)"
+    )
+    twin.notes.append("not shown by the API, and so not known here: prices; write them into catalogue.yaml")
+    shared = shown.model_dump(mode="json")
+    twin.catalogue = {
+        "name": "mirror",
+        "note": f"Plans as {host} shows them; prices are not shown, unit costs and durations illustrative.",
+        "prices_known": False,
+        "plans": plans,
+        "unit_costs": shared["unit_costs"],
+        **{part: shared[part] for part in HOW_JOBS_RUN},
+    }
+    twin.scenario = {
+        "scenario": 1,
+        "name": "twin",
+        "description": f"The accounts at {host} as they could be read on {iso(now)}.",
+        "start": iso(now),
+        "length": LENGTH,
+        "policy": "policy.yaml",
+        "accounts": accounts,
+    }
+    if receivers:
+        twin.scenario["receivers"] = receivers
+    return twin
+
+
+def replay(twin: MirroredWorld, trace: str, length: Micros) -> None:
+    """Have a world of so long (µs) make the calls of a recorded trace again, each by the key of its name."""
+    first, *others = twin.scenario["accounts"]
+    source = {"kind": "arrivals", "account": first, "accounts": others, "source": {"trace": trace}}
+    twin.scenario["clients"] = {"recorded": source}
+    twin.scenario["length"] = f"{-(-length // SECOND)}s"
+
+
+def _name(given: str, taken: Mapping[str, Any], number: int) -> str:
+    name = re.sub("[^A-Za-z0-9_-]+", "-", given).strip("-") or "account"
+    return f"{name}-{number}" if name in taken else name
+
+
+# Plans
+
+
+def _plan_name(read: ReadAccount, plans: Mapping[str, Any], terms: Mapping[str, Any]) -> str:
+    """The plan's name as it is shown; accounts of one plan may have limits of their own (add-ons)."""
+    name = str(read.single("account.get").get("plan") or "mirrored")
+    while name in plans and plans[name] != terms:
+        name += "-again"
+    return name
+
+
+def _plan(read: ReadAccount, notes: list[str]) -> dict[str, Any]:
+    entitled, usage = read.single("account.entitlements"), read.single("account.usage")
+    slots = read.single("slots.get")
+    dimensions = _mapping(entitled.get("dimensions"))
+    for operation, told in (
+        ("account.entitlements", entitled),
+        ("account.usage", usage),
+        ("slots.get", slots),
+    ):
+        if not told:
+            why = read.lacks.get(operation, "it was not answered")
+            notes.append(
+                f"{read.name}: {operation} could not be read ({why}), so its limits are out of reach here"
+            )
+    ceiling = _mapping(usage.get("cost")).get("ceiling")
+    return {
+        "price": "0 USD",
+        "capabilities": _capabilities(entitled, read, notes),
+        "quotas": {str(meter["metric"]): _quota(meter) for meter in _meters(usage)},
+        "slot_limit": _whole(entitled.get("slot_limit"), _whole(slots.get("limit"), MANY)),
+        "dimensions": {
+            "max_engine_devices": _whole(dimensions.get("engine_devices"), MANY),
+            "max_geographies": _whole(dimensions.get("geographies"), MANY),
+        },
+        "cost_ceiling": f"{_money(ceiling, str(MANY))} USD",
+        "cooldowns": {
+            name: f"{_whole(seconds, 0)}s"
+            for name, seconds in _mapping(entitled.get("cooldown_seconds")).items()
+            if name in SPENDING_OPERATIONS
+        },
+        "page_cap": _whole(entitled.get("page_cap"), MANY),
+        "call_cap": _whole(entitled.get("call_cap"), MANY),
+    }
+
+
+def _capabilities(entitled: Item, read: ReadAccount, notes: list[str]) -> list[str]:
+    """The capabilities as shown; where none of ours is among them, ours, all of them, are beside them."""
+    shown = [str(name) for name in entitled.get("capabilities") or ()]
+    known = sorted(set(CAPABILITY_OF.values()))
+    if set(shown) & set(known):
+        tracking = CAPABILITY_OF["scans"]
+        if tracking in shown or not read.lists.get("scans.list"):
+            return shown
+        notes.append(
+            f"{read.name}: it has scans, so {tracking} is allowed, which is not among its capabilities"
+        )
+        return [*shown, tracking]
+    notes.append(
+        f"{read.name}: what the capabilities {', '.join(shown) or '(none told)'} allow is not shown, so all "
+        "is allowed; write capability_of into the catalogue"
+    )
+    return [*shown, *known]
+
+
+def _meters(usage: Item) -> list[Item]:
+    found = usage.get("metrics")
+    return (
+        [one for one in found if isinstance(one, dict) and "metric" in one] if isinstance(found, list) else []
+    )
+
+
+def _quota(meter: Item) -> dict[str, Any]:
+    brief = "brief" in str(meter["metric"])
+    period = meter.get("period")
+    return {
+        "limit": _whole(meter.get("limit"), MANY),
+        "period": period if period in ("week", "month") else ("week" if brief else "month"),
+        "consumed_by": ["keyword_briefs"] if brief else [],
+    }
+
+
+# Accounts
+
+
+def _account(
+    read: ReadAccount, plan: str, terms: Mapping[str, Any], now: Micros, notes: list[str]
+) -> dict[str, Any]:
+    told, usage = read.single("account.get"), read.single("account.usage")
+    hosts = _hosts(read)
+    account: dict[str, Any] = {"plan": plan, "environment": read.environment}
+    status = told.get("status")
+    if isinstance(status, str):
+        account["status"] = status
+    anchor = told.get("billing_anchor") or told.get("period_start")
+    if isinstance(anchor, str):
+        account["anchor"] = anchor
+    else:
+        notes.append(f"{read.name}: its billing anchor is not shown, so its months begin with the world")
+    account["keys"] = [
+        name if domain not in hosts else {"name": name, "domain": hosts[domain]}
+        for name, domain in read.keys.items()
+    ]
+    tracked = [_portfolio(host, domain, read) for domain, host in hosts.items()]
+    notes += _uncounted(read)
+    if tracked:
+        account["portfolio"], *further = tracked
+        account |= {"further": further} if further else {}
+    account["used"] = _used(usage, read.single("slots.get"))
+    jobs = read.lists.get("jobs.list", [])
+    account["used"]["cooldowns"] = list(_cooldowns(jobs, hosts, terms["cooldowns"], now))
+    running = sum(job.get("status") in ("queued", "running") for job in jobs)
+    if running:
+        were = "job was" if running == 1 else "jobs were"
+        notes.append(f"{read.name}: {running} {were} under way there, and not here")
+    planned = sum(_planned(portfolio) for portfolio in tracked)
+    active = read.single("slots.get").get("active")
+    if isinstance(active, int) and active != planned:
+        notes.append(
+            f"{read.name}: {active} slots are active there and {planned} here, where every scan covers all "
+            "lists of its domain"
+        )
+    return account
+
+
+def _portfolio(host: str, domain: str, read: ReadAccount) -> dict[str, Any]:
+    def own(operation: str) -> list[Item]:
+        return [item for item in read.lists.get(operation, ()) if str(item.get("domain_id")) == domain]
+
+    lists = own("keyword_lists.list")
+    return {
+        "domains": [host],
+        "lists": max(1, len(lists)),
+        "keywords": sum(_keywords(one, read) for one in lists),
+        "scans": [_scan(scan) for scan in own("scans.list")],
+        "labels": len(own("labels.list")),
+        "competitors": len(own("competitors.list")),
+    }
+
+
+def _keywords(keyword_list: Item, read: ReadAccount) -> int:
+    """How many keywords a list has: as it says, else counted."""
+    if shows_count(keyword_list):
+        return int(keyword_list["keyword_count"])
+    own = str(keyword_list.get("id"))
+    return sum(str(word.get("list_id")) == own for word in read.lists.get(KEYWORDS, ()))
+
+
+def _uncounted(read: ReadAccount) -> Iterator[str]:
+    """Say of how many lists nobody can tell how many keywords they have."""
+    silent = [one for one in read.lists.get("keyword_lists.list", ()) if not shows_count(one)]
+    words = read.lists.get(KEYWORDS, ())
+    if not silent or (KEYWORDS in read.lists and all("list_id" in word for word in words)):
+        return
+    why = read.lacks.get(KEYWORDS, "they do not show their list")
+    lists = "1 keyword list shows" if len(silent) == 1 else f"{len(silent)} keyword lists show"
+    yield (
+        f"{read.name}: {lists} no keyword_count, and keywords cannot be counted ({why}), so none are tracked "
+        "there in this world: write how many there are into the portfolios of world.yaml"
+    )
+
+
+def _scan(scan: Item) -> dict[str, Any]:
+    pairings, places = scan.get("engine_devices"), scan.get("geographies")
+    return {
+        "engine_devices": [_pairing(one) for one in pairings or ()] or ["google/desktop"],
+        "geographies": [_place(one) for one in places or ()] or ["US"],
+        "active": scan.get("active") is not False,
+    }
+
+
+def _pairing(given: Any) -> str:
+    if isinstance(given, dict):
+        return f"{given.get('engine', 'google')}/{given.get('device', 'desktop')}"
+    return str(given)
+
+
+def _place(given: Any) -> Any:
+    if not isinstance(given, dict):
+        return str(given)
+    told = {name: str(given[name]) for name in ("country", "location_id", "language") if given.get(name)}
+    return told if "country" in told else {**told, "country": "US"}
+
+
+def _planned(portfolio: Mapping[str, Any]) -> int:
+    factors = (len(s["engine_devices"]) * len(s["geographies"]) for s in portfolio["scans"] if s["active"])
+    return int(portfolio["keywords"]) * sum(factors)
+
+
+def _used(usage: Item, slots: Item) -> dict[str, Any]:
+    spent = _mapping(usage.get("cost")).get("spent")
+    return {
+        "metrics": {str(meter["metric"]): _whole(meter.get("used"), 0) for meter in _meters(usage)},
+        "spent": f"{_money(spent, '0')} USD",
+        "held": _whole(slots.get("held"), 0),
+    }
+
+
+def _cooldowns(
+    jobs: list[Item], hosts: Mapping[str, str], lengths: Mapping[str, str], now: Micros
+) -> Iterator[dict[str, Any]]:
+    """What jobs cool down: each kind on each domain from its last run on, which a failed one is not (U91)."""
+    last: dict[tuple[str, str], Micros] = {}
+    for job in jobs:
+        kind, domain = str(job.get("kind")), str(job.get("domain_id"))
+        if kind not in lengths or domain not in hosts or job.get("status") == "failed":
+            continue
+        with suppress(ValueError):
+            since = min(now, instant(str(job.get("created_at"))))  # it began while this was read
+            if now < since + duration(lengths[kind]):
+                last[kind, domain] = max(since, last.get((kind, domain), since))
+    for (kind, domain), since in sorted(last.items()):
+        yield {"spend": kind, "domain": hosts[domain], "since": iso(since)}
+
+
+def _receivers(read: ReadAccount, account: str, made: int, notes: list[str]) -> dict[str, Any]:
+    hosts = _hosts(read)
+    found: dict[str, Any] = {}
+    for number, endpoint in enumerate(read.lists.get("webhooks.list", ()), made + 1):
+        if endpoint.get("enabled") is False:
+            notes.append(f"{read.name}: endpoint {endpoint.get('id')} is disabled there, and left out here")
+            continue
+        bound = endpoint.get("domain_id")
+        found[f"endpoint-{number}"] = {
+            "account": account,
+            "url": str(endpoint.get("url") or ""),
+            "event_types": [str(one) for one in endpoint.get("event_types") or ()],
+            **({"domain": hosts[bound]} if bound in hosts else {}),
+        }
+    return found
+
+
+# Small readings
+
+
+def _hosts(read: ReadAccount) -> dict[str, str]:
+    """The host of each domain, by its id."""
+    domains = read.lists.get("domains.list", ())
+    return {str(domain.get("id")): str(domain.get("host") or domain.get("id")) for domain in domains}
+
+
+def _mapping(value: Any) -> Item:
+    return value if isinstance(value, dict) else {}
+
+
+def _whole(value: Any, otherwise: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
+
+
+def _money(value: Any, otherwise: str) -> str:
+    """An amount as the API writes it, a number or a text such as "12.50"."""
+    text = str(value)
+    return text if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else otherwise

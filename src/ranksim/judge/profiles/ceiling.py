@@ -1,0 +1,181 @@
+"""The climb to an account's cost ceiling: jobs until it refuses more, then each check beside it (S59)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ranksim.core.callers.manners import politely
+from ranksim.core.callers.requests import job_body, keywords_body
+from ranksim.core.callers.steps import Lap, Pause, Program, Send
+from ranksim.core.clock import MINUTE, SECOND, Micros
+from ranksim.judge.deployment.budget import micros_of, spent_of
+from ranksim.judge.deployment.discovery import KeyReach, Reach
+from ranksim.judge.profiles.making import Making, a_domain, a_list, has_ended, id_of
+from ranksim.judge.profiles.profile import Needs, Profile
+from ranksim.judge.profiles.rung import (
+    KINDS,
+    Rung,
+    a_rung,
+    at_once,
+    climbers,
+    dry,
+    one_by_one,
+    promptly,
+    read_on,
+    read_used,
+    too_much,
+    watch,
+)
+
+MOST_JOBS = 100
+"""Jobs that are started in order to reach the cost ceiling, at most."""
+
+TRIED = 9
+"""Jobs from which on a ceiling is given up that `MOST_JOBS` would not reach, by what the dearest cost."""
+
+LOOKED = 2 * SECOND
+"""Between two looks at whether jobs still run (business time)."""
+
+LOOKS = 30
+"""How often is looked at most."""
+
+
+def ceiling(reach: Reach, user: int, users: int, seed: int) -> Program:
+    """Climb to the ceiling with the user's share of the keys, again and again."""
+    mine = steep_ones(reach)[user::users]
+    if not mine:
+        yield from watch(reach)
+        return
+    rungs = []
+    for key in mine:
+        rungs.append((yield from a_rung(reach, key, seed, user)))
+    while True:
+        for rung in rungs:
+            yield from to_the_ceiling(reach, rung)
+        yield Lap()
+        yield Pause(10 * SECOND)
+
+
+def steep_ones(reach: Reach) -> list[KeyReach]:
+    """Return the keys to climb with up to the cost ceiling."""
+    return [key for key in climbers(reach) if steep(reach, key)]
+
+
+def steep(reach: Reach, key: KeyReach) -> bool:
+    """Return whether to climb with a key up to the cost ceiling: with one near it, else with a full one.
+
+    Nobody who has a key near its limits pays for reaching the ceiling of another, which ends all jobs there.
+    """
+    return key.purpose == "near_limit" or (key.purpose == "full" and not reach.of("near_limit"))
+
+
+def to_the_ceiling(reach: Reach, rung: Rung) -> Program:
+    """Start jobs on new domains until something refuses, then every kind again: 3 before 4, 5 and 6.
+
+    What has ended gives nothing back any more, so that what is spent stays spent; a list of jobs shows it.
+    """
+    lacking = yield from _climbed(reach, rung)
+    yield from politely(Send("jobs.list", rung.key.name, query={"limit": "200"}))
+    yield from read_used(rung)
+    plain = yield from a_list(reach, rung.seed, rung.domain, "ladder-free", rung.user, key=rung.key.name)
+    untracked = Send("keywords.create", rung.key.name, body=keywords_body(plain, rung.words()))
+    over, _, beyond = too_much(rung)
+    brief, _, scan = [send for send in one_by_one(rung) if send.operation != "jobs.create"]
+    jobs = {kind: Send("jobs.create", rung.key.name, body=job_body(kind, rung.domain)) for kind in KINDS}
+    for kind in KINDS:
+        if kind not in lacking:
+            yield from promptly(dry(jobs[kind]))
+            yield from at_once(rung, jobs[kind])
+    for send in (beyond, over, brief, untracked, scan, *(jobs[kind] for kind in lacking)):
+        yield from at_once(rung, send)
+    yield from read_on(rung)
+
+
+def _climbed(reach: Reach, rung: Rung) -> Generator[Any, Any, list[str]]:
+    """Start jobs, each kind by turns and then the dearest, until the ceiling refuses them and none runs.
+
+    Return the kinds that the plan lacks. What a job costs is seen by how much what is spent has grown. Once
+    that tells that the ceiling is out of reach, or nothing tells where it is, no more is spent on it.
+    """
+    prices = dict.fromkeys(("site_optimization", "ai_scan", "crawl"), 0)
+    cooled: dict[str, Micros] = {rung.domain: 0}  # domains, and when nothing cools there any more
+    lacking: list[str] = []
+    begun = False
+    spent, limit = _cost((yield from read_used(rung)))
+    for number in range(MOST_JOBS):
+        turn = number % len(prices)
+        kind = list(prices)[turn] if number < TRIED else max(prices, key=lambda one: prices[one])
+        if number >= TRIED and (not limit or limit - spent > (MOST_JOBS - number) * prices[kind]):
+            break
+        where = yield from _free(reach, rung, cooled)
+        send = Send("jobs.create", rung.key.name, body=job_body(kind, where))
+        answer = yield from promptly(replace(send, idempotency_key=rung.once()))
+        before = spent
+        spent, limit = _cost((yield from read_used(rung)))
+        if id_of(answer):
+            begun = True
+            prices[kind] = max(prices[kind], spent - before)
+            length = rung.cooldown(kind)
+            if length is not None:
+                cooled[where] = answer.received + (length + SECOND) // reach.target.time_scale
+            if 0 < limit <= spent:  # the ceiling, while this cools
+                yield from at_once(rung, send)
+        elif answer.code == "entitlement_required" and len(prices) > 1:
+            del prices[kind]
+            lacking.append(kind)
+            cooled[where] = 0
+        elif answer.status and begun and answer.code != "cooldown_active":
+            # The ceiling, whatever it is called: what ends may give back what was reserved for it (U49).
+            begun = False
+            yield from _all_over(reach, rung)
+            spent, limit = _cost((yield from read_used(rung)))
+        elif answer.code != "cooldown_active":
+            break
+    return lacking
+
+
+def _all_over(reach: Reach, rung: Rung) -> Program:
+    """Wait until no job of the account runs, as its list shows them, but not for ever."""
+    for _ in range(LOOKS):
+        found = yield from politely(Send("jobs.list", rung.key.name, query={"limit": "200"}))
+        if not isinstance(found.data, list) or all(has_ended(job) for job in found.data):
+            return
+        yield Pause(LOOKED // reach.target.time_scale)
+
+
+def _free(reach: Reach, rung: Rung, cooled: dict[str, Micros]) -> Making:
+    """Take a domain on which nothing cools any more, or make one."""
+    now: Micros = yield Pause(0)
+    for domain, over in cooled.items():
+        if over <= now:
+            del cooled[domain]
+            return domain
+    made = yield from a_domain(reach, rung.seed, "ladder", rung.user, rung.new(), key=rung.key.name)
+    return made or rung.domain
+
+
+def _cost(usage: Mapping[str, Any]) -> tuple[int, int]:
+    """Return what is spent and the ceiling by a reading of usage, µUSD; 0 for what it does not tell."""
+    cost = usage.get("cost")
+    if not isinstance(cost, Mapping):
+        return 0, 0
+    return spent_of(cost) or 0, micros_of(cost.get("ceiling")) or 0
+
+
+def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:
+    """Return what it takes so many users to climb once with these keys."""
+    each = 4 * MINUTE // reach.target.traffic_scale
+    return Needs(-(-len(climbing) // max(1, users)) * each, (MOST_JOBS + len(KINDS)) * len(climbing))
+
+
+CEILING = Profile(
+    name="ceiling",
+    aim="Jobs until an account is at its cost ceiling, and each check beside that one.",
+    rules=("guards.ceiling", "guards.reads", "guards.codes", "dry_run.", "cost.", "error."),
+    users=1,
+    duration=6 * MINUTE,
+    program=ceiling,
+    needs=lambda reach, users: needs_of(reach, steep_ones(reach), users),
+)

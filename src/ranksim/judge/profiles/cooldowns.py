@@ -1,0 +1,245 @@
+"""Cooldowns: a job is asked for again shortly before its cooldown ends, and right after, by what is stated.
+
+When to ask is taken from the account's entitlements, else from the wait that a refusal states; how near to
+the end, from how long calls take and from what judges allow for whole seconds. Of a cooldown so short that a
+fifth of it is less than that, the same is tried on further domains, begun at other places in a second. A
+cooldown that lasts longer than `LONGEST` is not waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from ranksim.core.callers.manners import bounded_wait, is_limited, politely
+from ranksim.core.callers.requests import job_body
+from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Until
+from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.judge.deployment.discovery import Reach
+from ranksim.judge.profiles.chance import chance
+from ranksim.judge.profiles.making import a_domain, id_of, named, over
+from ranksim.judge.profiles.profile import Needs, Profile
+
+KINDS = ("rank_run", "crawl", "site_optimization")
+"""What cools (S52-S54)."""
+
+LONGEST = 5 * MINUTE
+"""On our clock: a longer cooldown is not waited for."""
+
+HIDDEN = SECOND
+"""What whole seconds may hide of a cooldown, of business time: judges take nothing shorter for too early."""
+
+MARGIN = 50 * MILLISECOND
+"""Between a probe and the instant that it must not pass, beside what a call takes."""
+
+SOON = (17, 20)
+"""Where in a short cooldown it is tried on further domains: a fifth that is missing shows there."""
+
+PLACES = 3
+"""Places in a second at which short cooldowns begin: no count in whole seconds hides a half from all."""
+
+REST = 20 * SECOND
+"""Between two laps or tries, so that all users together stay below the limit of expensive calls (S104)."""
+
+APART = 12 * SECOND
+"""Between two of these places, so that those of two kinds leave room in the limit of expensive calls."""
+
+TRIES = 4
+"""Domains at most on which a kind is tried until one can tell."""
+
+ROOM = 8
+"""Calls that the rate limit must still admit after the first of a try, for the others and those beside it."""
+
+AFTER = 4
+"""Probes after the end at most."""
+
+
+def cooldowns(reach: Reach, user: int, users: int, seed: int) -> Program:
+    """Try the user's share of the kinds, again and again, each time on new domains."""
+    mine, turn = KINDS[user::users] if reach.main else (), 0
+    while mine:
+        for kind in mine:
+            yield from _cooled(reach, seed, kind, turn)
+        turn += 1
+        yield Lap()
+        yield Pause(REST)
+
+
+def stated(reach: Reach, kind: str) -> Micros | None:
+    """Return how long a kind cools by the main account's entitlements, business µs; None where not told."""
+    told = reach.keys[reach.main].reads.get("account.entitlements")
+    lengths = told.get("cooldown_seconds") if isinstance(told, dict) else None
+    seconds = lengths.get(kind) if isinstance(lengths, dict) else None
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
+        return None
+    return seconds * SECOND
+
+
+def _cooled(reach: Reach, seed: int, kind: str, turn: int) -> Program:
+    """Try a kind on a new domain, on another where that could not tell, and a short cooldown on further ones.
+
+    Nothing is told where the job failed, which may end its cooldown, or where the rate limit refused calls.
+    """
+    length, told = stated(reach, kind), False
+    if length == 0 or (length is not None and length // reach.target.time_scale > LONGEST):
+        return
+    for number in range(TRIES):
+        if told:
+            break
+        yield Pause(REST // reach.target.traffic_scale if number else 0)
+        length, told = yield from _asked_again(reach, seed, kind, (turn, number), length)
+    if length is not None and is_short(length):
+        yield from _at_places(reach, seed, kind, turn, length)
+
+
+def _asked_again(
+    reach: Reach, seed: int, kind: str, turn: tuple[int, int], length: Micros | None
+) -> Generator[Any, Any, tuple[Micros | None, bool]]:
+    """Start a job, see it end, and ask again: at any time, shortly before the cooldown ends, and after.
+
+    One that ends before its job does is asked for as soon as that is over: it may begin only then (U46).
+    Return how long it is, which a refusal tells where nothing else does, and whether the answers can tell.
+    """
+    scale = reach.target.time_scale
+    domain = yield from a_domain(reach, seed, "cooled", kind, *turn)
+    once = named(seed, "cooled", kind, *turn)
+    send = Send("jobs.create", reach.main, body=job_body(kind, domain or "none"))
+    first: Received = yield from politely(replace(send, idempotency_key=once))
+    if not id_of(first) or (yield from _crowded(reach, first)):
+        return length, False
+    for again in range(2 if kind == "rank_run" else 1):  # which joins a rank run alone, and always (S52)
+        yield replace(send, idempotency_key=f"{once}-at-once-{again}")
+    every = 5 * SECOND if length is None else max(HIDDEN // 2, min(5 * SECOND, length // 8))
+    done = yield from _seen_over(reach, kind, id_of(first), first.sent + MINUTE // scale, every)
+    if length is None:
+        refused: Received = yield replace(send, idempotency_key=f"{once}-refused")
+        if refused.code != "cooldown_active":
+            return None, refused.ok
+        length = (refused.received - first.sent) * scale + bounded_wait(refused)
+    trip = first.received - first.sent
+    draw = chance(f"cooldowns {kind} {turn}", seed, 0)
+    before = first.sent + (length - HIDDEN) // scale - 2 * trip - MARGIN
+    now: Micros = yield Pause(0)
+    told = before <= now and kind != "rank_run"  # which is joined while it runs, and hides what cools then
+    for instant in (now + draw.randrange(max(1, before - now)), before):
+        if instant <= now or before - now > LONGEST:
+            continue
+        yield Until(instant)
+        answer: Received = yield replace(send, idempotency_key=f"{once}-{instant}")
+        if answer.ok:
+            return length, done
+        told = told or answer.code == "cooldown_active"
+        now = answer.received
+    answered = yield from _after(replace(send, idempotency_key=once), first.received + length // scale, scale)
+    return length, done and told and answered
+
+
+def _crowded(reach: Reach, answer: Received) -> Generator[Any, Any, bool]:
+    """Wait out a rate window that few more calls fit into; tell if it was so, by what a reply says."""
+    left = answer.header("ratelimit-remaining")
+    if not left.isascii() or not left.isdigit() or int(left) >= ROOM:
+        return False
+    yield Pause(MINUTE // reach.target.traffic_scale)
+    return True
+
+
+def is_short(length: Micros) -> bool:
+    """Return whether whole seconds, and what calls take, may hide a fifth of a cooldown (business µs)."""
+    return 2 * SECOND <= length <= 8 * HIDDEN
+
+
+def _at_places(reach: Reach, seed: int, kind: str, turn: int, length: Micros) -> Program:
+    """Begin short cooldowns at several places in a second of business time, and ask again late in each.
+
+    Where a job failed, which may end its cooldown, or a call was put off, the place is tried once more.
+    """
+    places = [*range(PLACES)]
+    for number in range(2 * PLACES):
+        if not places:
+            return
+        if (yield from _at_place(reach, seed, kind, (turn, number), length, places[0])):
+            places.pop(0)
+        yield Pause(APART // reach.target.traffic_scale)
+
+
+def _at_place(
+    reach: Reach, seed: int, kind: str, turn: tuple[int, int], length: Micros, place: int
+) -> Generator[Any, Any, bool]:
+    """Begin a short cooldown at a place in a second, and ask again; return whether that can tell."""
+    scale, named_by = reach.target.time_scale, ("cooled-at", kind, *turn)
+    domain = yield from a_domain(reach, seed, *named_by)
+    once = named(seed, *named_by)
+    send = Send("jobs.create", reach.main, body=job_body(kind, domain or "none"))
+    now: Micros = yield Pause(0)
+    second = SECOND // scale
+    yield Until((now // second + 1) * second + place * second // PLACES)
+    first: Received = yield replace(send, idempotency_key=once)
+    if not id_of(first) or (yield from _crowded(reach, first)):
+        yield Pause(bounded_wait(first) // reach.target.traffic_scale if is_limited(first) else 0)
+        return False
+    soon = first.sent + length * SOON[0] // SOON[1] // scale
+    done = yield from _seen_over(reach, kind, id_of(first), soon - SECOND // 2 // scale)
+    yield Until(soon)
+    again: Received = yield replace(send, idempotency_key=f"{once}-soon")
+    if id_of(again):
+        yield from _seen_over(reach, kind, id_of(again), again.received + 10 * SECOND // scale)
+    return done and (again.ok or again.code == "cooldown_active")
+
+
+def _seen_over(
+    reach: Reach, kind: str, job: str, until: Micros, every: Micros = HIDDEN // 2
+) -> Generator[Any, Any, bool]:
+    """Poll a job `every` so much business time until it is over, or an instant; tell if it failed not."""
+    now: Micros = yield Pause(0)
+    while now < until:
+        answer = yield from politely(Send("jobs.get", reach.main, path={"kind": kind, "id": job}))
+        if over(answer) or not answer.ok:
+            job_shown = answer.data if isinstance(answer.data, dict) else {}
+            return answer.ok and not job_shown.get("error_detail")
+        now = yield Pause(every // reach.target.time_scale)
+    return True
+
+
+def _after(send: Send, over: Micros, scale: int) -> Generator[Any, Any, bool]:
+    """Ask once the cooldown is over, once more when whole seconds hide nothing of that, then as it is told.
+
+    Tell if any was answered.
+    """
+    yield Until(over + MARGIN)
+    told = False
+    for number in range(AFTER):
+        answer: Received = yield replace(send, idempotency_key=f"{send.idempotency_key}-over-{number}")
+        if answer.code == "cooldown_active":
+            wait = HIDDEN // scale if not told else min(bounded_wait(answer) // scale, LONGEST)
+            told = True
+            yield Pause(wait + 4 * MARGIN)
+        elif answer.status == 429:
+            yield Pause(bounded_wait(answer))
+        elif answer.status:
+            return told or answer.ok
+    return told
+
+
+def _needs(reach: Reach, users: int) -> Needs:
+    scale = reach.target.time_scale
+    known = [stated(reach, kind) or 0 for kind in KINDS] if reach.main else []
+    waited = [length // scale for length in known if length // scale <= LONGEST]
+    short = [length for length in known if is_short(length)]
+    each = max([30 * SECOND // scale + 5 * SECOND, *waited])
+    places = PLACES * (15 * SECOND // scale + APART // reach.target.traffic_scale) if short else 0
+    return Needs(
+        -(-len(KINDS) // users) * (each + 5 * SECOND + places),
+        jobs=3 * TRIES * len(KINDS) + 4 * PLACES * len(short),
+    )
+
+
+COOLDOWNS = Profile(
+    name="cooldowns",
+    aim="Jobs asked for again shortly before their stated cooldowns end, and right after.",
+    rules=("cooldown.",),
+    users=3,
+    duration=3 * MINUTE,
+    program=cooldowns,
+    needs=_needs,
+)

@@ -1,0 +1,116 @@
+"""GraphQL documents for some operations, as far as their fields can be guessed (U83).
+
+The specification shows no schema; a deployment with other names refuses them, and `explore` finds that out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ranksim.core.callers.steps import Received, Send
+
+
+def _listing(name: str, shown: str, *filters: str) -> str:
+    """Return a document that reads a page of a list."""
+    given = "".join(f", ${one}: ID" for one in filters)
+    passed = "".join(f", {one}: ${one}" for one in filters)
+    return (
+        f"query ($first: Int, $after: String{given})"
+        f" {{ {name}(first: $first, after: $after{passed})"
+        f" {{ nodes {{ {shown} }} pageInfo {{ hasNextPage endCursor }} }} }}"
+    )
+
+
+READS = {
+    "domains.list": _listing("domains", "id host label createdAt"),
+    "keyword_lists.list": _listing("keywordLists", "id name domainId", "domainId"),
+    "keywords.list": _listing("keywords", "id keyword listId domainId", "domainId", "listId"),
+    "labels.list": _listing("labels", "id name domainId", "domainId"),
+    "scans.list": _listing("scans", "id name active domainId", "domainId"),
+    "jobs.list": _listing("jobs", "id kind status domainId", "domainId"),
+    "slots.get": "query { slots { active held used limit available resetsAt } }",
+    "account.get": "query { account { id name plan status } }",
+}
+"""Operation to a document that reads the same."""
+
+DRY_RUN = """
+mutation ($kind: JobKind!, $domain: ID!) {
+  createJob(input: {kind: $kind, domainId: $domain, dryRun: true}) {
+    job { id }
+    dryRun { allowed }
+  }
+}
+"""
+
+START = """
+mutation ($kind: JobKind!, $domain: ID!) {
+  createJob(input: {kind: $kind, domainId: $domain}) { job { id kind status domainId } }
+}
+"""
+
+UPDATES = {
+    "domains.update": (
+        "mutation ($id: ID!, $input: UpdateDomainInput!)"
+        " { updateDomain(id: $id, input: $input) { id label } }",
+        {"label"},
+    ),
+    "labels.update": (
+        "mutation ($id: ID!, $input: UpdateLabelInput!) { updateLabel(id: $id, input: $input) { id name } }",
+        {"name"},
+    ),
+}
+"""Operation to a document that makes such an update, and the fields that it may have."""
+
+
+ARGUMENTS = {"limit": "first", "cursor": "after", "domain_id": "domainId", "list_id": "listId"}
+"""Query parameters as GraphQL has them."""
+
+
+def over_graphql(send: Send) -> Send | None:
+    """Return the GraphQL twin of a call, or None where there is none here."""
+    body = send.body or {}
+    variables: dict[str, Any] = {}
+    if send.operation in READS:
+        query = READS[send.operation]
+        variables = {ARGUMENTS.get(name, ""): value for name, value in send.query.items()}
+        limit = send.query.get("limit", "1")
+        if not (limit.isascii() and limit.isdigit() and all(f"${name}:" in query for name in variables)):
+            return None
+        if "first" in variables:
+            variables["first"] = int(limit)
+    elif send.operation == "jobs.create":
+        query = DRY_RUN if body.get("dry_run") is True else START
+        variables = {"kind": str(body["kind"]).upper(), "domain": body["domain_id"]}
+    elif send.operation in UPDATES and body.keys() <= UPDATES[send.operation][1]:
+        query, variables = UPDATES[send.operation][0], {"id": send.path["id"], "input": body}
+    else:
+        return None
+    return Send(
+        send.operation,
+        send.key,
+        body={"query": query, "variables": variables},
+        idempotency_key=send.idempotency_key,
+        surface="graphql",
+        environment=send.environment,
+        planned=send.planned,
+    )
+
+
+def nodes_in(answer: Received) -> list[Any]:
+    """Return the items of a page."""
+    nodes = _connection(answer).get("nodes")
+    return nodes if isinstance(nodes, list) else []
+
+
+def cursor_after(answer: Received) -> str:
+    """Return the cursor of the page after this one, "" of a last page: that may have an `endCursor`, too."""
+    told = _connection(answer).get("pageInfo")
+    if not isinstance(told, dict) or told.get("hasNextPage") is not True:
+        return ""
+    return str(told.get("endCursor") or "")
+
+
+def _connection(answer: Received) -> dict[str, Any]:
+    data = answer.data
+    found = next(iter(data.values()), None) if isinstance(data, dict) else None
+    return found if isinstance(found, dict) else {}

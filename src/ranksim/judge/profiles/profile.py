@@ -1,0 +1,68 @@
+"""What a profile is, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isqrt
+from typing import TypeAlias
+
+from ranksim.core.callers.steps import Program
+from ranksim.core.clock import Micros
+from ranksim.judge.deployment.discovery import Reach
+
+Writes: TypeAlias = Callable[[Reach, int, int, int], Program]
+"""Makes the program of one user from (reach, user, users, seed)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What it takes to go once through a profile: about how long (µs), and what all users together use up.
+
+    `jobs` they start, `briefs` they ask for and `slots` they fill, at the most where a deployment admits all
+    of it. What a job costs no deployment says before it has run, so money is bounded by a spend cap alone.
+    """
+
+    length: Micros
+    jobs: int = 0
+    briefs: int = 0
+    slots: int = 0
+
+    def times(self, laps: int) -> Needs:
+        """Return what it takes to go through so many times."""
+        return Needs(self.length * laps, self.jobs * laps, self.briefs * laps, self.slots * laps)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A kind of load: its aim, the rules it exercises, and the program of each user.
+
+    `rules` are names or beginnings of names ("windows.") of the judges' rules: what it is for, beside what
+    any call shows. `users` and `duration` are what it runs with unless told otherwise; `needs(reach, users)`
+    says what going through it once takes there, None where nobody knows. `program(reach, user, users, seed)`
+    is told the user's number, from 0, so that users can have different parts; it ends by itself where the
+    profile `ends`, or says at each `Lap` that it has been once through, and goes on until it is stopped.
+    """
+
+    name: str
+    aim: str
+    rules: tuple[str, ...]
+    users: int
+    duration: Micros
+    program: Writes
+    needs: Callable[[Reach, int], Needs] | None = None
+    ends: bool = False
+
+    def once(self, reach: Reach, users: int) -> Needs:
+        """Return what it takes to go through it once: its length alone where nothing else is known."""
+        return Needs(self.duration) if self.needs is None else self.needs(reach, users)
+
+    def serves(self, rule: str) -> bool:
+        """Return whether it is for a rule."""
+        return rule.startswith(self.rules)
+
+
+def drawn(calls: int, percent: int) -> int:
+    """Return how many of so many calls are of a kind that each is by chance: hardly ever more."""
+    mean = calls * percent // 100 + 1
+    return mean + 4 * isqrt(mean)

@@ -1,0 +1,228 @@
+"""What the ladder and the climb to the ceiling share: where a key climbs, and how it tries things."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ranksim.core.callers.manners import politely
+from ranksim.core.callers.requests import (
+    GERMANY,
+    GOOGLE_DESKTOP,
+    briefs_body,
+    job_body,
+    keywords_body,
+    scan_body,
+)
+from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
+from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.judge.deployment.discovery import KeyReach, Reach
+from ranksim.judge.profiles.making import a_domain, a_list, a_scan, named, used_domain, words
+
+KINDS = ("site_optimization", "rank_run", "crawl", "ai_scan")
+"""Kinds of jobs. What a plan may lack comes before and after what none lacks: it shows that a key may ask."""
+
+MOST_WORDS = 9_000
+"""Keywords in one call that shall be too many."""
+
+ROOMY = 40
+"""Slots free from which a scan may take four a word."""
+
+EXPENSIVE = 20
+"""Calls of the expensive class a minute (S104)."""
+
+BREATH = 4 * MINUTE // (EXPENSIVE - 2)
+"""Time in which a pace of expensive calls leaves room for four at once."""
+
+LAST = ("scoped", "other_account", "other_environment")
+"""Purposes of keys that climb after the others."""
+
+SPARE = 3
+"""Calls that a window still admits, down to which there is no need to wait."""
+
+
+@dataclass(slots=True)
+class Rung:
+    """Where one key climbs: its domain, a list, the scan that covers it, and what makes names new."""
+
+    key: KeyReach
+    domain: str
+    listed: str
+    seed: int
+    user: int
+    scan: str = ""
+    taken: int = 0
+
+    def new(self) -> int:
+        """Return a number that was not used before."""
+        self.taken += 1
+        return self.taken
+
+    def once(self) -> str:
+        """Return an Idempotency-Key that was not used before."""
+        return named(self.seed, "ladder", self.user, self.key.name, self.new())
+
+    def shape(self) -> tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]:
+        """Return the pairings and places of a scan: two of each where there is room for it (S25)."""
+        room = self.key.room()
+        if room is not None and room < ROOMY:
+            return GOOGLE_DESKTOP, GERMANY
+        pairs = [{"engine": "google", "device": device} for device in ("desktop", "mobile")]
+        return pairs, [{"country": country} for country in ("DE", "AT")]
+
+    def too_many(self) -> int:
+        """Return more keywords than there are slots free, as far as that is known."""
+        room = self.key.room()
+        return MOST_WORDS if room is None else min(room + 1, MOST_WORDS)
+
+    def cooldown(self, spend: str) -> Micros | None:
+        """Return how long an operation cools by what the plan states (business time), or None."""
+        told = self.key.reads.get("account.entitlements")
+        lengths = told.get("cooldown_seconds") if isinstance(told, Mapping) else None
+        seconds = lengths.get(spend) if isinstance(lengths, Mapping) else None
+        if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
+            return None
+        return seconds * SECOND
+
+    def cools(self, spend: str) -> bool:
+        """Return whether an operation has a cooldown by what the plan states."""
+        return bool(self.cooldown(spend))
+
+    def first(self) -> list[str]:
+        """Return the first keyword of the list, which is there from the first climb on."""
+        return words(self.seed, "ladder", self.key.name, "first")
+
+    def words(self, count: int = 1) -> list[str]:
+        """Return keywords that were not used before."""
+        return words(self.seed, "ladder", self.key.name, self.new(), count=count)
+
+
+def climbers(reach: Reach) -> list[KeyReach]:
+    """Return the keys to climb with, the most telling first: of each account one for each purpose."""
+    climbing: dict[tuple[str, str, str], KeyReach] = {}
+    for key in reach.usable():
+        if key.purpose != "second":
+            climbing.setdefault((key.environment, key.account or key.name, key.purpose), key)
+    return sorted(climbing.values(), key=lambda key: key.purpose in LAST)
+
+
+def watch(reach: Reach) -> Program:
+    """Read what is used meanwhile; reads go on whatever is refused (S67)."""
+    for _ in range(600):
+        for operation in ("account.usage", "slots.get", "keyword_briefs.list"):
+            if reach.can(operation):
+                yield Send(operation, reach.main)
+        yield Lap()
+        yield Pause(5 * SECOND)
+
+
+def a_rung(reach: Reach, key: KeyReach, seed: int, user: int) -> Generator[Any, Any, Rung]:
+    """Make a domain, a list, and a scan that covers it, as far as the account may.
+
+    An account past due may make no scan. Where one of its domains may be used, a list that is there is taken.
+    """
+    used = used_domain(reach, key.name) if key.purpose == "past_due" else ""
+    lists = [one["id"] for one in key.items("keyword_lists.list") if one.get("domain_id") == used]
+    if lists:
+        return Rung(key, used, str(lists[0]), seed, user)
+    domain = yield from a_domain(reach, seed, "ladder", user, key=key.name)
+    listed = (yield from a_list(reach, seed, domain, "ladder", user, key=key.name)) if domain else ""
+    scan = ""
+    if listed:
+        scan = yield from a_scan(reach, domain, [listed], named(seed, "ladder", user), key=key.name)
+    return Rung(key, domain or "none", listed or "none", seed, user, scan)
+
+
+def one_by_one(rung: Rung) -> Iterator[Send]:
+    """Every operation with the least that it can ask for."""
+    for kind in KINDS:
+        yield Send("jobs.create", rung.key.name, body=job_body(kind, rung.domain))
+    briefs = briefs_body(rung.domain, rung.words())
+    yield Send("keyword_briefs.create", rung.key.name, body=briefs)
+    yield Send("keywords.create", rung.key.name, body=keywords_body(rung.listed, rung.first()))
+    body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-more", rung.user), *rung.shape())
+    yield Send("scans.create", rung.key.name, body=body)
+
+
+def too_much(rung: Rung) -> Iterator[Send]:
+    """Asks beyond one limit each: the slots, the plan's dimensions, the weekly allowance."""
+    over = keywords_body(rung.listed, rung.words(rung.too_many()))
+    yield Send("keywords.create", rung.key.name, body=over)
+    many = [{"engine": f"engine{number}", "device": "desktop"} for number in range(40)]
+    body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-wide", rung.user), many)
+    yield Send("scans.create", rung.key.name, body=body)
+    left = rung.key.left("brief")
+    beyond = 500 if left is None else min(left + 1, MOST_WORDS)
+    briefs = briefs_body(rung.domain, rung.words(beyond))
+    yield Send("keyword_briefs.create", rung.key.name, body=briefs)
+
+
+def spend_of(send: Send) -> str:
+    """Return which of the seven operations that spend a call is (S51), by the name that plans have for it."""
+    return (
+        str((send.body or {}).get("kind"))
+        if send.operation == "jobs.create"
+        else send.operation.partition(".")[0]
+    )
+
+
+def dry(send: Send) -> Send:
+    """Return the dry run of a call."""
+    return replace(send, body={**(send.body or {}), "dry_run": True})
+
+
+def at_once(rung: Rung, *sends: Send) -> Program:
+    """Send each for real and dry, right behind each other, and read what is used."""
+    yield from read_used(rung)
+    for send in sends:
+        yield from promptly(replace(send, idempotency_key=rung.once()))
+        yield from promptly(dry(send))
+    yield from read_used(rung)
+
+
+def promptly(send: Send) -> Generator[Any, Any, Received]:
+    """Send as politely as ever, but take a cooldown for an answer, whatever its status is (U23)."""
+    asking, answer = politely(send), None
+    while True:
+        try:
+            step = asking.send(answer)
+        except StopIteration as end:
+            last: Received = end.value
+            return last
+        answer = yield step
+        if isinstance(answer, Received) and answer.code == "cooldown_active":
+            return answer
+
+
+def at_a_pace(reach: Reach, send: Send) -> Generator[Any, Any, Received]:
+    """Send, and keep a pace that the rate limit of expensive calls admits, once few of them are left."""
+    answer: Received = yield from promptly(send)
+    left = answer.header("ratelimit-remaining")
+    many = left.isascii() and left.isdigit() and int(left) > SPARE
+    slow = send.operation in ("jobs.create", "keyword_briefs.create") and not many
+    yield Pause((MINUTE // (EXPENSIVE - 2) if slow else 600 * MILLISECOND) // reach.target.traffic_scale)
+    return answer
+
+
+def read_used(rung: Rung) -> Generator[Any, Any, Mapping[str, Any]]:
+    """Read what is used, where the key may; return the usage."""
+    usage: Mapping[str, Any] = {}
+    for operation in ("account.usage", "slots.get"):
+        if operation not in rung.key.lacks:
+            answer: Received = yield from politely(Send(operation, rung.key.name))
+            if operation == "account.usage" and isinstance(answer.data, Mapping):
+                usage = answer.data
+    return usage
+
+
+def breath(reach: Reach, rung: Rung, spend: str) -> Program:
+    """Wait until a few expensive calls can follow each other at once, where an operation cools."""
+    if rung.cools(spend):
+        yield Pause(BREATH // reach.target.traffic_scale)
+
+
+def read_on(rung: Rung) -> Program:
+    """Read on after the refusals (S61, S67, E13)."""
+    for operation in ("domains.list", "keywords.list", "keyword_briefs.list", "jobs.list", "positions.list"):
+        yield from politely(Send(operation, rung.key.name))

@@ -1,0 +1,328 @@
+"""A judgement for a terminal: the verdicts, what proves each deviation, and what was not exercised."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ranksim.core.clock import iso
+from ranksim.report import units
+from ranksim.report.tables import View, to_rich
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Plain = Mapping[str, Any]
+
+STYLES = {"conforms": "green", "deviates": "bold red", "undecided": "yellow", "not exercised": "dim"}
+"""Verdict to its style on a terminal."""
+
+MOST_EVIDENCE = 2
+"""Pieces of evidence shown for a rule; all are in the JSON."""
+
+
+def summary(judgement: Plain) -> list[RenderableType]:
+    """Return what to print: the verdict, the run, evidence, differences, the table, what is missing."""
+    from rich.text import Text
+
+    parts: list[RenderableType] = [
+        Text(headline(judgement), style="bold red" if fails(judgement) else "bold green"),
+        *(Text(line) for line in run_lines(judgement)),
+    ]
+    for rule in judgement["rules"]:
+        if deviates(rule):
+            parts += [Text(), *_deviation(rule, judgement)]
+    if judgement["differences"]:
+        parts += [Text(), Text("Assumptions that the trace excludes (they fail nothing)", style="bold")]
+        parts += [_difference(difference) for difference in judgement["differences"]]
+    if judgement["model"] is not None:
+        parts += [Text(), Text("Measured against the model", style="bold"), Text(MODEL), Text()]
+        parts.append(to_rich(model_view(judgement["model"])))
+    rules, shown = judgement["rules"], _verdicts(judgement["rules"])
+    if "check" in judgement:  # which tells itself what it did not decide, and what that waits for
+        return [*parts, *shown, *_required(judgement)]
+    return [*parts, *shown, *_undecided(rules), *_required(judgement), *_not_exercised(rules)]
+
+
+MODEL = (
+    "Intervals are 95 %. A row agrees if the whole difference lies within the margin, "
+    "and differs if none of it does."
+)
+
+
+def model_view(rows: Sequence[Plain]) -> View:
+    """Return what was measured beside what was predicted, ready to show."""
+    shown = tuple(
+        (
+            row["name"],
+            _with_interval(row, "measured"),
+            _with_interval(row, "predicted"),
+            "–"
+            if row["margin"] is None
+            else f"± {units.write(units.difference_of(row['quantity']), row['margin'])}",
+            row["says"],
+        )
+        for row in rows
+    )
+    return View("", ("what", "measured", "predicted", "margin", "verdict"), 5, shown)
+
+
+def _with_interval(row: Plain, side: str) -> str:
+    return units.write(row["quantity"], row[side], row[f"{side}_low"], row[f"{side}_high"])
+
+
+def fails(judgement: Plain) -> bool:
+    """Return whether a rule deviates, or a required one does not conform."""
+    return bool(judgement["missing"]) or any(rule["verdict"] == "deviates" for rule in judgement["rules"])
+
+
+def deviates(rule: Plain) -> bool:
+    """Return whether a rule deviates, and not only because another one does."""
+    return rule["verdict"] == "deviates" and not rule["follows"]
+
+
+def consequences(rule: Plain, judgement: Plain) -> list[Plain]:
+    """Return the rules that deviate only because this one does."""
+    return [one for one in judgement["rules"] if one["follows"] == rule["name"]]
+
+
+def headline(judgement: Plain, *, names: bool = True) -> str:
+    """Return the whole verdict in one sentence, with the names of the rules that fail or without.
+
+    What only follows from a deviation is counted apart. Where nothing deviates, what did not happen is told,
+    what matters most first.
+    """
+    deviating = [rule["name"] for rule in judgement["rules"] if deviates(rule)]
+    follow = [rule["name"] for rule in judgement["rules"] if rule["follows"]]
+    missing = [name for name in judgement["missing"] if name not in (*deviating, *follow)]
+    failed = _failed(missing, judgement, names)
+    if deviating:
+        sentence = f"{units.many(len(deviating), 'rule')} {'deviate' if len(deviating) > 1 else 'deviates'}"
+        if names:
+            sentence += f": {', '.join(deviating)}"
+        if follow:
+            more = "follow" if len(follow) > 1 else "follows"
+            sentence += f", from which {units.count(len(follow))} more {more}"
+        return f"{sentence}; {failed}" if missing else sentence
+    if missing:
+        return f"Nothing deviates, but {failed}"
+    if all(rule["verdict"] == "not exercised" for rule in judgement["rules"]):
+        return "Nothing was exercised, so nothing can be said"
+    return "; ".join(["Nothing deviates", *_unseen(judgement["unseen"], MOST_UNSEEN if names else 1)])
+
+
+MOST_UNSEEN = 3
+"""Kinds of things that did not happen, told in a headline; all of them stand below it."""
+
+
+def _unseen(unseen: Sequence[Plain], most: int) -> list[str]:
+    """Say what did not happen, and how many cases nothing could show for want of it."""
+    said = [f"{one['what']}: {units.many(one['cases'], 'case')} not seen" for one in unseen[:most]]
+    return [*said, f"{units.count(len(unseen) - most)} more like it"] if len(unseen) > most else said
+
+
+def _failed(missing: Sequence[str], judgement: Plain, names: bool) -> str:
+    """Say how many required rules do not conform, and how many do, but not in all the cases asked for."""
+    conforming = {rule["name"] for rule in judgement["rules"] if rule["verdict"] == "conforms"}
+    groups = (
+        ("not conform", [name for name in missing if name not in conforming]),
+        ("not conform in all cases", [name for name in missing if name in conforming]),
+    )
+    said: list[str] = []
+    for what, group in groups:
+        if group:
+            count = units.count(len(group)) if said else units.many(len(group), "required rule")
+            named = f": {', '.join(group)}" if names else ""
+            said.append(f"{count} {'do' if len(group) > 1 else 'does'} {what}{named}")
+    return ("; " if names else ", ").join(said)
+
+
+def run_lines(judgement: Plain) -> list[str]:
+    """Return the run in lines: what was recorded, how much of the rules it shows, and by which clock."""
+    coverage, agreement = judgement["coverage"], judgement["agreement"]
+    several = len(judgement["traces"]) > 1
+    lines = [
+        (f"{number}/  " if several else "") + _trace_line(one)
+        for number, one in enumerate(judgement["traces"], 1)
+    ]
+    lines += [
+        f"coverage: {coverage['exercised']} of {units.many(coverage['cases'], 'case')} exercised, and "
+        f"{coverage['rules_decided']} of {units.many(coverage['rules'], 'rule')} decided; "
+        f"agreement: {agreement['conforming']} of {agreement['decided']} exercised cases conform",
+    ]
+    if judgement["unseen"]:
+        lines.append(f"did not happen: {'; '.join(_unseen(judgement['unseen'], len(judgement['unseen'])))}")
+    if judgement["required"]:
+        lines.append(f"required: {', '.join(judgement['required'])}")
+    if judgement["policy"]:
+        lines.append(f"what {judgement['policy']} states is taken for granted")
+    lines.append(f"relied on: {'; '.join(judgement['relied_on'])}")
+    return [*lines, *_clock(judgement)]
+
+
+def _trace_line(one: Plain) -> str:
+    """Return what one trace holds, in a line."""
+    lost = f", {units.count(one['lost'])} without a reply" if one["lost"] else ""
+    began, lasted = units.instant(one["started"]), one["ended"] - one["started"]
+    return (
+        f"{one['trace'] or 'trace'}: {units.many(one['exchanges'], 'exchange')}{lost}, "
+        f"{units.many(one['deliveries'], 'webhook attempt')}, {units.duration(lasted)} from {began}"
+    )
+
+
+def _clock(judgement: Plain) -> list[str]:
+    offset = judgement["clock_offset"]
+    if offset is None:
+        return []
+    if offset["low"] > offset["high"]:
+        return ["the deployment's Date headers contradict each other: several clocks, or one that drifts"]
+    low, high = (units.duration(offset[side]) for side in ("low", "high"))
+    return [f"the deployment's clock is {low} to {high} ahead of the recorder's"]
+
+
+def verdict(rule: Plain) -> str:
+    """Return the verdict on a rule in words: where it conforms in some of its cases, so."""
+    cases, said = len(rule["cases"]), str(rule["verdict"])
+    if said == "conforms" and rule["exercised"] < cases:
+        return f"partly conforms: {rule['exercised']} of {cases} cases"
+    return said
+
+
+def cases_left(rule: Plain) -> str:
+    """Return the names of the cases that nothing decided, which have commas; "" where there are none."""
+    return "; ".join(case["name"] for case in rule["cases"] if not case["held"] and not case["broken"])
+
+
+def _deviation(rule: Plain, judgement: Plain) -> list[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    facts = ", ".join(f"S{number}" for number in rule["facts"])
+    parts: list[RenderableType] = [
+        Text.assemble((f"{rule['name']} deviates", STYLES["deviates"]), f"  {rule['says']} ({facts})"),
+        Padding(
+            Text(f"broken {units.many(rule['broken'], 'time')}, held {units.many(rule['held'], 'time')}"),
+            (0, 0, 0, 2),
+        ),
+    ]
+    for piece in rule["evidence"][:MOST_EVIDENCE]:
+        about = f"{piece['about']}: " if piece["about"] else ""
+        parts.append(Padding(Text(f"{about}{piece['says']}", overflow="fold"), (0, 0, 0, 2)))
+        for label in ("expected", "found"):
+            if piece[label]:
+                parts.append(Padding(Text(f"{label}: {piece[label]}", overflow="fold"), (0, 0, 0, 4)))
+        parts += [Padding(Text(line), (0, 0, 0, 4)) for line in exhibit_lines(piece, judgement["exhibits"])]
+        if piece["readings"]:
+            parts.append(Padding(Text(readings_line(piece), overflow="fold"), (0, 0, 0, 4)))
+    for one in consequences(rule, judgement):
+        said = f"from it follows {one['name']}: {one['because']}"
+        parts.append(Padding(Text(said, overflow="fold"), (0, 0, 0, 2)))
+    return parts
+
+
+def exhibit_lines(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
+    """Return a line for each exchange and delivery that evidence points at."""
+    lines = []
+    for name in piece["exchanges"]:
+        exchange = exhibits.get(name)
+        lines.append(name if exchange is None else f"{name}  {exhibit(exchange)}")
+    return [*lines, *(f"delivery {name}" for name in piece["deliveries"])]
+
+
+def readings_line(piece: Plain) -> str:
+    """Return by which exchanges each reading of what is open is excluded."""
+    excluded = (f"{one['reading']} by {' '.join(one['exchanges'])}" for one in piece["readings"])
+    return f"no reading explains it; excluded are {'; '.join(excluded)}"
+
+
+def exhibit(exchange: Plain) -> str:
+    """Return one exchange in a line: when, how long, who, what, and what came back."""
+    took, answer = "no reply", "lost"
+    if exchange["received"] is not None:
+        took = units.duration(exchange["received"] - exchange["sent"])
+        answer = f"{exchange['status']} {exchange['code']}".strip()
+    request = f"{exchange['method']} {exchange['path']}"
+    return f"{iso(exchange['sent'])}  {took}  {exchange['key'] or 'no key'}  {request} → {answer}"
+
+
+def _difference(difference: Plain) -> RenderableType:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    evidence = difference["evidence"]
+    by = ", ".join((*evidence["exchanges"], *evidence["deliveries"]))
+    says = (
+        f"U{difference['number']} {difference['statement']}: assumed {difference['assumed']}, "
+        f"found {difference['found']} ({evidence['says']}; {by})"
+    )
+    return Padding(Text(says, overflow="fold"), (0, 0, 0, 2))
+
+
+def _verdicts(rules: Sequence[Plain]) -> list[RenderableType]:
+    from rich.text import Text
+
+    exercised = [rule for rule in rules if rule["verdict"] != "not exercised"]
+    if not exercised:
+        return []
+    numbers = ("held", "broken", "open")
+    rows = [
+        (rule["name"], verdict(rule), *(units.count(rule[name]) if rule[name] else "–" for name in numbers))
+        for rule in exercised
+    ]
+    table = View("Rules that were exercised", ("rule", "verdict", *numbers), 2, tuple(rows))
+    return [Text(), to_rich(table)]
+
+
+def why_undecided(rule: Plain) -> str:
+    """Return why instances of a rule are open, and where it is undecided the profile that shows more."""
+    would = f"; profile that would show more: {rule['exercise']}" if rule["verdict"] == "undecided" else ""
+    return f"{rule['reasons'][0]['why']}{would}"
+
+
+def _required(judgement: Plain) -> list[RenderableType]:
+    """Return which cases of required rules were not exercised, where all were asked for."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    wanted = [
+        rule
+        for rule in judgement["rules"]
+        if rule["name"] in judgement["missing"] and rule["verdict"] == "conforms"
+    ]
+    if not wanted:
+        return []
+    parts: list[RenderableType] = [Text(), Text("Required in all cases, and not exercised in", style="bold")]
+    return [*parts, *(Padding(Text(f"{r['name']}: {cases_left(r)}"), (0, 0, 0, 2)) for r in wanted)]
+
+
+def _undecided(rules: Sequence[Plain]) -> list[RenderableType]:
+    """Return why the undecided rules could not be decided."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    reasons = {
+        rule["name"]: why_undecided(rule)
+        for rule in rules
+        if rule["verdict"] == "undecided" and rule["reasons"]
+    }
+    if not reasons:
+        return []
+    parts: list[RenderableType] = [Text(), Text("Undecided, and why", style="bold")]
+    return [*parts, *(Padding(Text(f"{name}: {why}"), (0, 0, 0, 2)) for name, why in reasons.items())]
+
+
+def _not_exercised(rules: Sequence[Plain]) -> list[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    wanting: dict[str, list[str]] = defaultdict(list)
+    for rule in rules:
+        if rule["verdict"] == "not exercised":
+            wanting[rule["exercise"] or "–"].append(rule["name"])
+    if not wanting:
+        return []
+    parts: list[RenderableType] = [Text(), Text("Not exercised, by the profile that would", style="bold")]
+    for profile, names in wanting.items():
+        parts.append(Padding(Text(f"{profile}: {', '.join(names)}", overflow="fold"), (0, 0, 0, 2)))
+    return parts

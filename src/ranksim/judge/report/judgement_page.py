@@ -1,0 +1,352 @@
+"""A judgement as one self-contained HTML page, readable by someone who did not run it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.util import find_spec
+from typing import Any
+
+from ranksim.core.clock import iso
+from ranksim.judge.report.judgement import (
+    MODEL,
+    cases_left,
+    consequences,
+    deviates,
+    exhibit,
+    headline,
+    model_view,
+    run_lines,
+    verdict,
+    why_undecided,
+)
+from ranksim.judge.report.judgement_figures import FIGURES, staircase, timeline
+from ranksim.judge.report.of_a_check import check_of, not_done, said_first, told, why_open
+from ranksim.report import units
+from ranksim.report.page import cell, figure, foldable, html_document, linked, plots, with_links
+
+Plain = Mapping[str, Any]
+
+OWN_STYLE = """
+@media (min-width: 40rem) {
+  td.name wbr { display: none; } }
+@media (min-width: 72rem) {
+  tr.verdict td:nth-child(2) { white-space: nowrap; } }
+@media (max-width: 40rem) {
+  table:has(tr.verdict) tr:has(> th:nth-child(2)) { display: none; }
+  tr.verdict { display: grid; grid-template-columns: 1fr 1fr 1fr; border-bottom: 1px solid var(--line); }
+  tr.verdict td { border: 0; }
+  tr.verdict td:first-child { grid-column: span 2; font-weight: 600; }
+  tr.verdict td:last-child { grid-column: 1 / -1; order: 1; }
+  tr.verdict td.number { order: 2; text-align: left; color: var(--soft); }
+  tr.verdict td.number::after { content: " " attr(title); } }
+"""
+"""Names of rules; a verdict on a narrow screen: its rule and verdict, what it says, and its counts below."""
+
+CLASSES = {"conforms": "good", "deviates": "bad", "undecided": "soft", "not exercised": "soft"}
+
+MOST_ANSWERS = 40
+
+EXPLAINED = (
+    "A rule deviates only if no placement of the calls between sending and reply explains what was seen: "
+    "on a conforming deployment nothing deviates, however many calls overlap. Undecided rules were "
+    "exercised, but what was seen leaves both answers open, as each of them says."
+)
+
+
+def page(judgement: Plain) -> str:
+    """Return the page as text; plots are left out where matplotlib is not installed."""
+    title, check = headline(judgement, names=False), check_of(judgement)
+    about = [*([] if check is None else [told(check)]), *run_lines(judgement)]
+    images = _images(judgement)
+    body = [
+        *(f'<p class="bad">{escape(line)}</p>' for line in ([] if check is None else said_first(check))),
+        f"<h1>{escape(title)}</h1>",
+        *(f'<p class="soft">{foldable(line)}</p>' for line in about),
+        f"<p>{escape(EXPLAINED)}</p>",
+        *_numbers(judgement),
+        *_required(judgement),
+        *_deviations(judgement),
+        *_differences(judgement["differences"]),
+        *([] if check is None else not_done(check)),
+        *_families(judgement),
+        *_model(judgement["model"]),
+        *plots(images, "Load"),
+        *_answers(judgement["answers"]),
+        *_missing(judgement),
+        f"<footer>ranksim {'compare' if check is None else 'check'}. S numbers are facts of the "
+        "specification, U numbers what it leaves open; “ranksim explain S105” tells what any of them says, "
+        "and so of rules and error codes.</footer>",
+    ]
+    return html_document(title, body, FIGURES + OWN_STYLE)
+
+
+def _numbers(judgement: Plain) -> list[str]:
+    coverage, agreement = judgement["coverage"], judgement["agreement"]
+    numbers = (
+        (f"{coverage['exercised']} of {coverage['cases']}", "cases exercised (coverage)"),
+        (f"{agreement['conforming']} of {agreement['decided']}", "exercised cases conform (agreement)"),
+        (f"{coverage['rules_decided']} of {coverage['rules']}", "rules decided"),
+        (units.count(judgement["exchanges"]), "exchanges"),
+        (units.count(judgement["lost"]), "without a reply"),
+        (units.count(judgement["deliveries"]), "webhook attempts"),
+    )
+    items = [f"<li><b>{escape(value)}</b>{escape(label)}</li>" for value, label in numbers]
+    return ['<ul class="numbers">', *items, "</ul>"]
+
+
+def _required(judgement: Plain) -> list[str]:
+    """Return the required rules that do not conform, each with its verdict and the cases that are missing."""
+    items = []
+    for rule in judgement["rules"]:
+        if rule["name"] in judgement["missing"]:
+            name, left = escape(rule["name"]), cases_left(rule) if rule["verdict"] == "conforms" else ""
+            said = f"{verdict(rule)}{f'; not exercised: {left}' if left else ''}"
+            items.append(
+                f'<li><a class="bad" href="#{name}">{foldable(rule["name"])}</a>: {escape(said)}</li>'
+            )
+    return ["<p>Required, and not conforming:</p>", "<ul>", *items, "</ul>"] if items else []
+
+
+def _deviations(judgement: Plain) -> list[str]:
+    broken = [rule for rule in judgement["rules"] if deviates(rule)]
+    parts = ["<h2>What deviates, and what proves it</h2>"] if broken else []
+    for rule in broken:
+        parts.append(
+            f'<h3><span class="bad">{escape(rule["name"])}</span> {escape(rule["says"])} '
+            f"({_facts(rule, judgement)})</h3>"
+        )
+        counts = f"broken {units.many(rule['broken'], 'time')}, held {units.many(rule['held'], 'time')}"
+        link = f'<a href="#{escape(rule["name"])}">the rule and its cases</a>'
+        parts.append(f'<p class="soft">{counts}; the smallest evidence ({link}):</p>')
+        for number, (piece, *more) in enumerate(_alike(rule["evidence"])):
+            parts += _evidence(piece, judgement, unfolded=number == 0)
+            if more:
+                named = escape(", ".join(map(_named, more)))
+                parts.append(f'<p class="soft">and {len(more)} more like it: {named}</p>')
+        follow = consequences(rule, judgement)
+        parts += ["<p>What follows from it, and is no cause of its own:</p>"] if follow else []
+        for one in follow:
+            said = f"{one['because']}; broken {units.many(one['broken'], 'time')}"
+            name = escape(one["name"])
+            parts.append(
+                f'<details class="piece"><summary><a href="#{name}">{name}</a>: {escape(said)}</summary>'
+            )
+            parts += [*_evidence(one["evidence"][0], judgement, unfolded=False), "</details>"]
+    return parts
+
+
+def _alike(evidence: Sequence[Plain]) -> list[list[Plain]]:
+    """Return the pieces in groups whose words are the same but for numbers and what the pieces point at."""
+    groups: dict[str, list[Plain]] = defaultdict(list)
+    for piece in evidence:
+        words = "\n".join(piece[part] for part in ("about", "expected", "found", "says"))
+        for name in (*piece["exchanges"], *piece["deliveries"]):
+            words = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", words)
+        groups[re.sub(r"\d+", "#", words)].append(piece)
+    return list(groups.values())
+
+
+def _named(piece: Plain) -> str:
+    """Return what a piece points at by name; of more than two, the first and the last."""
+    names = [*piece["exchanges"], *(f"delivery {name}" for name in piece["deliveries"])]
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} … {names[-1]}"
+
+
+def _facts(rule: Plain, judgement: Plain) -> str:
+    """Return the facts of a rule; what each says is told where the pointer rests."""
+    told = judgement["facts"]
+    return ", ".join(linked(f"S{number}", told.get(f"S{number}", "")) for number in rule["facts"])
+
+
+def _evidence(piece: Plain, judgement: Plain, *, unfolded: bool) -> list[str]:
+    """Return a piece of evidence: expected, found, the difference in words, and what was exchanged, whole."""
+    about = f"{piece['about']}: " if piece["about"] else ""
+    rows = [("expected", piece["expected"]), ("found", piece["found"]), ("difference", piece["says"])]
+    cells = "".join(f"<dt>{label}</dt><dd>{escape(said)}</dd>" for label, said in rows if said)
+    parts = ['<div class="piece">', f"<p>{escape(about)}</p>" if about else "", f"<dl>{cells}</dl>"]
+    parts += [staircase(piece["staircase"])] if "staircase" in piece else []
+    parts += [timeline(piece["timeline"])] if "timeline" in piece else []
+    for name in piece["exchanges"]:
+        parts.append(_exchange(name, judgement["exhibits"].get(name), unfolded))
+    for name in piece["deliveries"]:
+        parts += [_attempt(name, attempt, unfolded) for attempt in judgement["attempts"].get(name, [])[:1]]
+    if piece["readings"]:
+        excluded = [
+            f"{one['reading']}: {one['says']} ({', '.join(one['exchanges'])})" for one in piece["readings"]
+        ]
+        parts.append(
+            _folded("no reading of what is open explains it: what excludes each", excluded, unfolded=False)
+        )
+    parts.append("</div>")
+    if "staircase" in piece or "timeline" in piece:
+        return parts
+    around = piece.get("around") or []
+    if len(around) > 1 and sum(row["marked"] for row in around) > 1 and _can_draw():
+        from ranksim.judge.report.judgement_plots import evidence_image
+
+        caption = "each bar is a call from sending to reply; the named ones prove it"
+        parts += [figure("calls around the evidence", evidence_image(around), caption)]
+    return parts
+
+
+def _exchange(name: str, exchange: Plain | None, unfolded: bool) -> str:
+    """Return an exchange whole, folded below its line; where the trace was not read again, the line alone."""
+    if exchange is None or "curl" not in exchange:
+        return f"<pre>{escape(name if exchange is None else f'{name}  {exhibit(exchange)}')}</pre>"
+    query = "&".join(f"{key}={value}" for key, value in exchange["query"].items())
+    lines = [
+        f"{exchange['method']} {exchange['path']}{'?' if query else ''}{query}",
+        *(f"{header}: {value}" for header, value in exchange["request_headers"].items()),
+        *(["", exchange["body"]] if exchange["body"] else []),
+        "",
+        f"{exchange['status'] or 'no reply'}",
+        *(f"{header}: {value}" for header, value in exchange["response_headers"].items()),
+        *(["", exchange["response"]] if exchange["response"] else []),
+    ]
+    return _folded(f"{name}  {exhibit(exchange)}", [*lines, "", exchange["curl"]], unfolded)
+
+
+def _attempt(name: str, attempt: Plain, unfolded: bool) -> str:
+    """Return a webhook attempt whole, folded below its line."""
+    answer = "no answer" if attempt["status"] is None else attempt["status"]
+    valid = {True: "the signature is valid", False: "the signature is not valid", None: "not verified"}
+    lines = [
+        f"to {attempt['endpoint']}, {valid[attempt['signature']]}",
+        *(f"{header}: {value}" for header, value in attempt["headers"].items()),
+        "",
+        attempt["body"],
+    ]
+    return _folded(f"delivery {name}  {iso(attempt['received'])} → {answer}", lines, unfolded)
+
+
+def _folded(summary: str, lines: Sequence[str], unfolded: bool) -> str:
+    state = " open" if unfolded else ""
+    text = escape("\n".join(lines))
+    return f"<details{state}><summary>{escape(summary)}</summary><pre>{text}</pre></details>"
+
+
+def _differences(differences: Sequence[Plain]) -> list[str]:
+    if not differences:
+        return []
+    rows = [
+        f"<tr><td>{with_links(name)}</td>"
+        + _row(row["statement"], row["assumed"], row["found"], row["evidence"]["says"]).removeprefix("<tr>")
+        for row in differences
+        for name in [f"U{row['number']}"]
+    ]
+    return [
+        "<h2>Assumptions that differ</h2>",
+        "<p>The specification leaves these open; the trace excludes the default. They fail nothing.</p>",
+        *_table(("number", "what is open", "assumed", "found", "because"), rows),
+    ]
+
+
+def _families(judgement: Plain) -> list[str]:
+    families: dict[str, list[Plain]] = defaultdict(list)
+    for rule in judgement["rules"]:
+        if rule["verdict"] != "not exercised":
+            families[rule["name"].partition(".")[0]].append(rule)
+    if not families:
+        return []
+    rows = []
+    for family, members in families.items():
+        rows.append(f'<tr><th colspan="6">{escape(family)}</th></tr>')
+        rows += [_verdict_row(rule, judgement) for rule in members]
+    heading = ("rule", "verdict", "held", "broken", "open", "what it says")
+    return ["<h2>Verdicts</h2>", *_table(heading, rows)]
+
+
+def _verdict_row(rule: Plain, judgement: Plain) -> str:
+    why = f" Open: {_why(rule, judgement)}." if rule["reasons"] else ""
+    says = rule["says"].rstrip(".")
+    numbers = "".join(
+        f'<td class="number" title="{name}">{units.count(rule[name]) if rule[name] else "–"}</td>'
+        for name in ("held", "broken", "open")
+    )
+    return (
+        f'<tr class="verdict" id="{escape(rule["name"])}"><td>{escape(rule["name"])}</td>'
+        f'<td class="{CLASSES[rule["verdict"]]}">{escape(verdict(rule))}</td>{numbers}'
+        f'<td>{escape(says)}. ({_facts(rule, judgement)})<span class="soft">{escape(why)}</span>'
+        f"{_cases(rule)}</td></tr>"
+    )
+
+
+def _why(rule: Plain, judgement: Plain) -> str:
+    """Return why a rule is open; a check tells what it waits for, too."""
+    return why_open(judgement, rule) or why_undecided(rule)
+
+
+def _cases(rule: Plain) -> str:
+    """Return the cases of a rule that has several, folded: what was exercised, by what, and what is left."""
+    if len(rule["cases"]) < 2:
+        return ""
+    items = [
+        f"<li>{escape(case['name'])}: {'broken' if case['broken'] else 'held'}"
+        f' <span class="soft">{escape(", ".join(case["by"]))}</span></li>'
+        for case in rule["cases"]
+        if case["held"] or case["broken"]
+    ]
+    left = cases_left(rule)
+    items += [f'<li class="soft">not exercised: {escape(left)}</li>'] if left else []
+    summary = f"{rule['exercised']} of {len(rule['cases'])} cases"
+    return f"<details><summary>{summary}</summary><ul>{''.join(items)}</ul></details>"
+
+
+def _model(rows: Sequence[Plain] | None) -> list[str]:
+    if rows is None:
+        return []
+    view = model_view(rows)
+    shown = [_row(*cells) for cells in view.rows]
+    return ["<h2>Measured against the model</h2>", f"<p>{escape(MODEL)}</p>", *_table(view.headings, shown)]
+
+
+def _answers(answers: Sequence[Plain]) -> list[str]:
+    rows = [
+        f"<tr><td>{escape(row['operation'] or '–')}</td><td>{row['status'] or 'no reply'}</td>"
+        f'<td>{escape(row["code"])}</td><td class="number">{units.count(row["count"])}</td></tr>'
+        for row in answers[:MOST_ANSWERS]
+    ]
+    return ["<h2>Answers</h2>", *_table(("operation", "status", "code", "count"), rows)] if rows else []
+
+
+def _missing(judgement: Plain) -> list[str]:
+    """Return what was not exercised, with what would do so; a check tells why it did not."""
+    rows = [
+        f'<tr id="{escape(r["name"])}"><td class="name">{foldable(r["name"])}</td>'
+        + _row(f"{r['says'].rstrip('.')}.", why_open(judgement, r) or r["exercise"]).removeprefix("<tr>")
+        for r in judgement["rules"]
+        if r["verdict"] == "not exercised"
+    ]
+    if not rows:
+        return []
+    would = "profile that would exercise it" if check_of(judgement) is None else "why not"
+    heading = ("rule", "what it says", would)
+    return ["<h2>Not exercised</h2>", *_table(heading, rows)]
+
+
+def _images(judgement: Plain) -> dict[str, str]:
+    if not _can_draw():
+        return {}
+    from ranksim.judge.report.judgement_plots import images
+
+    return images(judgement)
+
+
+def _can_draw() -> bool:
+    return find_spec("matplotlib") is not None
+
+
+def _table(headings: Sequence[str], rows: Iterable[str]) -> list[str]:
+    numeric = {"held", "broken", "open", "count"}
+    cells = "".join(
+        f'<th class="number">{name}</th>' if name in numeric else f"<th>{escape(name)}</th>"
+        for name in headings
+    )
+    return ['<div class="wide"><table>', f"<tr>{cells}</tr>", *rows, "</table></div>"]
+
+
+def _row(*cells: str) -> str:
+    return "<tr>" + "".join(cell("td", text, False) for text in cells) + "</tr>"

@@ -1,0 +1,134 @@
+"""Plots of a judged trace: throughput, latency, and the calls around what proves a deviation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ranksim.core.clock import MILLISECOND, SECOND, Micros
+from ranksim.report import units
+from ranksim.report.figure import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+    new_figure,
+    plain_axes,
+    title,
+    to_svg,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Row = Mapping[str, Any]
+
+OUTCOMES = {"ok": BLUE, "limited": ORANGE, "refused": PURPLE, "failed": VERMILLION, "lost": GREY}
+"""Outcome to its colour, from the bottom of the stack to its top."""
+
+NAMES = {"ok": "done", "limited": "429", "refused": "refused", "failed": "5xx", "lost": "no reply"}
+
+
+def images(judgement: Mapping[str, Any]) -> dict[str, str]:
+    """Draw throughput and latency as SVG elements, by name; none where nothing was recorded."""
+    rows = judgement["throughput"]
+    if len(rows) < 2:
+        return {}
+    latency = partial(draw_latency, whole=judgement["latency"]["p99"])
+    return {"throughput": _svg(draw_throughput, rows), "latency": _svg(latency, rows)}
+
+
+def evidence_image(rows: Sequence[Row]) -> str:
+    """Draw the calls around a piece of evidence as an SVG element."""
+    return _svg(draw_evidence, rows)
+
+
+def draw_throughput(rows: Sequence[Row], ax: Axes) -> None:
+    """Draw calls a second, stacked by outcome, over seconds since the run began."""
+    times = _seconds(rows)
+    bottom = [0.0] * len(rows)
+    width = times[1] - times[0]
+    for outcome, colour in OUTCOMES.items():
+        values = [row[outcome] for row in rows]
+        if any(values):
+            ax.bar(
+                times, values, width, bottom, align="edge", color=colour, label=NAMES[outcome], linewidth=0
+            )
+            bottom = [low + value for low, value in zip(bottom, values, strict=True)]
+    most = max(sum(row[outcome] for outcome in OUTCOMES) for row in rows)
+    total = sum(row[outcome] for row in rows for outcome in OUTCOMES)
+    limited = sum(row["limited"] for row in rows) / total if total else 0.0
+    title(
+        ax, f"Up to {units.count(most)} calls a second; {units.percent(limited)} of all are refused with 429"
+    )
+    ax.set_ylabel("calls a second")
+    ax.legend(frameon=False, ncols=5, loc="upper left", bbox_to_anchor=(0, -0.18), fontsize=8)
+    _finish(ax)
+
+
+def draw_latency(rows: Sequence[Row], ax: Axes, whole: Micros | None) -> None:
+    """Draw latency quantiles step by step; dashed from when a call was to be sent, where that was planned.
+
+    `whole` is the p99 of all calls (µs), None where none was answered.
+    """
+    times = _seconds(rows)
+    for prefix, style, suffix in (("", "-", ""), ("planned_", "--", " from plan")):
+        for name, colour in (("p50", BLUE), ("p95", ORANGE), ("p99", VERMILLION)):
+            points = [
+                (t, row[prefix + name] / MILLISECOND)
+                for t, row in zip(times, rows, strict=True)
+                if row.get(prefix + name) is not None
+            ]
+            if points:
+                ax.plot(*zip(*points, strict=True), style, color=colour, linewidth=1.2)
+                label = f"{name}{suffix}"
+                ax.annotate(label, points[-1], xytext=(4, 0), textcoords="offset points",
+                            color=colour, fontsize=8, va="center")  # fmt: skip
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(import_module("matplotlib.ticker").LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.yaxis.set_minor_formatter("")
+    title(ax, f"99 % of calls take at most {units.duration(whole)}" if whole is not None else "No reply")
+    ax.set_ylabel("latency (ms, log)")
+    _finish(ax)
+
+
+def draw_evidence(rows: Sequence[Row], ax: Axes) -> None:
+    """Draw each call as a bar from sending to reply, in rows; what proves the deviation is dark and named."""
+    origin = rows[0]["t"]
+    last = max(row["until"] or row["t"] for row in rows)
+    least = max((last - origin) / 400, 1)
+    for number, row in enumerate(rows):
+        start, end = row["t"] - origin, (last if row["until"] is None else row["until"]) - origin
+        colour = OUTCOMES[row["outcome"]]
+        ax.barh(number, max(end - start, least) / SECOND, 0.8, start / SECOND, color=colour,
+                alpha=1.0 if row["marked"] else 0.35, linewidth=0)  # fmt: skip
+        right = max(end, start + least) / SECOND
+        if row["marked"]:
+            name = f"{row['id']} {row['label']}"
+            ax.annotate(name, (right, number), xytext=(3, 0), textcoords="offset points",
+                        fontsize=8, va="center", color=INK)  # fmt: skip
+    ax.margins(x=0.25)
+    ax.set_yticks([])
+    ax.set_xlabel(f"seconds from {units.instant(origin)}")
+    ax.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _seconds(rows: Sequence[Row]) -> list[float]:
+    return [(row["t"] - rows[0]["t"]) / SECOND for row in rows]
+
+
+def _finish(ax: Axes) -> None:
+    ax.set_xlabel("seconds since the run began")
+    ax.set_xlim(left=0)
+    plain_axes(ax)
+
+
+def _svg(draw: Callable[[Sequence[Row], Axes], None], rows: Sequence[Row]) -> str:
+    figure = new_figure()
+    draw(rows, figure.subplots())
+    return to_svg(figure)

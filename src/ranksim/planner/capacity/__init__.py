@@ -1,0 +1,1 @@
+"""Answers to the questions of capacity planners, by computing and by simulated worlds."""

@@ -1,0 +1,282 @@
+"""Starts of jobs that come together: how many the rate limit puts off, and for how long (S104, U1, U6)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from itertools import count, pairwise
+from operator import attrgetter
+from typing import NamedTuple
+
+from ranksim.core.clock import DAY, MINUTE, SECOND, Micros
+from ranksim.core.contract.plans import Plan
+from ranksim.core.contract.policy import Policy
+from ranksim.core.rules import windows
+from ranksim.planner.capacity.limits import MOST
+from ranksim.planner.capacity.sync import RateWindow
+from ranksim.planner.capacity.workload import TRIES, JobStarts, Workload
+
+BURST = "job starts in a burst"
+"""The name of the limit that `most_domains` is."""
+
+MOST_STARTS, MOST_KEYS = 300_000, 10_000
+"""Beyond so many starts in a few occasions, and so many keys, nothing is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """What becomes of the `starts` of jobs of one occasion, which come within `spread` (µs).
+
+    `refused` counts calls answered 429, `given_up` the starts whose last try was one of them; `late` is how
+    long the last start that was let in had to wait (µs).
+    """
+
+    starts: int
+    spread: Micros
+    refused: int
+    given_up: int
+    late: Micros
+
+
+class Start(NamedTuple):
+    """A start that is planned at `at` (µs) for the domain of a number, by one of a workload's `JobStarts`.
+
+    Its occasion `began` then or earlier (µs): what is planned longer comes first where calls meet.
+    """
+
+    at: Micros
+    by: int
+    domain: int
+    began: Micros
+
+
+class Outcome(NamedTuple):
+    """What becomes of an occasion, and how long each of its starts waited (µs), None of one given up."""
+
+    burst: Burst
+    waited: Sequence[Micros | None]
+
+
+def burst(starts: int, policy: Policy, *, spread: Micros = 0, keys: int = 1, tries: int = TRIES) -> Burst:
+    """Start jobs evenly over `spread` (µs; 0: at one instant), dealt over the keys in turn.
+
+    Whoever is refused calls again when Retry-After has gone (U6), `tries` times in all. Every call is taken
+    by `rules.windows` under the algorithm that the policy names, each key with a fresh allowance.
+    """
+    return _busiest((JobStarts("rank_run", starts, (0,), spread, tries),), keys, policy)
+
+
+def burst_of(load: Workload, policy: Policy) -> Burst:
+    """Return what becomes of the starts of that occasion of a workload of which most are lost or put off."""
+    return _busiest(load.starts, load.keys, policy)
+
+
+def most_domains(load: Workload, plans: Iterable[Plan], policy: Policy) -> dict[str, int | None]:
+    """Return by plan with how many domains none of the starts of a workload is lost, None without end.
+
+    A start is lost that is given up, or let in so late that the plan's cooldown refuses the next of its
+    domain, which it would not do otherwise.
+    """
+    found: dict[str, int | None] = {}
+    alike: dict[tuple[tuple[str, Micros], ...], int | None] = {}
+    for plan in plans:
+        cooldowns = _kept(load, plan, policy)
+        if cooldowns not in alike:
+            alike[cooldowns] = _most_domains(load, policy, dict(cooldowns))
+        found[plan.name] = alike[cooldowns]
+    return found
+
+
+def _kept(load: Workload, plan: Plan, policy: Policy) -> tuple[tuple[str, Micros], ...]:
+    """The cooldowns (µs, by kind) that the calendar keeps, and that starts which are put off might not."""
+    late = max((one.tries * one.calls for one in load.starts), default=0) * (
+        policy.facts.rate_window + SECOND
+    )
+    kept = ((kind, plan.cooldown_of(kind), gap) for kind, gap in load.gaps.items())
+    return tuple((kind, cooldown) for kind, cooldown, gap in kept if gap - late < cooldown <= gap)
+
+
+def _most_domains(load: Workload, policy: Policy, cooldowns: Mapping[str, Micros]) -> int | None:
+    def is_too_many(domains: int) -> bool:
+        size = load.of_domains(domains)
+        return _number(size.starts) > MOST_STARTS or _is_lossy(size, policy, cooldowns)
+
+    first = _first(is_too_many, MOST) if load.starts else None
+    return None if first is None or _number(load.of_domains(first).starts) > MOST_STARTS else first - 1
+
+
+def _number(starts: Sequence[JobStarts]) -> int:
+    return sum(one.domains * len(one.times) for one in starts)
+
+
+def _is_lossy(load: Workload, policy: Policy, cooldowns: Mapping[str, Micros]) -> bool:
+    late: dict[tuple[str, int], list[Micros]] = {}
+    for occasion, outcome in _outcomes(load.starts, load.keys, policy, patient=False):
+        if outcome.burst.given_up:
+            return True
+        for start, waited in zip(occasion, outcome.waited, strict=True):
+            kind = load.starts[start.by].kind
+            if kind in cooldowns and waited is not None:
+                late.setdefault((kind, start.domain), []).append(start.at + waited)
+    return any(
+        again - once < cooldowns[kind]
+        for (kind, _), times in late.items()
+        for once, again in pairwise(sorted(times))
+    )
+
+
+def least_gaps(starts: Sequence[JobStarts], running: Mapping[str, Micros]) -> dict[str, Micros]:
+    """Return by kind the least time between two planned starts of one domain (µs), where there are two.
+
+    What starts while a job of its kind is `running`, for so long (µs), joins it and is not refused (U45).
+    """
+    times: dict[tuple[str, int], list[Micros]] = {}
+    for start in planned(starts):
+        times.setdefault((starts[start.by].kind, start.domain), []).append(start.at)
+    least: dict[str, Micros] = {}
+    for (kind, _), found in times.items():
+        for once, again in pairwise(sorted(found)):
+            if again - once > running.get(kind, -1):
+                least[kind] = min(least.get(kind, again - once), again - once)
+    return least
+
+
+def enough_keys(load: Workload, policy: Policy) -> int | None:
+    """Return how many keys, in place of each, start all that a workload starts, None where no number does."""
+    return _first(lambda keys: not burst_of(replace(load, keys=keys), policy).given_up, MOST_KEYS)
+
+
+def enough_spread(load: Workload, policy: Policy) -> Micros | None:
+    """Return a spread of the starts of each occasion (whole minutes, µs) with which none is given up."""
+    minutes = _first(lambda n: not burst_of(load.over(n * MINUTE), policy).given_up, DAY // MINUTE)
+    return None if minutes is None else minutes * MINUTE
+
+
+def _first(holds: Callable[[int], bool], most: int) -> int | None:
+    """Return the first whole number from 1 for which something holds that then holds for all; at `most`."""
+    high = 1
+    while not holds(high):
+        if high >= most:
+            return None
+        high = min(most, 2 * high)
+    return bisect_left(range(high + 1), True, lo=high // 2 + 1, key=holds)
+
+
+# Occasions
+
+
+def planned(starts: Sequence[JobStarts]) -> Iterator[Start]:
+    """Yield all planned starts."""
+    for by, some in enumerate(starts):
+        for at in some.times:
+            for domain in range(some.domains):
+                yield Start(at + some.spread * domain // some.domains, by, domain, at)
+
+
+def _occasions(starts: Sequence[JobStarts], apart: Micros) -> Iterator[list[Start]]:
+    """Yield the starts that come together: before and after each lot nothing is planned for so long (µs)."""
+    lot: list[Start] = []
+    for start in sorted(planned(starts), key=attrgetter("at")):
+        if lot and start.at - lot[-1].at > apart:
+            yield lot
+            lot = []
+        lot.append(start)
+    if lot:
+        yield lot
+
+
+def _busiest(starts: Sequence[JobStarts], keys: int, policy: Policy) -> Burst:
+    bursts = (outcome.burst for _, outcome in _outcomes(starts, keys, policy))
+    return max(bursts, key=lambda one: (one.given_up, one.refused, one.starts), default=Burst(0, 0, 0, 0, 0))
+
+
+def _outcomes(
+    starts: Sequence[JobStarts], keys: int, policy: Policy, *, patient: bool = True
+) -> Iterator[tuple[list[Start], Outcome]]:
+    """Yield every occasion with what becomes of it; the windows have forgotten the one before it.
+
+    Who is not `patient` looks no further where one is given up.
+    """
+    said, length = policy.assumptions, policy.facts.rate_window
+    window = RateWindow(said.window, policy.facts.rates.expensive, length, int(said.refused_calls_count))
+    tries = max((one.tries * one.calls for one in starts), default=0)
+    alike: dict[tuple[Micros, ...], Outcome] = {}
+    for occasion in _occasions(starts, apart=tries * (length + SECOND) + 2 * length):
+        began = occasion[0].at
+        shape = (began % length, *(part for one in occasion for part in (one.at - began, one.by, one.domain)))
+        if shape not in alike:
+            alike[shape] = _outcome(starts, occasion, keys, window, patient)
+        yield occasion, alike[shape]
+
+
+def _outcome(
+    starts: Sequence[JobStarts],
+    occasion: Sequence[Start],
+    keys: int,
+    window: RateWindow,
+    patient: bool,
+) -> Outcome:
+    by_key: dict[tuple[str, int], list[int]] = {}
+    dealt: Counter[str] = Counter()
+    for number, start in enumerate(occasion):
+        key = starts[start.by].key
+        by_key.setdefault((key, dealt[key] % keys), []).append(number)
+        dealt[key] += 1
+    waited: list[Micros | None] = [None] * len(occasion)
+    refused = 0
+    for numbers in by_key.values():
+        refused += _one_key(starts, occasion, numbers, window, waited, patient)
+    together = {start.by for start in occasion}
+    spread = starts[min(together)].spread if len(together) == 1 else occasion[-1].at - occasion[0].at
+    late = max((one for one in waited if one is not None), default=0)
+    return Outcome(Burst(len(occasion), spread, refused, waited.count(None), late), waited)
+
+
+def _one_key(
+    starts: Sequence[JobStarts],
+    occasion: Sequence[Start],
+    numbers: Sequence[int],
+    window: RateWindow,
+    waited: list[Micros | None],
+    patient: bool,
+) -> int:
+    """Start some of an occasion with one key: note how long each waited, return how often it was refused."""
+    row, ring = window.open()
+    # Of calls of one instant that comes first which was planned first: at which instant, and as which.
+    due: list[tuple[Micros, Micros, int, int, int]] = []
+    later = count(len(occasion))
+    lines: dict[int, deque[int]] = {}
+    for number in numbers:
+        start = occasion[number]
+        if starts[start.by].gap is None:
+            due.append((start.at, start.began, number, number, 1))
+        elif start.by in lines:
+            lines[start.by].append(number)
+        else:
+            lines[start.by] = deque()
+            due.append((start.at, start.began, number, number, 1))
+    heapify(due)
+    refused, answered = 0, Counter[int]()
+    while due:
+        now, _, _, number, tried = heappop(due)
+        one = starts[occasion[number].by]
+        while answered[number] < one.calls and windows.take(now, row, ring):
+            answered[number] += 1
+            tried = 1
+        if answered[number] < one.calls:
+            refused += 1
+            if tried < one.tries:
+                wait = max(1, -(-windows.retry_after(now, row, ring) // SECOND)) * SECOND
+                heappush(due, (now + wait, now, next(later), number, tried + 1))
+                continue
+            if not patient:
+                break
+        else:
+            waited[number] = now - occasion[number].at if one.gap is None else 0
+        if one.gap is not None and lines[occasion[number].by]:
+            following = lines[occasion[number].by].popleft()
+            heappush(due, (now + one.gap, now, next(later), following, 1))
+    return refused

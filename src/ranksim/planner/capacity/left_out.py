@@ -1,0 +1,64 @@
+"""What a workload leaves out of a scenario, as worlds show it: changes over time, clients that draw."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ranksim.core.callers.programs import Python
+from ranksim.core.contract.plans import Plan
+from ranksim.core.contract.policy import Policy
+from ranksim.planner.capacity.common import WITHOUT_END
+from ranksim.planner.capacity.workload import MONTH, Uncounted
+from ranksim.report.progress import nobody
+from ranksim.twin.sim.results import Result
+from ranksim.twin.sim.runner import run
+from ranksim.twin.sim.scenario import Scenario
+
+
+def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> Uncounted:
+    """Return what an account needs for the timeline and for some clients, beyond what it needs without them.
+
+    Two worlds show it, over a month or as long as the scenario is, in which no limit of a plan refuses
+    anything but cooldowns do. Clients in Python of the user's are in neither. Raises BadInput.
+    """
+    unlimited = scenario.model_copy(
+        update={
+            "policy": _unlimited(scenario.policy),
+            "length": max(MONTH, scenario.length),
+            "clients": {name: one for name, one in scenario.clients.items() if not isinstance(one, Python)},
+            "expect": (),
+            "warm_up": "none",
+        }
+    )
+    counted = {name: client for name, client in unlimited.clients.items() if name not in clients}
+    without = unlimited.model_copy(update={"clients": counted, "timeline": ()})
+    whole, rest = (run(one, replications=1, progress=nobody) for one in (unlimited, without))
+
+    def more(metric: str) -> int:
+        return max(0, round(_of(whole, metric) - _of(rest, metric)))
+
+    quotas = scenario.policy.catalogue.plans[scenario.accounts[account].plan].quotas
+    return Uncounted(
+        slots=more(f"slots.{account}.max_used"),
+        spent=more(f"spend.{account}.max"),
+        metrics={metric: more(f"meters.{account}.{metric}.max") for metric in quotas},
+    )
+
+
+def _of(result: Result, metric: str) -> float:
+    return result.metric(metric).mean or 0.0
+
+
+def _unlimited(policy: Policy) -> Policy:
+    """A policy under whose plans neither money nor allowances nor slots end."""
+
+    def roomy(plan: Plan) -> Plan:
+        quotas = {
+            name: quota.model_copy(update={"limit": WITHOUT_END}) for name, quota in plan.quotas.items()
+        }
+        changes = {"quotas": quotas, "cost_ceiling": WITHOUT_END, "slot_limit": WITHOUT_END}
+        return plan.model_copy(update=changes)
+
+    plans = {name: roomy(plan) for name, plan in policy.catalogue.plans.items()}
+    catalogue = policy.catalogue.model_copy(update={"plans": plans})
+    return policy.model_copy(update={"catalogue": catalogue})

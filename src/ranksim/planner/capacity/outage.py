@@ -1,0 +1,434 @@
+"""What an outage of a webhook receiver loses, doubles and disables (S90, S91, U66, U69, E22, E24, E27).
+
+Every attempt of an event that came at u fails while the outage lasts, at u + 0, 1, 6, 36, 156 and 516
+minutes (S90). With the last of its attempts an event is lost; the 20th failure in a row disables the
+endpoint (S91), which cancels all that wait and lets later events pass by. So everything follows from when
+the 20th failure falls.
+
+Events that come at random (Poisson) are computed exactly. The failures up to t are a sum of independent
+Poisson numbers, one for each number of attempts that an event can have had by then, added up by Panjer's
+recursion (H. H. Panjer, ASTIN Bulletin 12, 1981); and given one event, the others are what they were without
+it (the Slivnyak–Mecke theorem), so each mean is an integral over the moment at which that event came. Regular
+events are followed one by one and averaged over their phase.
+
+What is under way when the outage ends counts as over, which matters only for receivers that are slow to fail.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksim.core.clock import Micros, iso
+from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.core.rules.webhooks import retry_at
+from ranksim.inference.estimate import Estimate
+from ranksim.planner.capacity.common import DurationField, check_numbers, expect, expect_one_of, question_repr
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
+from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.tables import View
+from ranksim.report.units import count, duration, percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Law = Literal["poisson", "regular"]
+Failure = Literal["down", "late"]
+
+MOMENTS = 2000
+"""Moments of the outage, or phases of the events, over which a mean is taken: the middles of equal parts."""
+
+MANY = 10_000
+"""Regular events of one outage; more would take long to follow, and disable at once anyway."""
+
+COLUMNS = {"what": "text", "expected": "count", "simulated": "count"}
+"""Columns of the table, with their quantities."""
+
+WHAT = {
+    "events": "events that came during the outage",
+    "delayed": "delivered late",
+    "exhausted": "lost: all attempts failed",
+    "cancelled": "lost: cancelled as the endpoint was disabled",
+    "suppressed": "lost: came while the endpoint was disabled",
+    "duplicates": "done twice: acted on, and sent again",
+    "disabled": "endpoint disabled (chance)",
+}
+"""The numbers of an outcome, and what they are called."""
+
+
+@dataclass(frozen=True)
+class Outage:
+    """An outage of `length` (µs), and the events it meets: `together` at once, one such group `every` µs.
+
+    A receiver that is "down" refuses each attempt at once. One that is "late" acts on each, but answers
+    after the sender has given up (E24), so each attempt takes the whole timeout to fail. Times may be text:
+    "3h".
+    """
+
+    length: DurationField = DurationField()
+    every: DurationField = DurationField()
+    together: int = 1
+    law: Law = "poisson"
+    failure: Failure = "down"
+
+    __repr__ = question_repr
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for what cannot be."""
+        check_numbers(self)
+        expect(self.length > 0, "length", "a duration above 0", self.length)
+        expect(self.every > 0, "every", "a duration above 0", self.every)
+        expect(self.together >= 1, "together", "1 or more", self.together)
+        expect_one_of(("poisson", "regular"), "law", self.law)
+        if self.law == "regular":
+            least = -(-self.length // MANY)
+            expect(
+                self.every >= least,
+                "every",
+                f"{duration(least)} or more with law regular",
+                duration(self.every),
+            )
+        expect_one_of(("down", "late"), "failure", self.failure)
+
+
+NONE = 1e-6
+"""Fewer events than this, on average, are none to people."""
+
+AFTERWARDS = (
+    "An endpoint that was disabled stays so after the outage: until somebody enables it nothing is sent, "
+    "which is not counted here."
+)
+"""What is told of outages that may disable an endpoint."""
+
+
+@dataclass(frozen=True)
+class ScenarioOutage:
+    """An outage of `length` (µs) that meets the job events of an `account` of a `scenario`, by their names.
+
+    It begins `at` an instant (µs), or at any moment of the `span` (µs) from `start` on. A `failure` is that
+    of an `Outage`.
+    """
+
+    scenario: str
+    account: str
+    start: Micros
+    span: DurationField = DurationField()
+    length: DurationField = DurationField()
+    failure: Failure = "down"
+    at: Micros | None = None
+
+    __repr__ = question_repr
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for what cannot be."""
+        expect(self.length > 0, "length", "a duration above 0", self.length)
+        expect_one_of(("down", "late"), "failure", self.failure)
+
+
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """Of outages that begin at any moment: the share that meets no event, and the most that one loses.
+
+    `at` is when an outage begins (µs) that loses so many.
+    """
+
+    quiet: float
+    most_lost: float
+    at: Micros
+
+
+def _begins(outage: ScenarioOutage) -> str:
+    if outage.at is not None:
+        return f"the outage begins at {iso(outage.at)}"
+    return f"the outage begins at any moment of {duration(outage.span)} from {iso(outage.start)} on"
+
+
+def _few(events: float) -> str:
+    return count(events if events >= NONE else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class OutageOutcome:
+    """What becomes of the events of one outage, on average; `disabled` is the chance that it disables."""
+
+    events: float
+    delayed: float
+    exhausted: float
+    cancelled: float
+    suppressed: float
+    duplicates: float
+    disabled: float
+
+    @property
+    def lost(self) -> float:
+        """Events that never arrive, though a receiver that was late may have acted on some of them."""
+        return self.exhausted + self.cancelled + self.suppressed
+
+
+@dataclass(frozen=True, slots=True)
+class OutageCost:
+    """The answer: the expected outcome, and that of simulated worlds, by name, where there were any.
+
+    `curve` is the chance that the endpoint is disabled by a time since the beginning of the outage (µs), and
+    `extremes` tell how far outages differ by when they begin, and `assumed` is what a scenario does not say.
+    """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"answer": {}}
+
+    outage: Outage | ScenarioOutage
+    expected: OutageOutcome
+    curve: tuple[tuple[Micros, float], ...]
+    simulated: dict[str, Estimate]
+    extremes: Extremes | None = None
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def lost(self) -> float:
+        """Events that never arrive, though a receiver that was late may have acted on some of them."""
+        return self.expected.lost
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence."""
+        text = (
+            f"Of {count(self.expected.events)} events in {duration(self.outage.length)}, "
+            f"{_few(self.lost)} are lost and {_few(self.expected.delayed)} come late; "
+            f"the endpoint is {self._disabled()}"
+        )
+        if self.expected.duplicates:
+            text += f"; {_few(self.expected.duplicates)} are done again"
+        if self.extremes is None:
+            return text + "."
+        most = self.extremes
+        return (
+            f"{text}: means over all moments at which it may begin. At {percent(most.quiet)} of these no "
+            f"event comes; from {iso(most.at)} on it loses {count(most.most_lost)}."
+        )
+
+    def _disabled(self) -> str:
+        """Whether the endpoint is disabled: a chance, where outages begin at any moment."""
+        if isinstance(self.outage, ScenarioOutage) and self.outage.at is not None:
+            return "disabled" if self.expected.disabled else "not disabled"
+        return f"disabled with a chance of {percent(self.expected.disabled)}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the numbers."""
+        found = self.outage
+        if isinstance(found, Outage):
+            return ("Means are over outages that begin at any moment.", AFTERWARDS)
+        return (
+            f"Events are those of all jobs of {found.account} that end in {found.scenario}, when they do; "
+            f"{_begins(found)}.",
+            AFTERWARDS,
+            *self.assumed,
+        )
+
+    def rows(self) -> list[Row]:
+        """One row for each number."""
+        nothing = Estimate(None, None, None)
+        rows = []
+        for name, what in WHAT.items():
+            seen = self.simulated.get(name, nothing)
+            rows.append(
+                {
+                    "name": name, "what": what, "expected": getattr(self.expected, name),
+                    "simulated": seen.mean, "simulated_low": seen.low, "simulated_high": seen.high,
+                }
+            )  # fmt: skip
+        return rows
+
+    def tables(self) -> Tables:
+        """The rows as the table `answer`."""
+        return {"answer": self.rows()}
+
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        shown = [row | {"expected": row["expected"] if row["expected"] >= NONE else 0} for row in self.rows()]
+        return views_of(f"An outage of {duration(self.outage.length)}", shown, COLUMNS)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the chance of being disabled over the outage. Raises BadInput without matplotlib."""
+        from ranksim.planner.capacity import plots
+
+        return plots.outage(self.curve, self.rows(), ax)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """When the attempts of an event that came at 0 are `sent` and have `failed` (µs), while all of them fail.
+
+    `counted` are the failures that count towards the `need` of them, in a row, that disable the endpoint.
+    """
+
+    sent: tuple[Micros, ...]
+    failed: tuple[Micros, ...]
+    counted: tuple[Micros, ...]
+    need: int
+
+    def counted_before(self, elapsed: Micros) -> int:
+        """Failures that count before a time."""
+        return bisect_left(self.counted, elapsed)
+
+
+def attempts_of(policy: Policy, failure: Failure = "down") -> Attempts:
+    """Return the retry schedule as the rules make it (S90, U67). Raises BadInput when it is jittered."""
+    facts, said = policy.facts, policy.assumptions
+    expect(said.retry_jitter_percent == 0, "retry_jitter_percent", "0", said.retry_jitter_percent)
+    takes = facts.webhook_timeout if failure == "late" else 0
+    sent, failed = [0], [takes]
+    while (due := retry_at(len(sent), failed[-1], failed[0], 0, facts, said)) is not None:
+        sent.append(due)
+        failed.append(due + takes)
+    counted = failed if said.failure_counted == "attempt" else failed[-1:]
+    return Attempts(tuple(sent), tuple(failed), tuple(counted), facts.webhook_disable_after)
+
+
+def disabled_after(events: int, policy: Policy | str | Path | None = None) -> Micros | None:
+    """Return when `events` that come at once, and always fail, disable their endpoint: µs or None (E22)."""
+    expect(events >= 1, "events", "1 or more", events)
+    attempts = attempts_of(policy_of(policy))
+    each = -(-attempts.need // events)
+    return attempts.counted[each - 1] if each <= len(attempts.counted) else None
+
+
+def check_cancels(policy: Policy) -> None:
+    """Raise BadInput for a policy that only pauses a disabled endpoint (U69)."""
+    expect(policy.assumptions.on_disable == "cancel", "on_disable", "cancel", policy.assumptions.on_disable)
+
+
+def outage_cost(outage: Outage, policy: Policy | str | Path | None = None) -> OutageCost:
+    """Compute what an outage costs: exactly for random events, averaged over the phase for regular ones.
+
+    The receiver is healthy before and after, and nobody enables the endpoint again before the outage ends.
+    Raises BadInput for a policy with jittered retries, or that only pauses a disabled endpoint (U69).
+    """
+    policy = policy_of(policy)
+    check_cancels(policy)
+    attempts = attempts_of(policy, outage.failure)
+    times = [outage.length * step // 100 for step in range(101)]
+    if outage.law == "poisson":
+        failures = Failures(attempts, outage)
+        curve = [(t, 1 - failures.below(t)) for t in times]
+        return OutageCost(outage, _at_random(outage, failures), tuple(curve), {})
+    phases = [(2 * step + 1) * outage.every / (2 * MOMENTS) for step in range(MOMENTS)]
+    outcomes, ends = zip(*(_of_phase(outage, attempts, phase) for phase in phases), strict=True)
+    curve = [(t, sum(end <= t for end in ends) / MOMENTS) for t in times]
+    return OutageCost(outage, mean_of(outcomes), tuple(curve), {})
+
+
+# Random events
+
+
+class Failures:
+    """The failures of groups of events that come at random: how likely it is that they are still too few."""
+
+    def __init__(self, attempts: Attempts, outage: Outage) -> None:
+        self.attempts = attempts
+        self.rate = 1 / outage.every
+        self.need = -(-attempts.need // outage.together)
+        """Failed attempts of groups that disable: a group fails as one."""
+
+    def below(self, t: Micros, own: int = 0) -> float:
+        """Return the chance that by `t` fewer than needed have failed, `own` more failures counted in."""
+        need = self.need - own
+        if need <= 0:
+            return 0.0
+        ages = [max(0, t - at) for at in self.attempts.counted]
+        # Groups between two of these ages have had so many failures.
+        means = [self.rate * (a - b) for a, b in zip(ages, [*ages[1:], 0], strict=True)]
+        chances = [math.exp(-sum(means))]
+        for n in range(1, need):
+            terms = (k * mean * chances[n - k] for k, mean in enumerate(means[:n], 1))
+            chances.append(sum(terms) / n)
+        return min(1.0, sum(chances))
+
+
+def _at_random(outage: Outage, failures: Failures) -> OutageOutcome:
+    """Add up what becomes of an event, over the moments at which it may come."""
+    length = outage.length
+    moments = [(2 * step + 1) * length // (2 * MOMENTS) for step in range(MOMENTS)]
+    outcomes = [_of_event(u, outage, failures) for u in moments]
+    scale = length * failures.rate * outage.together
+    mean = mean_of(outcomes)
+    scaled = {field.name: scale * getattr(mean, field.name) for field in fields(OutageOutcome)}
+    return OutageOutcome(**scaled | {"disabled": 1 - failures.below(length)})
+
+
+def _of_event(u: Micros, outage: Outage, failures: Failures) -> OutageOutcome:
+    """Return the chances of what becomes of an event of a group that came at `u`."""
+    attempts, length = failures.attempts, outage.length
+    suppressed = 1 - failures.below(u)
+    over = min(length, u + attempts.failed[-1])
+    alive = failures.below(over, attempts.counted_before(over - u))
+    exhausted = alive if u + attempts.failed[-1] < length else 0.0
+    delayed = alive - exhausted
+    sent_again = sum(
+        failures.below(u + sent, attempts.counted_before(sent))
+        for sent in attempts.sent[1:]
+        if u + sent < length
+    )
+    duplicates = sent_again + delayed if outage.failure == "late" else 0.0
+    return OutageOutcome(1.0, delayed, exhausted, 1 - suppressed - alive, suppressed, duplicates, 0.0)
+
+
+def mean_of(outcomes: Sequence[OutageOutcome]) -> OutageOutcome:
+    """Return the mean of what becomes of events."""
+    names = [field.name for field in fields(OutageOutcome)]
+    return OutageOutcome(
+        **{name: math.fsum(getattr(o, name) for o in outcomes) / len(outcomes) for name in names}
+    )
+
+
+# Regular events
+
+
+def _of_phase(outage: Outage, attempts: Attempts, phase: float) -> tuple[OutageOutcome, float]:
+    """Follow groups that come every so often from `phase` on: the outcome, and when it disables (or inf)."""
+    came = np.arange(phase, outage.length, outage.every)
+    return followed(came, outage.length, attempts, outage.failure, outage.together)
+
+
+def followed(
+    came: NDArray[np.float64], length: Micros, attempts: Attempts, failure: Failure, together: int = 1
+) -> tuple[OutageOutcome, float]:
+    """Follow groups of events that `came` so long (µs) after an outage of some length began.
+
+    Return what becomes of them, and when the endpoint is disabled (µs since then, or inf).
+    """
+    failing = _before(came, attempts.counted, length)
+    need = -(-attempts.need // together)
+    end = float(np.partition(failing, need - 1)[need - 1]) if len(failing) >= need else math.inf
+    over = min(end, length)
+    created = came[came <= end]
+    exhausted = int(np.count_nonzero(created + attempts.failed[-1] <= over))
+    delayed = len(created) - exhausted if end == math.inf else 0
+    cancelled = len(created) - exhausted - delayed
+    made = len(_before(created, attempts.sent, over))
+    duplicates = made + delayed - len(created) if failure == "late" else 0
+    outcome = OutageOutcome(
+        events=len(came) * together,
+        delayed=delayed * together,
+        exhausted=exhausted * together,
+        cancelled=cancelled * together,
+        suppressed=(len(came) - len(created)) * together,
+        duplicates=duplicates * together,
+        disabled=float(end < math.inf),
+    )
+    return outcome, end
+
+
+def _before(came: NDArray[np.float64], offsets: Sequence[Micros], end: float) -> NDArray[np.float64]:
+    """The instants that lie so long after these, as far as they come before an end."""
+    times = (came[:, None] + np.array(offsets, dtype=np.float64)[None, :]).ravel()
+    return times[times < end]

@@ -1,0 +1,230 @@
+"""The largest portfolio that a plan carries: which limit binds first, and the headroom of the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from ranksim.core.clock import DAY, HOUR, WEEK
+from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.planner.capacity.bursts import BURST, most_domains
+from ranksim.planner.capacity.common import (
+    DurationField,
+    check_numbers,
+    expect,
+    expect_one_of,
+    plan_named,
+    question_repr,
+)
+from ranksim.planner.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, limits
+from ranksim.planner.capacity.workload import MONTH, JobStarts, PlannedWork, Workload
+from ranksim.report import units
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame
+from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Grown = Literal["keywords", "domains"]
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """What an account tracks and starts: `domains`, each with so many `keywords`, and for each domain:
+
+    a rank run every `run_every` (µs); `crawls`, `optimizations` and `ai_scans` a month, of so many `pages`
+    or `questions` each; `briefs` a week. A share `churn` of the words is replaced in a month. The rank runs
+    of all domains are started within `start_within` (µs), with `keys` API keys. Both times may be given as
+    text: "12h". Those of one occasion are started evenly over `spread` (µs), at one instant unless given.
+    """
+
+    domains: int = 1
+    keywords: int = 1
+    pairings: int = 1
+    geographies: int = 1
+    run_every: DurationField = DurationField(DAY)
+    crawls: int = 0
+    optimizations: int = 0
+    pages: int = 100
+    ai_scans: int = 0
+    questions: int = 50
+    briefs: int = 0
+    churn: float = 0.0
+    start_within: DurationField = DurationField(HOUR)
+    spread: DurationField = DurationField(0)
+    keys: int = 1
+    add_ons: Mapping[str, int] = field(default_factory=dict)
+
+    __repr__ = question_repr
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for what cannot be."""
+        check_numbers(self)
+        for what in ("domains", "keywords", "pairings", "geographies", "keys"):
+            expect(getattr(self, what) >= 1, what, "1 or more", getattr(self, what))
+        for what in ("crawls", "optimizations", "pages", "ai_scans", "questions", "briefs"):
+            expect(getattr(self, what) >= 0, what, "0 or more", getattr(self, what))
+        expect(self.run_every > 0, "run_every", "a duration above 0", self.run_every)
+        expect(self.start_within > 0, "start_within", "a duration above 0", self.start_within)
+        expect(self.spread >= 0, "spread", "0 or more", self.spread)
+        expect(0 <= self.churn < 100, "churn", "a share from 0 to below 100", self.churn)
+
+    @property
+    def workload(self) -> Workload:
+        """What all domains together track and have done."""
+        each = self.pairings * self.geographies
+        return Workload(
+            domains=self.domains,
+            keywords=self.domains * self.keywords,
+            each=each,
+            slots=self.domains * self.keywords * each,
+            pairings=self.pairings,
+            geographies=self.geographies,
+            work=work_of(self, self.domains, self.keywords, each),
+            starts=(runs_of(self, self.domains),),
+            start_within=self.start_within,
+            keys=self.keys,
+            add_ons=self.add_ons,
+        )
+
+
+def runs_of(done: Portfolio, domains: int) -> JobStarts:
+    """Return the starts of rank runs of so many domains, for three occasions: as good as for ever."""
+    times = tuple(done.run_every * number for number in range(3))
+    return JobStarts("rank_run", domains, times, done.spread)
+
+
+def work_of(done: Portfolio, domains: int, keywords: int, each: int) -> tuple[PlannedWork, ...]:
+    """Return what so many domains have done, of so many words of `each` slots; a rank run reads all (S23)."""
+    replaced = math.ceil(done.churn * keywords)
+    work = (
+        PlannedWork("rank_run", domains, 1, done.run_every, keywords * each),
+        PlannedWork("crawl", domains, done.crawls, MONTH, done.pages),
+        PlannedWork("site_optimization", domains, done.optimizations, MONTH, done.pages),
+        PlannedWork("ai_scan", domains, done.ai_scans, MONTH, done.questions),
+        PlannedWork("keyword_briefs", domains, done.briefs, WEEK),
+        PlannedWork("keywords", domains, replaced, MONTH, each),
+    )
+    return tuple(one for one in work if one.times)
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """A limit at the largest portfolio; `allows` is how far it alone would let it grow, None without end."""
+
+    limit: Limit
+    allows: int | None
+
+    @property
+    def used(self) -> float:
+        """The share of what there is that is needed."""
+        return self.limit.used if self.limit.there else float(self.limit.need > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The answer: the most keywords a domain or domains, and every limit there, the tightest first.
+
+    `most` is None when nothing binds below `MOST`, and 0 when even one is too many.
+    """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"answer": {}}
+
+    portfolio: Portfolio | Workload
+    plan: str
+    grow: Grown
+    most: int | None
+    limits: tuple[Headroom, ...]
+
+    @property
+    def binding(self) -> Limit:
+        """The limit that binds first."""
+        return self.limits[0].limit
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence."""
+        if self.most is None:
+            return f"Nothing on the plan {self.plan} binds below {MOST:,} {self.grow}."
+        each = " a domain" if self.grow == "keywords" and self.portfolio.domains > 1 else ""
+        return (
+            f"The plan {self.plan} carries {self.most:,} {self.grow}{each}; "
+            f"what binds first: {self.binding.name} ({self.binding.refusal})."
+        )
+
+    def rows(self) -> list[Row]:
+        """One row a limit: the need there, what there is, the share used, and what it alone allows."""
+        return [{**asdict(room.limit), "used": room.used, "allows": room.allows} for room in self.limits]
+
+    def tables(self) -> Tables:
+        """The rows as the table `answer`."""
+        return {"answer": self.rows()}
+
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        headings = ("limit", "need", "there is", "used", f"{self.grow} it allows")
+        cells = tuple(
+            (
+                room.limit.name,
+                units.write(room.limit.quantity, room.limit.need),
+                units.write(room.limit.quantity, room.limit.there),
+                units.percent(room.used),
+                units.write("count", room.allows),
+            )
+            for room in self.limits
+        )
+        return [View(f"Limits of the plan {self.plan}", headings, 1, cells)]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the share of each limit that is used. Raises BadInput without matplotlib."""
+        from ranksim.planner.capacity import plots
+
+        return plots.portfolio(self.rows(), self.sentence.rstrip("."), ax)
+
+
+def largest(
+    portfolio: Portfolio | Workload,
+    plan: str,
+    policy: Policy | str | Path | None = None,
+    *,
+    grow: Grown = "keywords",
+) -> Largest:
+    """Find how many keywords a domain, or how many domains, a plan carries at most, all else as given.
+
+    Of the workload of an account of a scenario (`workload_of`) domains and words are on average, and what is
+    used of the month counts.
+    The number that `portfolio` has of what is varied does not matter. Raises BadInput.
+    """
+    policy = policy_of(policy)
+    expect_one_of(("keywords", "domains"), "grow", grow)
+    check_add_ons(portfolio.add_ons, policy)
+    bought = plan_named(policy, plan)
+    load = portfolio if isinstance(portfolio, Workload) else portfolio.workload
+    allows = allowed_alone(lambda n: _workload(portfolio, grow, n), bought, policy)
+    started = most_domains(load, [bought], policy)[plan]
+    if started is not None:
+        allows.append(started if grow == "domains" else MOST if load.domains <= started else 0)
+    most = min(allows)
+    there = _workload(portfolio, grow, max(most, 1))
+    needed = limits(there, bought, policy)
+    if started is not None:
+        needed.append(Limit(BURST, there.domains, started, "count", RATE))
+    found = [
+        Headroom(limit, None if allowed == MOST else allowed)
+        for limit, allowed in zip(needed, allows, strict=True)
+    ]
+    found.sort(key=lambda room: (MOST if room.allows is None else room.allows, -room.used))
+    return Largest(portfolio, plan, grow, None if most == MOST else most, tuple(found))
+
+
+def _workload(portfolio: Portfolio | Workload, grow: Grown, n: int) -> Workload:
+    if isinstance(portfolio, Workload):
+        return portfolio.of_keywords(n) if grow == "keywords" else portfolio.of_domains(n)
+    return (replace(portfolio, keywords=n) if grow == "keywords" else replace(portfolio, domains=n)).workload

@@ -1,0 +1,323 @@
+"""How long it takes to send N keywords under the write limit, and how best to pace it (S32, S103, U1, U2).
+
+Nothing is estimated: every call is taken by `rules.windows` itself, call by call, under each of the five
+algorithms that a 60 s window could mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from ranksim.core.clock import SECOND, Micros
+from ranksim.core.contract.facts import RateClass
+from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.core.rules import windows
+from ranksim.core.rules.books import Window
+from ranksim.planner.capacity.common import DurationField, check_numbers, expect, question_repr
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
+from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.tables import View
+from ranksim.report.units import duration
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Way = Literal["retry", "wait", "paced"]
+
+MANY = 200_000
+"""Requests of a sync, which at 120 a minute take more than a day."""
+
+WAYS: dict[Way, str] = {
+    "retry": "call until refused, then wait Retry-After",
+    "wait": "call while RateLimit-Remaining allows, then wait",
+    "paced": "evenly, as fast as nobody is refused",
+}
+
+COLUMNS = {
+    "window": "text",
+    "way": "text",
+    "pace": "duration",
+    "time": "duration",
+    "calls": "count",
+    "refused": "count",
+    "others_refused": "count",
+}
+"""Columns of the table, with their quantities."""
+
+
+@dataclass(frozen=True)
+class Sync:
+    """What is sent with one key: `keywords` new ones, `batch` in each POST, and `removals` one by one.
+
+    A POST is for one list of keywords: `lists` says how many go to each, all to one unless it is given.
+    A reply takes `latency` (µs), and the next request follows it. Other clients of the same key make
+    `others` calls of the same rate class per window, evenly, and never repeat one.
+    """
+
+    keywords: int
+    batch: int = 100
+    removals: int = 0
+    latency: DurationField = DurationField(0)
+    others: int = 0
+    lists: tuple[int, ...] = ()
+
+    __repr__ = question_repr
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for what cannot be."""
+        check_numbers(self)
+        expect(self.keywords >= 0, "keywords", "0 or more", self.keywords)
+        expect(self.removals >= 0, "removals", "0 or more", self.removals)
+        expect(self.batch >= 1, "batch", "1 or more", self.batch)
+        expect(self.latency >= 0, "latency", "0 or more", self.latency)
+        expect(self.others >= 0, "others", "0 or more", self.others)
+        expect(
+            not self.lists or sum(self.lists) == self.keywords,
+            "lists",
+            f"the {self.keywords} keywords, dealt over them",
+            sum(self.lists),
+        )
+        expect(self.requests >= 1, "keywords", "something to send", "nothing")
+        expect(
+            self.requests <= MANY, "keywords", f"at most {MANY} requests; make batches larger", self.requests
+        )
+
+    @property
+    def requests(self) -> int:
+        """Requests that must be admitted: one for each batch of a list and each removal."""
+        return sum(-(-words // self.batch) for words in self.lists or (self.keywords,)) + self.removals
+
+
+def dealt(keywords: int, lists: int) -> tuple[int, ...]:
+    """Return how many keywords each of some lists has, to which they are dealt in turn."""
+    return tuple(len(range(number, keywords, lists)) for number in range(lists))
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSchedule:
+    """One way under one algorithm: `time` from the first call to the last reply, `pace` between calls.
+
+    `time` is None where the other clients starve the sync (refused calls that count, U4, can do that).
+    `calls` counts what was sent, `refused` the 429s among it, `others_refused` those of the other clients.
+    """
+
+    window: str
+    way: Way
+    pace: Micros | None
+    time: Micros | None
+    calls: int
+    refused: int
+    others_refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTime:
+    """The answer: every way under every algorithm; `assumed` is the algorithm of the policy.
+
+    `safe_pace` (µs) is the fastest even pace at which nobody is refused whatever the algorithm, or None.
+    """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"answer": {"pace": "duration", "time": "duration"}}
+
+    sync: Sync
+    assumed: str
+    limit: int
+    length: Micros
+    plans: tuple[SyncSchedule, ...]
+    safe_pace: Micros | None
+
+    @property
+    def best(self) -> SyncSchedule:
+        """The way to choose: the quickest of the policy's algorithm by which nobody is refused.
+
+        Where several are equally quick, the even one; where none is without refusals, the one with fewest.
+        """
+        mine = [plan for plan in self.plans if plan.window == self.assumed]
+        through = [plan for plan in mine if plan.time is not None] or mine
+        return min(through, key=lambda p: (p.refused + p.others_refused, p.time or 0, p.way != "paced"))
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence."""
+        best = self.best
+        if best.time is None:
+            return f"{self.sync.requests:,} requests never get through under {self.assumed}."
+        pace = f", one every {duration(best.pace)}" if best.pace else ""
+        text = (
+            f"{self.sync.requests:,} requests take {duration(best.time)} at best under {self.assumed}: "
+            f"{WAYS[best.way]}{pace}."
+        )
+        if self.safe_pace:
+            text += f" One every {duration(self.safe_pace)} is refused under none of the five."
+        return text
+
+    def rows(self) -> list[Row]:
+        """One row for each algorithm and way."""
+        return [asdict(plan) for plan in self.plans]
+
+    def tables(self) -> Tables:
+        """The rows as the table `answer`."""
+        return {"answer": self.rows()}
+
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        title = f"{self.sync.requests:,} requests at {self.limit} per {duration(self.length)}"
+        note = "; ".join(f"{way}: {what}" for way, what in WAYS.items()) + "."
+        return views_of(title, self.rows(), COLUMNS, note)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the time of each way under each algorithm. Raises BadInput without matplotlib."""
+        from ranksim.planner.capacity import plots
+
+        return plots.sync(self.rows(), ax)
+
+
+def sync_time(sync: Sync, policy: Policy | str | Path | None = None, *, start: Micros = 0) -> SyncTime:
+    """Schedule a sync under all five algorithms, each way.
+
+    The rate class is that of POST keywords (U2), limit and length are the policy's. `start` is when it
+    begins, which clock windows mind. Raises BadInput when others leave no room.
+    """
+    policy = policy_of(policy)
+    said = policy.assumptions
+    rate_class = RateClass.WRITE if said.tracking_class == "write" else RateClass.EXPENSIVE
+    limit, length = policy.facts.rates.of(rate_class), policy.facts.rate_window
+    expect(sync.others < limit, "others", f"fewer than the {limit} calls of a window", sync.others)
+    rate_windows = [
+        RateWindow(name, limit, length, int(said.refused_calls_count), start) for name in windows.NAMES
+    ]
+    plans: list[SyncSchedule] = []
+    for window in rate_windows:
+        plans += (eager(window, sync, "retry"), eager(window, sync, "wait"))
+        pace = fastest_pace([window], sync)
+        if pace is not None:
+            plans.append(evenly(window, sync, pace))
+    return SyncTime(sync, said.window, limit, length, tuple(plans), fastest_pace(rate_windows, sync))
+
+
+@dataclass(frozen=True, slots=True)
+class RateWindow:
+    """The window that a key's calls must pass, untouched at `start`."""
+
+    kind: str
+    limit: int
+    length: Micros
+    counts_refused: int = 0
+    start: Micros = 0
+
+    def open(self) -> tuple[Window, list[int]]:
+        """Return a fresh window and its ring."""
+        window = Window(
+            kind=windows.NAMES.index(self.kind),
+            limit=self.limit,
+            length=self.length,
+            counts_refused=self.counts_refused,
+        )
+        windows.start(window)
+        return window, [0] * self.limit if self.kind == "sliding_log" else []
+
+
+class Traffic:
+    """A window in use: the sync's calls, and between them those of the others, half a gap off."""
+
+    def __init__(self, window: RateWindow, others: int) -> None:
+        self.window, self.ring = window.open()
+        self.others_refused = 0
+        self._others = _every(window, others)
+        self._next = next(self._others, None)
+
+    def pass_others(self, now: Micros) -> None:
+        """Let the other clients' calls up to `now` pass first."""
+        while self._next is not None and self._next <= now:
+            self.others_refused += 1 - windows.take(self._next, self.window, self.ring)
+            self._next = next(self._others, None)
+
+    def take(self, now: Micros) -> bool:
+        """Make a call now: whether it is admitted."""
+        self.pass_others(now)
+        return windows.take(now, self.window, self.ring) == 1
+
+    def retry_after(self, now: Micros) -> Micros:
+        """How long until a call would be admitted, if nobody comes before."""
+        self.pass_others(now)
+        return windows.retry_after(now, self.window, self.ring)
+
+
+def _every(window: RateWindow, others: int) -> Iterator[Micros]:
+    """The instants of the others' calls, `others` in each window."""
+    number = 0
+    while others:
+        yield window.start + (2 * number + 1) * window.length // (2 * others)
+        number += 1
+
+
+def eager(window: RateWindow, sync: Sync, way: Literal["retry", "wait"]) -> SyncSchedule:
+    """Call as soon as the last reply is there.
+
+    "retry" runs into the 429 and waits its Retry-After, whole seconds and at least one (U6); "wait" looks at
+    the headers of the last reply, so it is refused only where other clients come in between.
+    """
+    traffic = Traffic(window, sync.others)
+    now, calls, done = window.start, 0, 0
+    # A window that admits anybody at all admits one call of the sync.
+    latest = window.start + (sync.requests + 2) * (window.length + sync.latency)
+    while done < sync.requests:
+        if now > latest:
+            return SyncSchedule(window.kind, way, None, None, calls, calls - done, traffic.others_refused)
+        if way == "wait" and (pause := traffic.retry_after(now)):
+            now += pause
+            continue
+        calls += 1
+        if traffic.take(now):
+            done += 1
+            now += sync.latency
+        else:
+            # The reply says how long, and is itself as slow as any.
+            wait = max(1, -(-traffic.retry_after(now) // SECOND)) * SECOND
+            now += sync.latency + wait
+    return SyncSchedule(
+        window.kind, way, None, now - window.start, calls, calls - done, traffic.others_refused
+    )
+
+
+def fastest_pace(rate_windows: Sequence[RateWindow], sync: Sync) -> Micros | None:
+    """Find the fastest even pace (µs) at which nobody is refused in any of the windows, the others included.
+
+    Tried are all calls back to back, then one call every length / k for k from the limit down; None when
+    even one call a window is refused, or refuses somebody.
+    """
+    first = rate_windows[0]
+    for per_window in (None, *range(first.limit, 0, -1)):
+        gap = 0 if per_window is None else -(-first.length // per_window)
+        pace = max(gap, sync.latency)
+        if all(is_clear(evenly(window, sync, pace)) for window in rate_windows):
+            return pace
+    return None
+
+
+def is_clear(plan: SyncSchedule) -> bool:
+    """Return whether nobody was refused."""
+    return plan.refused == 0 and plan.others_refused == 0
+
+
+def evenly(window: RateWindow, sync: Sync, pace: Micros) -> SyncSchedule:
+    """Call every `pace`, whatever the replies; it ends with the first refusal, or when all calls are made.
+
+    The other clients' calls are watched for a window longer.
+    """
+    traffic = Traffic(window, sync.others)
+    now = window.start
+    for number in range(sync.requests):
+        now = window.start + number * pace
+        refused = 1 - int(traffic.take(now))
+        if refused or traffic.others_refused:
+            return SyncSchedule(window.kind, "paced", pace, None, number + 1, refused, traffic.others_refused)
+    traffic.pass_others(now + window.length)
+    time = now + sync.latency - window.start
+    return SyncSchedule(window.kind, "paced", pace, time, sync.requests, 0, traffic.others_refused)

@@ -1,0 +1,190 @@
+"""What an account tracks and has done, in numbers that limits are held against: slots, and work by kind.
+
+A workload is counted: it knows neither which domain tracks what nor who starts the work. A `Portfolio` of
+like domains has one, and so has an account of a scenario (`planned.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from ranksim.core.callers.manners import Manners
+from ranksim.core.clock import DAY, HOUR, Micros
+from ranksim.core.contract.plans import SpendLabel
+
+MONTH = 31 * DAY
+"""The longest billing month (µs)."""
+
+TRIES = Manners().max_tries
+"""How often the clients of a scenario call before they give up, unless it says otherwise."""
+
+
+Number = int | Fraction
+"""Of a workload that has grown in proportion; whoever holds it against a limit rounds it up, once."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWork:
+    """Planned work of one kind: `each` at every occasion, of which there are `times` in every `per` (µs).
+
+    `size` is what one comes to: pages, questions, or for keywords that are added slots. `first` is when in
+    the present billing month the first occasion falls (µs), None where nobody says; `most` is how many
+    occasions there are in all, None without end. Of a workload that has
+    grown, `each` and `size` are what there is on average.
+    """
+
+    operation: SpendLabel
+    each: Number
+    times: int
+    per: Micros
+    size: Number = 1
+    first: Micros | None = None
+    most: int | None = None
+
+    def count(self, period: Micros, since: Micros | None = None) -> Number:
+        """How many there are in a period (µs) at most, or in the one from `since` in the present month on."""
+        if since is None or self.first is None:
+            return self.each * self._at_most(-(-period * self.times // self.per))
+        return self._before(since + period) - self._before(since)
+
+    def _before(self, t: Micros) -> Number:
+        """How many there are by the calendar before a time in the present month."""
+        assert self.first is not None
+        return self.each * self._at_most(max(0, -(-(t - self.first) * self.times // self.per)))
+
+    def _at_most(self, occasions: int) -> int:
+        return occasions if self.most is None else min(occasions, self.most)
+
+    @property
+    def gap(self) -> Micros:
+        """The time between two occasions (µs), as evenly as can be."""
+        return self.per // self.times
+
+
+@dataclass(frozen=True, slots=True)
+class Uncounted:
+    """What a workload does not count, as simulated: slots, cost of a month (µUSD) and units by metric."""
+
+    slots: int = 0
+    spent: int = 0
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarts:
+    """Jobs of one `kind` that are started together, for the first `domains`, at each of some `times` (µs).
+
+    They are spread evenly over `spread` (µs), with the API key of a name; each takes so many `calls` of the
+    expensive class, and each call is tried `tries` times at most. With a `gap` (µs) they are requests that
+    go one after the other, so long after the reply before.
+    """
+
+    kind: SpendLabel
+    domains: int
+    times: tuple[Micros, ...]
+    spread: Micros = 0
+    tries: int = TRIES
+    calls: int = 1
+    key: str = ""
+    gap: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What is used so far: units by metric, cost of the month (µUSD), held slots.
+
+    `month` and `week` are how much of the billing month and of the week has gone (µs).
+    """
+
+    metrics: Mapping[str, int]
+    spent: int
+    held: int
+    month: Micros
+    week: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What `domains` track and have done: `slots` in all, at most so many `pairings` and `geographies`.
+
+    Of the `keywords` that they track together one takes `each` slots at most, counted over all its scans.
+    `starts` is when jobs are started, by the calendar, for long enough to see every occasion; each key stands
+    for `keys` of them. By kind of job `gaps` has the least time between two starts of a domain (µs). Rank
+    runs of all domains are to be started within `start_within` (µs).
+    `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
+    not counted, and `left_out` how much that is.
+    """
+
+    domains: int
+    keywords: int
+    each: int
+    slots: int
+    pairings: int
+    geographies: int
+    work: tuple[PlannedWork, ...] = ()
+    starts: tuple[JobStarts, ...] = ()
+    gaps: Mapping[str, Micros] = field(default_factory=dict)
+    start_within: Micros = HOUR
+    keys: int = 1
+    add_ons: Mapping[str, int] = field(default_factory=dict)
+    name: str = ""
+    plan: str = ""
+    used: Used | None = None
+    left_out: Uncounted = field(default_factory=Uncounted)
+    notes: tuple[str, ...] = ()
+
+    def of(self, *operations: str) -> list[PlannedWork]:
+        """The work of some kinds."""
+        return [work for work in self.work if work.operation in operations]
+
+    def count(self, operations: Iterable[str], period: Micros, since: Micros | None = None) -> Number:
+        """How often all domains do something in a period (µs): jobs, or keywords of briefs and additions."""
+        return sum(work.count(period, since) for work in self.of(*operations))
+
+    def largest(self, *operations: str) -> int:
+        """The largest size of some kinds of work, 0 where there is none."""
+        return math.ceil(max((work.size for work in self.of(*operations)), default=0))
+
+    def over(self, spread: Micros) -> Workload:
+        """The same with the starts of each occasion spread over so long (µs)."""
+        return replace(self, starts=tuple(replace(one, spread=spread) for one in self.starts))
+
+    def of_domains(self, domains: int) -> Workload:
+        """The same with so many domains, in proportion: what they track and have done grows as they do.
+
+        Of domains that differ there are then as many of each kind as there were, on average.
+        """
+        grown = Fraction(domains, self.domains)
+        return replace(
+            self,
+            domains=domains,
+            keywords=math.ceil(self.keywords * grown),
+            slots=math.ceil(self.slots * grown),
+            starts=tuple(_grown(self.starts, grown)),
+            work=tuple(replace(one, each=one.each * grown) for one in self.work),
+        )
+
+    def of_keywords(self, keywords: int) -> Workload:
+        """The same with so many keywords a domain, on average: slots and what is done with words grow so."""
+        total = keywords * self.domains
+        grown = Fraction(total, self.keywords)
+        work = []
+        for one in self.work:
+            if one.operation == "rank_run":
+                one = replace(one, size=one.size * grown)
+            elif one.operation == "keywords":
+                one = replace(one, each=one.each * grown)
+            work.append(one)
+        return replace(self, keywords=total, slots=math.ceil(self.slots * grown), work=tuple(work))
+
+
+def _grown(starts: Iterable[JobStarts], grown: Fraction) -> Iterator[JobStarts]:
+    """Yield so many times the starts: whole ones, which together are as many as there are in proportion."""
+    before = 0
+    for one in starts:
+        total = before + one.domains
+        yield replace(one, domains=math.floor(total * grown) - math.floor(before * grown))
+        before = total

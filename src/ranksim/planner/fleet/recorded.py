@@ -1,0 +1,130 @@
+"""The kernel for recorded calls: each put before the same rules as drawn ones, in the order of its account.
+
+Interpreted over slotted rows and lists, or compiled over record arrays (`fleet.compiled`). What an account
+has used stays in its rows from one chunk of calls to the next, so memory grows with accounts, not with calls.
+"""
+
+from collections.abc import MutableSequence, Sequence
+from typing import Any, NamedTuple
+
+from ranksim.core.rules.admission import GRANTED, JOINED
+from ranksim.planner.fleet.judging import AccountRows, charge
+from ranksim.planner.fleet.kernel import SPENDS, Given, Ledger, buy, limit, pass_through
+from ranksim.planner.fleet.requests import streams_of
+from ranksim.planner.fleet.rows import FAULTY, NOT_FOUND, AccountTally, CallRow, Month, RequestRow, SegmentRow
+from ranksim.planner.fleet.tallying import count, month_of
+
+
+class KeptRows(NamedTuple):
+    """What is kept of all accounts beside the ledger, and scratch rows for the call at hand.
+
+    `windows` and `rings` per API key and rate class, `cooldowns` per domain and spending operation, `made`
+    per thing that calls make and others need; `segment`, `ask` and `request` have one row.
+    """
+
+    windows: Any
+    rings: Any
+    cooldowns: Any
+    made: Any
+    segment: Any
+    ask: Any
+    request: Any
+
+
+def run(
+    first: int, last: int, seed: int, calls: Sequence[CallRow], given: Given, kept: KeptRows,
+    ledger: Ledger,
+) -> None:  # fmt: skip
+    """Serve the calls in rows [first, last); those of one account stand in order of time."""
+    index = first
+    while index < last:
+        index = serve(index, last, seed, calls, given, kept, ledger)
+
+
+def serve(
+    index: int, last: int, seed: int, calls: Sequence[CallRow], given: Given, kept: KeptRows,
+    ledger: Ledger,
+) -> int:  # fmt: skip
+    """Serve the calls of one account that stand together; give the row at which another's begin."""
+    row = calls[index].account
+    customer, request, segment = given.customers[row], kept.request[0], kept.segment[0]
+    account = AccountRows(
+        customer,
+        segment,
+        given.offers[customer.offer],
+        ledger.books[row],
+        ledger.tallies[row],
+        given.terms[0],
+        given.ways[0],
+        kept.ask[0],
+        request,
+        streams_of(seed, customer.number),
+    )
+    first_domain, domains, durations = given.first_domains[row], given.domains, given.durations
+    operations, cooldowns, made = given.operations[customer.offer], kept.cooldowns, kept.made
+    limits, rings = kept.windows, kept.rings
+    counts, months, meters = ledger.counts[row], ledger.months[row], ledger.meters[row]
+    while index < last and calls[index].account == row:
+        call = calls[index]
+        take_up(call, account.tally.calls, request, segment)
+        month = month_of(request.at, months, account.tally)
+        operation = operations[request.activity]
+        place = first_domain + request.domain
+        wait = 0
+        if call.key >= 0:
+            wait = charge(request.at, operation.rate_class, limits[call.key], rings[call.key], account.ways)
+        if wait > 0:
+            limit(request, wait)
+        elif call.needs >= 0 and made[call.needs] == 0:
+            request.outcome = NOT_FOUND
+        elif call.idle:
+            request.outcome = GRANTED if call.idle == 1 else FAULTY
+        elif request.activity < SPENDS:
+            cooling = place if account.ways.cooldown_by_domain else first_domain
+            cooldown = cooldowns[cooling * SPENDS + request.activity]
+            meter = meters[operation.meter]
+            buy(account, operation, domains[place], meter, cooldown, durations, month)
+            if request.outcome == GRANTED:
+                call.amount = account.ask.estimate
+        else:
+            pass_through(account, domains[place])
+        note(call, account, month, counts, made)
+        index += 1
+    return index
+
+
+def take_up(call: CallRow, number: int, request: RequestRow, segment: SegmentRow) -> None:
+    """Make a request of a recorded call, the account's next by number."""
+    request.at = call.at
+    request.number = number
+    request.tries = 1
+    request.activity = call.activity
+    request.domain = call.domain
+    request.size = call.size
+    segment.pairings = call.pairings
+    segment.places = call.places
+    call.amount = 0
+
+
+def note(
+    call: CallRow,
+    account: AccountRows,
+    month: Month,
+    counts: MutableSequence[int],
+    made: MutableSequence[int],
+) -> None:
+    """Note what became of a call, and whether it made what later ones need."""
+    call.outcome = account.request.outcome
+    if call.makes >= 0:
+        made[call.makes] = 1 if call.outcome == GRANTED or call.outcome == JOINED else 0
+    if call.outcome == NOT_FOUND or call.outcome == FAULTY:
+        lose(account.tally, month)
+    else:
+        count(account, month, counts)
+
+
+def lose(tally: AccountTally, month: Month) -> None:
+    """Count a call that found nothing."""
+    tally.calls += 1
+    month.calls += 1
+    month.refused += 1

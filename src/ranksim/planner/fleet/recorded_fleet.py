@@ -1,0 +1,171 @@
+"""Accounts whose calls were recorded, served under a policy chunk by chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ranksim.core.contract.policy import Policy
+from ranksim.core.rules import windows
+from ranksim.core.rules.books import Ask, Window
+from ranksim.planner.fleet import compiled as compiler
+from ranksim.planner.fleet import recorded
+from ranksim.planner.fleet.bounds import check_policy
+from ranksim.planner.fleet.customers import Customers
+from ranksim.planner.fleet.engine import given_of, ledger_of, signed
+from ranksim.planner.fleet.kernel import SPENDS, Given, Ledger
+from ranksim.planner.fleet.machines import ROWS, firm, loose, machine, ring_of
+from ranksim.planner.fleet.offers import Offers, Sold, offers_for
+from ranksim.planner.fleet.recorded import KeptRows
+from ranksim.planner.fleet.rows import (
+    ACTIVITIES,
+    OUTCOMES,
+    CallRow,
+    CustomerRow,
+    Habit,
+    Integers,
+    Month,
+    Reaction,
+    Records,
+    RequestRow,
+    RunCooldown,
+    SegmentRow,
+    blank,
+    to_records,
+    to_rows,
+)
+from ranksim.planner.fleet.tallying import open_months
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAccounts:
+    """The accounts of a recording that lasts from `start` to `end`, as records of integers.
+
+    `customers` names the plan of each by its place in `sold`, and `first_domains` where its domains begin in
+    `domains`. `keys` counts the API keys of all, `things` what calls make and others need.
+    """
+
+    sold: tuple[Sold, ...]
+    customers: Records
+    first_domains: Integers
+    domains: Records
+    keys: int
+    things: int
+    start: int
+    end: int
+
+
+class RecordedFleet:
+    """Serves recorded calls, chunk after chunk, and counts what each account gets.
+
+    The result depends on accounts, policy, seed and calls alone, not on how these are cut into chunks.
+    `compiled` is as in `simulate_fleet`. Raises BadInput for numbers that could pass 64 bits.
+    """
+
+    def __init__(
+        self, accounts: RecordedAccounts, policy: Policy, seed: int = 0, *, compiled: bool | None = None
+    ) -> None:
+        self.accounts = accounts
+        self.policy = policy
+        self.engine = machine(compiled)
+        check_policy(policy)
+        self._seed = signed(seed)
+        offers = offers_for(accounts.sold, policy)
+        self.metrics = offers.metrics
+        given = _given(accounts, offers)
+        ledger = ledger_of(len(accounts.customers), accounts.end - accounts.start, len(offers.metrics), 0)
+        _open(ledger, given)
+        kept = _kept(accounts, given)
+        if self.engine == "interpreted":
+            given, ledger, kept = loose(given), loose(ledger), loose(kept)
+        self._given, self._ledger, self._kept = given, ledger, kept
+
+    def serve(self, calls: Records) -> None:
+        """Serve a chunk, and fill in the outcome and amount of each call.
+
+        The calls of an account stand in order of time, within a chunk and from one to the next.
+        """
+        if self.engine == "compiled":
+            run = compiler.compiled(recorded.run)
+            run(0, len(calls), self._seed, calls, self._given, self._kept, self._ledger)
+            return
+        rows = to_rows(calls, CallRow)
+        recorded.run(0, len(rows), self._seed, rows, self._given, self._kept, self._ledger)
+        calls["outcome"] = [row.outcome for row in rows]
+        calls["amount"] = [row.amount for row in rows]
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was counted so far, as records: a row an account."""
+        if self.engine == "compiled":
+            return self._ledger
+        rows = self._ledger._asdict()
+        return Ledger(**{name: np.asarray(firm(rows[name], ROWS.get(name))) for name in rows})
+
+    @property
+    def counts(self) -> Integers:
+        """Calls by account, activity and outcome."""
+        made: Integers = self.ledger.counts.reshape(-1, len(ACTIVITIES), len(OUTCOMES))
+        return made
+
+
+def _given(accounts: RecordedAccounts, offers: Offers) -> Given:
+    """The accounts as those of a population that draws nothing."""
+    nothing = np.zeros((1, 1), dtype=np.int64)
+    customers = Customers(
+        customers=accounts.customers,
+        first_domains=accounts.first_domains,
+        domains=accounts.domains.copy(),
+        odds=nothing,
+        segments=blank(1, SegmentRow),
+        habits=blank((1, 1), Habit),
+        reactions=blank((1, 1), Reaction),
+        hours=nothing,
+        levels=nothing,
+    )
+    return given_of(customers, offers)
+
+
+def _open(ledger: Ledger, given: Given) -> None:
+    """Open the accounts: their plans' limits, what their portfolios take, nothing used."""
+    customers, offers = given.customers, given.offers[given.customers["offer"]]
+    for name in ("limit", "period"):
+        ledger.meters[name] = given.meters[name][customers["offer"]]
+    books = ledger.books
+    for name in ("capabilities", "ceiling", "slot_limit"):
+        books[name] = offers[name]
+    for name in ("healthy", "anchor"):
+        books[name] = customers[name]
+    taken = given.domains["keywords"] * given.domains["tuples"]
+    owner = np.repeat(np.arange(len(customers)), customers["domains"])
+    np.add.at(books["active"], owner, taken)
+    # All begin together, so that months are the same where anchors are.
+    _, alike, place = np.unique(customers["anchor"], return_index=True, return_inverse=True)
+    ends = []
+    for customer in to_rows(customers[alike], CustomerRow):
+        months = list(to_rows(ledger.months[0], Month))
+        open_months(months, customer)
+        ends.append([month.ends for month in months])
+    ledger.months["ends"] = np.array(ends, dtype=np.int64)[place.reshape(-1)]
+
+
+def _kept(accounts: RecordedAccounts, given: Given) -> KeptRows:
+    fresh = to_rows(given.windows, Window)
+    for window in fresh:
+        windows.start(window)
+    keys = max(accounts.keys, 1)
+    limits = np.empty((keys, len(fresh)), dtype=given.windows.dtype)
+    limits[...] = to_records(fresh, Window)
+    owner = np.repeat(np.arange(len(given.customers)), given.customers["domains"])
+    cooldowns = blank((len(given.domains), SPENDS), RunCooldown)
+    cooldowns["length"] = given.operations["cooldown"][given.customers["offer"][owner], :SPENDS]
+    return KeptRows(
+        windows=limits,
+        rings=np.zeros((keys, len(fresh), ring_of(given.windows)), dtype=np.int64),
+        cooldowns=cooldowns.reshape(-1),
+        made=np.zeros(max(accounts.things, 1), dtype=np.int8),
+        segment=blank(1, SegmentRow),
+        ask=blank(1, Ask),
+        request=blank(1, RequestRow),
+    )

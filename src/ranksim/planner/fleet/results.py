@@ -1,0 +1,332 @@
+"""What a fleet run gave: records per account and per month, rows per plan, quantiles, frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from hashlib import blake2b
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksim.core.clock import DISTANT_PAST, HOUR
+from ranksim.core.contract.facts import Decision
+from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.quantities import MICRO_USD
+from ranksim.core.errors import BadInput
+from ranksim.core.extras import imported, install_line
+from ranksim.planner.fleet.offers import Sold
+from ranksim.planner.fleet.population import Population
+from ranksim.planner.fleet.rows import ACTIVITIES, HEALING, LIFTED, OUTCOMES, REFUSED, Integers, Records
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NEVER_HAPPENED = -1
+"""Stands for an instant that never came."""
+
+CODES = tuple(OUTCOMES[outcome] for outcome in REFUSED)
+"""The codes of the refusals, in the order in which a call meets them."""
+
+QUANTITIES = {
+    **dict.fromkeys(("joins", "leaves", "first_blocked", "begins", "ends", "t"), "instant"),
+    **dict.fromkeys(("blocked", *(f"blocked_{code}" for code in CODES)), "duration"),
+    **dict.fromkeys(("spend", "spend_peak", "ceiling"), "money"),
+}
+"""What the columns of frames are that are instants, durations or money."""
+
+MONTH_COLUMNS = ("calls", "admitted", "refused", "limited", "spend", "slots_peak", "blocked")
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FleetResult:
+    """One run of a fleet: arrays with a row an account, in the order of the accounts' numbers.
+
+    `engine` is "compiled" or "interpreted". `counts` has shape (accounts, activities, outcomes); `months`
+    (accounts, months), `blocks` (accounts, outcomes; row 0 for all refusals that depend on use), `meters`
+    (accounts, metrics). `log` holds the first requests where they were asked for.
+    """
+
+    population: Population
+    policy: Policy
+    seed: int
+    engine: str
+    sold: tuple[Sold, ...]
+    metrics: tuple[str, ...]
+    customers: Records
+    tallies: Records
+    counts: Integers
+    months: Records
+    blocks: Records
+    meters: Records
+    books: Records
+    log: Records
+
+    def __repr__(self) -> str:
+        return f"<FleetResult of {self.population.name!r}: {len(self.customers):,} accounts, {self.engine}>"
+
+    @property
+    def note(self) -> str:
+        """A remark for who reads the result, or nothing."""
+        if self.engine == "compiled":
+            return ""
+        numba = f"with Numba ({install_line('fleet')}) the result is the same"
+        return f"engine: interpreted, and so slower; {numba}"
+
+    @classmethod
+    def joined(cls, parts: Sequence[FleetResult]) -> FleetResult:
+        """Join the results of consecutive parts of one population. Raises BadInput when they do not fit."""
+        if not parts:
+            raise BadInput("joined: expected at least one part")
+        first = parts[0]
+        for before, after in pairwise(parts):
+            apart = before.customers["number"][-1] + 1 != after.customers["number"][0]
+            same = (after.population, after.policy, after.seed) == (
+                first.population,
+                first.policy,
+                first.seed,
+            )
+            if apart or not same:
+                raise BadInput("joined: expected consecutive accounts of one run; run the parts anew")
+        whole: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS
+        }
+        return replace(first, **whole)
+
+    def fingerprint(self) -> str:
+        """A digest of all that was counted: equal for runs that gave the same."""
+        digest = blake2b(digest_size=16)
+        for name in ARRAYS[:-1]:
+            digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
+        return digest.hexdigest()
+
+    # Per account
+
+    @cached_property
+    def plan_names(self) -> NDArray[np.str_]:
+        """The plan of each account, shape (accounts,)."""
+        return np.asarray(np.array([plan for plan, _ in self.sold])[self.customers["offer"]])
+
+    @cached_property
+    def refusals(self) -> Integers:
+        """Calls refused, shape (accounts, codes), columns as in `CODES`."""
+        return np.asarray(self.counts.sum(axis=1)[:, list(REFUSED)])
+
+    @cached_property
+    def accounts(self) -> Records:
+        """One record an account; every column is explained in docs/fleet.md."""
+        columns = dict(self._columns())
+        made = np.empty(len(self.customers), dtype=[(name, array.dtype) for name, array in columns.items()])
+        for name, array in columns.items():
+            made[name] = array
+        return made
+
+    def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        customers, tallies, books = self.customers, self.tallies, self.books
+        outcomes = self.counts.sum(axis=1)
+        yield "account", customers["number"]
+        yield "segment", np.array(list(self.population.segments))[customers["segment"]]
+        yield "plan", self.plan_names
+        yield "joins", customers["joins"]
+        yield "leaves", customers["leaves"]
+        for name in ("requests", "calls"):
+            yield name, tallies[name]
+        yield "admitted", outcomes[:, Decision.GRANTED] + outcomes[:, Decision.JOINED]
+        for index, code in enumerate(CODES):
+            yield code, self.refusals[:, index]
+        yield "given_up", tallies["given_up"]
+        upgradable = outcomes[:, LIFTED].sum(axis=1)
+        yield "upgradable", upgradable
+        yield "enough", (upgradable == 0) & (tallies["slots_wanted"] <= books["slot_limit"])
+        yield from self._blocked_columns()
+        yield "spend", tallies["spend"]
+        yield "spend_peak", self.months["spend"].max(axis=1)
+        yield "ceiling", books["ceiling"]
+        yield "slots_peak", tallies["slots_peak"]
+        yield "slots_wanted", tallies["slots_wanted"]
+        yield "slot_limit", books["slot_limit"]
+        yield from self._meter_columns()
+
+    def _blocked_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        first = self.blocks["first"][:, list(HEALING)]
+        first = np.where(first == DISTANT_PAST, np.iinfo(np.int64).max, first).min(axis=1)
+        yield "first_blocked", np.where(first == np.iinfo(np.int64).max, NEVER_HAPPENED, first)
+        yield "blocked", self.blocks["total"][:, 0]
+        for code, outcome in zip(CODES, REFUSED, strict=True):
+            yield f"blocked_{code}", self.blocks["total"][:, outcome]
+
+    def _meter_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        for index, metric in enumerate(self.metrics):
+            meter = self.meters[:, index]
+            yield f"{metric}_peak", meter["peak"]
+            yield f"{metric}_wanted", meter["wanted_peak"]
+            yield f"{metric}_limit", meter["limit"]
+        for name in self.policy.catalogue.add_ons:
+            yield f"{name}_needed", self.add_ons_needed(name)
+
+    def add_ons_needed(self, name: str) -> Integers:
+        """How many more of an add-on would have covered all that was asked for, shape (accounts,)."""
+        add_on = self.policy.catalogue.add_ons[name]
+        if add_on.metric not in self.metrics:
+            return np.zeros(len(self.customers), dtype=np.int64)
+        meter = self.meters[:, self.metrics.index(add_on.metric)]
+        missing = np.where(meter["limit"] < 0, 0, meter["wanted_peak"] - meter["limit"])
+        return np.asarray(np.maximum(-(-missing // add_on.amount), 0))
+
+    def quantiles(
+        self, column: str, shares: Sequence[float] = (0.5, 0.9, 0.95, 0.99), plan: str | None = None
+    ) -> dict[float, float]:
+        """Quantiles over accounts of a column of `accounts`, of one plan or of all. Raises BadInput."""
+        known = [name for name, (kind, *_) in (self.accounts.dtype.fields or {}).items() if kind.kind != "U"]
+        if column not in known:
+            raise BadInput(f"quantiles: no numbers in {column!r}; expected one of {', '.join(known)}")
+        values = self.accounts[column][self._on(plan)]
+        if not len(values):
+            return dict.fromkeys(shares, float("nan"))
+        return dict(zip(shares, np.quantile(values.astype(np.float64), shares).tolist(), strict=True))
+
+    def _on(self, plan: str | None) -> NDArray[np.bool_]:
+        if plan is None:
+            return np.ones(len(self.customers), dtype=np.bool_)
+        return np.asarray(self.plan_names == plan)
+
+    # Per month
+
+    @cached_property
+    def by_month(self) -> Records:
+        """One record an account and billing month that it was served in, from `begins` to `ends`."""
+        ends = self.months["ends"]
+        joins, leaves = self.customers["joins"][:, None], self.customers["leaves"][:, None]
+        begins = np.concatenate([joins, ends[:, :-1]], axis=1)
+        served = begins < leaves
+        which, month = np.nonzero(served)
+        kinds = [("account", np.int64), ("plan", self.plan_names.dtype), ("month", np.int64)]
+        kinds += [(name, np.int64) for name in ("begins", "ends", *MONTH_COLUMNS)]
+        made = np.empty(len(which), dtype=kinds)
+        made["account"], made["plan"], made["month"] = (
+            self.customers["number"][which],
+            self.plan_names[which],
+            month,
+        )
+        made["begins"], made["ends"] = begins[served], np.minimum(ends, leaves)[served]
+        for name in MONTH_COLUMNS:
+            made[name] = self.months[name][served]
+        return made
+
+    # Per plan and operation
+
+    def plans(self) -> list[Row]:
+        """One row a plan, and one for all: what its accounts did, were refused, cost."""
+        names = [name for name in dict.fromkeys(plan for plan, _ in self.sold) if self._on(name).any()]
+        return [self._plan_row(name, self._on(name)) for name in names] + [
+            self._plan_row("all", self._on(None))
+        ]
+
+    def _plan_row(self, name: str, mine: NDArray[np.bool_]) -> Row:
+        accounts = self.accounts[mine]
+        row: Row = {"plan": name, "accounts": len(accounts)}
+        for column in ("requests", "calls", "admitted", "given_up", *CODES):
+            row[column] = int(accounts[column].sum())
+        for code in CODES:
+            row[f"hit_{code}"] = int((accounts[code] > 0).sum())
+        row["hit_any"] = int((self.refusals[mine].sum(axis=1) > 0).sum())
+        row["blocked"] = int(accounts["blocked"].sum())
+        row["spend"] = int(accounts["spend"].sum())
+        for add_on in self.policy.catalogue.add_ons:
+            row[f"{add_on}_needed"] = int(accounts[f"{add_on}_needed"].sum())
+        return row
+
+    def operations(self) -> list[Row]:
+        """One row a plan and activity that was called: calls by outcome."""
+        rows = []
+        for plan in dict.fromkeys(plan for plan, _ in self.sold):
+            counts = self.counts[self._on(plan)].sum(axis=0)
+            for activity, numbers in zip(ACTIVITIES, counts.tolist(), strict=True):
+                if sum(numbers):
+                    row = {"plan": plan, "operation": activity, "calls": sum(numbers)}
+                    rows.append(row | dict(zip(OUTCOMES, numbers, strict=True)))
+        return rows
+
+    def summary(self) -> list[Row]:
+        """The rows of `plans` in what people read: shares, hours a customer, dollars."""
+        rows = []
+        for row in self.plans():
+            calls, accounts = max(row["calls"], 1), max(row["accounts"], 1)
+            refused = sum(row[code] for code in CODES)
+            shown: Row = {name: row[name] for name in ("plan", "accounts", "calls")}
+            shown["refused_share"] = refused / calls
+            shown |= {f"hit_{code}_share": row[f"hit_{code}"] / accounts for code in CODES}
+            shown["blocked_hours"] = row["blocked"] / HOUR / accounts
+            shown["spend_usd"] = row["spend"] / MICRO_USD
+            rows.append(shown)
+        return rows
+
+    def scalars(self) -> dict[str, float]:
+        """Numbers by name, for studies: of all accounts, and of each plan with `plans.PLAN.` before it.
+
+        `calls.total`, `refusals.total`, `refusals.share` and `refusals.CODE` count calls; `hit.CODE` and
+        `hit.any` are shares of accounts; `blocked.mean` is µs an account; `spend.total` µUSD,
+        `spend.mean` µUSD an account.
+        """
+        found: dict[str, float] = {}
+        for row in self.plans():
+            prefix = "" if row["plan"] == "all" else f"plans.{row['plan']}."
+            found |= {prefix + name: value for name, value in _scalars(row).items()}
+        return found
+
+    def to_frame(self, what: str = "accounts", integers: bool = False) -> pd.DataFrame:
+        """A pandas frame of "accounts", "months", "plans", "operations" or "log", with units.
+
+        Instants are UTC datetimes (none for what never came), durations timedeltas, and money is in dollars.
+        With `integers` times stay µs and money µUSD. Raises BadInput.
+        """
+        from ranksim.report.frames import with_units
+
+        pandas = imported("pandas", "frames need pandas", "plots")
+        tables: Mapping[str, Any] = {
+            "accounts": lambda: self.accounts,
+            "months": lambda: self.by_month,
+            "plans": self.plans,
+            "operations": self.operations,
+            "log": lambda: self.log,
+        }
+        if what not in tables:
+            raise BadInput(f"to_frame: expected one of {', '.join(tables)}, found {what!r}")
+        frame: pd.DataFrame = pandas.DataFrame(tables[what]())
+        if integers:
+            return frame
+        if "first_blocked" in frame:
+            frame["first_blocked"] = frame["first_blocked"].where(frame["first_blocked"] != NEVER_HAPPENED)
+        return with_units(frame, {name: QUANTITIES[name] for name in frame if name in QUANTITIES})
+
+
+ARRAYS = tuple(
+    field.name
+    for field in fields(FleetResult)
+    if field.name not in ("population", "policy", "seed", "engine", "sold", "metrics")
+)
+"""The fields of a result that hold a row an account, and its log."""
+
+
+def _scalars(row: Row) -> dict[str, float]:
+    accounts = max(row["accounts"], 1)
+    refused = sum(row[code] for code in CODES)
+    found = {
+        "accounts.total": row["accounts"],
+        "calls.total": row["calls"],
+        "refusals.total": refused,
+        "refusals.share": refused / max(row["calls"], 1),
+        "given_up.total": row["given_up"],
+        "hit.any": row["hit_any"] / accounts,
+        "blocked.mean": row["blocked"] / accounts,
+        "spend.total": row["spend"],
+        "spend.mean": row["spend"] / accounts,
+    }
+    found |= {f"refusals.{code}": row[code] for code in CODES}
+    found |= {f"hit.{code}": row[f"hit_{code}"] / accounts for code in CODES}
+    return found

@@ -1,0 +1,243 @@
+"""Is what the kernel counts what the service answers? Calls of columns are made again, one by one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ranksim.core import draws
+from ranksim.core.callers.portfolio import AccountSpec
+from ranksim.core.contract.facts import Spend
+from ranksim.core.contract.policy import Policy
+from ranksim.core.draws import Purpose
+from ranksim.core.rules.admission import GRANTED, JOINED
+from ranksim.planner.fleet.rows import FAULTY, NOT_FOUND, READ, REMOVE, WRITE, Records
+from ranksim.planner.pricing.columns import OUTCOME_OF, ColumnAccount, Columns
+from ranksim.planner.pricing.recording import RecordedCall, Recording
+from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome
+from ranksim.report import units
+
+ONE_IN = 1_000
+"""One call in so many is audited."""
+
+LEAST = 1_000
+"""The fewest calls that are audited, where there are so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Calls made again, of how many accounts, how many came out otherwise, and the first of these."""
+
+    calls: int
+    accounts: int
+    unequal: int
+    first: str = ""
+
+    @property
+    def text(self) -> str:
+        """The audit in a sentence."""
+        calls, accounts = units.many(self.calls, "call"), units.many(self.accounts, "account")
+        return f"{calls} of {accounts} made again at a service one by one: " + (
+            f"{self.unequal:,} came out otherwise, first {self.first}." if self.unequal else "all equal."
+        )
+
+
+def sample(columns: Columns, seed: int, budget: int | None = None) -> list[int]:
+    """Draw accounts whose calls are audited: until one call in a thousand is reached.
+
+    Only accounts whose every call the kernel can follow are drawn.
+    """
+    most = max(LEAST, -(-columns.calls // ONE_IN)) if budget is None else budget
+    plain = [row for row, one in enumerate(columns.accounts) if not one.unmodelled and one.calls]
+    plain.sort(key=lambda row: draws.bits(seed, draws.entity("audit"), row, Purpose.CHOICE))
+    chosen, calls = [], 0
+    for row in plain:
+        if calls >= most:
+            break
+        chosen.append(row)
+        calls += columns.accounts[row].calls
+    return chosen
+
+
+def audit(
+    columns: Columns, served: Records, specs: Mapping[int, AccountSpec], policy: Policy, seed: int,
+    most: int | None = None,
+) -> Audit:  # fmt: skip
+    """Make the calls of some accounts again, in order of time, and compare with what the kernel gave them.
+
+    `served` are all calls of the accounts in `specs` (by row) with their outcomes; the first `most` are made.
+    """
+    ordered = served[np.argsort(served["at"], kind="stable")][:most]
+    if not len(ordered):
+        return Audit(0, 0, 0)
+    recording = recording_of(columns, ordered)
+    places = {columns.accounts[row].name: row for row in np.unique(ordered["account"]).tolist()}
+    named = {name: specs[row] for name, row in places.items()}
+    replay = ReplayedService(recording, named, policy, seed, places)
+    unequal, first = 0, ""
+    for number, (call, row) in enumerate(zip(recording.calls, ordered, strict=True)):
+        outcome = replay.call(call, number)
+        expected = int(row["outcome"])
+        if not is_alike(outcome, expected, int(row["amount"])):
+            unequal += 1
+            first = first or f"{call.operation} of {call.account} at {call.at}: {expected}, {outcome}"
+    return Audit(len(ordered), len(places), unequal, first)
+
+
+def is_alike(outcome: ReplayOutcome, expected: int, amount: int) -> bool:
+    """Return whether a service's outcome is the kernel's, with the same cost (µUSD)."""
+    if outcome.status < 400:
+        return expected in (GRANTED, JOINED) and outcome.cost == amount
+    if outcome.code in OUTCOME_OF:
+        return expected == OUTCOME_OF[outcome.code]
+    return expected in (NOT_FOUND, FAULTY)
+
+
+def recording_of(columns: Columns, rows: Records) -> Recording:
+    """Return calls of columns as a recording that can be made again, in the order of the rows."""
+    made = Recording(columns.where)
+    makers = {row: _Maker(columns.accounts[row]) for row in np.unique(rows["account"]).tolist()}
+    names = rows.dtype.names or ()
+    for number, values in enumerate(rows.tolist()):
+        row = dict(zip(names, values, strict=True))
+        made.calls.append(makers[row["account"]].call(number, row))
+    for row, maker in makers.items():
+        for resource, ids in maker.before().items():
+            made.before[columns.accounts[row].name, resource] = ids
+    return made
+
+
+class _Maker:
+    """Makes the calls of one account: bodies and paths of what columns tell."""
+
+    def __init__(self, account: ColumnAccount) -> None:
+        self.account = account
+        portfolio = account.portfolio
+        self.owned = len(portfolio.hosts(account.name))
+        self.each = portfolio.keywords
+        self.lists_each = portfolio.lists
+        self.words = 0
+        # Keywords to remove: those of the portfolio by domain, and those that a call made by its thing.
+        self.kept = {domain: self._portfolio_keywords(domain) for domain in range(self.owned)}
+        self.added: defaultdict[int, list[str]] = defaultdict(list)
+        self.lists = {domain: _list(domain * self.lists_each) for domain in range(self.owned)}
+        for thing, (resource, domain) in account.things.items():
+            if resource == "keyword_lists":
+                self.lists[domain] = _thing(thing)
+        self.domains = {domain: _domain(domain) for domain in range(self.owned)}
+        for thing, (resource, domain) in account.things.items():
+            if resource == "domains":
+                self.domains[domain] = _thing(thing)
+
+    def _portfolio_keywords(self, domain: int) -> list[str]:
+        return [f"k{domain * self.each + number:09}" for number in range(self.each)]
+
+    def before(self) -> dict[str, list[str]]:
+        """The ids of what the portfolio holds, ascending."""
+        return {
+            "domains": [_domain(n) for n in range(self.owned)],
+            "keyword_lists": [_list(n) for n in range(self.owned * self.lists_each)],
+            "keywords": [which for n in range(self.owned) for which in self._portfolio_keywords(n)],
+        }
+
+    def call(self, number: int, row: Mapping[str, int]) -> RecordedCall:
+        """Make the call of a row."""
+        operation, path, body = self._request(row)
+        made: tuple[tuple[str, str], ...] = ()
+        if row["makes"] >= 0:
+            which = _thing(row["makes"])
+            made = ((which, ""),)
+            if operation == "keywords.create" and body:
+                words = [str(word) for word in body["keywords"]]
+                made = tuple((f"{which}-{word}", word) for word in words)
+                self.added[row["makes"]] += [which for which, _ in made]
+        key = None if row["key"] < 0 else str(row["key"])
+        return RecordedCall(
+            id=str(number), at=row["at"], account=self.account.name, operation=operation, status=None,
+            key=key, surface="app" if key is None else "rest", path=path, body=body, made=made,
+        )  # fmt: skip
+
+    def _request(self, row: Mapping[str, int]) -> tuple[str, dict[str, str], dict[str, Any] | None]:
+        activity, domain = row["activity"], self.domains.get(row["domain"], "")
+        what = self.account.things.get(row["needs"], ("", 0))
+        if row["idle"] == 2 and activity >= READ:
+            return ("domains.get" if activity == READ else "domains.delete"), {"id": "nothing"}, None
+        if activity == READ:
+            return self._read(row["needs"], *what)
+        if activity == REMOVE:
+            pool = self.added[row["needs"]] if row["needs"] >= 0 else self.kept[row["domain"]]
+            return "keywords.delete", {"id": pool.pop() if pool else "nothing"}, None
+        if activity == WRITE:
+            return self._write(row, *what)
+        body = self._spend(row, activity, domain)
+        if row["idle"] == 2:
+            body = {}
+        elif row["idle"] == 1:
+            body["dry_run"] = True
+        names = {Spend.KEYWORD_BRIEFS: "keyword_briefs", Spend.KEYWORDS: "keywords", Spend.SCANS: "scans"}
+        return f"{names.get(Spend(activity), 'jobs')}.create", {}, body
+
+    def _spend(self, row: Mapping[str, int], activity: int, domain: str) -> dict[str, Any]:
+        if activity == Spend.KEYWORD_BRIEFS:
+            return {"domain_id": domain, "keywords": [f"brief {n}" for n in range(row["size"])]}
+        if activity == Spend.KEYWORDS:
+            self.words += row["size"]
+            words = [f"added {n}" for n in range(self.words - row["size"], self.words)]
+            # What is in the list already asks for nothing.
+            return {"list_id": self.lists[row["domain"]], "keywords": words or ["keyword 1"]}
+        if activity == Spend.SCANS:
+            return {
+                "domain_id": domain,
+                "list_ids": self._all_lists(row["domain"]),
+                "engine_devices": [f"engine{n}/desktop" for n in range(row["pairings"])],
+                "geographies": [{"country": "US", "location_id": str(n)} for n in range(row["places"])],
+            }
+        return {"kind": Spend(activity).label, "domain_id": domain}
+
+    def _all_lists(self, domain: int) -> Sequence[str]:
+        if domain >= self.owned:
+            return [self.lists[domain]]
+        return [_list(domain * self.lists_each + n) for n in range(self.lists_each)]
+
+    def _read(
+        self, needs: int, resource: str, detail: int
+    ) -> tuple[str, dict[str, str], dict[str, Any] | None]:
+        if needs < 0 or not resource:
+            return "account.get", {}, None
+        if resource == "jobs":
+            return "jobs.get", {"kind": Spend(detail).label, "id": _thing(needs)}, None
+        if resource == "keywords":
+            return "keywords.get", {"id": (self.added[needs] or ["nothing"])[-1]}, None
+        return f"{resource}.get", {"id": _thing(needs)}, None
+
+    def _write(
+        self, row: Mapping[str, int], resource: str, _: int
+    ) -> tuple[str, dict[str, str], dict[str, Any] | None]:
+        made, domain = self.account.things.get(row["makes"], ("", 0))
+        if made == "domains":
+            return "domains.create", {}, {"host": self.account.hosts[domain]}
+        if made == "keyword_lists":
+            return "keyword_lists.create", {}, {"domain_id": self.domains[domain], "name": "made"}
+        if row["makes"] >= 0:
+            body: dict[str, Any] = {"domain_id": self.domains[0], "name": f"label {row['makes']}"}
+            return "labels.create", {}, body
+        if row["needs"] >= 0 and resource in ("domains", "keyword_lists", "labels"):
+            field = "label" if resource == "domains" else "name"
+            return f"{resource}.update", {"id": _thing(row["needs"])}, {field: "changed"}
+        return "domains.update", {"id": self.domains[0]}, {"label": "changed"}
+
+
+def _domain(number: int) -> str:
+    return f"d{number:09}"
+
+
+def _list(number: int) -> str:
+    return f"l{number:09}"
+
+
+def _thing(number: int) -> str:
+    return f"t{number}"

@@ -1,0 +1,395 @@
+"""Back-test: what recorded calls would have come to under other plans, call by call, and on the invoice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
+
+from ranksim.core.callers.portfolio import AccountSpec
+from ranksim.core.clock import Micros, billing_month
+from ranksim.core.contract.located import Located, validate
+from ranksim.core.contract.plans import Catalogue
+from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.core.contract.quantities import Frozen
+from ranksim.core.contract.yamlfile import read_yaml
+from ranksim.core.errors import BadInput
+from ranksim.core.records import OFTEN
+from ranksim.planner.fleet.offers import add_ons_price
+from ranksim.planner.pricing.catalogues import (
+    Moves,
+    alike,
+    catalogue_of,
+    check_add_ons,
+    check_moves,
+    check_plan,
+    check_priced,
+    moved,
+    selling,
+)
+from ranksim.planner.pricing.changes import Change, changes, taken_over, terms_view
+from ranksim.planner.pricing.common import anchored_notes, told_reasons
+from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking, read_recording
+from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, spec_for
+from ranksim.report import units
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
+from ranksim.report.frames import save_csv
+from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KEYWORDS = 50
+"""Keywords that a domain tracks where nobody says."""
+
+MOST_KEYWORDS = 100_000
+"""Keywords of a domain; more take long to make, and nobody tracks so many."""
+
+REFUSED, ADMITTED, OTHERWISE = "newly refused", "newly admitted", "refused otherwise"
+
+
+class Accounts(Frozen):
+    """Accounts by name, as in a scenario: what they were on and owned when the recording began."""
+
+    accounts: Annotated[dict[str, AccountSpec], Field(min_length=1)]
+
+
+def read_accounts(path: str | Path) -> dict[str, AccountSpec]:
+    """Read the accounts of a file, which may be a whole scenario. Raises BadInput."""
+    located = read_yaml(path, "accounts")
+    if not isinstance(located.data, dict) or "accounts" not in located.data:
+        raise BadInput(f"{path}: expected accounts by name, as in a scenario")
+    only = Located(located.where, {"accounts": located.data["accounts"]}, located.lines)
+    return dict(validate(Accounts, only).accounts)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Side:
+    """What the recording is replayed under: a catalogue, and the plan that everybody is on.
+
+    The catalogue may be given as a file, or by the name of a shipped one. Without a plan, accounts are on the
+    plan that is said of them, or on the one that `moves` names instead.
+    """
+
+    catalogue: Catalogue
+    plan: str
+    moves: Moves
+
+    def __init__(self, catalogue: Catalogue | str | Path, plan: str = "", moves: Moves | None = None) -> None:
+        """Take the catalogue, read first where it is a file. Raises BadInput."""
+        object.__setattr__(self, "catalogue", catalogue_of(catalogue))
+        object.__setattr__(self, "plan", plan)
+        object.__setattr__(self, "moves", moves or {})
+
+    def sold(self) -> Catalogue:
+        """The catalogue with customers moved."""
+        return moved(self.catalogue, self.moves, self.catalogue.name)
+
+    @property
+    def text(self) -> str:
+        """The side in words."""
+        return f"{self.plan or 'own plans'} of {self.catalogue.name}"
+
+
+MONEY = ("price", "add_ons", "revenue", "cost", "margin")
+"""The columns of an invoice that are money."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackTest:
+    """Calls as recorded, under A and, if there are two sides, under B; invoices; what was left out.
+
+    `terms`: in what the catalogues of two sides differ, and `taken_over` what one has from the other.
+    `anchored` says whose billing months are taken to begin with the recording.
+    `calls`: id, at, account, operation, recorded and its code, a and b (statuses) with codes and costs
+    (µUSD), change. `invoices`: side, account, month, begins, ends, plan, price, add_ons, revenue, cost,
+    margin.
+    """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {
+        "calls": {"at": "instant", "a_cost": "money", "b_cost": "money"},
+        "invoices": {"begins": "instant", "ends": "instant", **dict.fromkeys(MONEY, "money")},
+    }
+
+    where: str
+    sides: tuple[str, ...]
+    calls: tuple[Row, ...]
+    invoices: tuple[Row, ...]
+    left_out: Mapping[str, int]
+    terms: tuple[Change, ...] = ()
+    taken_over: tuple[str, ...] = ()
+    anchored: tuple[str, ...] = ()
+
+    plots = ("outcomes",)
+
+    @property
+    def changes(self) -> list[Row]:
+        """The calls whose outcome changes, counted by kind, operation and codes."""
+        before, after = ("a", "b") if len(self.sides) == 2 else ("recorded", "a")
+        found = Counter(
+            (row["change"], row["operation"], row[f"{before}_code"], row[f"{after}_code"])
+            for row in self.calls
+            if row["change"]
+        )
+        names = ("change", "operation", "was", "becomes")
+        return [dict(zip(names, key, strict=True)) | {"calls": n} for key, n in found.most_common()]
+
+    @property
+    def refusals(self) -> list[Row]:
+        """Calls refused by code: as recorded, under A, under B."""
+        names = ("recorded", "a", "b")[: 1 + len(self.sides)]
+        found = {name: Counter(row[f"{name}_code"] for row in self.calls) for name in names}
+        codes = sorted({code for count in found.values() for code in count if code})
+        return [{"code": code} | {name: found[name][code] for name in names} for code in codes]
+
+    def count(self, change: str) -> int:
+        """How many calls changed in this way."""
+        return sum(row["change"] == change for row in self.calls)
+
+    def total(self, column: str, side: str) -> int:
+        """A column of the invoices of one side, summed; µUSD."""
+        return sum(row[column] for row in self.invoices if row["side"] == side)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence or two."""
+        last = "AB"[len(self.sides) - 1]
+        against = "A" if last == "B" else "the recording"
+        money = f"{last} invoices {units.usd(self.total('revenue', last))}"
+        if last == "B":
+            money += f", A {units.usd(self.total('revenue', 'A'))}"
+        return (
+            f"Of {len(self.calls):,} calls replayed, {self.count(REFUSED):,} are newly refused and "
+            f"{self.count(ADMITTED):,} newly admitted under {last}, compared with {against}; {money}."
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how it was found."""
+        same = sum(row["a"] == row["recorded"] for row in self.calls) / len(self.calls)
+        named = zip("AB", self.sides, strict=False)
+        return (
+            f"{self.where}. " + " ".join(f"{name}: {text}." for name, text in named),
+            *self.taken_over,
+            f"A answers {units.percent(same)} of the calls with the status that was recorded.",
+            f"Not replayed: {told_reasons(self.left_out)}.",
+            *self.anchored,
+        )
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+        return {
+            "terms": [change.row() for change in self.terms],
+            "calls": list(self.calls),
+            "invoices": list(self.invoices),
+            "changes": self.changes,
+            "refusals": self.refusals,
+            "left_out": [{"reason": reason, "calls": count} for reason, count in self.left_out.items()],
+        }
+
+    def views(self) -> list[View]:
+        """The answer as tables for people; of the calls, those that change."""
+        words = {"side": "text", "account": "text", "plan": "text", "month": "text"}
+        money = dict.fromkeys(MONEY, "money")
+        shown = terms_view(self.terms)
+        shown += views_of(
+            "Invoices", self.invoices, words | money, "Price and add-ons of whole billing months."
+        )
+        names = ("recorded", "a", "b")[: 1 + len(self.sides)]
+        shown += views_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
+        columns = {"change": "text", "operation": "text", "was": "text", "becomes": "text", "calls": "count"}
+        shown += views_of("Changes", self.changes, columns)
+        columns = {"id": "text", "at": "instant", "account": "text", "operation": "text", "change": "text"}
+        changed = [
+            row | {name: row[f"{name}_code"] or units.text(row[name]) for name in names}
+            for row in self.calls
+            if row["change"]
+        ]
+        columns |= dict.fromkeys(names, "text")
+        return shown + views_of("Calls that change", changed, columns)
+
+    def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
+        """Draw the refusals by code, as recorded and under each side."""
+        from ranksim.planner.pricing import plots
+
+        return plots.outcomes(self.refusals, ax)
+
+    def save_csv(self, path: Path) -> None:
+        """Write the calls as CSV, a line each. Raises BadInput when it cannot be written."""
+        save_csv(self.calls, path)
+
+
+def back_test(
+    recording: Recording | str | Path,
+    sides: Sequence[Side],
+    *,
+    accounts: Mapping[str, AccountSpec] | str | Path | None = None,
+    policy: Policy | str | Path | None = None,
+    keywords: int = KEYWORDS,
+    seed: int = 1,
+    progress: Tell | None = None,
+) -> BackTest:
+    """Replay a recording under one side or two, and compare: recorded with A, or A with B.
+
+    Recording, accounts and policy may be files. `accounts` says what accounts were on and owned; of others
+    nothing is known but what their calls name, and each of their domains tracks so many `keywords`.
+    `progress` is told how many calls were replayed; without it a notebook shows that. Raises BadInput.
+    """
+    if not 0 <= keywords <= MOST_KEYWORDS:
+        raise BadInput(f"keywords: expected 0 to {MOST_KEYWORDS}, found {keywords}")
+    base = policy_of(policy)
+    if not isinstance(recording, Recording):
+        recording = read_recording(recording)
+    if isinstance(accounts, str | Path):
+        accounts = read_accounts(accounts)
+    sides, terms, taken = running_alike(sides)
+    replays, specs = [], dict[str, AccountSpec]()
+    for side in sides:
+        specs = _specs(recording, side, accounts or {}, keywords)
+        replays.append(ReplayedService(recording, specs, selling(base, side.sold()), seed))
+    left_out = Counter(recording.left_out)
+    outcomes: list[tuple[RecordedCall, list[ReplayOutcome]]] = []
+    calls = recording.calls
+    with noted("serving recorded calls", progress) as tell:
+        for number, asked in enumerate(calls):
+            if number % OFTEN == 0:
+                tell(number / len(calls), f"{units.many(number, 'call')} of {units.count(len(calls))}")
+            # A call that one side cannot place the others cannot either: portfolios are the same.
+            if resource := replays[0].lacks(asked):
+                left_out[lacking(resource)] += 1
+            else:
+                outcomes.append((asked, [replay.call(asked, number) for replay in replays]))
+    for replay in replays:
+        replay.finish()
+    if not outcomes:
+        raise BadInput(
+            f"{recording.where}: every call names what was there before the recording; give --accounts"
+        )
+    rows = [_row(asked, found, replays) for asked, found in outcomes]
+    by_account: dict[str, list[Row]] = {}
+    for row in rows:
+        by_account.setdefault(row["account"], []).append(row)
+    invoices = [
+        row
+        for replay, letter in zip(replays, "ab", strict=False)
+        for row in _invoices(replay, letter, by_account)
+    ]
+    return BackTest(
+        recording.where,
+        tuple(side.text for side in sides),
+        tuple(rows),
+        tuple(invoices),
+        dict(left_out),
+        terms,
+        taken,
+        anchored_notes(specs, calls[0].at, base),
+    )
+
+
+def running_alike(
+    sides: Sequence[Side],
+) -> tuple[Sequence[Side], tuple[Change, ...], tuple[str, ...]]:
+    """Return sides with jobs that run alike, as far as only one of two catalogues says how they run.
+
+    Also in what the catalogues of two sides differ, and what one has from the other. Raises BadInput unless
+    there are one or two sides.
+    """
+    if len(sides) == 1:
+        return sides, (), ()
+    if len(sides) != 2:
+        raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
+    a, b = (side.catalogue for side in sides)
+    both = [replace(side, catalogue=one) for side, one in zip(sides, alike(a, b), strict=True)]
+    return both, changes(both[0].sold(), both[1].sold()), taken_over(a, b)
+
+
+def _specs(
+    recording: Recording, side: Side, known: Mapping[str, AccountSpec], keywords: int
+) -> dict[str, AccountSpec]:
+    """The accounts of a side, each on its plan. Raises BadInput for one that is not on sale."""
+    sold, of = side.sold(), side.catalogue.name
+    specs = {}
+    for name in recording.accounts:
+        spec = known.get(name)
+        plan = side.plan or (spec.plan if spec is not None else "")
+        if not plan:
+            raise BadInput(
+                f"accounts: nobody says which plan {name!r} is on; give --plan, or name it in --accounts"
+            )
+        check_plan(plan, sold, "plan", of, movable=not side.plan)
+        check_priced(sold, (plan,), "plan")
+        if spec is None:
+            specs[name] = spec_for(recording, name, plan, keywords)
+        else:
+            check_add_ons(spec.add_ons, sold, f"accounts.{name}.add_ons", of)
+            specs[name] = spec.model_copy(update={"plan": plan})
+    check_moves((spec.plan for spec in specs.values()), side.moves)
+    return specs
+
+
+def _row(asked: RecordedCall, found: Sequence[ReplayOutcome], replays: Sequence[ReplayedService]) -> Row:
+    row: Row = {"id": asked.id, "at": asked.at, "account": asked.account, "operation": asked.operation}
+    row |= {"recorded": asked.status, "recorded_code": _code(asked.status, asked.code)}
+    for name, outcome, replay in zip("ab", found, replays, strict=False):
+        row[name], row[f"{name}_code"] = outcome.status, _code(outcome.status, outcome.code)
+        row[f"{name}_cost"] = replay.cost_of(outcome)
+    if len(found) == 2:
+        return row | {"change": _change(found[0].admitted, row["a_code"], found[1].admitted, row["b_code"])}
+    admitted = asked.status is not None and asked.status < 400
+    if asked.status is None:
+        return row | {"change": ""}
+    return row | {"change": _change(admitted, row["recorded_code"], found[0].admitted, row["a_code"])}
+
+
+def _code(status: int | None, code: str) -> str:
+    """The code of a refusal; its status where a recording shows no code."""
+    return "" if status is None or status < 400 else code or str(status)
+
+
+def _change(was: bool, code: str, becomes: bool, new_code: str) -> str:
+    if was != becomes:
+        return ADMITTED if becomes else REFUSED
+    # An access log shows statuses alone, which tell no code from another.
+    return OTHERWISE if code != new_code and not code.isdecimal() else ""
+
+
+def _invoices(replay: ReplayedService, letter: str, calls: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+    """One row an account and billing month that the recording touches; price and add-ons are whole."""
+    catalogue = replay.service.policy.catalogue
+    last = replay.recording.calls[-1].at
+    for name, mine in calls.items():
+        account = replay.service.state.accounts[replay.actors[name].account]
+        extras = add_ons_price(catalogue, account.add_ons.items())
+        price = catalogue.plans[account.plan].price
+        for number, (begins, ends) in enumerate(_months(account.books.anchor, replay.start, last), 1):
+            cost = sum(row[f"{letter}_cost"] for row in mine if begins <= row["at"] < ends)
+            yield {
+                "side": letter.upper(),
+                "account": name,
+                "month": str(number),
+                "begins": begins,
+                "ends": ends,
+                "plan": account.plan,
+                "price": price,
+                "add_ons": extras,
+                "revenue": price + extras,
+                "cost": cost,
+                "margin": price + extras - cost,
+            }
+
+
+def _months(anchor: Micros, first: Micros, last: Micros) -> Iterator[tuple[Micros, Micros]]:
+    begins, ends = billing_month(anchor, first)
+    yield begins, ends
+    while ends <= last:
+        begins, ends = billing_month(anchor, ends)
+        yield begins, ends

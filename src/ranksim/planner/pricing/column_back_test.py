@@ -1,0 +1,367 @@
+"""Back-test of columns: what each customer of a long recording would have been billed and refused."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ranksim.core.clock import DAY, iso
+from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.planner.fleet.offers import Sold
+from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, Integers, Records
+from ranksim.planner.pricing.audit import Audit, audit, sample
+from ranksim.planner.pricing.back_test import Side, running_alike
+from ranksim.planner.pricing.changes import Change, terms_view
+from ranksim.planner.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
+from ranksim.planner.pricing.columns import Columns
+from ranksim.planner.pricing.common import anchored_notes, told_reasons
+from ranksim.report import units
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
+from ranksim.report.frames import save_csv
+from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted, part
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MONEY = ("revenue", "cost", "margin")
+"""The columns of customers and invoices that are money."""
+
+MOST_SHOWN = 20
+"""Customers whose sentence is shown to people; all are in the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSide:
+    """What the accounts of columns got under one side: arrays with a row an account, money in µUSD.
+
+    `refused` counts calls by outcome; `days` has rows (account, day, activity, outcome, calls).
+    """
+
+    side: Side
+    sold: tuple[Sold, ...]
+    refused: Integers
+    billed: BilledMonths
+    revenue: Integers
+    days: Integers
+    audit: Audit
+
+    @property
+    def cost(self) -> Integers:
+        """What serving each account cost."""
+        made: Integers = self.billed.spend.sum(axis=1)
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnBackTest:
+    """Recorded calls in columns under one side or two, customer by customer.
+
+    `refused_then` counts the calls of each account that were refused when they were recorded, by outcome;
+    `terms`, `taken_over` and `anchored` are as in `BackTest`.
+    """
+
+    columns: Columns
+    served: tuple[ServedSide, ...]
+    refused_then: Integers
+    engine: str
+    terms: tuple[Change, ...] = ()
+    taken_over: tuple[str, ...] = ()
+    anchored: tuple[str, ...] = ()
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {
+        "customers": dict.fromkeys(MONEY, "money"),
+        "invoices": {"ends": "instant", **dict.fromkeys(MONEY, "money")},
+        "days": {"day": "date"},
+    }
+    plots = ("outcomes",)
+
+    @property
+    def share(self) -> float:
+        """The share of accounts that meet a refusal under the last side that they never met before."""
+        before = self.served[0].refused if len(self.served) == 2 else self.refused_then
+        return float(newly_refused(self.served[-1].refused, before).mean())
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence or two."""
+        last, name = self.served[-1], "AB"[len(self.served) - 1]
+        against = "under A" if name == "B" else "when they were recorded"
+        billed, cost = (units.usd(int(amounts.sum())) for amounts in (last.revenue, last.cost))
+        money = f"{name} bills {billed} at a provider cost of {cost}"
+        if name == "B":
+            first = self.served[0]
+            money += f", A {units.usd(int(first.revenue.sum()))} at {units.usd(int(first.cost.sum()))}"
+        calls = units.many(self.columns.calls, "call")
+        return (
+            f"Of {calls} of {units.many(len(self.columns.accounts), 'customer')}, "
+            f"{int(last.refused.sum()):,} are refused under {name}; {units.percent(self.share)} of the "
+            f"customers meet a refusal that they never met {against}. {money}."
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how it was found."""
+        named = zip("AB", self.served, strict=False)
+        beyond = told_reasons(self.columns.unmodelled, "none")
+        failing = any(any(one.side.catalogue.job_failure_rates.values()) for one in self.served)
+        return (
+            f"{self.columns.where}. " + " ".join(f"{name}: {one.side.text}." for name, one in named),
+            *self.taken_over,
+            *(f"Audit of {name}: {one.audit.text}" for name, one in zip("AB", self.served, strict=False)),
+            f"Not in the columns: {told_reasons(self.columns.left_out)}.",
+            f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
+            "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
+            + (", although the catalogue lets some fail." if failing else "."),
+            *self.anchored,
+            *self._gave_up(int(self.refused_then.any(axis=1).sum())),
+            *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
+        )
+
+    def _gave_up(self, customers: int) -> list[str]:
+        """Say what is not known of customers who were refused something when they were recorded."""
+        who = f"{units.many(customers, 'customer')} met a refusal when they were recorded"
+        said = (
+            "what they gave up asking for then is not in the recording, so under wider limits they would use"
+        )
+        return [f"{who}: {said} at least what is shown."] if customers else []
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+        return {
+            "terms": [change.row() for change in self.terms],
+            "customers": self.customers,
+            "invoices": list(self._invoices()),
+            "days": list(self._days()),
+            "refusals": self.refusals,
+            "censored": self.censored,
+            "left_out": [{"reason": why, "calls": n} for why, n in self.columns.left_out.items()],
+            "unmodelled": [{"reason": why, "calls": n} for why, n in self.columns.unmodelled.items()],
+        }
+
+    @cached_property
+    def customers(self) -> list[Row]:
+        """A row a customer and side, with the sentence that one would send them."""
+        rows = []
+        for name, one in zip("AB", self.served, strict=False):
+            days, cost = _days_by_account(one.days), one.cost
+            for row, account in enumerate(self.columns.accounts):
+                made: Row = {"side": name, "account": account.name, "plan": one.sold[row][0]}
+                made |= {"calls": int(one.billed.calls[row]), "revenue": int(one.revenue[row])}
+                made |= {"cost": int(cost[row]), "margin": int(one.revenue[row] - cost[row])}
+                made |= {OUTCOMES[o]: int(one.refused[row, k]) for k, o in enumerate(REFUSED)}
+                rows.append(made | {"sentence": self._told(one, row, days.get(row, ()))})
+        return rows
+
+    def _told(self, one: ServedSide, row: int, days: Sequence[int]) -> str:
+        plan, months = one.sold[row][0], int(one.billed.months[row])
+        told = (
+            f"On {plan} you would have been billed {units.usd(int(one.revenue[row]))} for "
+            f"{units.many(months, 'month')}"
+        )
+        refused, calls = int(one.refused[row].sum()), int(one.billed.calls[row])
+        if not refused:
+            return f"{told}, and none of your {calls:,} calls would have been refused."
+        codes = ", ".join(
+            f"{int(one.refused[row, k]):,} {OUTCOMES[o]}"
+            + (" (never before)" if not self.refused_then[row, k] else "")
+            for k, o in enumerate(REFUSED)
+            if one.refused[row, k]
+        )
+        return (
+            f"{told}, and {refused:,} of your {calls:,} calls would have been refused on "
+            f"{units.many(len(days), 'day')}, first on {_date(days[0])}: {codes}."
+        )
+
+    def _invoices(self) -> Iterator[Row]:
+        for name, one in zip("AB", self.served, strict=False):
+            for row, account in enumerate(self.columns.accounts):
+                count = int(one.billed.months[row])
+                revenue = int(one.revenue[row]) // count
+                for month in range(count):
+                    cost = int(one.billed.spend[row, month])
+                    yield {
+                        "side": name,
+                        "account": account.name,
+                        "month": str(month + 1),
+                        "ends": int(one.billed.ends[row, month]),
+                        "plan": one.sold[row][0],
+                        "revenue": revenue,
+                        "cost": cost,
+                        "margin": revenue - cost,
+                    }
+
+    def _days(self) -> Iterator[Row]:
+        for name, one in zip("AB", self.served, strict=False):
+            for account, day, activity, outcome, calls in one.days.tolist():
+                yield {
+                    "side": name,
+                    "account": self.columns.accounts[account].name,
+                    "day": _date(day),
+                    "operation": ACTIVITIES[activity],
+                    "code": OUTCOMES[outcome],
+                    "calls": calls,
+                }
+
+    @property
+    def refusals(self) -> list[Row]:
+        """Calls refused by code: as recorded, and under each side."""
+        rows = []
+        for k, outcome in enumerate(REFUSED):
+            row: Row = {"code": OUTCOMES[outcome], "recorded": int(self.refused_then[:, k].sum())}
+            row |= {name: int(one.refused[:, k].sum()) for name, one in zip("ab", self.served, strict=False)}
+            rows.append(row)
+        return [row for row in rows if any(value for name, value in row.items() if name != "code")]
+
+    @property
+    def censored(self) -> list[Row]:
+        """By code: customers and calls that it refused when recorded, and customers it refuses still."""
+        rows = []
+        for k, outcome in enumerate(REFUSED):
+            then = self.refused_then[:, k]
+            if then.any():
+                still = (then > 0) & (self.served[-1].refused[:, k] > 0)
+                row: Row = {"code": OUTCOMES[outcome], "customers": int((then > 0).sum())}
+                rows.append(row | {"calls": int(then.sum()), "still_refused": int(still.sum())})
+        return rows
+
+    def views(self) -> list[View]:
+        """The answer as tables for people; of the customers, those with the most calls refused."""
+        names = ("recorded", "a", "b")[: 1 + len(self.served)]
+        shown = terms_view(self.terms)
+        shown += views_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
+        columns = {"code": "text", "customers": "count", "calls": "count", "still_refused": "count"}
+        shown += views_of(
+            "Demand that old limits cut short", self.censored, columns, "At least; see the notes."
+        )
+        last = "AB"[len(self.served) - 1]
+        mine = [row for row in self.customers if row["side"] == last]
+        mine.sort(key=lambda row: -sum(row[OUTCOMES[outcome]] for outcome in REFUSED))
+        columns = {"account": "text", "sentence": "text"}
+        return shown + views_of(f"Customers under {last}", mine[:MOST_SHOWN], columns, "Most refused first.")
+
+    def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
+        """Draw the refusals by code, as recorded and under each side."""
+        from ranksim.planner.pricing import plots
+
+        return plots.outcomes(self.refusals, ax)
+
+    def save_csv(self, path: Path) -> None:
+        """Write the customers as CSV, a line each, with their sentences. Raises BadInput."""
+        save_csv(self.customers, path)
+
+
+def _date(day: int) -> str:
+    return iso(day * DAY)[:10]
+
+
+def _days_by_account(days: Integers) -> dict[int, list[int]]:
+    """The days on which each account has calls refused, in order."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for account, day in np.unique(days[:, :2], axis=0).tolist():
+        found[account].append(day)
+    return found
+
+
+def back_test_columns(
+    columns: Columns,
+    sides: Sequence[Side],
+    *,
+    policy: Policy | str | Path | None = None,
+    seed: int = 1,
+    compiled: bool | None = None,
+    audited: bool = True,
+    progress: Tell | None = None,
+) -> ColumnBackTest:
+    """Serve all recorded calls under one side or two, in one pass over the columns.
+
+    One call in a thousand is made again at a service and compared, unless `audited` is False.
+    `progress` is told how many were served, and that they are compared; without it a notebook shows that.
+    Raises BadInput.
+    """
+    base = policy_of(policy)
+    sides, terms, taken = running_alike(sides)
+    runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
+    tests = [_Test(run, seed, audited) for run in runs]
+    then = refusals_of(columns)
+    served = 0
+    with noted("serving recorded calls", progress) as tell:
+        serving, comparing = part(tell, 0.0, 0.5), part(tell, 0.5, 1.0)
+        for chunk in columns.chunks():
+            tally(then, chunk, "recorded")
+            for number, test in enumerate(tests, 1):
+                test.serve(chunk if test is tests[-1] else chunk.copy())
+                served += len(chunk)
+                of_side = "" if len(tests) == 1 else f" under {'AB'[number - 1]}"
+                serving(served / (len(tests) * columns.calls), f"{units.many(len(chunk), 'call')}{of_side}")
+        done = []
+        for number, test in enumerate(tests):
+            comparing(number / len(tests), f"comparing {units.many(len(test.chosen), 'customer')}")
+            done.append(test.done())
+    described = {account.name: account.spec for account in columns.accounts}
+    anchored = anchored_notes(described, columns.start, base)
+    return ColumnBackTest(columns, tuple(done), then, runs[0].fleet.engine, terms, taken, anchored)
+
+
+class _Test:
+    """One side while the columns pass by: its run, who is refused on which day, and calls to audit."""
+
+    def __init__(self, run: ColumnRun, seed: int, audited: bool) -> None:
+        self.run, self.seed = run, seed
+        self.days: list[Integers] = []
+        self.chosen = sample(run.columns, seed) if audited else []
+        self.is_chosen = np.zeros(len(run.columns.accounts), dtype=np.bool_)
+        self.is_chosen[self.chosen] = True
+        self.kept: list[Records] = []
+
+    def serve(self, chunk: Records) -> None:
+        self.run.serve(chunk)
+        mine = chunk[np.isin(chunk["outcome"], REFUSED)]
+        if len(mine):
+            days = np.stack([mine["account"], mine["at"] // DAY, mine["activity"], mine["outcome"]], axis=1)
+            kinds, counts = np.unique(days, axis=0, return_counts=True)
+            self.days.append(np.column_stack([kinds, counts]))
+        if self.chosen:
+            self.kept.append(chunk[self.is_chosen[chunk["account"]]])
+
+    def done(self) -> ServedSide:
+        run, billed = self.run, self.run.billed()
+        return ServedSide(
+            side=run.side,
+            sold=run.sold,
+            refused=run.refused,
+            billed=billed,
+            revenue=billed.months * run.monthly(run.policy.catalogue),
+            days=_merged(self.days),
+            audit=self._audit(),
+        )
+
+    def _audit(self) -> Audit:
+        if not self.kept:
+            return Audit(0, 0, 0)
+        columns, plans = self.run.columns, self.run.sold
+        specs = {
+            row: columns.accounts[row].spec.model_copy(update={"plan": plans[row][0]}) for row in self.chosen
+        }
+        return audit(columns, np.concatenate(self.kept), specs, self.run.policy, self.seed)
+
+
+def _merged(days: Sequence[Integers]) -> Integers:
+    """The same days of two chunks as one row."""
+    if not days:
+        return np.zeros((0, 5), dtype=np.int64)
+    whole = np.concatenate(days)
+    kinds, place = np.unique(whole[:, :4], axis=0, return_inverse=True)
+    counts = np.zeros(len(kinds), dtype=np.int64)
+    np.add.at(counts, place.reshape(-1), whole[:, 4])
+    return np.column_stack([kinds, counts])

@@ -1,0 +1,122 @@
+"""Columns of recorded calls served under one side: what a back-test shows, and a search compares."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksim.core.contract.facts import JobKind
+from ranksim.core.contract.plans import Catalogue
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput
+from ranksim.planner.fleet.offers import Sold, price_of, sold_of
+from ranksim.planner.fleet.recorded_fleet import RecordedFleet
+from ranksim.planner.fleet.rows import REFUSED, Integers, Records
+from ranksim.planner.pricing.back_test import Side
+from ranksim.planner.pricing.catalogues import check_add_ons, check_moves, check_plan, check_priced, selling
+from ranksim.planner.pricing.columns import Columns, accounts_for, sold_to
+
+
+class BilledMonths(NamedTuple):
+    """Arrays with a row an account: calls, how many billing months the recording touches (`months`), and by
+    billing month when it ends (µs) and what serving the account cost (`spend`, µUSD).
+    """
+
+    calls: Integers
+    months: Integers
+    ends: Integers
+    spend: Integers
+
+
+class ColumnRun:
+    """One side while the columns pass by, chunk after chunk; no job fails. Raises BadInput.
+
+    `sold` is what each account is sold, `refused` its calls refused so far, by kind as in `REFUSED`. `like`
+    is a run of another side of the same policy and seed, whose accounts need not be made again.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        side: Side,
+        policy: Policy,
+        seed: int,
+        compiled: bool | None = None,
+        like: ColumnRun | None = None,
+    ) -> None:
+        self.columns, self.side = columns, side
+        self.sold = sold_under(columns, side)
+        self.policy = selling(policy, without_failures(side.sold()))
+        if like is None:
+            accounts = accounts_for(columns, self.sold, self.policy, seed)
+        else:
+            accounts = sold_to(like.fleet.accounts, self.sold)
+        self.fleet: RecordedFleet = RecordedFleet(accounts, self.policy, seed, compiled=compiled)
+        self.refused = refusals_of(columns)
+
+    def serve(self, chunk: Records) -> None:
+        """Serve a chunk, fill in what its calls come to, and count those refused."""
+        self.fleet.serve(chunk)
+        tally(self.refused, chunk, "outcome")
+
+    def billed(self) -> BilledMonths:
+        """Return what the accounts came to, once the columns have passed."""
+        ledger = self.fleet.ledger
+        ends = ledger.months["ends"].astype(np.int64)
+        return BilledMonths(
+            calls=ledger.tallies["calls"].astype(np.int64),
+            months=1 + (ends < self.columns.end).sum(axis=1),
+            ends=ends,
+            spend=ledger.months["spend"].astype(np.int64),
+        )
+
+    def monthly(self, catalogue: Catalogue) -> Integers:
+        """Return what each account pays for a billing month at the prices of a catalogue, µUSD."""
+        accounts = self.fleet.accounts
+        prices = np.array([price_of(catalogue, sold) for sold in accounts.sold], dtype=np.int64)
+        found: Integers = prices[accounts.customers["offer"]]
+        return found
+
+
+def refusals_of(columns: Columns) -> Integers:
+    """Return room to count the calls refused, by account and kind."""
+    return np.zeros((len(columns.accounts), len(REFUSED)), dtype=np.int64)
+
+
+def tally(counts: Integers, chunk: Records, column: str) -> None:
+    """Count refused calls by account and kind; `column` is "outcome", or "recorded" for those of then."""
+    for k, outcome in enumerate(REFUSED):
+        mine = chunk["account"][chunk[column] == outcome]
+        counts[:, k] += np.bincount(mine, minlength=len(counts))
+
+
+def newly_refused(refused: Integers, before: Integers) -> NDArray[np.bool_]:
+    """Return which accounts meet a kind of refusal that they never met, of counts by account and kind."""
+    found: NDArray[np.bool_] = ((refused > 0) & (before == 0)).any(axis=1)
+    return found
+
+
+def sold_under(columns: Columns, side: Side) -> tuple[Sold, ...]:
+    """Return what each account is sold under a side. Raises BadInput for what is not on sale."""
+    catalogue = side.sold()
+    sold = []
+    for account in columns.accounts:
+        plan = side.plan or account.spec.plan
+        if not plan:
+            raise BadInput(
+                f"{columns.where}: nobody says which plan account {account.name} is on; give --plan"
+            )
+        check_plan(plan, catalogue, "plan", catalogue.name, movable=not side.plan)
+        check_priced(catalogue, (plan,), "plan")
+        found = sold_of(plan, account.spec.add_ons)
+        check_add_ons(dict(found[1]), catalogue, "add-ons", catalogue.name)
+        sold.append(found)
+    check_moves((plan for plan, _ in sold), side.moves)
+    return tuple(sold)
+
+
+def without_failures(catalogue: Catalogue) -> Catalogue:
+    """Return a catalogue under which no job fails."""
+    return catalogue.model_copy(update={"job_failure_rates": dict.fromkeys(map(str, JobKind), 0)})

@@ -1,0 +1,286 @@
+"""Recorded calls as columns of integers, for millions of them: in memory, and as a Parquet file.
+
+Such a file has a row a call, with the fields of `fleet.rows.CallRow` but for what the kernel fills in;
+calls of one account stand in order of time. Its metadata `ranksim_columns` is JSON: what is known of each
+account, and what was left out. Accounts go by integers: a salted digest of their names, 63 bits.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
+from ranksim.core.clock import Micros, calendar_anchor
+from ranksim.core.contract.facts import CHECK_OF
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput
+from ranksim.core.extras import imported
+from ranksim.core.files import new_file
+from ranksim.core.records import read_lines
+from ranksim.core.rules.admission import QUOTA_EXHAUSTED
+from ranksim.core.service.spending import questions_of
+from ranksim.core.service.synthetic_data import pages_of
+from ranksim.planner.fleet.offers import Sold
+from ranksim.planner.fleet.recorded_fleet import RecordedAccounts
+from ranksim.planner.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
+from ranksim.planner.pricing.replay import first_serial
+from ranksim.report.frames import save_csv
+
+VERSION = 1
+CHUNK = 1 << 18
+"""Calls that are in memory at a time."""
+
+COLUMNS = {
+    "account": "int32",
+    "key": "int32",
+    "at": "int64",
+    "activity": "int8",
+    "idle": "int8",
+    "domain": "int32",
+    "size": "int32",
+    "pairings": "int16",
+    "places": "int16",
+    "needs": "int32",
+    "makes": "int32",
+    "recorded": "int8",
+}
+"""The columns of a file and their types."""
+
+KEPT = ("keys", "things", "start", "end", "calls", "left_out")
+"""What a file says of all its calls, by the names of the fields of `Columns`."""
+
+KEY = b"ranksim_columns"
+
+OUTCOME_OF = {"rate_limited": LIMITED, "allowance_exhausted": QUOTA_EXHAUSTED, **CHECK_OF}
+"""Code of a refusal by a limit → its outcome, as the kernel counts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnAccount:
+    """One account of a recording: what it was on and owned, how many calls it made.
+
+    `spec.plan` is "" where nobody says. `made_domains` are the hosts of the domains that its calls made,
+    whose rows follow those of its portfolio. `things` says what calls made that others need, by number: the
+    resource, and the row of its domain, or the kind of a job. `unmodelled` counts calls whose effect on later
+    ones the kernel leaves out.
+    """
+
+    name: str
+    spec: AccountSpec
+    calls: int
+    made_domains: tuple[str, ...] = ()
+    things: dict[int, tuple[str, int]] = field(default_factory=dict)
+    unmodelled: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def portfolio(self) -> PortfolioSpec:
+        """What it owned when the recording began; one domain with nothing in it where it owned nothing."""
+        return self.spec.portfolio or PortfolioSpec(scans=())
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts of its domains by row."""
+        return (*self.portfolio.hosts(self.name), *self.made_domains)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A recording as columns: its accounts by row, and its calls in chunks, which can be read repeatedly."""
+
+    where: str
+    accounts: tuple[ColumnAccount, ...]
+    keys: int
+    things: int
+    start: Micros
+    end: Micros
+    calls: int
+    left_out: dict[str, int]
+    chunks: Callable[[], Iterator[Records]]
+
+    @property
+    def unmodelled(self) -> dict[str, int]:
+        """Calls whose effect on later ones the kernel leaves out, by reason."""
+        found: Counter[str] = Counter()
+        for account in self.accounts:
+            found.update(account.unmodelled)
+        return dict(found)
+
+    def renamed(self, names: Callable[[str], str]) -> Columns:
+        """Return the same calls of accounts, and of hosts, that have other names."""
+        accounts = tuple(_renamed(account, names(account.name)) for account in self.accounts)
+        return replace(self, accounts=accounts)
+
+    def rows_of(self, accounts: Sequence[int]) -> Records:
+        """Return the calls of some accounts, by row."""
+        wanted = np.zeros(len(self.accounts), dtype=np.bool_)
+        wanted[list(accounts)] = True
+        found = [chunk[wanted[chunk["account"]]] for chunk in self.chunks()]
+        return np.concatenate(found) if found else blank(0, CallRow)
+
+
+def _renamed(account: ColumnAccount, name: str) -> ColumnAccount:
+    portfolio = account.portfolio
+    count = len(portfolio.hosts(account.name))
+    spec = account.spec.model_copy(update={"portfolio": portfolio.model_copy(update={"domains": count})})
+    made = tuple(f"new{n}.{name}.example" for n in range(1, len(account.made_domains) + 1))
+    return replace(account, name=name, spec=spec, made_domains=made)
+
+
+def number_of(name: str, salt: str) -> int:
+    """Return the integer that stands for an account's name in a file: 63 bits of a salted digest."""
+    return int.from_bytes(blake2b(f"{salt}\0{name}".encode(), digest_size=8).digest(), "big") >> 1
+
+
+# Files
+
+
+def save(columns: Columns, path: Path, salt: str) -> None:
+    """Write columns as Parquet, accounts by their salted numbers. Raises BadInput without pyarrow."""
+    parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
+    arrow = imported("pyarrow", "columns need pyarrow", "plots")
+    salted = columns.renamed(lambda name: str(number_of(name, salt)))
+    types = {"int8": arrow.int8(), "int16": arrow.int16(), "int32": arrow.int32(), "int64": arrow.int64()}
+    schema = arrow.schema(
+        [(name, types[kind]) for name, kind in COLUMNS.items()],
+        metadata={KEY: json.dumps(_header(salted), separators=(",", ":")).encode()},
+    )
+    with new_file(path) as temporary, parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for chunk in salted.chunks():
+            arrays = [arrow.array(chunk[name].astype(kind)) for name, kind in COLUMNS.items()]
+            writer.write_table(arrow.Table.from_arrays(arrays, schema=schema), row_group_size=CHUNK)
+
+
+def _header(columns: Columns) -> dict[str, Any]:
+    accounts = [
+        {
+            "name": account.name,
+            "spec": account.spec.model_dump(mode="json", exclude_defaults=True) | {"plan": account.spec.plan},
+            "calls": account.calls,
+            "made_domains": list(account.made_domains),
+            "things": {str(number): list(thing) for number, thing in account.things.items()},
+            "unmodelled": account.unmodelled,
+        }
+        for account in columns.accounts
+    ]
+    return {"version": VERSION, "accounts": accounts} | {name: getattr(columns, name) for name in KEPT}
+
+
+def save_names(columns: Columns, path: Path, salt: str) -> None:
+    """Write the number and the name of each account as CSV, to be kept apart from the columns."""
+    save_csv([{"number": number_of(one.name, salt), "name": one.name} for one in columns.accounts], path)
+
+
+def read_names(path: Path) -> dict[str, str]:
+    """Read what `save_names` wrote. Raises BadInput."""
+    rows = list(csv.reader(read_lines(path)))
+    if not rows or rows[0] != ["number", "name"] or any(len(row) != 2 for row in rows):
+        raise BadInput(
+            f"{path}: expected lines of number,name under that heading, as ranksim import writes them"
+        )
+    return dict(rows[1:])
+
+
+def is_columns(path: Path) -> bool:
+    """Return whether a file begins as Parquet files do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False
+
+
+def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
+    """Read a file that `save` wrote; `names` maps its numbers to names to show. Raises BadInput."""
+    parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
+    arrow = imported("pyarrow", "columns need pyarrow", "plots")
+    known = names or {}
+    try:
+        whole = parquet.ParquetFile(path)
+        header = json.loads((whole.schema_arrow.metadata or {})[KEY])
+        if header["version"] != VERSION or set(whole.schema_arrow.names) != set(COLUMNS):
+            raise KeyError
+        accounts = tuple(
+            ColumnAccount(
+                known.get(one["name"], one["name"]),
+                AccountSpec.model_validate_json(json.dumps(one["spec"])),
+                one["calls"],
+                tuple(one["made_domains"]),
+                {int(number): (what, row) for number, (what, row) in one["things"].items()},
+                one["unmodelled"],
+            )
+            for one in header["accounts"]
+        )
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file; check the path, which is read from {Path.cwd()}") from None
+    except (OSError, arrow.ArrowException) as error:
+        raise BadInput(f"{path}: expected columns of recorded calls as Parquet ({error})") from None
+    except (KeyError, TypeError, ValueError):
+        raise BadInput(
+            f"{path}: expected columns of version {VERSION}; make them with ranksim import … --columns {path}"
+        ) from None
+
+    def chunks() -> Iterator[Records]:
+        for batch in parquet.ParquetFile(path).iter_batches(batch_size=CHUNK):
+            made = blank(batch.num_rows, CallRow)
+            for name in COLUMNS:
+                made[name] = batch.column(name).to_numpy()
+            yield made
+
+    return Columns(str(path), accounts, chunks=chunks, **{name: header[name] for name in KEPT})
+
+
+# Accounts for the kernel
+
+
+def accounts_for(columns: Columns, sold: Sequence[Sold], policy: Policy, seed: int) -> RecordedAccounts:
+    """Return the accounts of a recording, each on what it is sold, with what jobs find on their domains."""
+    made = blank(len(columns.accounts), CustomerRow)
+    made["number"] = np.arange(len(made))
+    calendar = policy.assumptions.month == "calendar"
+    for row, account in enumerate(columns.accounts):
+        spec = account.spec
+        made[row]["healthy"] = spec.status not in policy.assumptions.inactive_statuses
+        anchor = columns.start if spec.anchor is None else spec.anchor
+        made[row]["anchor"] = calendar_anchor() if calendar else anchor
+        made[row]["domains"] = len(account.hosts)
+    made["joins"], made["leaves"] = columns.start, columns.end
+    firsts: Integers = np.cumsum(made["domains"]) - made["domains"]
+    domains = blank(int(made["domains"].sum()), DomainRow)
+    for row, account in enumerate(columns.accounts):
+        _lay_out(domains[firsts[row] : firsts[row] + len(account.hosts)], account, row, seed)
+    accounts = RecordedAccounts(
+        (), made, firsts, domains, columns.keys, columns.things, columns.start, columns.end
+    )
+    return sold_to(accounts, sold)
+
+
+def sold_to(accounts: RecordedAccounts, sold: Sequence[Sold]) -> RecordedAccounts:
+    """Return the same accounts, each on what it is sold now."""
+    kinds = tuple(dict.fromkeys(sold))
+    place = {kind: number for number, kind in enumerate(kinds)}
+    customers = accounts.customers.copy()
+    customers["offer"] = [place[kind] for kind in sold]
+    return replace(accounts, sold=kinds, customers=customers)
+
+
+def _lay_out(rows: Records, account: ColumnAccount, number: int, seed: int) -> None:
+    portfolio = account.portfolio
+    owned = len(rows) - len(account.made_domains)
+    rows["keywords"][:owned] = portfolio.keywords
+    tuples = sum(len(s.engine_devices) * len(s.geographies) for s in portfolio.scans if s.active)
+    rows["tuples"][:owned] = tuples
+    rows["pages"] = [pages_of(seed, host) for host in account.hosts]
+    each = 1 + portfolio.lists + portfolio.keywords + len(portfolio.scans) + portfolio.labels
+    each += portfolio.competitors
+    for place in range(owned):
+        domain = f"dom_{first_serial(number) + 2 + place * each:010d}"
+        rows["questions"][place] = questions_of(seed, domain)

@@ -1,0 +1,74 @@
+"""`ranksim import`: recorded calls as columns."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ranksim.planner.pricing.cli import KeywordsOfDomain
+from ranksim.report.progress import part, shown
+from ranksim.report.terminal import print_out
+
+
+def import_recording(
+    recording: Annotated[
+        Path, typer.Argument(metavar="LOG|TRACE", help="An access log, or a trace; .gz and .xz too.")
+    ],
+    columns: Annotated[
+        Path, typer.Option(metavar="FILE.parquet", help="Write the calls here, as columns of integers.")
+    ],
+    accounts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Accounts by name, as in a scenario: plan, add-ons, portfolio."),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            metavar="FILE",
+            envvar="RANKSIM_IMPORT_MAP",
+            help="Rules that turn lines of an access log into operations.",
+        ),
+    ] = None,
+    keywords: KeywordsOfDomain = 50,
+    salt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="What names are digested with; drawn, and forgotten, if not given."
+        ),
+    ] = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the number of each account and its name here, as CSV."),
+    ] = None,
+) -> None:
+    """Make columns of recorded calls, in which millions are tried under other plans within seconds.
+
+    Accounts become salted integers; hosts, keywords, keys and all else that names anything stay out.
+
+    Example: ranksim import examples/pricing/trace.jsonl --columns calls.parquet
+    """
+    from secrets import token_hex
+
+    from ranksim.core.extras import imported
+    from ranksim.core.files import check_outputs
+    from ranksim.planner.pricing.back_test import read_accounts
+    from ranksim.planner.pricing.columns import save, save_names
+    from ranksim.planner.pricing.importing import columns_of, told
+    from ranksim.planner.pricing.recording import read_recording, read_rules
+
+    imported("pyarrow", "columns need pyarrow", "plots")
+    check_outputs((columns, names), (recording, accounts, rules))
+    known = {} if accounts is None else read_accounts(accounts)
+    with shown("reading") as tell:
+        made = columns_of(
+            read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5)),
+            accounts=known,
+            keywords=keywords,
+            progress=part(tell, 0.5, 1.0),
+        )
+        drawn = token_hex(16) if salt is None else salt
+        save(made, columns, drawn)
+        if names is not None:
+            save_names(made, names, drawn)
+    print_out(told(made) + f"\nWritten to {columns}\n")

@@ -1,0 +1,431 @@
+"""Recorded calls made into columns: what each was about, as rows and numbers, worked out once.
+
+What a call does to its account is taken as far as `fleet.recorded` can follow it: domains with so many
+keywords and so many tuples for each. Where an effect goes beyond, the call is taken as if it had none, or
+were the first of its kind, and is counted by its reason in the account's `unmodelled`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from ranksim.core import draws
+from ranksim.core.callers.portfolio import AccountSpec
+from ranksim.core.callers.request_factory import on_one
+from ranksim.core.contract.facts import JobKind, RateClass, Spend
+from ranksim.core.draws import Purpose
+from ranksim.core.records import OFTEN
+from ranksim.core.rules.admission import GRANTED
+from ranksim.core.rules.slots import fold
+from ranksim.core.service.bodies import BriefsBody, JobBody, KeywordsBody, RequestBody, ScanBody
+from ranksim.core.service.operations import OPERATIONS
+from ranksim.planner.fleet.rows import (
+    FAULTY,
+    LIMITED,
+    NOT_FOUND,
+    READ,
+    REMOVE,
+    WRITE,
+    CallRow,
+    Records,
+    blank,
+    to_records,
+)
+from ranksim.planner.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
+from ranksim.planner.pricing.common import told_reasons
+from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking
+from ranksim.planner.pricing.replay import RESOURCES, spec_for
+from ranksim.report import units
+from ranksim.report.progress import Tell, noted
+
+DRY, WRONG = 1, 2
+"""What an idle call is: a dry run or a repeat, which is charged and passes; or faulty, and stays so."""
+
+FOLDING = "casefold"
+
+REPEATS = "repeats under an Idempotency-Key"
+LISTED = "keywords that stood in their list already"
+AGAIN = "keywords added again after they were removed"
+BESIDE = "keywords and scans of lists made beside others"
+SCANS = "scans that are changed, paused or removed"
+GONE = "lists and domains that are removed"
+MADE_UP = "calls about one thing that an access log does not name"
+NEW_DOMAINS = "AI scans of domains that the recording made"
+
+UNDOING = {
+    "scans.update": SCANS,
+    "scans.delete": SCANS,
+    "keyword_lists.delete": GONE,
+    "domains.delete": GONE,
+}
+
+
+@dataclass(slots=True)
+class ImportedList:
+    """A keyword list: the domain's row, whether the domain's scans cover it, its words, those it has lost."""
+
+    domain: int
+    beside: bool = False
+    words: set[str] = field(default_factory=set)
+    added: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Owner:
+    """What is known of one account while its calls are read, by the ids of the recording."""
+
+    name: str
+    spec: AccountSpec
+    row: int
+    phase: int = 0
+    calls: int = 0
+    domains: dict[str, int] = field(default_factory=dict)
+    lists: dict[str, ImportedList] = field(default_factory=dict)
+    keywords: dict[str, tuple[str, str]] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    made_domains: list[str] = field(default_factory=list)
+    things: dict[int, tuple[str, int]] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    repeated: set[tuple[str | None, str]] = field(default_factory=set)
+    unmodelled: Counter[str] = field(default_factory=Counter)
+
+    def lists_of(self, domain: int) -> list[str]:
+        """The lists of a domain."""
+        return [which for which, listed in self.lists.items() if listed.domain == domain]
+
+
+def columns_of(
+    recording: Recording,
+    *,
+    accounts: Mapping[str, AccountSpec] | None = None,
+    keywords: int = 50,
+    seed: int = 1,
+    progress: Tell | None = None,
+) -> Columns:
+    """Make columns of a recording. What nobody says of an account is taken from what its calls name.
+
+    `progress` is told how many calls were made into rows; without it a notebook shows that.
+    """
+    made = _Import(recording, accounts or {}, keywords, seed)
+    with noted("making columns", progress) as tell:
+        rows = list(made.rows(tell))
+    calls = to_records(rows, CallRow) if rows else blank(0, CallRow)
+    return Columns(
+        where=recording.where,
+        accounts=tuple(
+            ColumnAccount(
+                one.name, one.spec, one.calls, tuple(one.made_domains), one.things, dict(one.unmodelled)
+            )
+            for one in made.owners.values()
+        ),
+        keys=len(made.keys),
+        things=made.things,
+        start=recording.calls[0].at,
+        end=recording.calls[-1].at + 1,
+        calls=len(rows),
+        left_out=dict(made.left_out),
+        chunks=lambda: (_by_account(calls[at : at + CHUNK]) for at in range(0, len(calls), CHUNK)),
+    )
+
+
+def _by_account(calls: Records) -> Records:
+    """A chunk with the calls of each account together, in their order."""
+    return calls[np.argsort(calls["account"], kind="stable")]
+
+
+class _Import:
+    def __init__(
+        self, recording: Recording, known: Mapping[str, AccountSpec], keywords: int, seed: int
+    ) -> None:
+        self.recording = recording
+        self.left_out = Counter(recording.left_out)
+        self.keys: dict[tuple[str, str | None], int] = {}
+        self.things = 0
+        self.owners: dict[str, Owner] = {}
+        for row, name in enumerate(recording.accounts):
+            spec = known.get(name) or spec_for(recording, name, "", keywords)
+            self.owners[name] = _owner(recording, name, spec, row, seed)
+        self.created = recording.created()
+        self.needed = {
+            (call.account, which)
+            for call in recording.calls
+            for _, which in call.refers()
+            if (call.account, which) in self.created
+        }
+
+    def rows(self, tell: Tell) -> Iterator[CallRow]:
+        calls = self.recording.calls
+        for number, asked in enumerate(calls):
+            if number % OFTEN == 0:
+                tell(number / len(calls), f"{units.many(number, 'call')} of {units.count(len(calls))}")
+            owner = self.owners[asked.account]
+            if resource := self._lacks(owner, asked):
+                self.left_out[lacking(resource)] += 1
+                continue
+            owner.calls += 1
+            yield self._row(owner, asked, number)
+
+    def _lacks(self, owner: Owner, asked: RecordedCall) -> str:
+        for resource, which in asked.refers():
+            if which not in owner.known and (asked.account, which) not in self.created:
+                return resource
+        return ""
+
+    def _row(self, owner: Owner, asked: RecordedCall, number: int) -> CallRow:
+        operation = OPERATIONS[asked.operation]
+        row = CallRow(account=owner.row, at=asked.at, recorded=recorded_outcome(asked))
+        if asked.surface != "app" and not operation.keyless:
+            row.key = self.keys.setdefault((asked.account, asked.key), len(self.keys))
+        row.activity = READ if operation.rate == RateClass.READ else WRITE
+        row.needs = self._needs(owner, asked)
+        body = _drafted(owner, asked, number) if asked.drafted else (asked.body or {})
+        was_wrong = row.recorded in (NOT_FOUND, FAULTY) and asked.code != ""
+        if asked.operation in READERS:
+            READERS[asked.operation](owner, row, body)
+        elif operation.method != "GET" and not was_wrong:
+            _change(owner, row, asked)
+        if asked.drafted and on_one(asked.operation):
+            owner.unmodelled[MADE_UP] += 1
+        if body.get("dry_run") is True and operation.spends:
+            row.idle = row.idle or DRY
+        if was_wrong:
+            row.idle = WRONG
+        self._mind_repeats(owner, row, asked)
+        if asked.made and not row.idle:
+            self._make(owner, row, asked, body)
+        if asked.operation == "keywords.create" and not row.idle:
+            _add(owner, row, asked, body)
+        return row
+
+    def _needs(self, owner: Owner, asked: RecordedCall) -> int:
+        """The latest thing that the call is about, of those that calls make, be it later."""
+        found = -1
+        for _, which in asked.refers():
+            if (asked.account, which) in self.created:
+                found = max(found, self._thing(owner, which))
+        return found
+
+    def _thing(self, owner: Owner, which: str) -> int:
+        if which not in owner.numbers:
+            owner.numbers[which] = self.things
+            self.things += 1
+        return owner.numbers[which]
+
+    def _make(self, owner: Owner, row: CallRow, asked: RecordedCall, body: Mapping[str, Any]) -> None:
+        """Note what a call made that others are about; all that one call makes is one thing."""
+        ids = [which for which, _ in asked.made if (asked.account, which) in self.needed]
+        if not ids:
+            return
+        row.makes = self._thing(owner, ids[0])
+        for which in ids:
+            owner.numbers[which] = row.makes
+        resource = asked.operation.partition(".")[0]
+        if resource == "domains":
+            owner.domains[ids[0]] = row.domain = len(owner.domains)
+            owner.made_domains.append(str(body.get("host", "")))
+        elif resource == "keyword_lists":
+            row.domain = owner.domains.get(str(body.get("domain_id")), 0)
+            owner.lists[ids[0]] = ImportedList(row.domain, beside=bool(owner.lists_of(row.domain)))
+        owner.things[row.makes] = (resource, row.activity if resource == "jobs" else row.domain)
+
+    def _mind_repeats(self, owner: Owner, row: CallRow, asked: RecordedCall) -> None:
+        if asked.idempotency_key is None or OPERATIONS[asked.operation].method != "POST":
+            return
+        which = (asked.key, asked.idempotency_key)
+        if which in owner.repeated:
+            owner.unmodelled[REPEATS] += 1
+            row.idle = row.idle or DRY
+        owner.repeated.add(which)
+
+
+def _owner(recording: Recording, name: str, spec: AccountSpec, row: int, seed: int) -> Owner:
+    """An account with what its portfolio's things are called in the recording, in their order."""
+    owner = Owner(name, spec, row)
+    made = ColumnAccount(name, spec, 0)
+    portfolio = made.portfolio
+    count = len(made.hosts)
+    owner.phase = draws.below(count, seed, draws.entity(name), 0, Purpose.PHASE)
+    owned = {
+        "domains": count,
+        "keyword_lists": count * portfolio.lists,
+        "keywords": count * portfolio.keywords,
+        "labels": count * portfolio.labels,
+        "competitors": count * portfolio.competitors,
+        "scans": count * len(portfolio.scans),
+    }
+    if spec.portfolio is None:
+        owned = dict.fromkeys(owned, 0)
+    before = {
+        resource: recording.before.get((name, resource), [])[: owned[resource]] for resource in RESOURCES
+    }
+    owner.known = {which for ids in before.values() for which in ids}
+    for place in range(count):
+        ids = before["domains"]
+        owner.domains[ids[place] if place < len(ids) else f"(domain {place})"] = place
+    for place in range(owned["keyword_lists"]):
+        domain, number = divmod(place, portfolio.lists)
+        ids = before["keyword_lists"]
+        which = ids[place] if place < len(ids) else f"(list {place})"
+        dealt = range(number + 1, portfolio.keywords + 1, portfolio.lists)
+        owner.lists[which] = ImportedList(domain, words={f"keyword {n}" for n in dealt})
+    lists = list(owner.lists)
+    words = [n for first in range(portfolio.lists) for n in range(first, portfolio.keywords, portfolio.lists)]
+    for place, which in enumerate(before["keywords"]):
+        domain, number = divmod(place, portfolio.keywords)
+        where = domain * portfolio.lists + words[number] % portfolio.lists
+        owner.keywords[which] = (lists[where], f"keyword {words[number] + 1}")
+    return owner
+
+
+def recorded_outcome(asked: RecordedCall) -> int:
+    """Return the outcome that was recorded, as a number; -1 where the reply was lost."""
+    if asked.status is None:
+        return -1
+    if asked.status < 400:
+        return GRANTED
+    if asked.status == 429:
+        return LIMITED
+    return OUTCOME_OF.get(asked.code, NOT_FOUND if asked.status == 404 else FAULTY)
+
+
+def _drafted(owner: Owner, asked: RecordedCall, number: int) -> dict[str, Any]:
+    """The body of a line of an access log, with the domain whose turn it is where no rule names one."""
+    domains = list(owner.domains)
+    domain = domains[(number + owner.phase) % len(domains)]
+    lists = owner.lists_of(owner.domains[domain])
+    which = lists[number // max(1, len(domains)) % len(lists)] if lists else ""
+    drafts: dict[str, dict[str, Any]] = {
+        "jobs.create": {"kind": "rank_run", "domain_id": domain},
+        "keyword_briefs.create": {"domain_id": domain, "keywords": ["keyword"]},
+        "keywords.create": {"list_id": which, "keywords": [f"drafted {number}"]},
+        "scans.create": {
+            "domain_id": domain,
+            "list_ids": [which],
+            "engine_devices": ["google/mobile"],
+            "geographies": [{"country": "US"}],
+        },
+    }
+    return drafts.get(asked.operation, {}) | (asked.body or {})
+
+
+# What each spending operation asks for
+
+
+def _read(model: type[RequestBody], row: CallRow, body: Mapping[str, Any]) -> Any:
+    try:
+        return model.model_validate(dict(body))
+    except ValidationError:
+        row.idle = WRONG
+        return None
+
+
+def _read_job(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
+    kind = str(body.get("kind"))
+    row.activity = Spend[kind.upper()] if kind in list(JobKind) else Spend.RANK_RUN
+    given = _read(JobBody, row, body)
+    if given is None:
+        return
+    row.domain = owner.domains.get(given.domain_id, 0)
+    if given.kind == "ai_scan" and row.domain >= len(owner.domains) - len(owner.made_domains):
+        owner.unmodelled[NEW_DOMAINS] += 1
+
+
+def _read_briefs(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
+    row.activity = Spend.KEYWORD_BRIEFS
+    given = _read(BriefsBody, row, body)
+    if given is None:
+        return
+    if given.keywords is not None:
+        row.domain = owner.domains.get(given.domain_id or "", 0)
+        row.size = len({fold(word, FOLDING) for word in given.keywords})
+        return
+    ids = given.keyword_ids or [given.keyword_id]
+    found = [owner.keywords[which] for which in ids if which in owner.keywords]
+    wanted = {(owner.lists[where].domain, word) for where, word in found}
+    row.size = len(wanted)
+    row.domain = min((domain for domain, _ in wanted), default=0)
+
+
+def _read_keywords(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
+    row.activity = Spend.KEYWORDS
+    given = _read(KeywordsBody, row, body)
+    listed = owner.lists.get(given.list_id) if given is not None else None
+    if given is None or listed is None:
+        return
+    row.domain = listed.domain
+    words = {fold(word, FOLDING) for word in given.keywords}
+    row.size = len(words - listed.words)
+
+
+def _add(owner: Owner, row: CallRow, asked: RecordedCall, body: Mapping[str, Any]) -> None:
+    """Note what a call adds to a list, as far as it was recorded to have been added."""
+    listed = owner.lists.get(str(body.get("list_id")))
+    if listed is None:
+        return
+    words = {fold(str(word), FOLDING) for word in body.get("keywords", ())}
+    if words & listed.added:
+        owner.unmodelled[LISTED] += 1
+    if words & listed.removed:
+        owner.unmodelled[AGAIN] += 1
+    if listed.beside:
+        owner.unmodelled[BESIDE] += 1
+    listed.added |= words - listed.words
+    if row.recorded in (GRANTED, -1):
+        listed.words |= words
+    labels = {fold(label, FOLDING): which for which, label in asked.made}
+    for word, which in labels.items():
+        owner.keywords[which] = (str(body["list_id"]), word)
+
+
+def _read_scan(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
+    row.activity = Spend.SCANS
+    given = _read(ScanBody, row, body)
+    if given is None:
+        return
+    row.domain = owner.domains.get(given.domain_id, 0)
+    row.pairings, row.places = len(given.pairings()), len(given.places())
+    if not given.active:
+        owner.unmodelled[SCANS] += 1
+    if set(given.lists()) != set(owner.lists_of(row.domain)):
+        owner.unmodelled[BESIDE] += 1
+
+
+def _change(owner: Owner, row: CallRow, asked: RecordedCall) -> None:
+    """Note what a call changes that spends nothing."""
+    if asked.operation in UNDOING:
+        owner.unmodelled[UNDOING[asked.operation]] += 1
+    if asked.operation == "keywords.delete" and asked.path.get("id") in owner.keywords:
+        which, word = owner.keywords[asked.path["id"]]
+        row.activity, row.size = REMOVE, 1
+        listed = owner.lists[which]
+        row.domain = listed.domain
+        listed.words.discard(word)
+        listed.added.discard(word)
+        listed.removed.add(word)
+        if listed.beside:
+            owner.unmodelled[BESIDE] += 1
+
+
+READERS = {
+    "jobs.create": _read_job,
+    "keyword_briefs.create": _read_briefs,
+    "keywords.create": _read_keywords,
+    "scans.create": _read_scan,
+}
+
+
+def told(columns: Columns) -> str:
+    """Say what became columns, what was left out, and what the kernel cannot follow."""
+    beyond = told_reasons(columns.unmodelled, "none")
+    return (
+        f"{units.many(columns.calls, 'call')} of {units.many(len(columns.accounts), 'account')}.\n"
+        f"Left out: {told_reasons(columns.left_out)}.\n"
+        f"Beyond what columns can follow, so that later calls may come out otherwise: {beyond}."
+    )

@@ -1,0 +1,199 @@
+"""One account of a scenario, such as that of a mirrored world, asked about prices: its own calls are made.
+
+The scenario is run as `ranksim run` runs it, under one catalogue and under another: with its domains as they
+are, its clients, its calendar, its workers and what it has used. Nothing is averaged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ranksim.core.clock import DAY, Micros, format_duration
+from ranksim.core.contract.plans import Catalogue
+from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.core.contract.yamlfile import read_yaml
+from ranksim.core.errors import BadInput
+from ranksim.core.service.events import (
+    CallGranted,
+    CallRefused,
+    CostReserved,
+    CostSettled,
+    ServiceEvent,
+    WindowRefused,
+)
+from ranksim.planner.capacity.assumed import with_rank_runs
+from ranksim.planner.capacity.planned import account_named
+from ranksim.planner.fleet.rows import LIFTED, OUTCOMES
+from ranksim.planner.pricing.catalogues import check_add_ons, check_plan, selling
+from ranksim.planner.study.fleets import charged
+from ranksim.twin.sim.scenario import Scenario, scenario_of
+from ranksim.twin.sim.statistics import SilentTally
+from ranksim.twin.sim.timeline import ChangePlan, SetAddOn
+from ranksim.twin.sim.world import World
+
+LENGTH = 30 * DAY
+"""How long the account is served at least (µs): a month as bills count it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnScenario:
+    """A scenario whose `account` is asked about, served for a month at least; `notes` say what is assumed."""
+
+    scenario: Scenario
+    account: str
+    notes: tuple[str, ...]
+
+    @property
+    def plan(self) -> str:
+        """The plan that the account begins with."""
+        return self.scenario.accounts[self.account].plan
+
+    @property
+    def terms(self) -> list[BoughtTerms]:
+        """What the account has bought, from when to when."""
+        spec, end = self.scenario.accounts[self.account], self.scenario.end
+        found = [BoughtTerms(self.scenario.start, end, spec.plan, dict(spec.add_ons))]
+        for action in sorted(self.scenario.timeline, key=lambda one: one.at.on(self.scenario.start)):
+            if isinstance(action, ChangePlan | SetAddOn) and action.account == self.account:
+                at, last = action.at.on(self.scenario.start), found.pop()
+                new = last._replace(begins=at)
+                if isinstance(action, ChangePlan):
+                    new = new._replace(plan=action.plan)
+                else:
+                    new = new._replace(add_ons=last.add_ons | {action.add_on: action.count})
+                found += [last._replace(ends=at), new]
+        return [one for one in found if one.begins < one.ends]
+
+    def check_sold(self, catalogue: Catalogue, side: str) -> None:
+        """Raise BadInput unless a side's catalogue has all that the account buys."""
+        for one in self.terms:
+            check_plan(one.plan, catalogue, f"accounts.{self.account}", side, movable=True)
+            check_add_ons(one.add_ons, catalogue, f"accounts.{self.account}.add_ons", side)
+
+    def under(self, catalogue: Catalogue) -> Scenario:
+        """The scenario with a catalogue; plans that it does not sell stay what they are to other accounts."""
+        known = self.scenario.policy.catalogue
+        plans, add_ons = known.plans | catalogue.plans, known.add_ons | catalogue.add_ons
+        sold = catalogue.model_copy(update={"plans": plans, "add_ons": add_ons})
+        return self.scenario.model_copy(update={"policy": selling(self.scenario.policy, sold)})
+
+
+class BoughtTerms(NamedTuple):
+    """A plan with add-ons, bought from `begins` to `ends` (µs)."""
+
+    begins: Micros
+    ends: Micros
+    plan: str
+    add_ons: dict[str, int]
+
+
+class AccountRun(NamedTuple):
+    """An account served once: its provider cost (µUSD), paid calls granted, and calls refused by code.
+
+    `consulted` are the fields of the policy that the service read.
+    """
+
+    cost: int
+    granted: int
+    refused: Counter[str]
+    consulted: tuple[str, ...] = ()
+
+    @property
+    def blocked(self) -> int:
+        """Calls refused by what another plan or add-on can lift."""
+        return sum(self.refused[OUTCOMES[outcome]] for outcome in LIFTED)
+
+
+def own_scenario(
+    scenario: Scenario | str | Path, account: str = "", policy: Policy | str | Path | None = None
+) -> OwnScenario:
+    """Return an account of a scenario by its name, or the only one, to be asked about.
+
+    A `policy` stands in place of the scenario's, but for its catalogue; both may be files. Raises BadInput.
+    """
+    scenario = scenario_of(scenario)
+    name = account_named(scenario, account)
+    if not scenario.accounts[name].portfolios:
+        raise BadInput(f"{scenario.name}: account {name!r} has no portfolio; give it one")
+    scenario, assumed = with_rank_runs(scenario, name)
+    notes = list(assumed)
+    changes: dict[str, object] = {"expect": (), "warm_up": "none", "precision": None}
+    if scenario.length < LENGTH:
+        changes["length"] = LENGTH
+        notes.append(
+            f"The scenario's {format_duration(scenario.length)} are gone on with to "
+            f"{format_duration(LENGTH)}, the month of prices."
+        )
+    if len(scenario.accounts) > 1:
+        notes.append("Other accounts of the scenario share its workers, and are billed nothing here.")
+    changes["sample_every"] = max(scenario.length, LENGTH)  # nobody reads samples
+    if policy is not None:
+        changes["policy"] = selling(policy_of(policy), scenario.policy.catalogue)
+    return OwnScenario(scenario.model_copy(update=changes), name, tuple(notes))
+
+
+def served(own: OwnScenario, catalogue: Catalogue, seed: int) -> AccountRun:
+    """Run the scenario once under a catalogue, and tell what came of its account."""
+    tally = _AccountTally(own.scenario)
+    world = World(own.under(catalogue), seed=seed, tally=tally)
+    tally.account = world.actors[own.account].account
+    world.run()
+    return AccountRun(tally.cost, tally.granted, tally.refused, world.service.consulted())
+
+
+def consulted_in(runs: Iterable[AccountRun]) -> tuple[str, ...]:
+    """Return the fields of the policy that were read in some runs."""
+    return tuple(sorted({name for run in runs for name in run.consulted}))
+
+
+def prices(own: OwnScenario, catalogue: Catalogue) -> tuple[int, int]:
+    """Return what the account pays for its plans and for its add-ons (µUSD): thirty days to the month."""
+    plans = extras = 0
+    for one in own.terms:
+        for_add_ons = catalogue.price_of(one.plan, one.add_ons) - catalogue.plans[one.plan].price
+        monthly = np.array([catalogue.plans[one.plan].price, for_add_ons], dtype=np.int64)
+        paid = charged(monthly, np.array([one.ends - one.begins] * 2, dtype=np.int64))
+        plans, extras = plans + int(paid[0]), extras + int(paid[1])
+    return plans, extras
+
+
+class _AccountTally(SilentTally):
+    """Adds up what one account costs, and which of its calls are granted and refused."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario.start, scenario.length, scenario.length)
+        self.account = ""
+        self.cost = self.granted = 0
+        self.refused: Counter[str] = Counter()
+
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        """Look at what was booked for the account, and which of its calls were refused."""
+        for event in events:
+            if event.account != self.account:
+                continue
+            match event:
+                case CostReserved():
+                    self.cost += event.amount
+                case CostSettled():
+                    self.cost += event.amount - event.released
+                case CallGranted():
+                    self.granted += 1
+                case CallRefused():
+                    self.refused[event.code] += 1
+                case WindowRefused():
+                    self.refused["rate_limited"] += 1
+
+
+def refuse_scenario(path: Path, instead: str) -> None:
+    """Raise BadInput, saying what to do `instead`, where a file of many customers is a scenario."""
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return
+    data = read_yaml(path).data
+    if isinstance(data, dict) and "accounts" in data and "segments" not in data and "length" in data:
+        raise BadInput(f"{path}: is a scenario, with accounts rather than many customers; {instead}")

@@ -1,0 +1,320 @@
+"""Margin against blocked customers over a grid of ceilings, quotas and prices, and what is not beaten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ranksim.core.contract.plans import Catalogue
+from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.core.errors import BadInput
+from ranksim.inference.differences import compared
+from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.kinds import MetricSample, interval
+from ranksim.inference.shares import chance, clustered
+from ranksim.planner.fleet.engine import simulate_sides
+from ranksim.planner.fleet.population import Population, population_of
+from ranksim.planner.fleet.sides import FleetSide
+from ranksim.planner.pricing.bills import bills
+from ranksim.planner.pricing.catalogues import (
+    catalogue_of,
+    check_priced,
+    check_sold,
+    selling,
+    unknown_prices,
+    unpriced,
+)
+from ranksim.planner.pricing.common import DEMAND, check_replications
+from ranksim.planner.pricing.own_account import AccountRun, consulted_in, own_scenario, prices, served
+from ranksim.planner.study.parameters import check_path, laid, tree_of
+from ranksim.report import units
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
+from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted
+from ranksim.report.tables import View
+from ranksim.twin.sim.runner import replication_seed
+from ranksim.twin.sim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_POINTS = 2_000
+
+TOGETHER = 8
+"""Catalogues that serve the same customers in one go, which keeps the books of all of them."""
+
+Grid = Mapping[str, Sequence[Any]]
+"""Path into a catalogue, such as "plans.pro.cost_ceiling" → the values to try, as files write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """The points of a grid: the settings of each, margin of all customers (µUSD) and share of them blocked.
+
+    The share is `of` the customers of all replications, with its exact interval; of one `account` it is that
+    of its calls for work, over `of` replications. `change` is the paired difference of the margin to that of
+    `against`, `gain` its variance reduction. A customer, or a call, is blocked that is refused something that
+    another plan or add-on could have let pass. A point is `best` when none has a larger margin with no more
+    blocked, or fewer blocked with no less margin. `assumed` says what is taken of an account.
+    """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {"points": {"margin": "money", "change": "money"}}
+
+    paths: tuple[str, ...]
+    points: tuple[Row, ...]
+    replications: int
+    seed: int
+    level: float
+    against: str = "the catalogue as it is"
+    account: str = ""
+    assumed: tuple[str, ...] = ()
+    consulted: tuple[str, ...] = ()
+
+    plots = ("frontier",)
+
+    @property
+    def best(self) -> list[Row]:
+        """The points that none beats, by the share of customers blocked."""
+        return sorted((p for p in self.points if p["best"]), key=lambda point: float(point["blocked"]))
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence or two."""
+        few, most = self.best[0], self.best[-1]
+        return (
+            f"{len(self.best)} of {len(self.points)} choices are not beaten: from {_told(few)} with "
+            f"{few['point']} to {_told(most)} with {most['point']}."
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how it was found."""
+        same = "calls" if self.account else "customers"
+        return (
+            f"{self.replications} replications of the same {same} at every point, seed {self.seed}; "
+            f"{units.level(self.level)} intervals. Points are compared by their means; change is the paired "
+            f"difference to {self.against}.",
+            DEMAND,
+            *((f"Blocked: of the calls for work of {self.account}.",) if self.account else ()),
+            *self.assumed,
+        )
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+        return {"points": list(self.points)}
+
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        rows = [
+            row | {"margin_low": None, "margin_high": None} | {"not_beaten": "yes" if row["best"] else "–"}
+            for row in sorted(self.points, key=lambda row: (not row["best"], row["blocked"]))
+        ]
+        columns = {"point": "text", "not_beaten": "text", "margin": "money", "change": "money"}
+        columns |= {"blocked": "share"}
+        blocked = "calls for work" if self.account else "customers"
+        return views_of(f"Margin against blocked {blocked}", rows, columns)
+
+    def draw(self, name: str = "frontier", ax: Axes | None = None) -> Axes:
+        """Draw the points, and the line of those that are not beaten."""
+        from ranksim.planner.pricing import plots
+
+        return plots.frontier(self.points, ax, "calls for work" if self.account else "customers")
+
+
+def pareto(
+    population: Population | str | Path,
+    catalogue: Catalogue | str | Path,
+    grid: Grid,
+    *,
+    policy: Policy | str | Path | None = None,
+    replications: int = 5,
+    seed: int = 1,
+    level: float = LEVEL,
+    threads: int = 1,
+    compiled: bool | None = None,
+    progress: Tell | None = None,
+) -> Frontier:
+    """Try every combination of a grid on the same customers. Raises BadInput.
+
+    Population, catalogue and policy may be files, and the catalogue the name of a shipped one.
+    What differs in prices alone is simulated once, since a price changes no request. `progress` is told how
+    far it is; without it a notebook shows that.
+    """
+    check_replications(replications)
+    population, base = population_of(population), policy_of(policy)
+    choices, tried, groups = _laid_out(catalogue_of(catalogue), grid)
+    for one in tried:
+        check_sold(population, one, "the catalogue")
+    bought = dict.fromkeys(plan for segment in population.segments.values() for plan in segment.plans)
+    against = _against(choices, tried, tuple(bought))
+    margins: list[list[float]] = [[] for _ in tried]
+    blocked = [0] * len(tried)
+    parts = [*product(range(replications), range(0, len(groups), TOGETHER))]
+    with noted("trying catalogues", progress) as tell:
+        for done, (index, at) in enumerate(parts):
+            tell(done / len(parts), f"replication {index + 1} of {replications}")
+            some = groups[at : at + TOGETHER]
+            sides = [FleetSide(population, selling(base, tried[numbers[0]])) for numbers in some]
+            drawn = replication_seed(seed, index)
+            results = simulate_sides(sides, drawn, threads=threads, compiled=compiled)
+            for numbers, result in zip(some, results, strict=True):
+                hit = int((result.accounts["upgradable"] > 0).sum())
+                for number in numbers:
+                    margins[number].append(float(bills(result, tried[number]).margin.sum()))
+                    blocked[number] += hit
+    customers = replications * population.accounts
+    shares = [chance(hits, customers, level) for hits in blocked]
+    points = _points(choices, margins, margins[against], shares, customers, level)
+    return Frontier(tuple(grid), points, replications, seed, level, _told_against(choices, against))
+
+
+def pareto_account(
+    scenario: Scenario | str | Path,
+    grid: Grid,
+    *,
+    account: str = "",
+    catalogue: Catalogue | str | Path | None = None,
+    policy: Policy | str | Path | None = None,
+    replications: int = 5,
+    seed: int = 1,
+    level: float = LEVEL,
+    progress: Tell | None = None,
+) -> Frontier:
+    """Try every combination of a grid on an account of a scenario, which is run as it is. Raises BadInput.
+
+    What is blocked is then a share of the account's calls for work. The account, the scenario's length and
+    the catalogue are as `compare_account` takes them.
+    """
+    check_replications(replications)
+    own = own_scenario(scenario, account, policy)
+    choices, tried, groups = _laid_out(catalogue_of(catalogue or own.scenario.policy.catalogue), grid)
+    for one in tried:
+        own.check_sold(one, "the catalogue")
+    against = _against(choices, tried, tuple(one.plan for one in own.terms))
+    margins: list[list[float]] = [[] for _ in tried]
+    hits: list[list[int]] = [[] for _ in tried]
+    calls: list[list[int]] = [[] for _ in tried]
+    runs: list[AccountRun] = []
+    parts = [*product(range(replications), groups)]
+    with noted("trying catalogues", progress) as tell:
+        for done, (index, numbers) in enumerate(parts):
+            tell(done / len(parts), f"replication {index + 1} of {replications}")
+            runs.append(run := served(own, tried[numbers[0]], replication_seed(seed, index)))
+            for number in numbers:
+                margins[number].append(float(sum(prices(own, tried[number])) - run.cost))
+                hits[number].append(run.blocked)
+                calls[number].append(run.granted + run.blocked)
+    shares = [clustered(some, of, level) for some, of in zip(hits, calls, strict=True)]
+    points = _points(choices, margins, margins[against], shares, replications, level)
+    told = _told_against(choices, against)
+    read = consulted_in(runs)
+    return Frontier(tuple(grid), points, replications, seed, level, told, own.account, own.notes, read)
+
+
+def _laid_out(
+    catalogue: Catalogue, grid: Grid
+) -> tuple[list[dict[str, Any]], list[Catalogue], list[list[int]]]:
+    """Return the settings of each point, their catalogues and last the one as it is; and which run alike."""
+    choices = points_of(grid)
+    tried = [*(changed(catalogue, settings) for settings in choices), catalogue]
+    alike: dict[str, list[int]] = {}
+    for number, one in enumerate(tried):
+        alike.setdefault(unpriced(one), []).append(number)
+    return choices, tried, list(alike.values())
+
+
+def _against(choices: Sequence[Any], tried: Sequence[Catalogue], plans: Sequence[str]) -> int:
+    """Return to which of the catalogues points are compared: the one as it is, if its prices are known.
+
+    Raises BadInput where those of a point are not.
+    """
+    for one in tried[:-1]:
+        check_priced(one, plans, "grid")
+    return 0 if unknown_prices(tried[-1], plans) else len(choices)
+
+
+def _told_against(choices: Sequence[Mapping[str, Any]], against: int) -> str:
+    if against == len(choices):
+        return "the catalogue as it is"
+    return f"{point_row(choices[against])['point']}, as the catalogue does not know its own price"
+
+
+def _points(
+    choices: Sequence[Mapping[str, Any]],
+    margins: Sequence[Sequence[float]],
+    now: Sequence[float],
+    shares: Sequence[Estimate],
+    of: int,
+    level: float,
+) -> tuple[Row, ...]:
+    """Return the row of each point, and which of them none beats."""
+    means = [(fmean(m), share.mean or 0.0) for m, share in zip(margins, shares, strict=True)][: len(choices)]
+    return tuple(
+        _point(settings, margins[n], now, shares[n], level) | {"of": of, "best": not _beaten(means[n], means)}
+        for n, settings in enumerate(choices)
+    )
+
+
+def points_of(grid: Grid) -> list[dict[str, Any]]:
+    """Return every combination of the values of a grid, by path. Raises BadInput for none, or too many."""
+    if not grid or not all(grid.values()):
+        raise BadInput("grid: expected at least one path with at least one value, such as plans.pro.price")
+    if (size := prod(len(values) for values in grid.values())) > MOST_POINTS:
+        raise BadInput(f"grid: {size:,} points are more than {MOST_POINTS:,}; give fewer values")
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+
+def point_row(settings: Mapping[str, Any]) -> Row:
+    """Return how the row of a point begins: its name, and its values by path as text."""
+    name = ", ".join(f"{path.removeprefix('plans.')} {value}" for path, value in settings.items())
+    return {"point": name} | {path: str(value) for path, value in settings.items()}
+
+
+def changed(catalogue: Catalogue | str | Path, settings: Mapping[str, Any]) -> Catalogue:
+    """Return a catalogue, which may be a file or a name, with some values set by path. Raises BadInput."""
+    catalogue = catalogue_of(catalogue)
+    rooted = {f"catalogue.{path}": value for path, value in settings.items()}
+    try:
+        for path in rooted:
+            check_path(path, {"catalogue": catalogue})
+        tree = laid(catalogue, tree_of(rooted, "catalogue"))
+    except ValueError as error:
+        raise BadInput(f"grid: {error}") from None
+    try:
+        found = Policy(catalogue=catalogue).replace(catalogue=tree).catalogue
+    except BadInput as error:
+        raise BadInput(f"grid: {str(error).removeprefix('replace: catalogue.')}") from None
+    stated = catalogue.model_fields_set | set(tree)
+    return Catalogue(**{name: getattr(found, name) for name in stated})
+
+
+def _beaten(one: tuple[float, float], others: Sequence[tuple[float, float]]) -> bool:
+    margin, blocked = one
+    return any(m >= margin and b <= blocked and (m, b) != one for m, b in others)
+
+
+def _point(
+    settings: Mapping[str, Any],
+    margins: Sequence[float],
+    now: Sequence[float],
+    blocked: Estimate,
+    level: float,
+) -> Row:
+    row = point_row(settings)
+    for column, found in (("margin", interval(MetricSample("mean", margins), level)), ("blocked", blocked)):
+        row[column], row[f"{column}_low"], row[f"{column}_high"] = found
+    pairs = compared(MetricSample("mean", margins), MetricSample("mean", now), level)
+    change = {"change": pairs.difference, "change_low": pairs.low, "change_high": pairs.high}
+    return row | change | {"gain": pairs.gain, "gain_low": pairs.gain_low, "gain_high": pairs.gain_high}
+
+
+def _told(point: Row) -> str:
+    return f"{units.usd(point['margin'])} and {units.percent(point['blocked'])} blocked"

@@ -1,0 +1,259 @@
+"""One side of a back-test: a recording called again at a service that sells one catalogue."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from ranksim.core import draws
+from ranksim.core.callers.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor
+from ranksim.core.callers.recordings import IdTranslation
+from ranksim.core.callers.request_factory import Item, RequestFactory
+from ranksim.core.callers.steps import Send
+from ranksim.core.clock import DAY, Micros
+from ranksim.core.contract.facts import JobKind
+from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.views import created_by
+from ranksim.core.draws import Purpose
+from ranksim.core.service.administration import LIMITS
+from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Task
+from ranksim.core.service.jobs import DONE, FAILED
+from ranksim.core.service.service import Service
+from ranksim.planner.fleet.offers import durations_of
+from ranksim.planner.fleet.requests import JOB_DURATION, drawn_below, stream
+from ranksim.planner.pricing.recording import REFERENCES, RecordedCall, Recording, made_by
+
+LONG_BEFORE = 62 * DAY
+"""How long before the recording accounts get what they own, so that no allowance of its months is touched."""
+
+RESOURCES = ("domains", "keyword_lists", "keywords", "labels", "competitors", "scans")
+"""What a portfolio holds, by the names of an account's fields."""
+
+SERIALS = 1 << 24
+"""How many ids an account's portfolio has to itself, so that it has the same ones whoever else is there."""
+
+
+def first_serial(account: int) -> int:
+    """The serial after which the ids of an account's portfolio are counted, by the account's place."""
+    return account * SERIALS
+
+
+@dataclass(slots=True)
+class ReplayOutcome:
+    """What became of one call: status, code of a refusal, provider cost (µUSD), job that it began."""
+
+    status: int
+    code: str
+    cost: int = 0
+    job: str = ""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the call did what it asked for."""
+        return self.status < 400
+
+
+def spec_for(recording: Recording, account: str, plan: str, keywords: int) -> AccountSpec:
+    """Return an account whose portfolio has room for all that its recorded calls name, knowing no more."""
+    counts = {resource: len(recording.before.get((account, resource), ())) for resource in RESOURCES}
+    domains = max(1, counts["domains"])
+    each = {resource: -(-count // domains) for resource, count in counts.items()}
+    portfolio = PortfolioSpec(
+        domains=domains,
+        lists=max(1, each["keyword_lists"]),
+        keywords=max(keywords, each["keywords"]),
+        scans=(ScanSpec(),) * max(1, each["scans"]),
+        labels=each["labels"],
+        competitors=each["competitors"],
+    )
+    return AccountSpec(plan=plan, portfolio=portfolio)
+
+
+class ReplayedService:
+    """A service with the accounts of a recording. What they own is made long before, with all limits waived:
+    who is put on a smaller plan keeps what there is, and cannot add to it. `places` says where each account
+    stands among those of a larger recording.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        specs: Mapping[str, AccountSpec],
+        policy: Policy,
+        seed: int,
+        places: Mapping[str, int] | None = None,
+    ) -> None:
+        self.recording = recording
+        self.service = Service(policy, seed, pooled=JobKind)
+        self.durations = durations_of(policy).tolist()
+        self.running: list[tuple[Micros, int, str, bool]] = []
+        self.asking = (0, 0)
+        self.numbers: dict[str, int] = {}
+        self.places = {name: place if places is None else places[name] for place, name in enumerate(specs)}
+        self.start = recording.calls[0].at
+        self.now = max(0, self.start - LONG_BEFORE)
+        self.ids: defaultdict[str, IdTranslation] = defaultdict(IdTranslation)
+        self.tokens: dict[tuple[str, str], str] = {}
+        self.factories: dict[str, RequestFactory] = {}
+        self.calls: dict[str, list[RecordedCall]] = {}
+        for call in recording.calls:
+            self.calls.setdefault(call.account, []).append(call)
+        self.service.waive(LIMITS, self.now)
+        self.actors: dict[str, Actor] = {}
+        for name in sorted(specs, key=self.places.__getitem__):
+            self._number_from(self.places[name])
+            self.actors[name] = self._open(name, specs[name])
+        self._number_from(1 + max(self.places.values()))
+        self.service.waive((), self.now)
+        self.created = recording.created()
+
+    def _number_from(self, place: int) -> None:
+        """Let ids go on where those of the account in this place begin."""
+        self.service.state.serial = max(self.service.state.serial, first_serial(place))
+
+    def _open(self, name: str, spec: AccountSpec) -> Actor:
+        anchor = self.start if spec.anchor is None else spec.anchor
+        opened = spec.model_copy(update={"keys": (), "anchor": anchor})
+        actor = open_actor(self, name, opened)
+        account = self.service.state.accounts[actor.account]
+        for resource in RESOURCES:
+            before = self.recording.before.get((name, resource), ())
+            for recorded, own in zip(before, getattr(account, resource), strict=False):
+                self.ids[name].put(recorded, own)
+        for key in dict.fromkeys(call.key for call in self.calls[name]):
+            if key is not None:
+                bound = self.recording.keys[key].domain_id if key in self.recording.keys else None
+                domain = None if bound is None else self.ids[name].get(bound) or account.domains[0]
+                self.tokens[name, key] = self.service.issue_key(actor.account, key, self.now, domain)
+        drafted = dict.fromkeys(call.operation for call in self.calls[name] if call.drafted)
+        self.factories[name] = RequestFactory(name, actor, self.service.state, drafted)
+        return actor
+
+    def app_call(self, actor: Actor, operation: str, body: Body) -> Reply:
+        """Make a call of the web app, as a simulated world does when it opens an account."""
+        call = Call(operation, body=body, surface="app", account=actor.account, environment=actor.environment)
+        step = self.service.handle(call, self.now)
+        reply, tasks = step.reply, step.tasks
+        self.service.written(reply, self.now)
+        self._settle(tasks)
+        return reply
+
+    def lacks(self, asked: RecordedCall) -> str:
+        """Return what a call names that was there before the recording and is in no portfolio, or ""."""
+        for resource, which in asked.refers():
+            if which not in self.ids[asked.account] and (asked.account, which) not in self.created:
+                return resource
+        return ""
+
+    def call(self, asked: RecordedCall, number: int) -> ReplayOutcome:
+        """Make a recorded call again, at its instant."""
+        self._until(asked.at)
+        actor = self.actors[asked.account]
+        self.asking = self.places[asked.account], self.numbers.get(asked.account, 0)
+        self.numbers[asked.account] = self.asking[1] + 1
+        send = self._draft(asked, number) if asked.drafted else self._again(asked)
+        app = asked.surface == "app"
+        call = Call(
+            send.operation,
+            key=None if app else self.tokens[asked.account, asked.key or ""],
+            path=send.path,
+            query=send.query,
+            body=send.body,
+            idempotency_key=asked.idempotency_key,
+            surface=asked.surface,
+            account=actor.account if app else "",
+            environment=actor.environment,
+        )
+        step = self.service.handle(call, self.now)
+        reply, tasks = step.reply, step.tasks
+        self.service.written(reply, self.now)
+        self._settle(tasks)
+        if asked.drafted:
+            self.factories[asked.account].learn(send, reply.status, reply.body)
+        self._learn(asked, reply)
+        return self._outcome(reply)
+
+    def _draft(self, asked: RecordedCall, number: int) -> Send:
+        """Make up what the line of an access log does not tell."""
+        item = Item(body=asked.body or {}, query=dict(asked.query))
+        return self.factories[asked.account].make(asked.operation, number, item)
+
+    def _again(self, asked: RecordedCall) -> Send:
+        """Make the recorded request again, about what stands here for what it was about."""
+        ids = self.ids[asked.account]
+        path = {name: ids.reference(v) if name == "id" else v for name, v in asked.path.items()}
+        query = {n: ids.reference(v) if n in REFERENCES else v for n, v in asked.query.items()}
+        if "cursor" in query:
+            query["cursor"] = ids.translated(query["cursor"])
+        given = asked.body
+        if given is not None:
+            given = {n: ids.reference(v) if n in REFERENCES else v for n, v in given.items()}
+        return Send(asked.operation, path=path, query=query, body=given)
+
+    def finish(self) -> None:
+        """Let every job end."""
+        while (due := self._next_due()) is not None:
+            self._until(due)
+
+    def cost_of(self, outcome: ReplayOutcome) -> int:
+        """Return what a call cost in the end: nothing for a job that failed."""
+        job = self.service.state.jobs.get(outcome.job)
+        return outcome.cost if job is None else job.cost
+
+    def _until(self, now: Micros) -> None:
+        while (due := self._next_due()) is not None and due <= now:
+            self.now = due
+            self._settle(self.service.advance(due).tasks)
+            while self.running and self.running[0][0] <= due:
+                _, _, job, fails = heappop(self.running)
+                self._settle(self.service.ended(job, FAILED if fails else DONE, due).tasks)
+        self.now = now
+
+    def _next_due(self) -> Micros | None:
+        """The instant of the next end of a job, or of other work of the service."""
+        due = self.service.next_due()
+        if not self.running:
+            return due
+        return self.running[0][0] if due is None else min(due, self.running[0][0])
+
+    def _settle(self, tasks: Sequence[Task]) -> None:
+        """Start every job, and let every webhook be acknowledged at once."""
+        waiting = list(tasks)
+        while waiting:
+            task = waiting.pop(0)
+            if isinstance(task, Attempt):
+                waiting += self.service.attempted(task.attempt, Answer(200), self.now).tasks
+            else:
+                waiting += self.service.started(task.job, self.now).tasks
+                self._run(task)
+
+    def _run(self, task: StartJob) -> None:
+        """Let a job run; how long is drawn by the account's place and its call's number, as fleets do."""
+        seed, (place, number) = self.service.state.seed, self.asking
+        lasts = self.durations[list(JobKind).index(JobKind(task.kind))]
+        drawn = lasts[drawn_below(len(lasts), stream(seed, place, JOB_DURATION), number)]
+        rate = self.service.policy.catalogue.failure_rate_of(task.kind)
+        fails = draws.below(1000, seed, place, number, Purpose.JOB_OUTCOME) < rate
+        heappush(self.running, (self.now + drawn, len(self.service.state.jobs), task.job, fails))
+
+    def _learn(self, asked: RecordedCall, reply: Reply) -> None:
+        """Note which ids here stand for what the recorded call made."""
+        if reply.status >= 400 or reply.body is None:
+            return
+        ids = self.ids[asked.account]
+        ids.learn_created(asked.made, made_by(asked.operation, reply.body))
+        if asked.cursor and reply.body.get("next_cursor"):
+            ids.put(asked.cursor, reply.body["next_cursor"])
+
+    def _outcome(self, reply: Reply) -> ReplayOutcome:
+        """What a call came to; a granted job or brief costs what was estimated."""
+        if reply.outcome != "granted" or reply.body is None:
+            return ReplayOutcome(reply.status, reply.code)
+        data = reply.body["data"]
+        if reply.operation == "jobs.create":
+            return ReplayOutcome(reply.status, "", self.service.state.jobs[data["id"]].estimate, data["id"])
+        briefs = created_by(data) if reply.operation == "keyword_briefs.create" else None
+        unit_cost = self.service.policy.catalogue.unit_costs.keyword_brief
+        return ReplayOutcome(reply.status, "", len(briefs or ()) * unit_cost)

@@ -1,0 +1,411 @@
+"""Which catalogue of a grid earns most from recorded customers, of those that refuse next to nobody anew.
+
+Every catalogue serves the same recorded calls. Candidates are first tried on a few customers, drawn once for
+all; each round keeps the better part of them and tries it on more (successive halving: K. Jamieson and
+A. Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016). The
+last round is all customers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ranksim.core import draws
+from ranksim.core.contract.plans import Catalogue
+from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.core.draws import Purpose
+from ranksim.core.errors import BadInput
+from ranksim.inference.estimate import LEVEL
+from ranksim.inference.kinds import MetricSample, interval
+from ranksim.inference.shares import chance, tail
+from ranksim.planner.fleet.rows import Integers
+from ranksim.planner.pricing.back_test import Side
+from ranksim.planner.pricing.catalogues import Moves, catalogue_of, unpriced
+from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
+from ranksim.planner.pricing.columns import Columns, read_columns
+from ranksim.planner.pricing.common import anchored_notes
+from ranksim.planner.pricing.pareto import Grid, changed, point_row, points_of
+from ranksim.report import units
+from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
+from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.progress import Tell, noted, part
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    Amounts = NDArray[np.float64]
+
+KEPT = 3
+"""A round keeps one candidate in so many, and has so many times as many customers as the one before."""
+
+FEWEST = 300
+"""Customers of the first round; fewer show no share of one in a hundred."""
+
+TOGETHER = 8
+"""Catalogues that are served in one pass over the columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A number that is assumed, and the range it is varied in."""
+
+    value: float = 0.0
+    low: float = 0.0
+    high: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """How customers answer, which no recording tells, so it is declared.
+
+    `price`: the share of them that leaves for each share that their bill rises, and comes where it falls.
+    `refused`: the share that leaves of those who meet a refusal that they never met.
+    """
+
+    price: Assumed = field(default_factory=lambda: Assumed(0.0, 0.0, 1.0))
+    refused: Assumed = field(default_factory=lambda: Assumed(0.0, 0.0, 0.5))
+
+    def stays(self, price: float, refused: float, rise: Amounts, newly: NDArray[np.bool_]) -> Amounts:
+        """How much of each customer stays, at these answers to bills that rise by `rise` and to refusals."""
+        stays: Amounts = np.maximum(0.0, 1.0 - price * rise) * np.where(newly, 1.0 - refused, 1.0)
+        return stays
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The candidates of a grid by the last round that each reached, the best one, and how sure it is.
+
+    `candidates`: point, rounds, customers, margin (µUSD, of all customers tried), change to the catalogue as
+    it is, share newly refused with the exact interval, allowed, best. `tornado`: what the best one's change
+    would be if demand answered otherwise.
+    """
+
+    __repr__ = answer_repr
+    _repr_html_ = answer_html
+    frame = answer_frame
+    quantities: ClassVar[Quantities] = {
+        "candidates": {"margin": "money", "change": "money"},
+        "tornado": {"change_at_low": "money", "change_at_high": "money"},
+    }
+
+    columns: Columns
+    paths: tuple[str, ...]
+    candidates: tuple[Row, ...]
+    tornado: tuple[Row, ...]
+    demand: Demand
+    risk: float
+    level: float
+    seed: int
+    served: int
+    anchored: tuple[str, ...] = ()
+
+    plots = ("candidates",)
+
+    @property
+    def best(self) -> Row | None:
+        """The candidate with the largest margin of those allowed that were tried on all customers, if any."""
+        return next((row for row in self.candidates if row["best"]), None)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence or two."""
+        many, limit = len(self.candidates), f"fewer than {units.percent(self.risk)} of these customers"
+        best = self.best
+        if best is None:
+            among = f"{many} catalogues"
+            if any(row["allowed"] and not row["final"] for row in self.candidates):
+                final = sum(row["final"] for row in self.candidates)
+                among = f"the {final} of {among} that were tried on all customers"
+            return f"Under none of {among} do {limit} meet a refusal that they never met."
+        gain = units.write("money", best["change"], best["change_low"], best["change_high"])
+        share = units.write("share", best["share"], best["share_low"], best["share_high"])
+        return (
+            f"Of {many} catalogues, {best['point']} earns most with {limit} meeting a refusal that they "
+            f"never met: {gain} more than the catalogue as it is. Of customers like these "
+            f"({best['customers']:,}), {share} would meet one."
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how it was found."""
+        return (
+            f"{self.columns.where}; {self.served:,} calls were served in all, candidates on the same "
+            f"customers, seed {self.seed}. A candidate ends when it has surely too many refused, or is not "
+            "in the best third.",
+            f"{units.level(self.level)} intervals: of the change paired by customer, of the share exact "
+            "(Clopper and Pearson), both as if the recorded customers were drawn from many.",
+            f"Assumed, not measured: of customers whose bill rises by a tenth "
+            f"{self.demand.price.value * 10:.3g} % leave, and {units.percent(self.demand.refused.value)} of "
+            "those who meet a refusal that they never met.",
+            "What customers did not ask for because they were refused when recorded is not in it.",
+            *self.anchored,
+        )
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+        return {"candidates": list(self.candidates), "tornado": list(self.tornado)}
+
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        rows = [
+            row
+            | {"is": _standing(row)}
+            | {f"newly_refused{end}": row[f"share{end}"] for end in ("", "_low", "_high")}
+            for row in self.candidates
+        ]
+        columns = {"point": "text", "is": "text", "customers": "count", "margin": "money", "change": "money"}
+        shown = views_of("Catalogues", rows, columns | {"newly_refused": "share"})
+        columns = {"assumption": "text", "low": "share", "high": "share"}
+        columns |= {"change_at_low": "money", "change_at_high": "money"}
+        return shown + views_of(
+            "If demand answered otherwise", self.tornado, columns, "Change of the best one."
+        )
+
+    def draw(self, name: str = "candidates", ax: Axes | None = None) -> Axes:
+        """Draw what the candidates earn more than the catalogue as it is."""
+        from ranksim.planner.pricing import plots
+
+        return plots.candidates(self.candidates, ax)
+
+
+def _standing(row: Row) -> str:
+    return "best" if row["best"] else "tried on all" if row["final"] else f"left in round {row['rounds']}"
+
+
+@dataclass(slots=True)
+class _Tried:
+    """A candidate, and what came of it in the last round, by customer; `before` of the catalogue as it is."""
+
+    settings: Mapping[str, Any]
+    catalogue: Catalogue
+    revenue: Amounts
+    cost: Amounts
+    newly: NDArray[np.bool_]
+    before: tuple[Amounts, Amounts, NDArray[np.bool_]]
+    rounds: int = 0
+    final: bool = False
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], catalogue: Catalogue) -> _Tried:
+        none, nobody = np.zeros(0), np.zeros(0, dtype=np.bool_)
+        return cls(settings, catalogue, none, none, nobody, (none, none, nobody))
+
+    def margin(self, demand: Demand, price: float, refused: float) -> Amounts:
+        """The margin by customer, if demand answers so to what changes against the catalogue as it is."""
+        revenue, _, newly = self.before
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rise = np.where(revenue > 0, self.revenue / revenue - 1.0, 0.0)
+        anew = self.newly & ~newly
+        margin: Amounts = (self.revenue - self.cost) * demand.stays(price, refused, rise, anew)
+        return margin
+
+
+def search(
+    columns: Columns | str | Path,
+    catalogue: Catalogue | str | Path,
+    grid: Grid,
+    *,
+    plan: str = "",
+    moves: Moves | None = None,
+    policy: Policy | str | Path | None = None,
+    demand: Demand | None = None,
+    risk: float = 0.01,
+    level: float = LEVEL,
+    seed: int = 1,
+    first: int = FEWEST,
+    compiled: bool | None = None,
+    progress: Tell | None = None,
+) -> Search:
+    """Find the catalogue of a grid with the best margin of recorded customers. Raises BadInput.
+
+    Columns, catalogue and policy may be files, and the catalogue the name of a shipped one.
+    Allowed is one under which a share below `risk` of the customers meets a refusal that they never met when
+    they were recorded. `first` is how many customers the first round has. `progress` is told of each
+    round; without it a notebook shows that.
+    """
+    if not isinstance(columns, Columns):
+        columns = read_columns(Path(columns))
+    catalogue, base = catalogue_of(catalogue), policy_of(policy)
+    points = points_of(grid)
+    if not 0 < risk < 1:
+        raise BadInput(f"risk: expected a share between 0 and 1, found {risk}")
+    if first < 1:
+        raise BadInput(f"first: expected at least 1 customer, found {first}")
+    answer = Demand() if demand is None else demand
+    left = [_Tried.of(settings, changed(catalogue, settings)) for settings in points]
+    everybody = list(left)
+    now = _Tried.of({}, catalogue)
+    order = _order(len(columns.accounts), seed)
+    served, count, final = 0, first, False
+    like: ColumnRun | None = None
+    with noted("searching", progress) as tell:
+        done = 0
+        while left and not final:
+            final = count >= len(order) or len(left) <= KEPT
+            chosen = order if final else order[:count]
+            said = f"{units.many(len(left), 'catalogue')} on {units.many(len(chosen), 'customer')}"
+            work = (1 + len(left)) * len(chosen)
+            most = done + _work(len(left), count, len(order))
+            of_round = part(tell, done / most, (done + work) / most)
+            done += work
+            trial = _Trial(columns, chosen, plan, moves or {}, base, seed, compiled, like)
+            served += trial.run([now, *left], of_round, said)
+            like = trial.like
+            if not final:
+                left = _better(left, answer, risk, level)
+            count *= KEPT
+    rows = [_row(one, answer, risk, level) for one in everybody]
+    good = [n for n, row in enumerate(rows) if row["final"] and row["allowed"]]
+    best = max(good, key=lambda n: float(rows[n]["change"]), default=None)
+    for n, row in enumerate(rows):
+        row["best"] = n == best
+    tornado = [] if best is None else _tornado(everybody[best], answer)
+    rows.sort(key=lambda row: (not row["best"], not row["final"], -row["rounds"], -row["change"]))
+    described = {account.name: account.spec for account in columns.accounts}
+    anchored = anchored_notes(described, columns.start, base)
+    return Search(
+        columns, tuple(grid), tuple(rows), tuple(tornado), answer, risk, level, seed, served, anchored
+    )
+
+
+def _work(left: int, count: int, customers: int) -> int:
+    """At most how many customers the rounds to come serve, of so many catalogues, `count` in the next one."""
+    final = count >= customers or left <= KEPT
+    mine = (1 + left) * (customers if final else count)
+    return mine if final else mine + _work(ceil(left / KEPT), count * KEPT, customers)
+
+
+def _order(accounts: int, seed: int) -> Integers:
+    """The customers in an order drawn once: each round has the first so many."""
+    who = draws.entity("customers")
+    drawn = draws.uniforms(seed, who, np.arange(accounts, dtype=np.int64), Purpose.CHOICE)
+    return np.argsort(drawn, kind="stable").astype(np.int64)
+
+
+def _better(left: Sequence[_Tried], demand: Demand, risk: float, level: float) -> list[_Tried]:
+    """The better third of the candidates that do not surely refuse too many: first who refuse few enough.
+
+    Else those near the limit, who spend least on customers, would crowd out the others and fail in the end.
+    """
+    allowed: list[tuple[bool, float, _Tried]] = []
+    price, refused = demand.price.value, demand.refused.value
+    for one in left:
+        met, of = int(one.newly.sum()), len(one.newly)
+        if met == 0 or tail(of, met, risk, at_most=False) > 1 - level:
+            margin = float(one.margin(demand, price, refused).sum())
+            allowed.append((met >= risk * of, -margin, one))
+    allowed.sort(key=lambda ranked: ranked[:2])
+    return [one for _, _, one in allowed[: ceil(len(allowed) / KEPT)]]
+
+
+class _Trial:
+    """One round: the calls of some customers, and the catalogues that serve them.
+
+    `like` is a run of the round before, if any: the customers of all runs are made once.
+    """
+
+    def __init__(
+        self, columns: Columns, chosen: Integers, plan: str, moves: Moves, policy: Policy, seed: int,
+        compiled: bool | None, like: ColumnRun | None,
+    ) -> None:  # fmt: skip
+        self.like = like
+        self.columns, self.plan, self.moves = columns, plan, moves
+        self.policy, self.seed, self.compiled = policy, seed, compiled
+        self.chosen = np.sort(chosen)
+        self.is_chosen = np.zeros(len(columns.accounts), dtype=np.bool_)
+        self.is_chosen[chosen] = True
+
+    def run(self, tried: Sequence[_Tried], tell: Tell, said: str) -> int:
+        """Serve the customers under each catalogue, the first being the one as it is.
+
+        What differs in prices alone is served once. Gives how many calls were served; `tell` is told which
+        share of them, and what is `said`.
+        """
+        alike: dict[str, list[_Tried]] = {}
+        for one in tried:
+            alike.setdefault(unpriced(one.catalogue), []).append(one)
+        groups = list(alike.values())
+        served = 0
+        for at in range(0, len(groups), TOGETHER):
+            tell(at / len(groups), said)
+            served += self._serve(groups[at : at + TOGETHER])
+        for one in tried:
+            one.rounds += 1
+            one.final = bool(self.is_chosen.all())
+            one.before = (tried[0].revenue, tried[0].cost, tried[0].newly)
+        return served
+
+    def _serve(self, groups: Sequence[Sequence[_Tried]]) -> int:
+        runs: list[ColumnRun] = []
+        for group in groups:
+            side = self._side(group[0])
+            run = ColumnRun(self.columns, side, self.policy, self.seed, self.compiled, self.like)
+            self.like = self.like or run
+            runs.append(run)
+        then = refusals_of(self.columns)
+        whole, served = bool(self.is_chosen.all()), 0
+        for chunk in self.columns.chunks():
+            mine = chunk if whole else chunk[self.is_chosen[chunk["account"]]]
+            tally(then, mine, "recorded")
+            for run in runs:
+                run.serve(mine)
+                served += len(mine)
+        for group, run in zip(groups, runs, strict=True):
+            newly = newly_refused(run.refused, then)[self.chosen]
+            billed = run.billed()
+            cost = billed.spend[self.chosen].sum(axis=1).astype(np.float64)
+            for one in group:
+                revenue = billed.months * run.monthly(self._side(one).sold())
+                one.revenue, one.cost, one.newly = revenue[self.chosen].astype(np.float64), cost, newly
+        return served
+
+    def _side(self, one: _Tried) -> Side:
+        return Side(one.catalogue, self.plan, self.moves)
+
+
+def _row(one: _Tried, demand: Demand, risk: float, level: float) -> Row:
+    met, of = int(one.newly.sum()), len(one.newly)
+    share, low, high = chance(met, of, level)
+    row = point_row(one.settings) | {"rounds": one.rounds, "final": one.final, "customers": of}
+    mine = one.margin(demand, demand.price.value, demand.refused.value)
+    theirs = one.before[0] - one.before[1]
+    ends = interval(MetricSample("mean", (mine - theirs).tolist()), level)
+    row |= {"margin": float(mine.sum())}
+    for name, value in zip(("change", "change_low", "change_high"), ends, strict=True):
+        row[name] = None if value is None else value * of
+    return row | {"share": share, "share_low": low, "share_high": high, "allowed": met < risk * of}
+
+
+def _tornado(winner: _Tried, demand: Demand) -> list[Row]:
+    theirs = float((winner.before[0] - winner.before[1]).sum())
+
+    def change(price: float, refused: float) -> float:
+        return float(winner.margin(demand, price, refused).sum()) - theirs
+
+    price, refused = demand.price, demand.refused
+    rows: list[Row] = [
+        {
+            "assumption": "leave for each share that the bill rises",
+            "low": price.low,
+            "high": price.high,
+            "change_at_low": change(price.low, refused.value),
+            "change_at_high": change(price.high, refused.value),
+        },
+        {
+            "assumption": "leave when refused what they never were",
+            "low": refused.low,
+            "high": refused.high,
+            "change_at_low": change(price.value, refused.low),
+            "change_at_high": change(price.value, refused.high),
+        },
+    ]
+    rows.sort(key=lambda row: -abs(row["change_at_high"] - row["change_at_low"]))
+    return rows

@@ -1,0 +1,130 @@
+"""`ranksim study`: many runs compared, on the command line."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranksim.report.progress import shown
+from ranksim.report.terminal import again, check_results, print_out, say, say_code
+
+if TYPE_CHECKING:
+    from ranksim.planner.study.results import StudyResult
+    from ranksim.planner.study.study import Study
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def study(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The study to run.")],
+    replications: Annotated[
+        int | None,
+        typer.Option(min=1, help="Replications of each point, instead of the file's and of its precision."),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that share the work; the result does not depend on it.")
+    ] = 1,
+    scheduler: Annotated[
+        str,
+        typer.Option(metavar="tcp://HOST:PORT", help="Run on the Dask cluster of this scheduler instead."),
+    ] = "",
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep every replication in this file (SQLite) as it finishes, and go on from it; "
+            "NAME.study.sqlite in the working directory, unless given.",
+        ),
+    ] = None,
+    retry_failed: Annotated[
+        bool,
+        typer.Option("--retry-failed", help="Run again what failed earlier, instead of reporting it again."),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write result.json, tables/, plots/ and page.html into this directory. "
+            "It must be new, empty, or results of an earlier run, which are replaced.",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, not tables.")] = False,
+    plots: Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")] = True,
+) -> None:
+    """Run a study: compare variants, sweep parameters, seek a goal, measure sensitivity.
+
+    What is finished is kept: a study that was stopped goes on where it was, and replications can be added
+    later. Exit code 1 says that a point failed or a goal was not decided, 2 that the input is wrong or the
+    goal cannot be reached.
+
+    Examples:
+
+    \b
+      ranksim study examples/studies/workers.yaml --workers 2
+      ranksim study examples/studies/ceiling.yaml --replications 50 --out results
+    """  # fmt: skip
+    from ranksim.planner.study.engines import Worlds
+    from ranksim.planner.study.study import Study
+    from ranksim.twin.sim.scenario import code_of
+
+    made = Study.load(file)
+    if replications is not None:
+        made = made.with_replications(replications)
+    kept = store or Path(f"{file.stem}.study.sqlite")
+    check_results(out, plots, kept)
+    if isinstance(made.engine, Worlds):
+        say_code(file, code_of(made.engine.scenario))
+    try:
+        with shown("studying") as tell:
+            result = made.run(
+                workers=workers, scheduler=scheduler or None, store=kept,
+                retry_failed=retry_failed, progress=tell,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        say(f"interrupted; what is finished is kept in {kept}")
+        raise typer.Exit(INTERRUPTED) from None
+    if out is not None:
+        _write(out, result, plots, again(context, "study"))
+    print_out(result.to_json() if json else result.summary())
+    if not json:
+        print_out(f"\nKept in {kept}\n" + (f"Written to {out}\n" if out is not None else ""))
+    failed = _problems(made, result)
+    for text in failed:
+        say(text)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _write(out: Path, result: "StudyResult", plots: bool, command: str) -> None:
+    from ranksim.core.files import new_directory, write_text
+    from ranksim.planner.study import plots as drawing
+    from ranksim.planner.study.results import COLUMNS
+    from ranksim.planner.study.shown import page
+    from ranksim.report.frames import save_tables
+
+    with ExitStack() as stack:
+        folder = stack.enter_context(new_directory(out))
+        write_text(folder / "result.json", result.to_json())
+        (folder / "tables").mkdir()
+        save_tables({name: rows for name, rows in result.tables.items() if rows}, COLUMNS, folder / "tables")
+        images = {}
+        if plots:
+            (folder / "plots").mkdir()
+            images = drawing.save_all(result.study, result.tables, folder / "plots")
+        write_text(folder / "page.html", page(result, images, command))
+
+
+def _problems(made: "Study", result: "StudyResult") -> list[str]:
+    """What makes the exit code tell that not all went well, a line each."""
+    failures = result.failures
+    texts = []
+    if failures:
+        points = list(dict.fromkeys(row["point"] for row in failures))
+        others = f" (and {len(points) - 1} more points)" if len(points) > 1 else ""
+        texts.append(f"point {points[0]} failed{others}: {failures[0]['reason']}")
+    for row in result.tables["goals"]:
+        if row["status"] != "found":
+            texts.append(f"goal {row['status']} at {row['point']}: {row['text']}")
+    return texts

@@ -1,0 +1,282 @@
+"""What a study runs: simulated worlds of a scenario. An engine builds a point's input and observes it.
+
+An engine is plain data, so that it travels to other processes and machines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel
+
+from ranksim.core.callers.programs import Arrivals
+from ranksim.core.clock import Micros, duration
+from ranksim.core.contract.policy import Policy, check_whole
+from ranksim.core.contract.yamlfile import read_yaml
+from ranksim.core.errors import BadInput
+from ranksim.core.rulebook import RULEBOOK
+from ranksim.inference.kinds import Kind
+from ranksim.planner.study.parameters import Leaf, Settings, check_path, laid, tree_of
+from ranksim.twin.sim import drawn
+from ranksim.twin.sim import metrics as names
+from ranksim.twin.sim.expectations import Expectation
+from ranksim.twin.sim.histogram import Histogram, bucket_of
+from ranksim.twin.sim.runner import replicate, warm_up_of
+from ranksim.twin.sim.scenario import Scenario
+
+WITHIN = ".wait.within."
+"""In the name of a metric: the share of a kind's jobs that started within a duration of being queued."""
+
+
+WARM_UPS: dict[tuple[str, int], Micros] = {}
+"""What this process found of points whose warm-up is sought, by their meaning and seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one replication of a point gave: its metrics, and histograms from which others are computed."""
+
+    metrics: dict[str, float | None]
+    histograms: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """Builds what a point asks for, and observes one replication of it."""
+
+    name: ClassVar[str]
+    sources: ClassVar[tuple[str, ...]]
+    """The parts of the package that decide what is observed."""
+    usual: ClassVar[tuple[str, ...]]
+    """The metrics that a study measures when it does not say."""
+
+    def roots(self) -> Mapping[str, BaseModel]:
+        """Return the inputs that parameters lead into, by name."""
+
+    def check_path(self, path: str) -> None:
+        """Raise ValueError unless a study can set this parameter."""
+
+    def check_metric(self, metric: str) -> None:
+        """Raise ValueError when no run could give this metric."""
+
+    def unit_of(self, metric: str) -> str:
+        """Return the unit of a metric: count, share, duration, instant or money."""
+
+    def kind_of(self, metric: str) -> Kind:
+        """Return what a metric is to `inference`, which chooses its interval by that."""
+
+    def trials_of(self, metric: str) -> str | None:
+        """Return the metric that counts the trials of which this one is the share, or None."""
+
+    def has_independent_trials(self, metric: str) -> bool:
+        """Return whether trials of a share have nothing to do with each other, unlike calls of one world."""
+
+    def is_drawn(self, built: Any, metric: str) -> bool:
+        """Return whether a metric may differ from one replication of an input to another."""
+
+    def build(self, settings: Settings) -> Any:
+        """Return the input with parameters set. Raises BadInput when its parts do not fit together."""
+
+    def meaning(self, built: Any) -> str:
+        """Return an input as text: the same for inputs that mean the same."""
+
+    def consulted(self, seed: int) -> Iterable[str]:
+        """Return the fields of the policy that runs read."""
+
+    def observe(self, built: Any, seed: int, index: int) -> Measurement:
+        """Run one replication, which has the same random numbers at every point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worlds:
+    """Simulated worlds of a scenario; paths of policy files are read from `folder`."""
+
+    scenario: Scenario
+    folder: Path = Path()
+
+    name: ClassVar[str] = "worlds"
+    sources: ClassVar[tuple[str, ...]] = (*RULEBOOK, "core/callers", "twin/sim")
+    usual: ClassVar[tuple[str, ...]] = ("calls.total", "refusals.total", "refusals.share")
+
+    RESERVED: ClassVar[tuple[str, ...]] = (
+        *("scenario", "scenario.scenario", "scenario.name", "scenario.title", "scenario.description"),
+        *("scenario.seed", "scenario.replications", "scenario.expect", "scenario.policy"),
+    )
+
+    def roots(self) -> Mapping[str, BaseModel]:
+        """The scenario and its policy."""
+        return {"scenario": self.scenario, "policy": self.scenario.policy}
+
+    def check_path(self, path: str) -> None:
+        """Raise ValueError for a parameter that there is not; `scenario.plan` is the plan of all accounts."""
+        if path != "scenario.plan":
+            check_path(path, self.roots(), self.RESERVED)
+
+    def check_metric(self, metric: str) -> None:
+        """Raise ValueError for a metric that no run of the scenario has."""
+        if WITHIN in metric:
+            within_of(metric)
+            return
+        names.check_name(metric)
+        expecting = self.scenario.model_copy(update={"expect": (Expectation.model_construct(metric=metric),)})
+        try:
+            expecting.check()
+        except BadInput as error:
+            raise ValueError(f"{metric}: {str(error).partition('expect[0]: ')[2]}") from None
+
+    def unit_of(self, metric: str) -> str:
+        """The unit of a scenario's metric."""
+        return "share" if WITHIN in metric else names.unit_of(metric)
+
+    def kind_of(self, metric: str) -> Kind:
+        """What a scenario's metric is to `inference`."""
+        return "share" if WITHIN in metric else names.kind_of(metric)
+
+    def trials_of(self, metric: str) -> str | None:
+        """The metric that counts the trials of a share: of jobs that were queued, or of calls."""
+        if WITHIN in metric:
+            return f"{within_of(metric)[0]}.queued"
+        return names.trials_of(metric)
+
+    def has_independent_trials(self, metric: str) -> bool:
+        """Never: what befalls one call or job of a world befalls others."""
+        return False
+
+    def is_drawn(self, built: Scenario, metric: str) -> bool:
+        """Whether a scenario's metric may depend on the seed."""
+        return drawn.is_drawn(built, metric)
+
+    def build(self, settings: Settings) -> Scenario:
+        """The scenario with parameters set. Raises BadInput."""
+        try:
+            scenario, policy = tree_of(settings, "scenario"), tree_of(settings, "policy")
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+        changes = laid(self.scenario, {name: part for name, part in scenario.items() if name != "plan"})
+        if "plan" in scenario:
+            changes["plan"] = scenario["plan"].value
+        built = self.scenario.replace(
+            **changes, policy=changed_policy(self.scenario.policy, policy, self.folder)
+        )
+        return built
+
+    def meaning(self, built: Scenario) -> str:
+        """What of a scenario decides its runs; recordings are told by their bytes."""
+        plain = built.model_dump(mode="json")
+        for name in ("name", "title", "description", "seed", "replications", "expect"):
+            del plain[name]
+        for name, client in built.clients.items():
+            if isinstance(client, Arrivals):
+                plain["clients"][name]["source"] |= _recording(client)
+        return json.dumps(plain, sort_keys=True)
+
+    def consulted(self, seed: int) -> Iterable[str]:
+        """The fields of the policy that the service reads in a run of the scenario, which this takes."""
+        return replicate(self.scenario, seed, 0, 0).consulted
+
+    def observe(self, built: Scenario, seed: int, index: int) -> Measurement:
+        """One replication: its metrics, and the waits of each kind of job."""
+        replication = replicate(built, seed, self._warm_up(built, seed), index)
+        waits = {
+            f"jobs.{kind}.wait": row["wait"]
+            for kind, row in replication.jobs.items()
+            if row["wait"]["buckets"]
+        }
+        return Measurement(names.scalars(replication), waits)
+
+    def _warm_up(self, built: Scenario, seed: int) -> Micros:
+        """What a point leaves out of each replication's start; pilots run once in a process."""
+        if built.warm_up not in ("mser", "welch"):
+            return warm_up_of(built, seed).length
+        key = (self.meaning(built), seed)
+        if key not in WARM_UPS:
+            WARM_UPS[key] = warm_up_of(built, seed).length
+        return WARM_UPS[key]
+
+
+def changed_policy(policy: Policy, tree: Any, folder: Path) -> Policy:
+    """Return a policy with a tree of settings laid over it; the leaf of a text stands for a policy file.
+
+    How jobs run is as before where another catalogue does not say, so that variants differ in what they
+    state. Raises BadInput.
+    """
+    if isinstance(tree, Leaf):
+        if isinstance(tree.value, str):
+            return _running_alike(Policy.load(folder / tree.value), policy)
+        if not isinstance(tree.value, Mapping):
+            raise BadInput(f"policy: expected the path of a file or a mapping, found {tree.value!r}")
+        tree = {name: Leaf(value) for name, value in tree.value.items()}
+    if "catalogue" in tree and not isinstance(tree["catalogue"], dict):
+        named = tree["catalogue"].value
+        if isinstance(named, str) and named.endswith((".yaml", ".yml")):
+            named = str(folder / named)
+            check_whole(read_yaml(named))
+        policy = _running_alike(policy.replace(catalogue=named), policy)
+        tree = {name: part for name, part in tree.items() if name != "catalogue"}
+    return policy.replace(**laid(policy, tree)) if tree else policy
+
+
+def _running_alike(changed: Policy, policy: Policy) -> Policy:
+    catalogue = changed.catalogue.completed_by(policy.catalogue)
+    return changed.model_copy(update={"catalogue": catalogue})
+
+
+def _recording(client: Arrivals) -> dict[str, str]:
+    """The file that a client replays, told by its bytes instead of its path. Raises BadInput."""
+    source = client.source
+    kind = "rates" if source.rates is not None else "log" if source.log is not None else "trace"
+    path = Path(getattr(source, kind))
+    try:
+        return {kind: sha256(path.read_bytes()).hexdigest()}
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); give a readable recording") from None
+
+
+# Metrics computed from what is kept
+
+
+def within_of(metric: str) -> tuple[str, int]:
+    """Return what `jobs.KIND.wait.within.DURATION` is about: the pool `jobs.KIND` and the bound (µs).
+
+    Raises ValueError for another name.
+    """
+    pool, _, bound = metric.partition(WITHIN)
+    names.check_name(f"{pool}.wait.p50")
+    try:
+        return pool, duration(bound)
+    except ValueError:
+        raise ValueError(f"no metric {metric!r}; write {pool}{WITHIN}DURATION, such as 5m") from None
+
+
+def value_of(observation: Measurement, metric: str, unit: str) -> float | None:
+    """Return a metric of a replication, None where nothing was observed; what was never counted is 0.
+
+    A mean of nobody, as that of the accounts of a plan that has none, is nothing observed.
+    """
+    if WITHIN in metric:
+        return _share_within(observation, *within_of(metric))
+    missing = 0.0 if unit in ("count", "money") and not metric.endswith(".mean") else None
+    return observation.metrics.get(metric, missing)
+
+
+def known(observations: Iterable[Measurement]) -> set[str]:
+    """Return the names of all metrics that were observed."""
+    return {name for observation in observations for name in observation.metrics}
+
+
+def _share_within(observation: Measurement, pool: str, bound: int) -> float | None:
+    """The share of jobs queued that started within `bound`; one that has not started by the end is late.
+
+    Waits that share the histogram's bucket with the bound, up to 0.8 % longer, count as within.
+    """
+    plain = observation.histograms.get(f"{pool}.wait")
+    waits = Histogram.from_plain(plain) if plain else Histogram()
+    queued = max(observation.metrics.get(f"{pool}.queued") or 0, waits.count)
+    if not queued:
+        return None
+    last = bucket_of(bound)
+    return sum(times for bucket, times in waits.buckets.items() if bucket <= last) / queued

@@ -1,0 +1,201 @@
+"""Parameters by dotted path into a model: `policy.catalogue.plans.pro.cost_ceiling`, `scenario.length`.
+
+A path begins with the name of an input (scenario, policy, population), goes on with fields, the keys of
+mappings and the numbers of list items, and names what a study sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+
+from pydantic import BaseModel
+
+from ranksim.core.contract.quantities import Distribution
+from ranksim.planner.fleet.amounts import Amount
+from ranksim.twin.sim.schedule_time import Moment
+
+Settings: TypeAlias = Mapping[str, Any]
+"""Dotted path to value, as written in a file."""
+
+Part = str | int
+Tree: TypeAlias = dict[Part, Any]
+
+WHOLE = (Distribution, Amount, Moment)
+"""Models that are written in short forms, and so set as a whole."""
+
+ITEM_SHAPES = (list, tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value at the end of a path, which may itself be a mapping."""
+
+    value: Any
+
+
+def parts_of(path: str) -> tuple[Part, ...]:
+    """Return the steps of a path; `scans[0]` and `scans.0` are the same item of a list."""
+    words = path.replace("[", ".").replace("]", "").split(".")
+    return tuple(int(word) if word.isdecimal() else word for word in words)
+
+
+def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[str] = ()) -> None:
+    """Raise ValueError, with near names, unless the path leads to something that can be set.
+
+    `roots` are the inputs by name. `reserved` are paths that the study itself decides.
+    """
+    first, *rest = parts_of(path)
+    if first not in roots:
+        raise ValueError(f"no parameter {path!r}: no input {first!r}; {_hint(str(first), roots)}")
+    if ".".join(map(str, (first, *rest))) in reserved:
+        raise ValueError(f"{path} is decided by the study, which has fields of its own for it; leave it out")
+    root = roots[str(first)]
+    at: list[tuple[Any, Any]] = [(root, type(root))]
+    so_far = str(first)
+    for part in rest:
+        names = sorted({name for value, kind in at for name in _names(value, kind)})
+        below = [found for value, kind in at for found in _below(value, kind, part)]
+        if not below:
+            raise ValueError(f"no parameter {path!r}: {_missing(so_far, part, names)}")
+        at, so_far = below, f"{so_far}.{part}"
+
+
+def tree_of(settings: Settings, root: str) -> Any:
+    """Return what the settings say of one root as nested mappings; a setting of the root itself as a leaf.
+
+    Raises ValueError where one setting is a part of another.
+    """
+    tree: Tree = {}
+    whole = None
+    for path, value in settings.items():
+        first, *rest = parts_of(path)
+        if first != root:
+            continue
+        if not rest:
+            whole = Leaf(value)
+            continue
+        here = tree
+        for part in rest[:-1]:
+            here = here.setdefault(part, {})
+            if isinstance(here, Leaf):
+                raise ValueError(f"{path} is a part of what another setting sets; set one of them")
+        if rest[-1] in here:
+            raise ValueError(f"{path} is set together with a part of it; set one of them")
+        here[rest[-1]] = Leaf(value)
+    if whole is not None and tree:
+        raise ValueError(f"{root} is set together with a part of it; set one of them")
+    return tree if whole is None else whole
+
+
+def laid(old: Any, tree: Any) -> Any:
+    """Return a tree in the form that a model's `replace` takes; a list is given whole, its items changed."""
+    if isinstance(tree, Leaf):
+        return tree.value
+    if isinstance(old, ITEM_SHAPES):
+        items: list[Any] = [_plain(item) if index in tree else item for index, item in enumerate(old)]
+        for index, inner in tree.items():
+            items[index] = _over(old[index], inner)
+        return items
+    return {part: laid(_part(old, part), inner) for part, inner in tree.items()}
+
+
+def _over(old: Any, tree: Any) -> Any:
+    """Lay a tree over an item of a list, which is replaced whole."""
+    if isinstance(tree, Leaf):
+        return tree.value
+    if isinstance(old, ITEM_SHAPES):
+        return laid(old, tree)
+    return _plain(old) | {part: _over(_part(old, part), inner) for part, inner in tree.items()}
+
+
+def _plain(value: Any) -> Any:
+    """The fields of a model that were set, under the names that files use."""
+    if not isinstance(value, BaseModel):
+        return dict(value) if isinstance(value, Mapping) else value
+    fields = type(value).model_fields
+    return {fields[name].alias or name: getattr(value, name) for name in value.model_fields_set}
+
+
+def _part(value: Any, part: Part) -> Any:
+    if isinstance(value, BaseModel):
+        return getattr(value, _field_names(type(value)).get(part, ""), None)
+    if isinstance(value, Mapping):
+        return value.get(part)
+    if isinstance(value, ITEM_SHAPES) and isinstance(part, int) and part < len(value):
+        return value[part]
+    return None
+
+
+# Walking along values and their types
+
+
+def _below(value: Any, annotation: Any, part: Part) -> Iterator[tuple[Any, Any]]:
+    """What stands under one step, as (value or None, type)."""
+    for kind in _members(annotation):
+        if _is_model(kind) and kind not in WHOLE:
+            if value is not None and not isinstance(value, kind):
+                continue
+            name = _field_names(kind).get(part)
+            if name is not None:
+                yield _part(value, part), kind.model_fields[name].annotation
+        elif get_origin(kind) in (dict, Mapping) or kind is dict:
+            keys, inner = get_args(kind) or (str, Any)
+            if part in (value or {}) or part in _literals(keys):
+                yield _part(value, part), inner
+        elif get_origin(kind) in ITEM_SHAPES and isinstance(part, int) and part < len(value or ()):
+            yield value[part], get_args(kind)[0]
+        elif kind is Any and isinstance(value, Mapping) and part in value:
+            yield value[part], Any
+
+
+def _names(value: Any, annotation: Any) -> Iterator[str]:
+    """The steps that there are from here."""
+    for kind in _members(annotation):
+        if _is_model(kind) and kind not in WHOLE:
+            if value is None or isinstance(value, kind):
+                yield from map(str, _field_names(kind))
+        elif get_origin(kind) in (dict, Mapping):
+            yield from (str(key) for key in value or ())
+            yield from _literals(get_args(kind)[0])
+        elif get_origin(kind) in ITEM_SHAPES:
+            yield from (str(index) for index in range(len(value or ())))
+
+
+def _field_names(kind: type[BaseModel]) -> dict[Part, str]:
+    """The names of a model's fields as files write them, and as they are."""
+    return {info.alias or name: name for name, info in kind.model_fields.items()}
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """The members of a union, or the type itself, without its annotations."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _members(get_args(annotation)[0])
+    elif get_args(annotation) and origin not in (dict, Mapping, Literal, *ITEM_SHAPES):
+        for member in get_args(annotation):
+            yield from _members(member)
+    elif annotation is not NoneType:
+        yield annotation
+
+
+def _literals(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _missing(so_far: str, part: Part, names: Collection[str]) -> str:
+    if not names:
+        return f"{so_far} has no parts"
+    return f"{so_far} has no {part!r}; {_hint(str(part), names)}"
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"

@@ -1,0 +1,219 @@
+"""Plots of a study: points and comparisons with their intervals, tornado, Sobol's indices, a goal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ranksim.core.clock import HOUR, MILLISECOND, MINUTE, SECOND
+from ranksim.core.contract.quantities import MICRO_USD
+from ranksim.core.errors import BadInput
+from ranksim.planner.study.condition import MetricCondition
+from ranksim.planner.study.spec import CheckedSpec
+from ranksim.report import units
+from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, save, separated, title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Row = dict[str, Any]
+Tables = Mapping[str, Sequence[Row]]
+
+TITLE = 48
+"""Characters of a line of a title; names of rows leave little room."""
+
+ROW_HEIGHT = 0.3
+"""Inches for each row of a plot that has many."""
+
+DURATIONS = ((HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLISECOND, "ms"))
+
+
+def plot(
+    study: CheckedSpec, tables: Tables, name: str, metric: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw one table of a result for one metric, by default its first.
+
+    Raises BadInput when there is no such plot, nothing to draw, or no matplotlib.
+    """
+    if name not in PLOTS:
+        raise BadInput(f"no plot {name!r}; expected one of {', '.join(PLOTS)}")
+    rows = list(tables[name])
+    if rows and "metric" in rows[0]:
+        metric = metric or rows[0]["metric"]
+        rows = [row for row in rows if row["metric"] == metric]
+    if not rows:
+        raise BadInput(
+            f"this result has nothing to draw for {name!r}" + (f" of {metric!r}" if metric else "")
+        )
+    if ax is None:
+        ax = new_figure().subplots()
+    PLOTS[name](study, rows, ax)
+    return ax
+
+
+def save_all(study: CheckedSpec, tables: Tables, directory: Path) -> dict[str, str]:
+    """Write every plot that the result fills as PNG into an existing directory; give the SVGs by name."""
+    images = {}
+    for name in PLOTS:
+        rows = tables[name]
+        metrics = dict.fromkeys(row.get("metric") for row in rows)
+        for number, metric in enumerate(metrics):
+            figure = new_figure()
+            figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows) / len(metrics)))
+            plot(study, tables, name, metric, figure.subplots())
+            file = name if len(metrics) == 1 else f"{name}-{number + 1}"
+            images[file] = save(figure, directory / f"{file}.png")
+    return images
+
+
+def _points(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
+    _whiskers(ax, [row["point"] for row in rows], rows, "mean", rows[0]["unit"], rows[0]["metric"])
+    low, high = ax.get_xlim()
+    if rows[0]["unit"] != "instant":
+        ax.set_xlim(min(0, low), max(0, high))
+    known = [row for row in rows if row["mean"] is not None] or list(rows)
+    ends = (min(known, key=_mean), max(known, key=_mean))
+    least, most = (units.write(row["unit"], row["mean"]) for row in ends)
+    found = f"{rows[0]['metric']}: {least} at {ends[0]['point']}"
+    title(ax, found + (f", {most} at {ends[1]['point']}" if least != most else " and everywhere"), TITLE)
+
+
+def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
+    names = [f"{row['first']} − {row['second']}" for row in rows]
+    unit = rows[0]["difference_unit"]
+    _whiskers(ax, names, rows, "difference", unit, f"difference in {rows[0]['metric']}")
+    ax.axvline(0, color=GREY, linewidth=1, zorder=0)
+    sure = [row for row in rows if row["low"] is not None and (row["low"] > 0 or row["high"] < 0)]
+    most = max(sure or rows, key=lambda row: abs(row["difference"] or 0))
+    size = units.write(unit, abs(most["difference"] or 0))
+    more = "more" if (most["difference"] or 0) > 0 else "less"
+    found = f"{size} {more} {rows[0]['metric']} at {most['first']} than at {most['second']}"
+    unsure = f"No difference in {rows[0]['metric']} is sure"
+    title(ax, found if sure or most["low"] is None else unsure, TITLE)
+
+
+def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
+    goal = study.spec.goal
+    if goal is None:
+        return
+    condition = MetricCondition.parse(goal.such_that, study.engine)
+    name, unit = condition.decides
+    many = len({row["point"] for row in rows}) > 1
+    names = [f"{row['point']}: {row['value']}" if many else row["value"] for row in rows]
+    _whiskers(ax, names, rows, "mean", unit, name)
+    ax.set_ylabel(_short(goal.parameter))
+    size, _ = _scale(unit, rows, "mean")
+    ax.axvline(condition.bound / size, color=VERMILLION, linewidth=1, linestyle="--", zorder=0)
+    decided = [row["value"] for row in rows if row["decision"] == "holds"]
+    which = (decided[0] if goal.smallest else decided[-1]) if decided else ""
+    found = f"Values tried for {goal.such_that}"
+    if which and not many:
+        found = f"{which} is the {'smallest' if goal.smallest else 'largest'} for {goal.such_that}"
+    title(ax, found, TITLE)
+
+
+def _tornado(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
+    size, unit = _scale(units.difference_of(rows[0]["unit"]), rows, "swing")
+    places = range(len(rows) - 1, -1, -1)
+    for end, colour in (("low", BLUE), ("high", VERMILLION)):
+        changes = [(row[f"{end}_change"] or 0) / size for row in rows]
+        half = 0.27 if end == "low" else -0.27
+        ax.barh([place + half / 2 for place in places], changes, height=0.25, color=colour)
+        for level, change, row in zip(places, changes, rows, strict=True):
+            place = level + half / 2
+            at = (4, "left") if change > 0 else (-4, "right")
+            span = [(row[f"{end}_change_{side}"] or 0) / size for side in ("low", "high")]
+            if span[0] < span[1]:
+                ax.plot(span, [place, place], color=INK, linewidth=1)
+            tip = max(change, span[1]) if change > 0 else min(change, span[0])
+            ax.annotate(
+                row[f"{end}_value"], (tip, place), (at[0], 0), textcoords="offset points",
+                ha=at[1], va="center", fontsize=8, color=INK,
+            )  # fmt: skip
+    ax.axvline(0, color=GREY, linewidth=1)
+    ax.margins(x=0.2)
+    ax.set_yticks(list(places), [_short(row["parameter"]) for row in rows])
+    ax.set_xlabel(f"change of {rows[0]['metric']}{unit}")
+    most = max(rows, key=lambda row: row["swing"] or 0)
+    title(ax, f"{_short(most['parameter'])} moves {rows[0]['metric']} most", TITLE)
+    _tidy(ax)
+
+
+def _sobol(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
+    for shift, name, colour, words in (
+        (0.17, "first", BLUE, "alone"),
+        (-0.17, "total", VERMILLION, "in all"),
+    ):
+        for place, row in enumerate(reversed(rows)):
+            low, high = (or_value(row[f"{name}_{end}"], row[name]) for end in ("low", "high"))
+            ax.plot([low, high], [place + shift] * 2, color=colour, linewidth=2)
+            ax.plot(row[name], place + shift, "o", color=colour, markersize=5)
+            ax.annotate(
+                words, (high, place + shift), (5, 0), textcoords="offset points",
+                va="center", fontsize=8, color=colour,
+            )  # fmt: skip
+    ax.set_yticks(range(len(rows)), [_short(row["parameter"]) for row in reversed(rows)])
+    ax.set_xlabel("share of the variance")
+    most = max(rows, key=lambda row: row["total"])
+    title(ax, f"{rows[0]['metric']} varies most with {_short(most['parameter'])}", TITLE)
+    _tidy(ax)
+
+
+PLOTS: dict[str, Callable[[CheckedSpec, Sequence[Row], Axes], None]] = {
+    "points": _points,
+    "comparisons": _comparisons,
+    "candidates": _candidates,
+    "tornado": _tornado,
+    "sobol": _sobol,
+}
+"""Table to the function that draws it."""
+
+
+def _whiskers(
+    ax: Axes, names: Sequence[str], rows: Sequence[Row], column: str, unit: str, label: str
+) -> None:
+    """A dot for each row with its interval, the first row on top."""
+    size, shown = _scale(unit, rows, column)
+    for place, row in enumerate(reversed(rows)):
+        if row[column] is None:
+            continue
+        if row["low"] is not None and row["high"] is not None:
+            ax.plot([row["low"] / size, row["high"] / size], [place, place], color=BLUE, linewidth=2)
+        ax.plot(row[column] / size, place, "o", color=BLUE, markersize=5)
+    ax.set_yticks(range(len(rows)), list(reversed(names)))
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    ax.set_xlabel(f"{label}{shown}")
+    _tidy(ax)
+
+
+def _scale(unit: str, rows: Sequence[Row], column: str) -> tuple[float, str]:
+    """What to divide by, and how the axis names the unit."""
+    most = max((abs(row[column]) for row in rows if row[column] is not None), default=0)
+    match unit:
+        case "money":
+            return MICRO_USD, ", USD"
+        case "share":
+            return 0.01, ", %"
+        case "points":
+            return 0.01, ", percentage points"
+        case "duration":
+            size, name = next((step for step in DURATIONS if most >= step[0]), DURATIONS[-1])
+            return size, f", {name}"
+        case _:
+            return 1, ""
+
+
+def _mean(row: Row) -> float:
+    mean: float = row["mean"] or 0
+    return mean
+
+
+def _short(path: str) -> str:
+    return ".".join(path.split(".")[-2:])
+
+
+def _tidy(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=8)
+    separated(ax.xaxis)

@@ -1,0 +1,161 @@
+"""A study: read from a YAML file or made in Python, checked, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import BaseModel
+
+from ranksim.core.contract.located import Located, together
+from ranksim.core.contract.partly import read_partly, refuse
+from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.yamlfile import load_yaml, read_yaml
+from ranksim.core.errors import BadInput
+from ranksim.planner.study import runner
+from ranksim.planner.study.engines import Engine, Worlds
+from ranksim.planner.study.results import StudyResult
+from ranksim.planner.study.spec import CheckedSpec, Spec, misfits
+from ranksim.report.progress import Tell, noted
+from ranksim.twin.sim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from ranksim.planner.fleet.population import Population
+
+INPUTS = ("scenario", "population", "policy")
+
+
+class Study(CheckedSpec):
+    """A study, complete and checked: its spec, and the engine that runs it.
+
+    Made by `load`, `parse` or `of`; `run` gives its result.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<Study {self.spec.name!r} of {', '.join(self.measured)}>"
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a study file. Raises BadInput naming the line of each mistake."""
+        return cls._read(read_yaml(path, "study"), Path(path))
+
+    @classmethod
+    def parse(cls, text: str, where: str = "study") -> Self:
+        """Read a study from YAML text; `where` names it in errors. Raises BadInput."""
+        return cls._read(load_yaml(text, where), Path(where))
+
+    @classmethod
+    def of(cls, inputs: Scenario | Population | Engine, policy: Policy | None = None, **fields: Any) -> Self:
+        """Make a study from the fields of a file: `Study.of(scenario, variants={...})`.
+
+        A population runs under `policy`, a scenario under its own unless one is given. Raises BadInput.
+        """
+        engine = _engine_of(inputs, policy)
+        return cls._checked(Located("study", fields, {}), engine, "study")
+
+    def run(
+        self,
+        *,
+        workers: int = 1,
+        scheduler: str | None = None,
+        store: str | Path | None = None,
+        retry_failed: bool = False,
+        progress: Tell | None = None,
+    ) -> StudyResult:
+        """Run what the store does not hold yet, and give the result.
+
+        `workers` processes share the work, or the Dask cluster of `scheduler`; the result does not depend on
+        it. Without `store` nothing is kept. `retry_failed` runs again what failed earlier. `progress` is
+        told how far it is; without it a notebook shows that. Raises BadInput.
+        """
+        with noted("studying", progress) as tell:
+            return runner.run(
+                self, workers=workers, scheduler=scheduler, store=None if store is None else Path(store),
+                retry_failed=retry_failed, tell=tell,
+            )  # fmt: skip
+
+    @classmethod
+    def _read(cls, located: Located, path: Path) -> Self:
+        if not isinstance(located.data, dict):
+            raise located.error("expected a mapping of fields")
+        reader = _reader(located)
+        fields = located
+        for name in INPUTS:
+            fields = fields.without(name)
+        try:
+            engine = reader(located, path)
+        except BadInput as error:
+            _, wrong, _ = read_partly(Spec, fields)
+            raise together([str(error), *wrong]) from None
+        return cls._checked(fields, engine, path.stem)
+
+    @classmethod
+    def _checked(cls, located: Located, engine: Engine, name: str) -> Self:
+        spec, mistakes, left_out = read_partly(Spec, located)
+        if spec is None:
+            raise together(mistakes)
+        refuse(misfits(spec, engine), located, mistakes, left_out)
+        return cls(spec if spec.name else spec.model_copy(update={"name": name}), engine, located)
+
+
+def _engine_of(inputs: Scenario | Population | Engine, policy: Policy | None) -> Engine:
+    """The engine for inputs given in Python."""
+    if isinstance(inputs, Scenario):
+        return Worlds(inputs if policy is None else inputs.replace(policy=policy))
+    if not isinstance(inputs, BaseModel):
+        return inputs
+    from ranksim.planner.study.fleets import Fleets
+
+    return Fleets(inputs, policy or Policy())
+
+
+def _reader(located: Located) -> Callable[[Located, Path], Engine]:
+    """What reads the engine that the inputs of a file ask for."""
+    if isinstance(located.data.get("scenario"), int):
+        raise located.error("is a scenario; give it to ranksim run, or name it in a study, as its scenario")
+    given = [name for name in ("scenario", "population") if name in located.data]
+    if len(given) != 1:
+        raise located.error("expected either scenario, to run worlds, or population, to run fleets")
+    return _worlds if given == ["scenario"] else _fleets
+
+
+def _fleets(located: Located, path: Path) -> Engine:
+    from ranksim.planner.fleet.population import Population
+    from ranksim.planner.study.fleets import Fleets
+
+    given = located["population"]
+    if isinstance(given.data, str):
+        population = Population.load(_file(given, path))
+    else:
+        population = Population.read(given)
+    policy = _policy(located["policy"], path) if "policy" in located.data else Policy()
+    return Fleets(population, policy, path.parent)
+
+
+def _worlds(located: Located, path: Path) -> Worlds:
+    given = located["scenario"]
+    if isinstance(given.data, str):
+        scenario = Scenario.load(_file(given, path))
+    else:
+        scenario = Scenario.read(given, path)
+    if "policy" in located.data:
+        scenario = scenario.replace(policy=_policy(located["policy"], path))
+    return Worlds(scenario, path.parent)
+
+
+def _policy(given: Located, path: Path) -> Policy:
+    """A policy written in a study: the path of its file, or a mapping."""
+    if isinstance(given.data, str):
+        return Policy.load(_file(given, path))
+    return Policy.read(given, path.parent)
+
+
+def _file(given: Located, path: Path) -> Path:
+    """The file that an input names, relative to the study's."""
+    file = path.parent / str(given.data)
+    if not file.is_file():
+        raise given.error(f"no such file as {str(file)!r}; give a path relative to the study")
+    return file

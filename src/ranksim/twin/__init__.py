@@ -1,0 +1,1 @@
+"""The twin: what will happen, and does my code cope? A simulation and a fake deployment."""

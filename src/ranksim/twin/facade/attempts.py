@@ -1,0 +1,131 @@
+"""The webhook attempts that are under way: sent, and not yet reported to the service; and their outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from ranksim.core.service.calls import Answer, Attempt
+from ranksim.core.service.events import AttemptAnswered, ServiceEvent
+
+log = logging.getLogger("ranksim.facade")
+
+
+@dataclass(slots=True, eq=False)
+class AttemptUnderWay:
+    """An attempt, the task that sends it, and the answer while it waits to be reported."""
+
+    attempt: Attempt
+    task: asyncio.Task[None] | None = None
+    answer: Answer | None = None
+
+
+class AttemptsUnderWay:
+    """Sends attempts side by side and keeps their answers until they are reported.
+
+    `deliver` carries one attempt out; `answered` is called after each answer. Outside of an event loop
+    attempts wait until `send` is called inside of one.
+    """
+
+    def __init__(self, deliver: Callable[[Attempt], Awaitable[Answer]], answered: Callable[[], None]) -> None:
+        self._deliver, self._answered = deliver, answered
+        self._under_way: dict[int, AttemptUnderWay] = {}
+        self._unsent: list[AttemptUnderWay] = []
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def attempts(self) -> list[Attempt]:
+        """Return the attempts, in order of sending."""
+        return [one.attempt for one in self._under_way.values()]
+
+    def add(self, attempt: Attempt) -> None:
+        """Take an attempt in; `send` begins to send it."""
+        one = self._under_way[attempt.attempt] = AttemptUnderWay(attempt)
+        self._unsent.append(one)
+
+    def send(self) -> None:
+        """Begin to send what waits; outside of an event loop it goes on waiting."""
+        if not self._unsent:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        unsent, self._unsent = self._unsent, []
+        for one in unsent:
+            one.task = loop.create_task(self._send(one))
+
+    async def _send(self, one: AttemptUnderWay) -> None:
+        try:
+            answer = await self._deliver(one.attempt)
+        except asyncio.CancelledError:
+            one.task = None
+            if self._is_under_way(one):
+                self._unsent.append(one)
+            raise
+        except Exception as error:
+            log.exception("the sender failed")
+            answer = Answer(None, f"failed: {type(error).__name__}")
+        if self._is_under_way(one):
+            one.answer = answer
+            self._answered()
+
+    def _is_under_way(self, one: AttemptUnderWay) -> bool:
+        """Return whether an attempt still is of this world."""
+        return self._under_way.get(one.attempt.attempt) is one
+
+    def pop_answered(self, *, ordered: bool) -> tuple[Attempt, Answer] | None:
+        """Remove and return the first attempt with an answer; where `ordered`, only the one sent first."""
+        for number, one in self._under_way.items():
+            if one.answer is not None:
+                del self._under_way[number]
+                return one.attempt, one.answer
+            if ordered:
+                return None
+        return None
+
+    async def settle(self, deadline: float) -> bool:
+        """Wait until no attempt is under way; False when `deadline`, of the loop's clock, comes first."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(0)  # whoever calls meanwhile is served between two instants too
+        of_this_world = self._under_way
+        while self._under_way and self._under_way is of_this_world:
+            self.send()
+            left = deadline - loop.time()
+            if left <= 0 or (await asyncio.wait(self._tasks(), timeout=left))[1]:
+                return False
+        return True
+
+    def forget(self) -> None:
+        """Give up all attempts: another world begins, in which they are sent again."""
+        for task in self._tasks():
+            task.cancel()
+        self._under_way, self._unsent = {}, []
+
+    async def stop(self) -> None:
+        """Stop sending; attempts without an answer stay under way."""
+        tasks = self._tasks()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [one.task for one in self._under_way.values() if one.task is not None]
+
+
+class AttemptCounts:
+    """How many attempts were answered, by how: acknowledged, rejected with a status, or unanswered."""
+
+    def __init__(self) -> None:
+        self.by_outcome: Counter[str] = Counter()
+
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        """Count what was answered in a step."""
+        for event in events:
+            if isinstance(event, AttemptAnswered):
+                rejected = "unanswered" if event.status_code is None else "rejected"
+                self.by_outcome["acknowledged" if event.outcome == "acknowledged" else rejected] += 1

@@ -1,0 +1,170 @@
+"""The control API: time, accounts, worlds, faults, what happened; everything under /_ranksim.
+
+`routes.ROUTES` is the whole of it: what is served, and what /_ranksim/openapi.json says of it. It is not part
+of the service: nothing here is counted. Who may use it is decided before (`serving.control_auth`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from ranksim.core.contract.located import Located, ModelT, explain, validate
+from ranksim.core.errors import BadInput
+from ranksim.core.service.calls import Call
+from ranksim.core.service.errors import PROBLEM_JSON, TEXTS
+from ranksim.twin.facade.advance import AdvanceUnderWay
+from ranksim.twin.facade.control import schemas
+from ranksim.twin.facade.control.control_request import Conflict, ControlRequest, Missing
+from ranksim.twin.facade.control.document import document
+from ranksim.twin.facade.control.routes import PREFIX, ROUTES, Route, find
+from ranksim.twin.facade.event_stream import stream
+from ranksim.twin.facade.http import requests
+from ranksim.twin.facade.http.requests import JSON
+from ranksim.twin.facade.journal.protocol import NotKept
+from ranksim.twin.facade.twin import Twin
+from ranksim.twin.serving.asgi import Gone, Header, Receive, Scope, Send
+from ranksim.twin.serving.parsing import whole_number
+
+log = logging.getLogger("ranksim.facade")
+
+TITLES = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+"""Titles that differ from one version of Python to the next."""
+
+FAULTS = {"payload_too_large": 413, "unsupported_media_type": 415, "invalid_request": 400}
+"""What can be wrong with the form of a body, and the status that says so."""
+
+
+class Malformed(BadInput):
+    """A body cannot be read."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+async def handle(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer one request to the control API by who may use it. Raises Gone."""
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    path = scope["path"].removeprefix(PREFIX)
+    found = find(path)
+    if path in ALONE and method == "GET":
+        await ALONE[path](twin, scope, receive, send)
+    elif method in found:
+        await _command(twin, *found[method], scope, receive, send)
+    elif found or path in ALONE:
+        allow = ", ".join(sorted(found)) or "GET"
+        await refuse(send, 405, f"This path takes {allow}.", (b"allow", allow.encode()))
+    else:
+        await refuse(send, 404, f"There is nothing here; {PREFIX}/openapi.json lists what there is.")
+
+
+async def _command(
+    twin: Twin, route: Route, values: dict[str, str], scope: Scope, receive: Receive, send: Send
+) -> None:
+    try:
+        request = ControlRequest(values)
+        if route.query is not None:
+            request.query = _query(route.query, scope["query_string"])
+        if route.body is not None:
+            await _read(request, route.body, route.most, scope, receive)
+        shown = await route.command(twin, request)
+    except Malformed as error:
+        await refuse(send, error.status, str(error))
+    except Missing as error:
+        await refuse(send, 404, str(error))
+    except (Conflict, AdvanceUnderWay) as error:
+        await refuse(send, 409, str(error))
+    except BadInput as error:
+        await refuse(send, 422, str(error))
+    except (Gone, NotKept):
+        raise
+    except Exception:
+        log.exception("%s %s failed", route.method, scope["path"])
+        await refuse(send, 500, "The control API failed to answer; the log says why.")
+    else:
+        payload = shown if isinstance(shown, bytes) else to_json(shown)
+        media, body = route.media.encode(), scope["method"] != "HEAD"
+        await send_json(send, route.status, payload, content_type=media, body=body)
+
+
+def _query(model: type[ModelT], query: bytes) -> ModelT:
+    """Read a query. Raises BadInput."""
+    given = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+    try:
+        return model.model_validate_strings(given)
+    except ValidationError as error:
+        raise explain(model, error, Located("query", given, {})) from None
+
+
+async def _read(request: ControlRequest, model: type[Any], most: int, scope: Scope, receive: Receive) -> None:
+    """Read a body. Raises BadInput, and Gone."""
+    read = requests.HttpRequest(Call(""))
+    await requests.read_body(read, dict(scope["headers"]), receive, most, values=None)
+    fault = read.call.fault
+    if fault is not None:
+        title, remedy = TEXTS[fault.code]
+        raise Malformed(FAULTS[fault.code], fault.detail or f"{title}. {remedy}")
+    body = read.call.body or {}
+    request.raw = read.call.raw or b""
+    request.body = body if model is dict else validate(model, Located("body", body, {}))
+
+
+async def send_json(
+    send: Send, status: int, payload: bytes, *more: Header, content_type: bytes = JSON, body: bool = True
+) -> None:
+    """Answer with JSON. There are no CORS headers, on purpose."""
+    length = (b"content-length", b"%d" % len(payload))
+    headers = [(b"content-type", content_type), length, (b"cache-control", b"no-store"), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": payload if body else b""})
+
+
+async def refuse(send: Send, status: int, detail: str, *more: Header) -> None:
+    """Answer with a problem body (RFC 9457)."""
+    title = TITLES.get(status) or HTTPStatus(status).phrase
+    problem: schemas.Problem = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    await send_json(send, status, to_json(problem), *more, content_type=PROBLEM_JSON.encode())
+
+
+# What is no command
+
+
+async def _openapi(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
+    written = await asyncio.to_thread(document)  # it takes long, the first time
+    await send_json(send, 200, to_json(written), body=scope["method"] != "HEAD")
+
+
+async def _events(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
+    headers = dict(scope["headers"])
+    last = headers.get(b"last-event-id", b"")
+    try:
+        query = _query(schemas.EventsQuery, scope["query_string"])
+    except BadInput as error:
+        await refuse(send, 422, str(error))
+        return
+    told = whole_number(last)
+    await stream(twin, query.after if told is None else told, scope, receive, send, query.most)
+
+
+async def _index(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
+    """Say what there is; browsers are shown the page here."""
+    commands = {
+        f"{route.method} {PREFIX}{route.path}": (route.command.__doc__ or "").partition(". ")[0].rstrip(".")
+        for route in ROUTES
+    }
+    beside = {
+        f"GET {PREFIX}/events": "Follow what happens",
+        f"GET {PREFIX}/openapi.json": "All of it in detail",
+    }
+    await send_json(send, 200, to_json({**beside, **commands}), body=scope["method"] != "HEAD")
+
+
+ALONE = {"": _index, "/": _index, "/events": _events, "/openapi.json": _openapi}
+"""What streams, and what describes."""

@@ -1,0 +1,64 @@
+"""What happens in a deployment as lines for people: one for each call and each webhook attempt."""
+
+from __future__ import annotations
+
+from ranksim.core.clock import MILLISECOND, SECOND, Micros, iso
+from ranksim.core.contract.facts import CHECK_NAMES
+from ranksim.core.printable import printable
+from ranksim.core.service.events import EndpointDisabled
+from ranksim.report.units import duration
+from ranksim.twin.facade.event_log import AnsweredCall, Entry, ReportedAttempt
+
+
+def line_of(entry: Entry) -> str | None:
+    """Write an entry of the event log as a line; None for what has no line of its own."""
+    match entry:
+        case AnsweredCall():
+            return call_line(entry)
+        case ReportedAttempt():
+            return attempt_line(entry)
+        case EndpointDisabled(by_account=False):
+            return f"{moment(entry.at)}  {entry.endpoint} is disabled: {entry.reason}"
+    return None
+
+
+def call_line(call: AnsweredCall) -> str:
+    """Write a call: instant, method, path and query, status, what refused it, its key, how long it took."""
+    words = [moment(call.at), f"{call.method:6}", printable(call.path + (call.query and f"?{call.query}"))]
+    answered = " ".join((str(call.status), *why_refused(call))) if call.status else ""
+    words.append(f"dropped {call.dropped} {answered or 'its effect'}" if call.dropped else answered)
+    if call.faults:
+        words.append(f"by {', '.join(call.faults)}")
+    words.append(f"key {printable(call.key)}" if call.key else "no key")
+    words.append(duration(call.took))
+    return "  ".join(words)
+
+
+def why_refused(call: AnsweredCall) -> list[str]:
+    """Return the code of a refusal and who refused: one of the six checks, or the class of a rate window."""
+    said = [call.code] if call.code else []
+    if call.check:
+        said.append(f"(check {call.check}, {CHECK_NAMES[call.check - 1]})")
+    elif call.rate_class:
+        said.append(f"({call.rate_class} window)")
+    return said
+
+
+def attempt_line(reported: ReportedAttempt) -> str:
+    """Write an attempt: instant, event, its number, where to, what was answered, when the next one is."""
+    attempt, answered = reported.attempt, reported.answered
+    outcome = str(answered.status_code or answered.error or "no answer")
+    if answered.next_attempt_at is not None:
+        outcome += f", again at {moment(answered.next_attempt_at)}"
+    elif answered.outcome != "acknowledged":
+        outcome += f", {answered.outcome}"
+    what = f"{attempt.event_type} {attempt.event} attempt {attempt.number}"
+    return "  ".join(
+        (moment(reported.at), "->    ", what, f"to {printable(attempt.url)}", printable(outcome))
+    )
+
+
+def moment(at: Micros) -> str:
+    """Write an instant in UTC, to the millisecond."""
+    whole = iso(at // SECOND * SECOND).removesuffix("Z").replace("T", " ")
+    return f"{whole}.{at % SECOND // MILLISECOND:03d}"

@@ -1,0 +1,555 @@
+"""The OpenAPI 3.1 document of a policy's API, made from the table of operations, the bodies and the views.
+
+What the specification does not show carries `x-assumption` with the numbers of the assumptions it rests on.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic_core import to_json
+
+from ranksim.core.clock import format_duration
+from ranksim.core.contract.assumptions import Statuses
+from ranksim.core.contract.facts import CHECK_OF, EVENT_TYPES, RateClass
+from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.views import DELIVERED, TEST_EVENT, Kind
+from ranksim.core.service.bodies import CONTROLS, BriefsBody, RequestBody
+from ranksim.core.service.deliveries import DESCRIPTIONS, URL
+from ranksim.core.service.errors import PROBLEM_JSON, TEXTS, status_of
+from ranksim.core.service.operations import OPERATIONS, TABLE, Operation
+from ranksim.core.surface.wires import WIRES, Wire
+from ranksim.twin.facade.http.examples import examples
+from ranksim.twin.facade.http.reference import page
+from ranksim.twin.facade.http.response_schemas import (
+    STRING,
+    Schema,
+    answer_schema,
+    name_of,
+    ref,
+    schema_of,
+    view_schemas,
+)
+
+ABOUT = """\
+Tracks search rankings and analyses sites. This is a fake deployment: every rule is the service's, nothing is
+paid. What the service's specification leaves open is marked `x-assumption`.
+
+Production is at `/v1` with live keys, the sandbox at `/sandbox/v1` with test keys; GraphQL is at `/graphql`
+and `/sandbox/graphql`. Every response carries X-Request-Id and the three RateLimit headers. An error is a
+complete problem body. A query parameter that an operation does not know gets `validation_failed`, unless this
+deployment was told to ignore such parameters, as the service is assumed to do (U100)."""
+
+NOUNS = {
+    "ai_visibility": ("score of AI visibility", "scores of AI visibility"),
+    "analyses": ("analysis", "analyses"),
+    "backlinks": ("backlink summary", "backlink summaries"),
+    "crawled_pages": ("crawled page", "crawled pages"),
+    "webhooks": ("webhook endpoint", "webhook endpoints"),
+    "webhook_deliveries": ("delivery attempt", "recent delivery attempts"),
+    "webhook_events": ("event type", "event types"),
+}
+"""Singular and plural of what an operation is about, where its name does not say."""
+
+VERBS = {
+    "list": "List {1}",
+    "create": "Create one {0}",
+    "get": "Read one {0}",
+    "update": "Change one {0}",
+    "delete": "Delete one {0}",
+}
+
+SUMMARIES = {
+    "keywords.create": "Add keywords to a list",
+    "slots.get": "Read the usage of slots",
+    "jobs.create": "Start a job, or join the rank run under way",
+    "keyword_briefs.create": "Buy keyword briefs",
+    "positions.list": "List the latest position of every keyword and place",
+    "positions.history": "List every position of every finished rank run, oldest first",
+    "account.get": "Read the account",
+    "account.usage": "Read what is used of every metered allowance, and the cost",
+    "account.entitlements": "Read what the plan allows",
+    "webhooks.test": "Send a test event on the normal delivery path",
+    "analyses.findings": "List the findings of one analysis",
+    "ai_visibility.industries": "List the industries that AI-visibility scans ask about",
+}
+
+FILTER_SCHEMAS: dict[str, Schema] = {
+    "active": {"type": "string", "enum": ["true", "false"]},
+    "date": {"type": "string", "format": "date"},
+}
+
+TRIMMED: Schema = {"minLength": 1, "maxLength": 200}
+"""Text that is trimmed before it is looked at: blanks alone, as Python has them, are nothing."""
+
+BLANKS = r"[\s\x1c-\x1f\x85]*"
+
+TRIMMED_PATTERN = rf"^{BLANKS}[^\s{CONTROLS}]([^{CONTROLS}]*[^\s{CONTROLS}])?{BLANKS}$"
+"""No control character between the first that is no blank and the last."""
+
+BODY_ASSUMPTIONS = {"KeywordsBody": "", "JobBody": "U41"}
+"""What a body rests on, where that is not U108."""
+
+REFINED: dict[tuple[str, str], Schema] = {
+    (model, field): extra
+    for model in ("EndpointBody", "EndpointPatch")
+    for field, extra in (
+        ("url", {"pattern": URL}),
+        ("event_types", {"items": {"type": "string", "enum": list(EVENT_TYPES)}}),
+    )
+}
+"""What code checks about a field of a body, said as a schema."""
+
+
+def document(policy: Policy) -> Schema:
+    """Build the document."""
+    made = _Document(policy)
+    paths: Schema = {}
+    for operation in TABLE:
+        paths.setdefault(f"/v1/{operation.path}", {})[operation.method.lower()] = made.operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Rank tracking", "version": "1", "description": ABOUT},
+        "servers": [
+            {"url": "/", "description": "Production"},
+            {"url": "/sandbox", "description": "Sandbox"},
+        ],
+        "security": [{"bearer": []}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(_tag(operation) for operation in TABLE)],
+        "paths": paths,
+        "webhooks": {name: {"post": _delivery(policy, name)} for name in (*EVENT_TYPES, TEST_EVENT)},
+        "components": {
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "parameters": _parameters(policy),
+            "headers": _headers(policy),
+            "responses": made.responses,
+            "schemas": dict(sorted((view_schemas() | made.schemas).items())),
+        },
+    }
+
+
+class _Document:
+    """The parts of a document that its operations share, as they come up."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.responses: Schema = {}
+        self.schemas: Schema = {}
+
+    def operation(self, operation: Operation) -> Schema:
+        wire = WIRES[operation.name]
+        said: Schema = {
+            "operationId": operation.name,
+            "summary": _summary(operation),
+            "tags": [_tag(operation)],
+            "x-rate-class": operation.rate_class(self.policy).label,
+        }
+        if operation.spends:
+            said["description"] = "Spends. With `dry_run: true` the six checks run, and nothing is spent."
+        if not operation.shown:
+            said["x-assumption"] = "U73, U107" if operation.name.startswith("webhooks.") else "U107"
+        if operation.keyless:
+            said["security"] = []
+        said["parameters"] = list(_parameters_of(operation, wire))
+        if wire.body is not None:
+            said["requestBody"] = {
+                "required": operation.method == "POST",
+                "content": {"application/json": {"schema": self.body(wire.body)}},
+            }
+        said["responses"] = self.answers(operation, wire) | self.problems(operation, wire)
+        return said
+
+    def body(self, model: type[RequestBody]) -> Schema:
+        """Return the schema of a body; what it consists of goes to the shared schemas."""
+        name = model.__name__
+        made = _tidy(model.model_json_schema(ref_template="#/components/schemas/{model}"))
+        for part, schema in made.pop("$defs", {}).items():
+            for field in schema["properties"].values():
+                describe_default(field)
+            self.schemas[part] = schema
+        for field, schema in made["properties"].items():
+            schema |= REFINED.get((name, field), {})
+            if name.endswith("Patch"):
+                schema.pop("default", None)
+            describe_default(schema)
+        made["description"] = f"The body of {', '.join(_takers(model))}."
+        if assumption := BODY_ASSUMPTIONS.get(name, "U108"):
+            made["x-assumption"] = assumption
+        if model is not BriefsBody:
+            self.schemas[name] = made
+            return ref(name)
+        forms = _one_form(made)
+        self.schemas |= forms
+        return {"anyOf": [ref(form) for form in forms]}
+
+    def answers(self, operation: Operation, wire: Wire) -> Schema:
+        """Describe the good answers by status."""
+        answers: Schema = {}
+        for said, view in wire.answers:
+            status = said if isinstance(said, int) else getattr(self.policy.statuses, said)
+            answer = answers.setdefault(
+                str(status),
+                {"description": "", "headers": _every_header(operation.method)},
+            )
+            text = "Done." if isinstance(said, int) else _sentence(said)
+            answer["description"] = f"{answer['description']} {text}".strip()
+            if assumption := _assumption(said):
+                answer["x-assumption"] = assumption
+            if view is not None:
+                name = f"{name_of(view)}{'Page' if wire.paged else 'Answer'}"
+                self.schemas[name] = answer_schema(wire, view)
+                _add_content(answer, ref(name))
+            if links := _links(operation, said):
+                answer["links"] = links
+        return answers
+
+    def problems(self, operation: Operation, wire: Wire) -> Schema:
+        """Describe the refusals by status."""
+        by_status: dict[int, list[str]] = {}
+        for code in dict.fromkeys(_codes(self.policy, operation, wire)):
+            by_status.setdefault(status_of(self.policy, code), []).append(code)
+        return {str(status): self.problem(status, codes) for status, codes in sorted(by_status.items())}
+
+    def problem(self, status: int, codes: list[str]) -> Schema:
+        name = ".".join(sorted(codes))
+        headers = _every_header("GET")
+        if "rate_limited" in codes:
+            headers["Retry-After"] = {"$ref": "#/components/headers/RetryAfter"}
+        if "cooldown_active" in codes:
+            headers["Retry-After"] = {"$ref": "#/components/headers/RetryAfterCooldown"}
+        if "unauthorized" in codes:
+            headers["WWW-Authenticate"] = {"$ref": "#/components/headers/WWWAuthenticate"}
+        numbers = [number for code in codes if (number := _assumption(code))]
+        self.responses[name] = {
+            "description": " ".join(f"`{code}`: {TEXTS[code][0]}. {TEXTS[code][1]}" for code in codes),
+            "headers": headers,
+            "content": {PROBLEM_JSON: {"schema": ref("Problem")}},
+            "x-codes": codes,
+        }
+        if numbers:
+            self.responses[name]["x-assumption"] = ", ".join(dict.fromkeys(", ".join(numbers).split(", ")))
+        return {"$ref": f"#/components/responses/{name}"}
+
+
+# Words
+
+
+def _tag(operation: Operation) -> str:
+    return operation.name.partition(".")[0].replace("_", " ")
+
+
+def _summary(operation: Operation) -> str:
+    subject, _, verb = operation.name.partition(".")
+    plain = subject.replace("_", " ")
+    given = SUMMARIES.get(operation.name)
+    return given or VERBS[verb].format(*NOUNS.get(subject, (plain.removesuffix("s"), plain)))
+
+
+def _sentence(field: str) -> str:
+    """Return what the policy says of a status: `U104: a resource was created` → `A resource was created.`"""
+    text = (Statuses.model_fields[field].description or "").partition(": ")[2]
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _assumption(status: int | str) -> str:
+    """Return the assumptions that a status, or the status of an error code, rests on, or ""."""
+    if status == "rate_limited":
+        return "U7"
+    if status not in Statuses.model_fields:
+        return ""
+    return (Statuses.model_fields[str(status)].description or "").partition(":")[0]
+
+
+# Requests
+
+
+def _takers(model: type[RequestBody]) -> list[str]:
+    return [
+        f"{operation.method} /v1/{operation.path}"
+        for operation in TABLE
+        if WIRES[operation.name].body is model
+    ]
+
+
+def _tidy(schema: Any) -> Any:
+    """Leave out the titles and descriptions that the models' code brings along."""
+    if isinstance(schema, list):
+        return [_tidy(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    tidy = {key: _tidy(value) for key, value in schema.items() if key not in ("title", "description")}
+    if TRIMMED.items() <= schema.items():
+        del tidy["pattern"]  # of the text once it is trimmed
+        tidy["pattern"] = TRIMMED_PATTERN
+    if "properties" in schema:
+        tidy["properties"] = {name: _tidy(value) for name, value in schema["properties"].items()}
+    return tidy
+
+
+def describe_default(field: Schema) -> None:
+    """Describe in words what a field counts as that is left out: generators require what has a `default`."""
+    default = field.pop("default", None)
+    if default is not None:
+        said = f"{to_json(default).decode()} unless it is sent."
+        field["description"] = f"{field.get('description', '')} {said}".strip()
+
+
+def _one_form(body: Schema) -> Schema:
+    """Return which of the keyword-brief fields go together: one schema a form."""
+    forms = {"BriefsByIds": "keyword_ids", "BriefsById": "keyword_id", "BriefsByWords": "keywords"}
+    made: Schema = {}
+    for name, field in forms.items():
+        properties: Schema = {}
+        for other, schema in body["properties"].items():
+            wanted = other == field or (other, field) == ("domain_id", "keywords")
+            if other in forms.values() and not wanted:
+                properties[other] = {"type": "null"}
+            else:
+                properties[other] = schema["anyOf"][0] if wanted else schema
+        required = [field, "domain_id"] if field == "keywords" else [field]
+        made[name] = body | {"required": required, "properties": properties}
+    return made
+
+
+def _parameters(policy: Policy) -> Schema:
+    facts, said = policy.facts, policy.assumptions
+    limit: Schema = {"type": "integer", "minimum": 1, "default": facts.page_default}
+    most = f"At most {facts.page_max} come"
+    if said.page_limit_over == "refuse":
+        limit["maximum"] = facts.page_max
+        most = f"At most {facts.page_max}"
+    return {
+        "Limit": {
+            "name": "limit",
+            "in": "query",
+            "description": f"Items a page. {most}.",
+            "schema": limit,
+            "x-assumption": "U34",
+        },
+        "Cursor": {
+            "name": "cursor",
+            "in": "query",
+            "description": "The `next_cursor` of the page before; belongs to its filters.",
+            "schema": STRING | {"minLength": 1},
+        },
+        "IdempotencyKey": {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "Makes the work be done once: a repeat within "
+            f"{format_duration(facts.idempotency_retention)} gets the first response.",
+            "schema": STRING | {"minLength": 1, "maxLength": said.idempotency_key_max},
+        },
+        "RequestId": {
+            "name": "X-Request-Id",
+            "in": "header",
+            "description": "Used as given in the response.",
+            "schema": STRING,
+        },
+    }
+
+
+def _parameters_of(operation: Operation, wire: Wire) -> Iterator[Schema]:
+    for name in re.findall(r"{(\w+)}", operation.path):
+        schema: Schema = schema_of(Kind) if name == "kind" else STRING | {"minLength": 1}
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+    if wire.paged and not operation.keyless:
+        yield {"$ref": "#/components/parameters/Limit"}
+        yield {"$ref": "#/components/parameters/Cursor"}
+    for name in wire.filters:
+        yield {
+            "name": name,
+            "in": "query",
+            "description": f"Only those with this {name}.",
+            "schema": FILTER_SCHEMAS.get(name, STRING),
+            "x-assumption": "U110",
+        }
+    if operation.method == "POST":
+        yield {"$ref": "#/components/parameters/IdempotencyKey"}
+    yield {"$ref": "#/components/parameters/RequestId"}
+
+
+# Answers
+
+
+def _headers(policy: Policy) -> Schema:
+    whole: Schema = {"type": "integer", "minimum": 0}
+    classes = ", ".join(f"{policy.facts.rates.of(rate_class)} {rate_class.label}" for rate_class in RateClass)
+    waits = "An HTTP date." if policy.assumptions.retry_after_format == "http_date" else "Seconds."
+    wait: Schema = {"description": waits, "schema": STRING if waits[0] == "A" else whole | {"minimum": 1}}
+    headers: Schema = {
+        "RequestId": {
+            "description": "The client's X-Request-Id, or one made for it.",
+            "required": True,
+            "schema": STRING,
+        },
+        "RateLimitLimit": {
+            "description": f"Requests in a window of the class charged: {classes}.",
+            "required": True,
+            "schema": whole,
+        },
+        "RateLimitRemaining": {
+            "description": "Requests left in the window.",
+            "required": True,
+            "schema": whole,
+        },
+        "RateLimitReset": {
+            "description": "Seconds until the window begins anew."
+            if policy.assumptions.reset_format == "delta"
+            else "When the window begins anew: seconds since the epoch.",
+            "required": True,
+            "schema": whole,
+            "x-assumption": "U5",
+        },
+        "RetryAfter": wait | {"required": True, "x-assumption": "U6"},
+        "RetryAfterCooldown": wait | {"x-assumption": "U23"},
+        "WWWAuthenticate": {"required": True, "schema": STRING, "x-assumption": "U12"},
+        "Replayed": {
+            "description": "The first response to this Idempotency-Key, sent again.",
+            "schema": STRING | {"const": "true"},
+            "x-assumption": "U31",
+        },
+    }
+    return headers
+
+
+def _every_header(method: str) -> Schema:
+    named = {
+        "X-Request-Id": "RequestId",
+        "RateLimit-Limit": "RateLimitLimit",
+        "RateLimit-Remaining": "RateLimitRemaining",
+        "RateLimit-Reset": "RateLimitReset",
+    }
+    if method == "POST":
+        named["Idempotent-Replayed"] = "Replayed"
+    return {name: {"$ref": f"#/components/headers/{component}"} for name, component in named.items()}
+
+
+def _add_content(answer: Schema, schema: Schema) -> None:
+    """Add this body to those that an answer may have, beside those it may have already."""
+    content = answer.setdefault("content", {"application/json": {"schema": schema}})["application/json"]
+    before = content["schema"]
+    if before != schema:
+        content["schema"] = {"anyOf": [*before.get("anyOf", [before]), schema]}
+
+
+def _codes(policy: Policy, operation: Operation, wire: Wire) -> Iterator[str]:
+    """Yield the error codes that an operation can answer with."""
+    if not operation.keyless:
+        yield "unauthorized"
+    yield from wire.refusals
+    if "{" in operation.path:
+        yield "not_found"
+    if wire.paged and not operation.keyless:
+        yield "invalid_cursor"
+    if operation.method in ("POST", "PATCH"):
+        yield from ("payload_too_large", "unsupported_media_type")
+    yield "validation_failed"
+    fields = () if wire.body is None else wire.body.model_fields
+    if any(name.endswith("_ids") or name.endswith("_id") for name in fields):
+        yield "not_found"
+    if operation.method == "POST":
+        yield from ("idempotency_key_invalid", "idempotency_mismatch", "idempotency_in_progress")
+    if operation.spends or operation.name == "scans.update":
+        yield from CHECK_OF
+        if policy.assumptions.weekly_exhaustion_code != "quota_exhausted":
+            yield policy.assumptions.weekly_exhaustion_code
+    yield from ("invalid_request", "rate_limited", "internal_error")
+
+
+# Links
+
+
+def _link(target: str, body: Any = None, **parameters: str) -> Schema:
+    link: Schema = {"operationId": target}
+    if parameters:
+        link["parameters"] = parameters
+    if body is not None:
+        link["requestBody"] = body
+    return link
+
+
+ID, DOMAIN_ID = "$response.body#/data/id", "$response.body#/data/domain_id"
+
+LINKS: dict[tuple[str, str], dict[str, Schema]] = {
+    ("domains.create", "created"): {
+        "add_list": _link("keyword_lists.create", {"domain_id": ID}),
+        "add_label": _link("labels.create", {"domain_id": ID}),
+        "add_competitor": _link("competitors.create", {"domain_id": ID}),
+        "start_job": _link("jobs.create", {"domain_id": ID}),
+        "add_webhook": _link("webhooks.create", {"domain_id": ID}),
+        "read_positions": _link("positions.list", domain_id=ID),
+    },
+    ("keyword_lists.create", "created"): {
+        "add_keywords": _link("keywords.create", {"list_id": ID}),
+        "track": _link("scans.create", {"domain_id": DOMAIN_ID, "list_ids": [ID]}),
+    },
+    ("keywords.create", "created"): {
+        verb: _link(f"keywords.{verb}", id="$response.body#/data/created/0/id")
+        for verb in ("get", "update", "delete")
+    },
+    ("jobs.create", "job_accepted"): {
+        "get": _link("jobs.get", kind="$response.body#/data/kind", id=ID),
+    },
+    ("analyses.list", "200"): {"read_findings": _link("analyses.findings", id="$response.body#/data/0/id")},
+    ("webhooks.create", "created"): {
+        "test": _link("webhooks.test", id=ID),
+        "read_deliveries": _link("webhook_deliveries.list", endpoint_id=ID),
+    },
+}
+
+
+def _links(operation: Operation, status: int | str) -> Schema:
+    """Return links: what can be done with what an operation answered, first of all with what it created."""
+    links = dict(LINKS.get((operation.name, str(status)), {}))
+    subject, _, verb = operation.name.partition(".")
+    if verb == "create" and status == "created" and f"{subject}.get" in OPERATIONS:
+        for next_verb in ("get", "update", "delete"):
+            links.setdefault(next_verb, _link(f"{subject}.{next_verb}", id=ID))
+    return links
+
+
+# Webhooks
+
+
+def _delivery(policy: Policy, event_type: str) -> Schema:
+    """Describe what is sent to a webhook endpoint (S77-S90)."""
+    facts = policy.facts
+    delays = ", ".join(map(format_duration, facts.webhook_delays))
+    headers = {
+        "Service-Signature": STRING | {"pattern": "^t=[0-9]+,v1=[0-9a-f]{64}$"},
+        "Service-Event-Id": STRING,
+        "Service-Event-Type": STRING | {"const": event_type},
+        "Service-Delivery-Attempt": {"type": "integer", "minimum": 1, "maximum": facts.webhook_attempts},
+    }
+    said: Schema = {
+        "operationId": f"on.{event_type}",
+        "summary": DESCRIPTIONS.get(event_type, "Somebody asked for a test event."),
+        "description": "v1 is the HMAC-SHA256 of `<t>.<raw body>` under the endpoint's secret, in hex.",
+        "security": [],
+        "parameters": [
+            {"name": name, "in": "header", "required": True, "schema": schema}
+            for name, schema in headers.items()
+        ],
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": ref(name_of(DELIVERED[event_type]))}},
+        },
+        "responses": {
+            "2XX": {
+                "description": f"Received. It must come within {format_duration(facts.webhook_timeout)}."
+            },
+            "default": {
+                "description": f"Failed: tried again after {delays}."
+                if delays
+                else "Failed, and not tried again."
+            },
+        },
+    }
+    return said | {"x-assumption": "U72"} if event_type == TEST_EVENT else said
+
+
+def reference_page(
+    policy: Policy, control: Schema | None = None, bodies: dict[str, Schema] | None = None
+) -> str:
+    """Write the document as a page that people read and try, with the `control` API's beside it if given."""
+    return page(document(policy), examples(policy), control, bodies)

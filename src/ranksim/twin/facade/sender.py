@@ -1,0 +1,57 @@
+"""What carries webhook attempts out: the protocol, and a sender without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from ranksim.core.service.calls import Answer, Attempt
+
+Receivers = Literal["public", "others", "any"]
+"""Which addresses webhooks go to: public ones; all but link-local ones and the server's own; all."""
+
+
+class Sender(Protocol):
+    """What carries attempts out."""
+
+    async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
+        """POST one attempt and give what the receiver answered; never raises for what a receiver does."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+class Scripted:
+    """A sender without sockets: `answer` says what the receiver of an attempt answers, at once."""
+
+    def __init__(self, answer: Callable[[Attempt], Answer | int] = lambda attempt: 200) -> None:
+        self.answer = answer
+        self.sent: list[Attempt] = []
+
+    async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
+        """Note the attempt and answer it; a plain number is a status."""
+        self.sent.append(attempt)
+        answer = self.answer(attempt)
+        return Answer(answer) if isinstance(answer, int) else answer
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class LateSender:
+    """A sender that is made when the first attempt goes out, as what it is made of takes long to read."""
+
+    def __init__(self, make: Callable[[], Sender]) -> None:
+        self._make = make
+        self._sender: Sender | None = None
+
+    async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
+        """Send an attempt."""
+        if self._sender is None:
+            self._sender = self._make()
+        return await self._sender.send(attempt, timeout_s)
+
+    async def close(self) -> None:
+        """Close the connections, if there are any."""
+        if self._sender is not None:
+            await self._sender.close()

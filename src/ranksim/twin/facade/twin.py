@@ -1,0 +1,513 @@
+"""One fake deployment: the service, its clock, and the webhook attempts under way.
+
+Everything here runs on one event loop and touches the service synchronously, so nothing is locked: while an
+attempt is under way, calls are answered at the clock's current instant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from ranksim.core.clock import DAY, SECOND, Micros, iso
+from ranksim.core.contract.facts import RateClass
+from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.views import TEST_EVENT
+from ranksim.core.errors import BadInput, no_such
+from ranksim.core.rules.webhooks import sign
+from ranksim.core.service import jobs
+from ranksim.core.service.administration import ENVIRONMENTS
+from ranksim.core.service.calls import Answer, Attempt, Call, Fault, Reply, Task
+from ranksim.core.service.deliveries import takers_of
+from ranksim.core.service.operations import OPERATIONS
+from ranksim.core.service.service import Service
+from ranksim.core.service.state import Account, Delivery
+from ranksim.twin.facade.advance import Advance, AdvanceUnderWay
+from ranksim.twin.facade.advance_until import AdvanceCondition
+from ranksim.twin.facade.attempts import AttemptCounts, AttemptsUnderWay
+from ranksim.twin.facade.event_log import EventLog, SentAttempt
+from ranksim.twin.facade.faults import Faults
+from ranksim.twin.facade.journal.journaled_service import ADMINISTRATION, JournaledService
+from ranksim.twin.facade.journal.protocol import NotKept
+from ranksim.twin.facade.request_journal import RequestJournal
+from ranksim.twin.facade.sender import Sender
+from ranksim.twin.facade.sent_events import KEPT, SentEvents
+from ranksim.twin.facade.snapshots import Snapshot, Snapshots, begin_edited_periods
+from ranksim.twin.facade.timer import Timer
+from ranksim.twin.facade.virtual_clock import VirtualClock
+from ranksim.twin.serving.wall_clock import wall
+
+LONGEST_WAIT_FOR_A_CONDITION = 400 * DAY
+"""How far an advance until a condition goes before it gives up."""
+
+
+TRIGGERS = {"job.completed": jobs.DONE, "job.failed": jobs.FAILED, TEST_EVENT: ""}
+"""The events that can be triggered, and how the job of each ended."""
+
+
+async def _nothing_to_wait_for() -> None:
+    """Commit what nobody keeps."""
+
+
+class Twin:
+    """A fake deployment, without its HTTP surface.
+
+    `clock` is "real", "manual" or "scaled:N"; `start` (µs) the first instant, default now; `traffic_clock`
+    ("same" or "wall") what rate windows run on; `signature_clock` ("virtual" or "wall") what webhooks are
+    signed with. `settle_timeout` (seconds of wall time) bounds an advance. `sender` carries attempts out.
+    There are two accounts called "demo", in production and sandbox, on `plan` (default "pro"), with one key
+    each in `keys`, unless `empty`. The same seed gives the same keys. Raises BadInput.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        seed: int = 0,
+        *,
+        clock: str = "real",
+        start: Micros | None = None,
+        traffic_clock: str = "same",
+        signature_clock: str = "virtual",
+        settle_timeout: float = 60.0,
+        sender: Sender | None = None,
+        plan: str = "",
+        empty: bool = False,
+        read_wall: Callable[[], Micros] = wall,
+    ) -> None:
+        self.policy = policy or Policy()
+        self.seed = seed
+        self.settle_timeout = settle_timeout
+        self.sender: Sender = sender or _over_the_network()
+        self.clock = VirtualClock(clock, start, traffic_clock, signature_clock, read_wall)
+        self.keys: dict[str, str] = {}
+        """The first key of each environment."""
+        self.faults = Faults(seed)
+        self.snapshots = Snapshots()
+        """What the control API saved, by name."""
+        self.requests: RequestJournal | None = RequestJournal()
+        """The requests that came over HTTP; None remembers none."""
+        self.replies: Counter[tuple[str, int]] = Counter()
+        """Operations answered, by name and status; an answer that a fault dropped is none."""
+        self.sent_events = SentEvents()
+        self.attempt_counts = AttemptCounts()
+        self.event_log = EventLog()
+        self.began: Callable[[Service], Service | JournaledService] = lambda service: service
+        """Told when another world begins; returns the service to go on with, which may record its inputs."""
+        self.commit = _nothing_to_wait_for
+        """Awaited before a reply goes out, until what led to it is kept; raises NotKept if it was undone."""
+        self.flushed = _nothing_to_wait_for
+        """Awaited before an attempt goes out, until what led to it is kept, however long that takes."""
+        self.refuses_writes = ""
+        """Why nothing that writes is done for now, as a sentence; or ""."""
+        plans = list(self.policy.catalogue.plans)
+        self.plan = plan or ("pro" if "pro" in plans else plans[-1])
+        """The plan of accounts for which no other is wanted."""
+        self.first, self.empty = start, empty
+        """How a reset begins: at which instant, None for the wall clock's, and whether without accounts."""
+        self.attempts = AttemptsUnderWay(self._deliver, self._report_answers)
+        self._timer = Timer(self.clock, self.next_due, self._ring)
+        self.world_id = _new_world()
+        self.service: Service | JournaledService = self._new_service()
+
+    # Calls
+
+    def now(self) -> Micros:
+        """Return the current instant."""
+        return self.clock.now()
+
+    def call(self, call: Call) -> Reply:
+        """Answer one call at the current instant; report `written` once the reply is on its way."""
+        now = self.clock.now()
+        self._work(now)
+        call = self._refused_write(call)
+        step = self.service.handle(call, now, self.clock.traffic(now))
+        self.event_log.observe(step.events)
+        self._after(step.tasks, now)
+        return step.reply
+
+    def admits(self, call: Call, classes: Collection[RateClass]) -> bool:
+        """Return whether access and the rate limit let a request of one of some classes through, now."""
+        return self.service.admits(call, classes, self.clock.traffic(self.clock.now()))
+
+    def call_batch(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer the calls of one GraphQL request, in order; one reply stands for all if it is refused."""
+        now = self.clock.now()
+        self._work(now)
+        calls = [self._refused_write(call) for call in calls]
+        step = self.service.handle_batch(calls, now, self.clock.traffic(now))
+        self.event_log.observe(step.events)
+        self._after(step.tasks, now)
+        return step.replies
+
+    def _refused_write(self, call: Call) -> Call:
+        """Return a call that fails without effect instead of one that writes while nothing can be kept."""
+        if not self.refuses_writes or call.fault is not None or not writes(call):
+            return call
+        fault = Fault("internal_error", self.refuses_writes)
+        return replace(call, fault=fault, body=None, raw=None, idempotency_key=None)
+
+    def written(self, reply: Reply) -> None:
+        """Note that a reply was written: its Idempotency-Key is no longer in flight (U92)."""
+        if reply.flight:
+            self.service.written(reply, self.clock.now())
+
+    def administer(self, method: str, **arguments: Any) -> Any:
+        """Do what the API does not offer: a method of `ADMINISTRATION`, now. Raises BadInput."""
+        if method not in ADMINISTRATION:
+            raise BadInput(f"administration: expected one of {', '.join(sorted(ADMINISTRATION))}")
+        now = self.clock.now()
+        self._work(now)
+        result = getattr(self.service, method)(now=now, **arguments)
+        self.event_log.note(now, *self._administered(method, arguments, result))
+        self._after([], now)
+        return result
+
+    def _administered(
+        self, method: str, arguments: dict[str, Any], result: Any
+    ) -> tuple[str, dict[str, Any]]:
+        """Return what was administered, as an event tells it: no token of a key."""
+        account = arguments.get("account")
+        match method:
+            case "open_account":
+                opened = self.service.state.accounts[result]
+                return "account.opened", {"account_id": result, "name": opened.name, "plan": opened.plan}
+            case "issue_key":
+                return "key.issued", {"account_id": account, "name": arguments["name"]}
+            case "withdraw_key":
+                key = self.service.state.keys[arguments["token"]]
+                return "key.withdrawn", {"account_id": key.account, "name": key.name}
+            case "waive":
+                return "limits.changed", {"off": list(arguments["limits"])}
+        changed = {name: value for name, value in arguments.items() if name != "account"}
+        return "account.changed", {"account_id": account, **changed}
+
+    def finish_job(self, job: str, outcome: str, error: str | None = None, cost: int | None = None) -> None:
+        """End a job now, "done" or "failed", whatever was drawn for it; `cost` in µUSD. Raises BadInput."""
+        now = self.clock.now()
+        self._work(now)
+        found = self.service.state.jobs.get(job)
+        if found is None:
+            raise BadInput(f"job: there is none with the id {job!r}")
+        if found.status in (jobs.DONE, jobs.FAILED):
+            raise BadInput(f"job: {job} has ended already, {found.status}")
+        step = self.service.ended(job, outcome, now, cost, error)
+        self.event_log.observe(step.events)
+        self._after(step.tasks, now)
+
+    def trigger(self, event_type: str, account: str = "", domain: str = "") -> list[Delivery]:
+        """Let a webhook event come about now, and return its deliveries, which are under way.
+
+        It is for the endpoints of an account (default the first) that take it. The event of a job tells of
+        one that nobody asked for and that is booked nowhere, of a domain (default the first that an endpoint
+        takes it of). Raises BadInput.
+        """
+        if event_type not in TRIGGERS:
+            raise BadInput(f"event: {no_such('event', event_type, tuple(TRIGGERS))}")
+        state, now = self.service.state, self.clock.now()
+        self._work(now)
+        first = state.keys.get(self.keys.get("production", ""))
+        owner = state.accounts.get(account or ("" if first is None else first.account))
+        if owner is None:
+            raise BadInput(f"account: there is none with the id {account!r}; say whose endpoints are meant")
+        before = state.serial
+        if event_type == TEST_EVENT:
+            enabled = [one for one in owner.endpoints if state.endpoints[one].enabled]
+            for endpoint in enabled:
+                self.call(Call("webhooks.test", surface="app", account=owner.id, path={"id": endpoint}))
+        else:
+            about = self._domain_of(owner, event_type, domain)
+            if about:
+                self.service.trigger_job(domain=about, outcome=TRIGGERS[event_type], now=now)
+        deliveries = [one for one in state.deliveries.values() if one.number > before]
+        if not deliveries:
+            raise BadInput(
+                f"event: no enabled endpoint of {owner.id} takes {event_type}; create one with POST "
+                "/v1/webhooks, or enable it"
+            )
+        self._after([], now)
+        return deliveries
+
+    def _domain_of(self, owner: Account, event_type: str, wanted: str) -> str:
+        """Return a domain of whose jobs an endpoint is told, one of an account's own; "" where none is."""
+        state = self.service.state
+        if wanted and wanted not in owner.domains:
+            raise BadInput(f"domain: {owner.id} has none with the id {wanted!r}")
+        if not owner.domains and any(state.endpoints[one].enabled for one in owner.endpoints):
+            body = {"host": "triggered.example"}
+            self.call(Call("domains.create", surface="app", account=owner.id, body=body))
+        domains = [wanted] if wanted else owner.domains
+        told = (domain for domain in domains if takers_of(state, owner, event_type, domain))
+        return next(told, "")
+
+    def resend(self, attempt: int) -> Delivery:
+        """Deliver the event of a recorded attempt to its endpoint once more; return the delivery.
+
+        It is one of its own, whose attempts count from 1 and are tried again as any. Raises BadInput.
+        """
+        state, now = self.service.state, self.clock.now()
+        self._work(now)
+        record = state.attempts.get(attempt)
+        if record is None:
+            raise BadInput(f"attempt: there is none with the number {attempt}")
+        event = state.events.get(record.event) or self.sent_events.get(record.event)
+        if event is None:
+            raise BadInput(
+                f"attempt: what {record.event} said is not remembered any more, as before a restart or "
+                f"{KEPT:,} events ago; `ranksim trigger {record.event_type}` makes another"
+            )
+        before = state.serial
+        self.service.resend(event, record.endpoint, now)
+        (delivery,) = (one for one in state.deliveries.values() if one.number > before)
+        self._after([], now)
+        return delivery
+
+    # Time
+
+    def set_clock(
+        self, clock: str | None = None, traffic: str | None = None, signature: str | None = None
+    ) -> None:
+        """Change how time runs, from here on. Raises BadInput."""
+        self._work(self.clock.now())
+        self.clock.set_clock(clock, traffic, signature)
+        self.event_log.note(
+            self.clock.now(),
+            "clock.set",
+            {
+                "clock": str(self.clock.rate),
+                "traffic_clock": self.clock.traffic_clock,
+                "signature_clock": self.clock.signature,
+            },
+        )
+        self._report_answers()
+        self._timer.arm(anew=True)
+
+    def next_due(self) -> Micros | None:
+        """Return the instant of the next piece of work, or None."""
+        return self.service.next_due()
+
+    async def advance(
+        self,
+        *,
+        by: Micros | None = None,
+        to: Micros | None = None,
+        until: AdvanceCondition | None = None,
+        timeout: float | None = None,
+    ) -> Advance:
+        """Move the clock on, and return when everything that fell due was done in order.
+
+        `by` is a duration, `to` an instant; with `until` the clock stops where the condition comes true, at
+        the latest there, or 400 days on without either. `timeout` (seconds of wall time) bounds the whole.
+        Under every clock time stands still while attempts are under way. Raises BadInput, and
+        AdvanceUnderWay.
+        """
+        if self.event_log.gathers:
+            raise AdvanceUnderWay("clock: an advance is under way; wait until it has returned")
+        self.event_log.gather()
+        self.clock.hold()
+        began = self.clock.now()
+        try:
+            target = self._target(by, to, until)
+            limit = self.settle_timeout if timeout is None else timeout
+            settled = await self._run(target, until, limit)
+        finally:
+            happened = self.event_log.gathered()
+            self.clock.release()
+            self._timer.arm(anew=True)
+            if self.clock.now() > began:
+                self.event_log.note(self.clock.now(), "clock.advanced", {"since": iso(began)})
+        met = None if until is None else until.met(self.service.state)
+        return Advance(settled, self.clock.now(), target, met, happened, self.attempts.attempts())
+
+    async def advance_to_next(self, timeout: float | None = None) -> Advance:
+        """Advance to the next piece of work; where there is none the clock stays."""
+        due = self.next_due()
+        left = 0 if due is None else max(0, due - self.now())  # no instant: a clock that runs passes it
+        return await self.advance(by=left, timeout=timeout)
+
+    def _target(self, by: Micros | None, to: Micros | None, until: AdvanceCondition | None) -> Micros:
+        if by is not None and to is not None:
+            raise BadInput("clock: expected a duration (by) or an instant (to), not both")
+        if by is None and to is None and until is None:
+            raise BadInput("clock: expected a duration (by), an instant (to) or a condition (until)")
+        if by is not None and by < 0:
+            raise BadInput("clock: expected a duration of 0 or more, since clocks go forward only")
+        now = self.clock.now()
+        if to is None:
+            to = now + (LONGEST_WAIT_FOR_A_CONDITION if by is None else by)
+        if until is not None:
+            until.check(self.service.state)
+        self.clock.check(to)
+        return to
+
+    async def _run(self, target: Micros, until: AdvanceCondition | None, timeout: float) -> bool:
+        """Advance from instant to instant up to `target`; return whether everything settled."""
+        service, deadline = self.service, asyncio.get_running_loop().time() + timeout
+        while True:
+            self._work(self.clock.now())
+            settled = await self.attempts.settle(deadline)
+            if self.service is not service:
+                if self.refuses_writes:
+                    raise NotKept(self.refuses_writes)
+                raise BadInput("clock: another world began while this one was advanced")
+            if not settled:
+                return False
+            if until is not None and until.met(self.service.state):
+                return True
+            due = self.next_due()
+            if due is None or due > target:
+                if until is None:
+                    self.clock.move_to(target)
+                return True
+            self.clock.move_to(due)
+
+    # Work that falls due
+
+    def _work(self, now: Micros) -> None:
+        """Do what is due at `now`, instant by instant."""
+        while (due := self.service.next_due()) is not None and due <= now:
+            step = self.service.advance(due)
+            self.event_log.observe(step.events)
+            self._take(step.tasks, due)
+
+    def _after(self, tasks: list[Task], now: Micros) -> None:
+        """Carry out what the service handed out, and do what it put on its agenda for this very instant."""
+        if tasks:
+            self._take(tasks, now)
+        self._work(now)
+        self._timer.arm()
+
+    def _ring(self) -> None:
+        self._work(self.clock.now())
+        self._timer.arm(anew=True)
+
+    # Attempts
+
+    def _take(self, tasks: list[Task], now: Micros) -> None:
+        for task in tasks:
+            if isinstance(task, Attempt):
+                attempt = self._signed(task)
+                self.sent_events.note(self.service.state.events[task.event])
+                self.attempts.add(attempt)
+                self.event_log.add(SentAttempt(now, attempt))
+        self.attempts.send()
+
+    def _signed(self, attempt: Attempt) -> Attempt:
+        """Sign anew where signatures tell wall time."""
+        if self.clock.signature != "wall":
+            return attempt
+        secret = self.service.state.endpoints[attempt.endpoint].secret
+        signature = sign(secret, self.clock.signed_at(self.clock.now()) // SECOND, attempt.body)
+        return replace(attempt, headers={**attempt.headers, "Service-Signature": signature})
+
+    async def _deliver(self, attempt: Attempt) -> Answer:
+        """Send an attempt, once what led to it is kept."""
+        await self.flushed()
+        return await self.sender.send(attempt, self.policy.facts.webhook_timeout / SECOND)
+
+    def _report_answers(self) -> None:
+        """Report the answers that are here: as they come, or in order of sending where no time passes."""
+        while (answered := self.attempts.pop_answered(ordered=self.clock.ordered)) is not None:
+            self._report(*answered)
+
+    def _report(self, attempt: Attempt, answer: Answer) -> None:
+        now = self.clock.now()
+        self._work(now)
+        step = self.service.attempted(attempt.attempt, answer, now)
+        self.event_log.observe(step.events, attempt)
+        self.attempt_counts.observe(step.events)
+        self._after(step.tasks, now)
+
+    # Beginning and ending
+
+    async def start(self) -> None:
+        """Begin to run on this event loop: the timer, and what waits to be sent."""
+        self.attempts.send()
+        self._timer.arm(anew=True)
+
+    async def close(self) -> None:
+        """Stop the timer and what is being sent; attempts without an answer stay under way."""
+        self._timer.stop()
+        await self.attempts.stop()
+        await self.sender.close()
+        with suppress(NotKept):  # whoever closes the file says so
+            await self.commit()
+
+    def snapshot(self) -> bytes:
+        """Return the whole world as JSON; `restore` reads it back under the same policy."""
+        now = self.clock.now()
+        return Snapshot(
+            now, self.clock.traffic(now), self.keys, self.service.save(), self.faults.saved()
+        ).dump(self.policy)
+
+    def restore(self, snapshot: bytes, *, keep_requests: bool = False) -> None:
+        """Begin a new world where a snapshot was taken; what was under way then is sent again.
+
+        The fault rules are those of then, and the journal of requests is emptied, unless it is to be kept.
+        Raises BadInput, and then changes nothing.
+        """
+        saved = Snapshot.parse(snapshot, self.policy)
+        service = Service.restore(saved.state, self.policy)
+        begin_edited_periods(service.state, self.policy, saved.now)
+        try:
+            self.faults.resume(saved.faults)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise BadInput("snapshot: expected fault rules as a snapshot of ranksim has them") from None
+        self.faults.changed()
+        if self.requests is not None and not keep_requests:
+            self.requests.clear()
+        self.keys = dict(saved.keys)
+        self._begin(service, saved.now, saved.traffic)
+
+    def reset(self) -> None:
+        """Begin anew, as at the start: accounts, keys, the first instant; no fault rules and no journal."""
+        self.clock.jump(self.clock.wall() if self.first is None else self.first)
+        self._begin(self._new_service(), self.clock.now())
+        self.faults.reset()
+        if self.requests is not None:
+            self.requests.clear()
+
+    def _new_service(self) -> Service:
+        service = Service(self.policy, self.seed)
+        self.keys = {}
+        if self.empty:
+            return service
+        now = self.clock.now()
+        for environment in ENVIRONMENTS:
+            account = service.open_account("demo", self.plan, now, environment=environment)
+            self.keys[environment] = service.issue_key(account, "demo", now)
+        return service
+
+    def _begin(self, service: Service, now: Micros, traffic: Micros | None = None) -> None:
+        self.world_id = _new_world()
+        self.clock.jump(now, traffic)
+        self.sent_events.clear()
+        self.service = self.began(service)
+        self.event_log.note(now, "world.began", {"world_id": self.world_id})
+        self.resume(now)
+
+    def resume(self, now: Micros) -> None:
+        """Resume a world: what was under way is sent again, under the same numbers (S93)."""
+        self._work(now)
+        self.attempts.forget()
+        self._after(self.service.resume(now).tasks, now)
+
+
+def writes(call: Call) -> bool:
+    """Return whether a call may change what is kept."""
+    operation = OPERATIONS.get(call.operation)
+    return operation is not None and operation.method != "GET"
+
+
+def _new_world() -> str:
+    return f"world_{secrets.token_hex(8)}"
+
+
+def _over_the_network() -> Sender:
+    from ranksim.twin.facade.http_sender import HttpSender  # read late: most worlds of tests send nothing
+
+    return HttpSender()

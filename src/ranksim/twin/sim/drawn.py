@@ -1,0 +1,72 @@
+"""What is drawn in the worlds of a scenario. Where nothing is, one replication is like any other.
+
+It is told by what is known to draw nothing: rank runs by the calendar, started at once or spread evenly, that
+obey the rate limit; polls of lists; pools whose jobs take one time and never fail; receivers that always
+answer in one time. All else counts as drawn: the sizes of sites and of scans, for example, and the jitter of
+webhook retries, are. Slots are drawn only where clients change keywords or scans.
+"""
+
+from __future__ import annotations
+
+from ranksim.core.callers.programs import AnyClient, Poller, Schedule
+from ranksim.core.contract.facts import JobKind
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.service.routes import parameters
+from ranksim.twin.sim.receivers import ReceiverSpec
+from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.timeline import ReceiverDown
+from ranksim.twin.sim.workers import PoolSpec
+from ranksim.twin.sim.world import UNLIMITED, completed
+
+FAMILIES = ("", "slots.")
+"""How metrics begin that are asked for together: all of them, and the levels of slots."""
+
+
+def is_drawn(scenario: Scenario, metric: str) -> bool:
+    """Return whether a metric of a world may depend on its seed; False only where it cannot."""
+    if metric.startswith("slots."):
+        return not all(isinstance(one, Schedule | Poller) for one in scenario.clients.values())
+    return _any_is_drawn(scenario)
+
+
+def _any_is_drawn(scenario: Scenario) -> bool:
+    pool = completed(scenario.pools.get("rank_run", UNLIMITED), JobKind.RANK_RUN, scenario.policy)
+    timeout = scenario.policy.facts.webhook_timeout
+    return (
+        scenario.network is not None
+        or any(isinstance(action, ReceiverDown) for action in scenario.timeline)
+        or any(_draws(client) for client in scenario.clients.values())
+        or any(_may_fail(receiver, timeout) for receiver in scenario.receivers.values())
+        or _varies(pool)
+    )
+
+
+def _draws(client: AnyClient) -> bool:
+    match client:
+        case Schedule(job="rank_run"):
+            drawn = client.spread > 0 and client.spread_by == "draws"
+        case Poller():
+            drawn = client.slow_down is not None or bool(parameters(client.operation))
+        case _:
+            return True
+    return drawn or client.network is not None or client.on_limit == "backoff"
+
+
+def _may_fail(receiver: ReceiverSpec, timeout: int) -> bool:
+    """Whether a webhook may not be acknowledged at once, and be tried again after a time that is drawn."""
+    falters = receiver.script is not None or receiver.outages or receiver.mtbf is not None
+    slow = not _is_constant(receiver.latency) or receiver.latency.durations[0] > timeout
+    return bool(falters) or slow or not 200 <= receiver.status < 300
+
+
+def _varies(pool: PoolSpec) -> bool:
+    factor = pool.cost_factor
+    return (
+        not (pool.duration is None or _is_constant(pool.duration))
+        or bool(pool.failure_rate)
+        or (factor is not None and factor.low != factor.high)
+    )
+
+
+def _is_constant(duration: Distribution) -> bool:
+    return duration.kind == "constant"

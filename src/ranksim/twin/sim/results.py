@@ -1,0 +1,368 @@
+"""The result of a scenario: replications in, tables, metrics, frames and plots out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ranksim.core.errors import BadInput
+from ranksim.core.extras import imported
+from ranksim.inference.differences import compared
+from ranksim.inference.estimate import LEVEL
+from ranksim.inference.kinds import MetricSample, interval
+from ranksim.report import document
+from ranksim.report.heading import ExpectationVerdict, verdict_on
+from ranksim.report.measured import MetricComparison, MetricEstimate
+from ranksim.report.units import difference_of, many
+from ranksim.twin.sim import tables
+from ranksim.twin.sim.metrics import Scalars, sample_of, scalars, unit_of, unknown, values_of
+from ranksim.twin.sim.statistics import Replication
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from ranksim.report.heading import Heading
+    from ranksim.report.progress import Tell
+    from ranksim.twin.sim.why.told import Why
+
+
+class Result:
+    """What the replications of one scenario gave.
+
+    `level` is that of every confidence interval. `remarks` are sentences on the run as a whole.
+    `expectations` are verdicts that were given earlier, where there is no `heading` to give them. `fixed` is
+    how metrics begin of which nothing is drawn, "" for all: these have no interval.
+    """
+
+    def __init__(
+        self,
+        scenario: str,
+        seed: int,
+        replications: Sequence[Replication],
+        *,
+        level: float = LEVEL,
+        remarks: Iterable[str] = (),
+        expectations: Iterable[ExpectationVerdict] = (),
+        fixed: Iterable[str] = (),
+        heading: Callable[[Result], Heading] | None = None,
+        why: Callable[..., Why] | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.replications = list(replications)
+        self.level = level
+        self.remarks = list(remarks)
+        self.fixed = tuple(fixed)
+        self._expectations = tuple(expectations)
+        self._heading = heading
+        self._why = why
+
+    def __repr__(self) -> str:
+        replications = many(len(self.replications), "replication")
+        return f"<Result of {self.scenario!r}: seed {self.seed}, {replications}>"
+
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+        from ranksim.report.tables import views
+
+        if self._heading is None:
+            return fragment(self.scenario, [repr(self)], views(self.tables))
+        lines = [self.heading.line, self.heading.verdict]
+        lines += [f"{'holds' if one.holds else 'failed'}: {one.text}" for one in self.heading.verdicts]
+        return fragment(self.heading.title or self.scenario, lines, views(self.tables))
+
+    # What was asked
+
+    @property
+    def heading(self) -> Heading:
+        """The facts of the run and the verdict on it. Raises BadInput for a result from JSON."""
+        if self._heading is None:
+            raise BadInput(f"{self.scenario}: a result from JSON knows no scenario; run it again")
+        return self._heading(self)
+
+    @property
+    def expectations(self) -> tuple[ExpectationVerdict, ...]:
+        """Whether each expectation `holds`, and a sentence (`text`) on it. Raises BadInput."""
+        return self._expectations if self._heading is None else self.heading.verdicts
+
+    def summary(self) -> str:
+        """Return what `ranksim run` prints. Raises BadInput for a result that was read from JSON."""
+        from ranksim.report.summary import summary
+        from ranksim.report.terminal import rendered
+
+        return rendered(summary(self.heading, self.tables))
+
+    def page(self, plots: bool = True) -> str:
+        """Return the HTML page that `ranksim run --out` writes. Raises BadInput."""
+        from ranksim.report.page import page
+
+        images: dict[str, str] = {}
+        if plots:
+            imported("matplotlib", "plots need matplotlib", "plots")
+            drawing = import_module("ranksim.report.plots")
+            images = drawing.svgs(self.tables)
+        return page(self.heading, self.tables, images)
+
+    def why(self, asked: str, futures: int = 20, progress: Tell | None = None) -> Why:
+        """Tell when something became inevitable, and the change that would have prevented it.
+
+        `asked` is a metric that only grows, such as refusals.slot_limit_exceeded, which asks for the first,
+        or a metric and a bound, `jobs.rank_run.wait.max > 10m`; the first replication that shows it is looked
+        at. `futures` other futures of each moment and other worlds of each change are tried. `progress` is
+        told how many worlds have been run; without it a notebook shows that. Raises BadInput where it did
+        not happen, and for a result that was read from JSON.
+        """
+        if self._why is None:
+            raise BadInput(f"{self.scenario}: a result from JSON knows no scenario; run it again")
+        return self._why(self, asked, futures=futures, progress=progress)
+
+    # Numbers
+
+    @cached_property
+    def scalars(self) -> list[Scalars]:
+        """The metrics of each replication."""
+        return [scalars(replication) for replication in self.replications]
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """The names of all metrics, sorted."""
+        return sorted({name for found in self.scalars for name in found})
+
+    def values(self, metric: str) -> list[float | None]:
+        """Return a metric of each replication, None where nothing was observed. Raises BadInput."""
+        self._check(metric)
+        return values_of(self.scalars, metric)
+
+    def sample(self, metric: str) -> MetricSample:
+        """Return a metric of each replication with what its interval goes by. Raises BadInput."""
+        self._check(metric)
+        return sample_of(self.scalars, metric)._replace(drawn=not metric.startswith(self.fixed))
+
+    def _check(self, metric: str) -> None:
+        if metric not in self.metrics:
+            raise BadInput(f"{self.scenario}: {unknown(metric, self.metrics)}")
+
+    def metric(self, name: str) -> MetricEstimate:
+        """Return a metric's mean over replications and its interval (mean, low, high), None where unknown.
+
+        It shows itself in its `unit`; as numbers durations are µs, money µUSD. A share of calls is that of
+        the calls of all replications. Raises BadInput for a metric that does not exist.
+        """
+        return MetricEstimate(*interval(self.sample(name), self.level), unit_of(name))
+
+    def compare(self, other: Result, metrics: Iterable[str] | None = None) -> MetricComparison:
+        """Compare with another result, replication by replication: rows of self minus other.
+
+        A notebook shows what changed; `frame()` has all in units of pandas, what changed first.
+
+        Each row has the `metric`, its `unit`, the means `first` (self) and `second` (other), their
+        `difference` with its interval `low` to `high` in `difference_unit` (of shares points: 0.01 is one),
+        and `gain`: how many times more replications independent runs would have needed for the same interval,
+        with its own interval, None when nothing varies; and how many `pairs`. Pairs share their random
+        numbers when both results have the same seed. `metrics` are by default those that both have. Raises
+        BadInput.
+        """
+        names = sorted(set(self.metrics) & set(other.metrics)) if metrics is None else list(metrics)
+        rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}
+        compared_rows = (
+            {
+                "metric": name,
+                "unit": unit_of(name),
+                "difference_unit": difference_of(unit_of(name)),
+                **row._asdict(),
+            }
+            for name, row in rows.items()
+            if row.pairs
+        )
+        return MetricComparison(self.scenario, other.scenario, compared_rows)
+
+    # Tables
+
+    @cached_property
+    def tables(self) -> dict[str, tables.Rows]:
+        """All tables as plain rows; `tables.COLUMNS` names their columns."""
+        return tables.build(self.replications, self.level, self.remarks, self.fixed)
+
+    def frame(self, name: str, integers: bool = False) -> pd.DataFrame:
+        """Return a table as a pandas frame, with units.
+
+        Instants are UTC datetimes, durations timedeltas, and money is in dollars: a column `…_uusd` is then
+        named `…_usd`. With `integers` times stay µs and money µUSD. Ends of intervals that are unknown, as
+        those of one replication, are NaN or NaT. Raises BadInput when there is no such table, or no pandas.
+        """
+        from ranksim.report.frames import with_number_ends, with_units, with_units_of_rows
+
+        self._known(name)
+        pandas = imported("pandas", "frames need pandas", "plots")
+        columns = list(tables.COLUMNS[name])
+        frame: pd.DataFrame = pandas.DataFrame(self.tables[name], columns=columns)
+        if not integers:
+            by_row = [column for column in columns if column not in tables.WORDS] if "unit" in frame else ()
+            frame = with_units_of_rows(with_units(frame, tables.quantities(name)), by_row)
+        return with_number_ends(frame)
+
+    def plot(self, name: str, ax: Axes | None = None) -> Axes:
+        """Draw a plot, such as slots. Raises BadInput when there is no such plot, or no matplotlib."""
+        imported("matplotlib", "plots need matplotlib", "plots")
+        plot: Callable[..., Axes] = import_module("ranksim.report.plots").plot
+        return plot(self.tables, name, ax=ax)
+
+    def _known(self, name: str) -> None:
+        if name not in tables.COLUMNS:
+            raise BadInput(f"no table {name!r}; expected one of {', '.join(tables.COLUMNS)}")
+
+    @property
+    def totals(self) -> pd.DataFrame:
+        """The few numbers to see first, each with its interval."""
+        return self.frame("totals")
+
+    @property
+    def operations(self) -> pd.DataFrame:
+        """Calls by operation, outcome and status, of all clients together."""
+        return self.frame("operations")
+
+    @property
+    def codes(self) -> pd.DataFrame:
+        """Refused calls by check and code, of all clients together, and their share of all refusals."""
+        return self.frame("codes")
+
+    @property
+    def levels(self) -> pd.DataFrame:
+        """How full slots, allowances and the provider cost of a month were, at the end and at most."""
+        return self.frame("levels")
+
+    @property
+    def calls(self) -> pd.DataFrame:
+        """Calls by client, operation, outcome and status."""
+        return self.frame("calls")
+
+    @property
+    def refusals(self) -> pd.DataFrame:
+        """Refused calls by code and check, and their share of the client's calls of the operation."""
+        return self.frame("refusals")
+
+    @property
+    def windows(self) -> pd.DataFrame:
+        """Rate windows over time: calls since the sample before, what remained, and how full it was."""
+        return self.frame("windows")
+
+    @property
+    def queues(self) -> pd.DataFrame:
+        """Worker pools over time: the most jobs that ran and that waited since the sample before."""
+        return self.frame("queues")
+
+    @property
+    def meters(self) -> pd.DataFrame:
+        """Metered allowances over time."""
+        return self.frame("meters")
+
+    @property
+    def slots(self) -> pd.DataFrame:
+        """Keyword slots over time."""
+        return self.frame("slots")
+
+    @property
+    def spend(self) -> pd.DataFrame:
+        """Provider cost of the month over time, in dollars."""
+        return self.frame("spend")
+
+    @property
+    def jobs(self) -> pd.DataFrame:
+        """Jobs of each pool, their waits and the pool's utilisation."""
+        return self.frame("jobs")
+
+    @property
+    def attempts(self) -> pd.DataFrame:
+        """Webhook attempts by attempt number, of all endpoints together."""
+        return self.frame("attempts")
+
+    @property
+    def deliveries(self) -> pd.DataFrame:
+        """Webhook attempts by endpoint and attempt number."""
+        return self.frame("deliveries")
+
+    @property
+    def answers(self) -> pd.DataFrame:
+        """Webhook attempts by endpoint and the status or error seen."""
+        return self.frame("answers")
+
+    @property
+    def delays(self) -> pd.DataFrame:
+        """Time from event to acknowledgement, by endpoint and quantile."""
+        return self.frame("delays")
+
+    @property
+    def endpoints(self) -> pd.DataFrame:
+        """What became of each endpoint's events."""
+        return self.frame("endpoints")
+
+    @property
+    def delivering(self) -> pd.DataFrame:
+        """Webhooks over time: attempts, and of the events of the time the longest delay and those lost."""
+        return self.frame("delivering")
+
+    @property
+    def outages(self) -> pd.DataFrame:
+        """When receivers of webhooks were down."""
+        return self.frame("outages")
+
+    @property
+    def disabled(self) -> pd.DataFrame:
+        """When failures had disabled webhook endpoints."""
+        return self.frame("disabled")
+
+    @property
+    def notes(self) -> pd.DataFrame:
+        """Remarks on the run and on its replications."""
+        return self.frame("notes")
+
+    # JSON
+
+    def to_json(self) -> str:
+        """Write the result as JSON text, the same bytes for equal results. Raises BadInput."""
+        plain = document.document(
+            "run",
+            self.scenario,
+            answer=verdict_on(self.expectations),
+            notes=self.remarks,
+            metrics={name: document.metric(unit_of(name), self.metric(name)) for name in self.metrics},
+            expectations=self.expectations,
+            tables=self.tables,
+            scenario=self.scenario,
+            seed=self.seed,
+            level=self.level,
+            fixed=list(self.fixed),
+            replications=[replication.to_plain() for replication in self.replications],
+        )
+        return document.as_text(plain)
+
+    @classmethod
+    def from_json(cls, text: str, where: str = "result") -> Result:
+        """Read what `to_json` wrote; `where` names it in errors. Raises BadInput."""
+        try:
+            plain = json.loads(text)
+        except ValueError as error:
+            raise BadInput(f"{where}: not JSON: {error}; give a result that ranksim wrote") from None
+        if not document.is_a("run", plain):
+            raise BadInput(
+                f"{where}: expected a result of ranksim run, version {document.VERSION}; write it again"
+            )
+        try:
+            replications = [Replication(**replication) for replication in plain["replications"]]
+            read = cls(
+                plain["scenario"],
+                plain["seed"],
+                replications,
+                level=plain["level"],
+                remarks=plain["notes"],
+                expectations=[ExpectationVerdict(**one) for one in plain["expectations"]],
+                fixed=plain.get("fixed", ()),
+            )
+            _ = read.scalars  # which want every field that this version counts
+            return read
+        except (KeyError, TypeError) as error:
+            raise BadInput(f"{where}: not a complete result ({error}); write it again") from None

@@ -1,0 +1,375 @@
+"""Running a scenario: replications on independent seeds, on one or more processes, as many as precision asks.
+
+Seeds go by the index of a replication and results are taken in order of index, so the result does not depend
+on the number of processes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from ranksim.core.clock import Micros, format_duration
+from ranksim.core.contract.policy import Policy
+from ranksim.core.draws import Purpose, derive, entity
+from ranksim.core.errors import BadInput, whole
+from ranksim.core.service.operations import TABLE
+from ranksim.core.service.service import Service
+from ranksim.core.trace_writer import TraceWriter
+from ranksim.inference.estimate import LEVEL
+from ranksim.inference.precision import FIRST_STAGE, is_precise
+from ranksim.inference.warm_up import longest, mser5, welch
+from ranksim.report.progress import Tell, nobody, noted
+from ranksim.report.units import level
+from ranksim.twin.sim.drawn import FAMILIES, is_drawn
+from ranksim.twin.sim.metrics import Scalars, check_name, sample_of, scalars, trials_of, unknown
+from ranksim.twin.sim.results import Result
+from ranksim.twin.sim.statistics import Replication, ReplicationTally
+from ranksim.twin.sim.world import World
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from ranksim.report.heading import Heading
+    from ranksim.twin.sim.scenario import Scenario
+    from ranksim.twin.sim.why.told import Why
+    from ranksim.twin.sim.world import Recorder
+
+MakeWorld = Callable[..., Any]
+"""`World`, or what has its `run`, `service` and `endpoints`, made from (scenario, seed=, tally=, trace=)."""
+
+PILOTS = 10
+"""Runs from which a warm-up is found."""
+
+One = TypeVar("One")
+
+AHEAD = 2
+"""Replications handed out beyond those taken, for each process."""
+
+
+def run(
+    scenario: Scenario | str | Path,
+    seed: int | None = None,
+    replications: int | None = None,
+    workers: int = 1,
+    trace: str | Path | Recorder | None = None,
+    progress: Tell | None = None,
+    world: MakeWorld = World,
+) -> Result:
+    """Simulate a scenario, or the scenario of a file, and give its result.
+
+    `seed` and `replications` stand in for the scenario's; with `replications` given, its `precision` is not
+    pursued. `workers` processes share the replications. `trace`, a file or a recorder, takes down the first
+    replication, which then runs in this process. `progress` is told how far it is; without it a notebook
+    shows that. Raises BadInput, and whatever goes wrong in a
+    replication, with a note which one.
+    """
+    if isinstance(scenario, str | Path):
+        from ranksim.twin.sim.scenario import Scenario  # a world that is made in Python reads no file
+
+        scenario = Scenario.load(scenario)
+    whole("workers", workers, 1)
+    if replications is not None:
+        whole("replications", replications, 1)
+    if seed is not None:
+        whole("seed", seed)
+    precision = scenario.precision if replications is None else None
+    least = scenario.replications if replications is None else replications
+    most = least if precision is None else max(least, precision.max_replications)
+    if precision is not None:
+        _check_metric(precision.of, "precision.of")
+    root = scenario.seed if seed is None else seed
+    warm_up = warm_up_of(scenario, root, workers, world)
+    one = partial(replicate, scenario, root, warm_up.length, world=world)
+    done: list[Replication] = []
+    seen: list[Scalars] = []
+    precise = False
+    with ExitStack() as stack:
+        tell = stack.enter_context(noted("simulating", progress))
+        if isinstance(trace, str | Path):
+            trace = stack.enter_context(TraceWriter(trace, started=scenario.start, salt=str(root).encode()))
+        for replication in stack.enter_context(closing(_in_order(one, most, workers, trace, tell))):
+            done.append(replication)
+            tell(len(done) / most, _said(len(done), most))
+            if precision is not None:
+                seen.append(_measured(replication, precision.of))
+                drawn = world is not World or is_drawn(scenario, precision.of)
+                sample = sample_of(seen, precision.of)._replace(drawn=drawn)
+                precise = len(done) >= least and is_precise(sample, precision.relative)
+            if precise:
+                break
+        if precise:
+            tell(1.0, _said(len(done), len(done)))
+    remarks = list(warm_up.remarks)
+    if precision is not None:
+        verb = "is" if precise else "is not"
+        remarks.append(
+            f"{precision.of} {verb} known to within {level(precision.relative)} "
+            f"after {len(done)} replications"
+            + (f"; that takes at least {FIRST_STAGE}" if not precise and len(done) < FIRST_STAGE else "")
+        )
+    heading, why = partial(_heading, scenario), partial(_why, scenario)
+    fixed = [about for about in FAMILIES if world is World and _is_fixed(scenario, done, about)]
+    return Result(
+        scenario.name, root, done, level=LEVEL, remarks=remarks, fixed=fixed, heading=heading, why=why
+    )
+
+
+def _is_fixed(scenario: Scenario, replications: Sequence[Replication], about: str) -> bool:
+    """Whether nothing is drawn of the metrics that begin so, and replications do agree on them."""
+    if len(replications) < 2 or is_drawn(scenario, about):
+        return False
+    first, *others = (
+        {name: value for name, value in scalars(one).items() if name.startswith(about)}
+        for one in replications
+    )
+    return all(other == first for other in others)
+
+
+def _said(done: int, most: int) -> str:
+    return f"{done} of {most} done" if most > 1 else ""
+
+
+def _heading(scenario: Scenario, result: Result) -> Heading:
+    from ranksim.twin.sim.telling import heading_of  # most results are asked for numbers alone
+
+    return heading_of(scenario, result)
+
+
+def _why(scenario: Scenario, result: Result, asked: str, **options: Any) -> Why:
+    from ranksim.twin.sim.why.answer import why  # most results are asked for numbers alone
+
+    return why(scenario, [replication.seed for replication in result.replications], asked, **options)
+
+
+def replication_seed(seed: int, index: int) -> int:
+    """Return the seed of one replication, counted from 0."""
+    return derive(seed, entity("replication"), index, Purpose.REPLICATION)
+
+
+def replicate(
+    scenario: Scenario,
+    root: int,
+    warm_up: Micros,
+    index: int,
+    *,
+    trace: Recorder | None = None,
+    on_part: Callable[[float], None] | None = None,
+    world: MakeWorld = World,
+) -> Replication:
+    """Run one replication, whose statistics leave out its first `warm_up`.
+
+    `on_part` is told the share (0 to 1) of it that is done.
+    """
+    seed = replication_seed(root, index)
+
+    def show(now: Micros) -> None:
+        if on_part is not None:
+            on_part((now - scenario.start) / scenario.length)
+
+    try:
+        tally = _tally(ReplicationTally, scenario, seed, warm_up, show)
+        return _run(world, scenario, seed, tally, trace)
+    except Exception as error:
+        error.add_note(f"in replication {index} of {scenario.name!r} (seed {seed})")
+        raise
+
+
+def _run(
+    world: MakeWorld, scenario: Scenario, seed: int, tally: ReplicationTally, trace: Recorder | None
+) -> Replication:
+    made = world(scenario, seed=seed, tally=tally, trace=trace)
+    if isinstance(trace, TraceWriter):
+        trace.watch(made.service.state)
+    tally.endpoint_names.update({endpoint: name for name, endpoint in made.endpoints.items()})
+    made.run()
+    return tally.finish(scenario.start + scenario.length, made.service)
+
+
+def _tally(
+    kind: Callable[..., Any], scenario: Scenario, seed: int, warm_up: int, on_sample: Callable[[Micros], None]
+) -> Any:
+    return kind(
+        scenario.start,
+        scenario.length,
+        scenario.sample_every,
+        seed=seed,
+        warm_up=warm_up,
+        attempts=scenario.policy.facts.webhook_attempts,
+        rate_class_of=rate_classes(scenario.policy),
+        reserved_counts=scenario.policy.assumptions.spent_counts == "settled_and_reserved",
+        catalogue=scenario.policy.catalogue,
+        on_sample=on_sample,
+    )
+
+
+def rate_classes(policy: Policy) -> dict[str, str]:
+    """Return the rate class of each operation under a policy."""
+    return {operation.name: operation.rate_class(policy).label for operation in TABLE}
+
+
+# Warm-up
+
+
+class Pilot(ReplicationTally):
+    """A tally that takes one metric over each interval between samples, instead of over the whole run."""
+
+    def __init__(self, metric: str, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.metric = metric
+        self.series: list[float] = []
+        self.unobserved = 0
+
+    def sample(self, now: Micros, service: Service) -> None:
+        """Note the metric since the last sample, or again its last value where nothing was observed."""
+        super().sample(now, service)
+        if now > self.start:
+            value = _measured(self.finish(now, service), self.metric)[self.metric]
+            observed = self.series[-1:] if value is None else [value]
+            self.series += observed
+            self.unobserved += not observed
+            self.reset(now)
+
+
+class WarmUp(NamedTuple):
+    """How much of a run's start is left out (µs), and what there is to say on that."""
+
+    length: Micros
+    remarks: tuple[str, ...] = ()
+
+
+def warm_up_of(scenario: Scenario, root: int, workers: int = 1, world: MakeWorld = World) -> WarmUp:
+    """Return how much of a run's start its statistics leave out: as stated, or as pilot runs tell.
+
+    The pilots have random numbers of their own, as what a cut is chosen by must not be averaged. Raises
+    BadInput where they do not show the metric of `precision`.
+    """
+    if scenario.warm_up == "none" or isinstance(scenario.warm_up, int):
+        return WarmUp(0 if scenario.warm_up == "none" else scenario.warm_up)
+    if scenario.precision is None:
+        raise BadInput(
+            f"warm_up: {scenario.warm_up} looks at the metric that precision.of names; give precision, or a "
+            "duration"
+        )
+    one = partial(pilot, scenario, root, world=world)
+    with closing(_in_order(one, PILOTS, workers, None, nobody)) as pilots:
+        runs = list(pilots)
+    late = max(unobserved for unobserved, _ in runs)
+    rows = [series[late - unobserved :] for unobserved, series in runs]
+    if not rows[0]:
+        raise BadInput(
+            f"warm_up: {scenario.warm_up} looks at {scenario.precision.of} over time, and a pilot run did "
+            "not show it; give a duration, or a longer run"
+        )
+    if scenario.warm_up == "mser":
+        cut, name = mser5([fmean(column) for column in zip(*rows, strict=True)]), "MSER-5"
+    else:
+        cut, name = welch(rows), "Welch"
+    length = (late + cut) * scenario.sample_every if cut else 0
+    remarks = [
+        f"the first {format_duration(length)} of {format_duration(scenario.length)} are left out "
+        f"({name}, from the mean of {PILOTS} pilot runs); such a rule leaves part of the start's bias, which "
+        "a duration known to be long enough does not"
+    ]
+    if cut and cut >= longest(len(rows[0])):
+        remarks.append(
+            f"{scenario.precision.of} has not settled by half of the run: the run may be too short to have a "
+            "steady state; make it longer, or take its start as it is with warm_up: none"
+        )
+    return WarmUp(length, tuple(remarks))
+
+
+def pilot(
+    scenario: Scenario,
+    root: int,
+    index: int,
+    *,
+    trace: Recorder | None = None,
+    on_part: Callable[[float], None] | None = None,
+    world: MakeWorld = World,
+) -> tuple[int, list[float]]:
+    """Run one pilot: how many intervals between samples showed nothing at first, the metric in the others."""
+    metric = scenario.precision.of if scenario.precision is not None else ""
+    seed = derive(root, entity("pilot"), index, Purpose.REPLICATION)
+    tally: Pilot = _tally(partial(Pilot, metric), scenario, seed, 0, lambda now: None)
+    _run(world, scenario, seed, tally, None)
+    return tally.unobserved, tally.series
+
+
+# Replications in order
+
+
+def _in_order(
+    one: Callable[..., One],
+    most: int,
+    workers: int,
+    trace: Recorder | None,
+    tell: Tell,
+) -> Generator[One, None, None]:
+    if workers > 1 and most > 1:
+        yield from _on_processes(one, most, min(workers, most), trace)
+        return
+    for index in range(most):
+
+        def part(share: float, index: int = index) -> None:
+            tell((index + share) / most, _said(index, most))
+
+        yield one(index, trace=trace if index == 0 else None, on_part=part)
+
+
+def _on_processes(
+    one: Callable[..., One], most: int, workers: int, trace: Recorder | None
+) -> Generator[One, None, None]:
+    """Spread replications over processes; whatever ends this early ends the processes too."""
+    import multiprocessing  # read late: most runs need no other process
+    from concurrent.futures.process import BrokenProcessPool
+
+    from ranksim.twin.sim.processes import Workers
+
+    others = set(multiprocessing.active_children())
+    executor = Workers(workers)
+    waiting: deque[Future[One]] = deque()
+    indices = iter(range(0 if trace is None else 1, most))
+    try:
+        for index in indices:
+            waiting.append(executor.submit(one, index))
+            if len(waiting) == AHEAD * workers:
+                break
+        if trace is not None:
+            yield one(0, trace=trace)
+        while waiting:
+            replication = waiting.popleft().result()
+            for index in indices:
+                waiting.append(executor.submit(one, index))
+                break
+            yield replication
+    except BrokenProcessPool:
+        raise BadInput(
+            "workers: one of the processes died; it was killed, or ran out of memory; give fewer workers"
+        ) from None
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _check_metric(metric: str, where: str) -> None:
+    try:
+        check_name(metric)
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
+
+
+def _measured(replication: Replication, metric: str) -> Scalars:
+    """The metric that `precision` is about, and of a share its trials."""
+    found = scalars(replication)
+    if metric not in found:
+        raise BadInput(f"precision.of: {unknown(metric, found)}")
+    return {name: found[name] for name in (metric, trials_of(metric)) if name is not None}

@@ -1,0 +1,60 @@
+"""What stands above the tables of a simulated result: its scenario, its verdict, and what accounts pay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranksim.core.version import VERSION
+from ranksim.report import units
+from ranksim.report.assumptions import overrides, rests_on
+from ranksim.report.heading import ExpectationVerdict, Heading
+from ranksim.twin.sim.expectations import ExpectationResult, judge
+from ranksim.twin.sim.metrics import unit_of
+
+if TYPE_CHECKING:
+    from ranksim.twin.sim.results import Result
+    from ranksim.twin.sim.scenario import Scenario
+
+
+def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading:
+    """Tell the facts of a run; `command` repeats it. Raises BadInput for a metric that it has not."""
+    return Heading(
+        name=scenario.name,
+        title=scenario.title,
+        description=scenario.description,
+        start=scenario.start,
+        length=scenario.length,
+        accounts=len(scenario.accounts),
+        replications=len(result.replications),
+        seed=result.seed,
+        version=VERSION,
+        policy=scenario.policy.name,
+        verdicts=tuple(
+            ExpectationVerdict(
+                finding.passed, finding.text, finding.expectation.metric, _found(finding, result)
+            )
+            for finding in judge(scenario.expect, result)
+        ),
+        notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
+        overrides=overrides(scenario.policy),
+        rests_on=rests_on(scenario.policy, (name for one in result.replications for name in one.consulted)),
+        command=command,
+        invoice=_invoice(scenario),
+        plans={name: account.plan for name, account in scenario.accounts.items()},
+    )
+
+
+def _found(finding: ExpectationResult, result: Result) -> str:
+    """The number that was judged, a mean with its interval; nothing where none was observed."""
+    metric = finding.expectation.metric
+    if finding.value is None:
+        return ""
+    if finding.expectation.hold == "every":
+        return units.write(unit_of(metric), finding.value)
+    return units.write(unit_of(metric), *result.metric(metric))
+
+
+def _invoice(scenario: Scenario) -> int:
+    """What all accounts pay a month, by the plans and add-ons that they start with (µUSD)."""
+    catalogue = scenario.policy.catalogue
+    return sum(catalogue.price_of(account.plan, account.add_ons) for account in scenario.accounts.values())

@@ -1,0 +1,262 @@
+"""What happens to a world from outside its clients: plan changes, outages, resized pools and the like."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Protocol, assert_never
+
+from pydantic import Field
+
+from ranksim.core.callers.portfolio import Actor, Host
+from ranksim.core.contract.plans import JobLabel
+from ranksim.core.contract.quantities import Frozen
+from ranksim.core.service.calls import Body, Reply
+from ranksim.twin.sim.receivers import SimulatedReceiver
+from ranksim.twin.sim.schedule_time import Moment
+from ranksim.twin.sim.workers import Capacity, Pool
+
+CLIENT = "timeline"
+"""The name under which calls of the timeline are counted."""
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class ChangePlan(Frozen):
+    """Move an account to another plan."""
+
+    do: Literal["change_plan"]
+    at: Moment
+    account: str
+    plan: str
+
+
+class SetAddOn(Frozen):
+    """Buy, or give back, an add-on: from now on the account has `count` of it (S109)."""
+
+    do: Literal["set_add_on"]
+    at: Moment
+    account: str
+    add_on: str
+    count: Annotated[int, Field(ge=0)]
+
+
+class SetStatus(Frozen):
+    """Change an account's subscription status, such as to past_due (S61, U57)."""
+
+    do: Literal["set_status"]
+    at: Moment
+    account: str
+    status: str
+
+
+class IssueKey(Frozen):
+    """Give an account a new key, or a new token under an old name; `domain` is a host (S70)."""
+
+    do: Literal["issue_key"]
+    at: Moment
+    account: str
+    key: str
+    domain: str | None = None
+
+
+class WithdrawKey(Frozen):
+    """Withdraw a key of an account."""
+
+    do: Literal["withdraw_key"]
+    at: Moment
+    account: str
+    key: str
+
+
+class PauseScan(Frozen):
+    """Pause the scans an account started with, of one domain (by host) or of all (U62)."""
+
+    do: Literal["pause_scan"]
+    at: Moment
+    account: str
+    domain: str | None = None
+
+
+class ResumeScan(Frozen):
+    """Resume the scans an account started with, of one domain (by host) or of all."""
+
+    do: Literal["resume_scan"]
+    at: Moment
+    account: str
+    domain: str | None = None
+
+
+class AddKeywords(Frozen):
+    """Add `count` new keywords to the first list of one domain (by host) or of each."""
+
+    do: Literal["add_keywords"]
+    at: Moment
+    account: str
+    count: Positive
+    domain: str | None = None
+
+
+class RemoveKeywords(Frozen):
+    """Remove the `count` oldest keywords of the first list of one domain (by host) or of each (S26)."""
+
+    do: Literal["remove_keywords"]
+    at: Moment
+    account: str
+    count: Positive
+    domain: str | None = None
+
+
+class EditEndpoint(Frozen):
+    """Change the event types of a receiver's endpoint, or enable or disable it (S18, S19, E29)."""
+
+    do: Literal["edit_endpoint"]
+    at: Moment
+    receiver: str
+    event_types: tuple[str, ...] | None = None
+    enabled: bool | None = None
+
+
+class EnableEndpoint(Frozen):
+    """Enable a receiver's endpoint again (U70)."""
+
+    do: Literal["enable_endpoint"]
+    at: Moment
+    receiver: str
+
+
+class ReceiverDown(Frozen):
+    """Take a receiver down until `receiver_up`, whatever outages are scheduled."""
+
+    do: Literal["receiver_down"]
+    at: Moment
+    receiver: str
+
+
+class ReceiverUp(Frozen):
+    """Bring a receiver back that `receiver_down` took down."""
+
+    do: Literal["receiver_up"]
+    at: Moment
+    receiver: str
+
+
+class ResizePool(Frozen):
+    """Change the number of workers of a pool."""
+
+    do: Literal["resize_pool"]
+    at: Moment
+    pool: JobLabel
+    capacity: Capacity
+
+
+OfAccount = (
+    ChangePlan
+    | SetAddOn
+    | SetStatus
+    | IssueKey
+    | WithdrawKey
+    | PauseScan
+    | ResumeScan
+    | AddKeywords
+    | RemoveKeywords
+)
+OfReceiver = EditEndpoint | EnableEndpoint | ReceiverDown | ReceiverUp
+Action = Annotated[OfAccount | OfReceiver | ResizePool, Field(discriminator="do")]
+
+
+class TimelineWorld(Host, Protocol):
+    """What actions are done to: a world, with its accounts, pools and receivers by name."""
+
+    pools: dict[str, Pool]
+    actors: dict[str, Actor]
+    receivers: dict[str, SimulatedReceiver]
+    endpoints: dict[str, str]
+
+    def app_call(
+        self, actor: Actor, operation: str, body: Body | None, /, *, client: str = "", **path: str
+    ) -> Reply:
+        """Make a call of the web app on behalf of an account; counted under `client`."""
+
+    def owner_of(self, receiver: str) -> Actor:
+        """Return the account whose endpoint a receiver is behind."""
+
+
+def apply(world: TimelineWorld, action: Action) -> None:
+    """Do one action of the timeline, now."""
+    if isinstance(action, OfAccount):
+        _apply_to_account(world, action)
+    elif isinstance(action, OfReceiver):
+        _apply_to_receiver(world, action)
+    else:
+        world.pools[action.pool].resize(None if action.capacity == "unlimited" else action.capacity)
+
+
+def _apply_to_account(world: TimelineWorld, action: OfAccount) -> None:
+    service, now, actor = world.service, world.now, world.actors[action.account]
+    match action:
+        case ChangePlan():
+            service.change_plan(actor.account, action.plan, now)
+        case SetAddOn():
+            service.set_add_on(actor.account, action.add_on, action.count, now)
+        case SetStatus():
+            service.set_status(actor.account, action.status, now)
+        case IssueKey():
+            domain = actor.hosts[action.domain] if action.domain is not None else None
+            actor.keys[action.key] = service.issue_key(actor.account, action.key, now, domain=domain)
+        case WithdrawKey():
+            service.withdraw_key(actor.keys[action.key], now)
+        case PauseScan():
+            _set_scans(world, actor, action.domain, active=False)
+        case ResumeScan():
+            _set_scans(world, actor, action.domain, active=True)
+        case AddKeywords():
+            for domain in _domains(actor, action.domain):
+                words = actor.fresh_words(domain, action.count)
+                body: Body = {"list_id": actor.lists[domain][0], "keywords": words}
+                world.app_call(actor, "keywords.create", body, client=CLIENT)
+        case RemoveKeywords():
+            for domain in _domains(actor, action.domain):
+                _remove_keywords(world, actor, actor.lists[domain][0], action.count)
+        case _:
+            assert_never(action)
+
+
+def _apply_to_receiver(world: TimelineWorld, action: OfReceiver) -> None:
+    match action:
+        case EditEndpoint():
+            changes: Body = {}
+            if action.event_types is not None:
+                changes["event_types"] = list(action.event_types)
+            if action.enabled is not None:
+                changes["enabled"] = action.enabled
+            _edit_endpoint(world, action.receiver, changes)
+        case EnableEndpoint():
+            _edit_endpoint(world, action.receiver, {"enabled": True})
+        case ReceiverDown():
+            world.receivers[action.receiver].take_down(world.now)
+        case ReceiverUp():
+            world.receivers[action.receiver].bring_up(world.now)
+        case _:
+            assert_never(action)
+
+
+def _domains(actor: Actor, host: str | None) -> list[str]:
+    return actor.domains if host is None else [actor.hosts[host]]
+
+
+def _set_scans(world: TimelineWorld, actor: Actor, host: str | None, *, active: bool) -> None:
+    for domain in _domains(actor, host):
+        for scan in actor.scans[domain]:
+            world.app_call(actor, "scans.update", {"active": active}, client=CLIENT, id=scan)
+
+
+def _remove_keywords(world: TimelineWorld, actor: Actor, list_id: str, count: int) -> None:
+    keyword_list = world.service.state.keyword_lists.get(list_id)
+    if keyword_list is None:  # a client has deleted it
+        return
+    for keyword in list(keyword_list.words.values())[:count]:
+        world.app_call(actor, "keywords.delete", None, client=CLIENT, id=keyword)
+
+
+def _edit_endpoint(world: TimelineWorld, receiver: str, changes: Body) -> None:
+    actor = world.owner_of(receiver)
+    world.app_call(actor, "webhooks.update", changes, client=CLIENT, id=world.endpoints[receiver])

@@ -1,0 +1,276 @@
+"""Why something happened in a run: the moment from which on it was inevitable, and what would prevent it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from ranksim.core.errors import BadInput
+from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.paired_shares import fewest_gained, is_gain
+from ranksim.inference.shares import chance
+from ranksim.report import units
+from ranksim.report.progress import Tell, noted
+from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.why.changes import Knob, dotted, knobs
+from ranksim.twin.sim.why.futures import FEW, Question, Rerunner, narrowed, other
+from ranksim.twin.sim.why.moments import MomentSearch
+from ranksim.twin.sim.why.told import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Unchanged, Why
+
+FUTURES = 20
+"""How many other futures are tried unless it is said."""
+
+PROBES = 5
+"""How many other worlds a change is made large enough for beside the run itself, if it can be."""
+
+STAGES = {"cause": (0.1, 0.2), "done": (0.2, 0.4), "sold": (0.4, 0.55), "told": (0.55, 0.85)}
+"""From which to which share of the search stages last, about; the moment comes before, other worlds after."""
+
+Item = TypeVar("Item")
+
+
+class _Found(NamedTuple):
+    """A knob, the index of its value, and whether that prevents it in some other worlds as well."""
+
+    knob: Knob
+    turn: int
+    sure: bool = True
+
+    @property
+    def size(self) -> float:
+        return self.knob.size(self.turn)
+
+
+def why(
+    scenario: Scenario,
+    seeds: Sequence[int],
+    asked: str,
+    futures: int = FUTURES,
+    progress: Tell | None = None,
+) -> Why:
+    """Tell why something happened in one of the runs of a scenario, whose `seeds` these are.
+
+    `asked` is a metric that only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`.
+    `futures` is how many other futures of a moment are tried at most: half of them are enough where they
+    agree, and never fewer than ten. A change is tried in half to five times as many other worlds, by how
+    often it happens in them. `progress` is
+    told how many worlds have been run. Raises BadInput where it did not happen.
+    """
+    if futures < 1:
+        raise BadInput(f"futures: expected at least 1, found {futures}")
+    question = Question.parse(asked)
+    with noted("asking why", progress) as tell:
+        return _why(scenario, seeds, Rerunner(question, tell), futures)
+
+
+def _why(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: int) -> Why:
+    question = worlds.question
+    plain = scenario.model_copy(update={"expect": ()})
+    replication, first, before = _first_of(worlds, plain, seeds)
+    seed = seeds[replication]
+    account = _account_of(plain, question, first)
+    small = narrowed(plain, question, account)
+    if small != plain:
+        found, earlier = worlds.first(small, seed)
+        small, before = (small, earlier) if found == first else (plain, before)
+    search = MomentSearch(worlds, small, seed, futures)
+    moment = search.moment(first, before)
+    otherwise = search.otherwise()
+    prevention = _Prevention(worlds, plain, small, seed, futures, moment, otherwise)
+    changes = prevention.changes(account)
+    return Why(
+        str(question),
+        scenario.name,
+        replication,
+        seed,
+        scenario.start,
+        first,
+        moment,
+        tuple(search.chances(moment, first, before)),
+        otherwise,
+        tuple(changes),
+        worlds.runs,
+        prevention.unchanged,
+    )
+
+
+def _first_of(
+    worlds: Rerunner, scenario: Scenario, seeds: Sequence[int]
+) -> tuple[int, Happening, list[Happening]]:
+    """Return the first replication in which it happened, what made it so, and all before. Raises BadInput."""
+    for replication, seed in enumerate(seeds):
+        first, before = worlds.first(scenario, seed)
+        if first is not None:
+            return replication, first, before
+    many = units.many(len(seeds), "replication")
+    raise BadInput(f"why {worlds.question}: it did not happen in {many} of {scenario.name}")
+
+
+def _account_of(scenario: Scenario, question: Question, first: Happening) -> str:
+    """The account whose affair it is, or "" where it may be that of several."""
+    if first.client in scenario.clients:
+        return scenario.clients[first.client].account or ""
+    for name, receiver in scenario.receivers.items():
+        if question.metric.startswith(f"endpoints.{name}."):
+            return receiver.account
+    return next(iter(scenario.accounts)) if len(scenario.accounts) == 1 else ""
+
+
+@dataclass(slots=True)
+class _Prevention:
+    """Looks for changes that prevent it: in the `small` scenario, and confirms them in the `whole` one."""
+
+    worlds: Rerunner
+    whole: Scenario
+    small: Scenario
+    seed: int
+    futures: int
+    moment: TurningPoint
+    otherwise: Estimate
+    unchanged: Unchanged | None = None
+
+    def changes(self, account: str) -> list[Remedy]:
+        """Return changes that prevent it, the best first: of each kind and parameter the smallest.
+
+        Each is made large enough to prevent it in some other worlds as well, if it can. Of further worlds it
+        must prevent it in more than no change does; what is not shown to is left out. The cause's come first,
+        then those of what is done, then of what is sold; of these the smaller. The best is the first that
+        holds in nearly all further worlds and that a run of the whole scenario confirms.
+        """
+        found: list[_Found] = []
+        code = self.worlds.question.code
+        turned = knobs(self.small, account, limited=code in ("", "rate_limited"))
+        for kind in KINDS:
+            found += self._smallest_of(kind, [knob for knob in turned if self._kind(knob) == kind])
+        found.sort(key=lambda one: (not one.sure, list(KINDS).index(self._kind(one.knob)), one.size))
+        if not found:
+            return []
+        error = (1 - LEVEL) / len(found)
+        unchanged = self._unchanged(error)
+        told = [
+            (one, remedy)
+            for one in self._followed("told", found)
+            if (remedy := self._change(one, unchanged, error)) is not None
+        ]
+        seldom = not is_gain(sum(unchanged), 0, error)
+        more = max(2 * self.futures, _wanted(error, sum(unchanged) / len(unchanged)) // 5) if seldom else None
+        self.unchanged = Unchanged(sum(unchanged), len(unchanged), len(found) - len(told), more)
+        ordered = sorted(told, key=lambda pair: not pair[1].holds)
+        while ordered and not self._confirmed(ordered[0][0]):
+            del ordered[0]
+        best = ordered[:1]
+        return [remedy for _, remedy in (*best, *(pair for pair in told if pair in ordered[1:]))]
+
+    def _unchanged(self, error: float) -> list[bool]:
+        """In which further worlds it happens with nothing changed.
+
+        There are half as many of them as futures, or as many as it takes, up to five times as many.
+        """
+        least, most = max(FEW, self.futures // 2), 5 * self.futures
+        count = max(least, min(most, _wanted(error, self.otherwise.mean or 0.0) or self.futures))
+        return [self._happens(self.small, other(self.seed, "fresh", number)) for number in range(count)]
+
+    def _followed(self, stage: str, several: Sequence[Item]) -> Iterator[Item]:
+        """Yield what a stage works through, and note how much of the search is over."""
+        begin, end = STAGES[stage]
+        for number, one in enumerate(several):
+            self.worlds.share = begin + (end - begin) * number / len(several)
+            yield one
+        self.worlds.share = end
+
+    def _kind(self, knob: Knob) -> str:
+        if any(knob.is_part_of(path) for path in self.moment.causes):
+            return "cause"
+        return "sold" if knob.sold else "done"
+
+    def _smallest_of(self, kind: str, several: Sequence[Knob]) -> list[_Found]:
+        """Return of each parameter the knob that needs the smallest turn.
+
+        One is only looked at closely where less than the best so far is enough of it; and leaving something
+        out only where nothing else helps.
+        """
+        best: dict[str, _Found] = {}
+        for knob in self._followed(kind, sorted(several, key=lambda one: one.parameter == LEFT_OUT)):
+            if knob.parameter == LEFT_OUT and best.keys() - {LEFT_OUT}:
+                continue
+            known = best.get(knob.parameter)
+            index = self._smallest(knob, 0, knob.below(known.size) if known else knob.count, [self.seed])
+            if index is not None:
+                best[knob.parameter] = _Found(knob, index)
+        return [self._reliable(one) for one in best.values()]
+
+    def _reliable(self, one: _Found) -> _Found:
+        """Turn a knob further, where that prevents it in some other worlds as well."""
+        others = [other(self.seed, "world", number) for number in range(PROBES)]
+        if self._prevents(one.knob, one.turn, others):
+            return one
+        further = self._smallest(one.knob, one.turn, one.knob.count, [*others, self.seed])
+        return one._replace(sure=False) if further is None else one._replace(turn=further)
+
+    def _smallest(self, knob: Knob, low: int, high: int, seeds: Sequence[int]) -> int | None:
+        """The nearest value beyond `low` that prevents it in worlds; None where not even that at `high` does.
+
+        What is used under a limit as at `high` tells where to look first; it is sampled, so one more may be.
+        """
+        if high <= low or not self._prevents(knob, high, seeds):
+            return None
+        enough = knob.reaching(self._most_used(knob, high, seeds)) if knob.use else low
+        while high - low > 1:
+            near = (one for one in (enough, enough - 1, enough + 1) if low < one < high)
+            middle = next(near, (low + high) // 2)
+            if self._prevents(knob, middle, seeds):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _prevents(self, knob: Knob, index: int, seeds: Sequence[int]) -> bool:
+        return all(not self._happens(knob.turned(self.small, index), seed) for seed in seeds)
+
+    def _most_used(self, knob: Knob, index: int, seeds: Sequence[int]) -> float:
+        turned = knob.turned(self.small, index)
+        return max(self.worlds.metric(knob.use, turned, seed) for seed in seeds)
+
+    def _happens(self, scenario: Scenario, seed: int) -> bool:
+        """Return whether it happens; a scenario that no longer fits together is no help either."""
+        try:
+            return self.worlds.happens(scenario, seed)
+        except BadInput:
+            return True
+
+    def _confirmed(self, one: _Found) -> bool:
+        changed = one.knob.turned(self.whole, one.turn)
+        return self.worlds.value(changed, self.seed) <= self.worlds.question.bound
+
+    def _change(self, one: _Found, unchanged: Sequence[bool], error: float) -> Remedy | None:
+        """Tell a change by worlds that it was not chosen by; None unless it prevents more than luck would."""
+        knob, changed = one.knob, one.knob.turned(self.small, one.turn)
+
+        def happens(number: int) -> bool:
+            return self._happens(changed, other(self.seed, "fresh", number))
+
+        bad = [number for number, happened in enumerate(unchanged) if happened]
+        gained = len(bad) - sum(map(happens, bad)) if is_gain(len(bad), 0, error) else 0
+        if not is_gain(gained, 0, error):
+            return None
+        lost = sum(happens(number) for number, happened in enumerate(unchanged) if not happened)
+        if not is_gain(gained, lost, error):
+            return None
+        return Remedy(
+            dotted(knob.path),
+            knob.write(knob.old),
+            knob.write(knob.value(one.turn)),
+            one.size,
+            chance(len(unchanged) - len(bad) + gained - lost, len(unchanged)),
+            self._kind(knob),
+        )
+
+
+def _wanted(error: float, rate: float) -> int:
+    """How many worlds nearly always show that a change prevents what happens in a share `rate` of them.
+
+    Twice as many as would on average; 0 of what was never seen to happen.
+    """
+    return math.ceil(2 * fewest_gained(error) / rate) if rate else 0

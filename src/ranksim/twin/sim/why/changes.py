@@ -1,0 +1,339 @@
+"""What could be changed in a scenario, one parameter at a time, in the direction that asks less of it.
+
+A knob is a parameter by its path, as studies write it, and the values to try in order, each further from the
+one there is. How far a value lies is its difference from the old as a share of the larger of both; a
+moment's, as a share of the run; what has no size, such as leaving something out, counts as a whole.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from ranksim.core.callers.programs.calendars import PERIODS
+from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros, format_duration
+from ranksim.core.contract.plans import Plan
+from ranksim.core.contract.quantities import Distribution, format_money
+from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.schedule_time import Moment
+from ranksim.twin.sim.timeline import ChangePlan
+from ranksim.twin.sim.why.told import LEFT_OUT, Path
+
+MOST_TIMES = 16
+"""How many times as much as there is a knob goes up to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A parameter that could be changed: `value(1)` is the nearest value to try, `value(count)` the furthest.
+
+    `size` says how far a value lies from the one there is, at most 1. `sold` is what a customer buys or
+    a provider grants, as against what is done with it. `use` is the metric of what a limit limits, or "":
+    the most of it that is used where the limit is far away is about as much as the limit must be.
+    """
+
+    path: Path
+    old: Any
+    count: int
+    value: Callable[[int], Any]
+    size: Callable[[int], float]
+    write: Callable[[Any], str]
+    sold: bool = False
+    use: str = ""
+
+    def turned(self, scenario: Scenario, index: int) -> Scenario:
+        """Return the scenario with the value at an index."""
+        value = self.value(index)
+        changed: Scenario = _put(scenario, self.path, value)
+        return changed
+
+    def below(self, size: float) -> int:
+        """Return the index of the furthest value that is nearer than a size; 0 where there is none."""
+        return bisect_left(range(1, self.count + 1), size, key=self.size)
+
+    def reaching(self, value: float) -> int:
+        """Return the index of the nearest value that is not below another; of those that grow."""
+        return 1 + bisect_left(range(1, self.count + 1), value, key=self.value)
+
+    @property
+    def parameter(self) -> str:
+        """The parameter's name, whatever it is of, or that something is left out."""
+        if self.value(1) == LEFT_OUT:
+            return LEFT_OUT
+        return next(part for part in reversed(self.path) if isinstance(part, str))
+
+    def is_part_of(self, path: Path) -> bool:
+        """Whether it is a parameter of what stands at a path."""
+        return self.path[: len(path)] == path
+
+
+def dotted(path: Path) -> str:
+    """Return a path as studies write it: scenario.timeline[0].count; of a policy, policy.catalogue.…"""
+    text = "" if path[0] == "policy" else "scenario"
+    for before, part in zip(("", *path), path, strict=False):
+        if part == "length" and isinstance(before, int):
+            part = "for"  # as files call it
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _put(old: Any, path: Path, value: Any) -> Any:
+    """Return a copy with the value at a path; `LEFT_OUT` takes an item out."""
+    if not path:
+        return value
+    part, *rest = path
+    if isinstance(old, BaseModel):
+        return old.model_copy(update={str(part): _put(getattr(old, str(part)), tuple(rest), value)})
+    if isinstance(old, Mapping):
+        if not rest and value == LEFT_OUT:
+            return {name: one for name, one in old.items() if name != part}
+        return {**old, part: _put(old.get(part), tuple(rest), value)}
+    items = list(old)
+    index = int(part)
+    if not rest and value == LEFT_OUT:
+        del items[index]
+    else:
+        items[index] = _put(items[index], tuple(rest), value)
+    return tuple(items)
+
+
+def knobs(scenario: Scenario, account: str = "", limited: bool = True) -> list[Knob]:
+    """Return what could be changed; with an `account`, of others only what they share with it.
+
+    Only where calls are `limited` do pauses between them count as a remedy: elsewhere they help by being so
+    long that work is not done.
+    """
+    found: list[Knob] = []
+    for kind in scenario.pools:
+        found += _of_pool(scenario, kind)
+    for name, client in scenario.clients.items():
+        if account in ("", client.account or account):
+            found += _of_client(scenario, name, limited)
+    for index, action in enumerate(scenario.timeline):
+        if account in ("", getattr(action, "account", account)):
+            found += _of_action(scenario, index)
+    for name, receiver in scenario.receivers.items():
+        if account in ("", receiver.account):
+            found += _of_receiver(scenario, name)
+    for name in scenario.accounts:
+        if account in ("", name):
+            found += _of_account(scenario, name)
+    return found
+
+
+def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
+    client, at = scenario.clients[name], ("clients", name)
+    given = {field: getattr(client, field) for field in type(client).model_fields}
+    every = given.get("every")
+    if every in PERIODS:
+        longer = PERIODS[PERIODS.index(every) + 1 :]
+        yield from _choices((*at, "every"), every, longer, [1 - DAYS[every] / DAYS[p] for p in longer])
+        every = DAYS[every] * DAY
+    elif every:
+        yield _longer((*at, "every"), every)
+    for field in ("spread", "gap"):
+        if field in given and (limited or field == "spread"):
+            yield _longer((*at, field), given[field], every or DAY)
+    if given.get("share"):
+        yield _less_share((*at, "share"), given["share"])
+    for field in ("keywords", "users", *(("max_tries", "pages") if limited else ())):
+        if isinstance(given.get(field), int) and given[field] > 1:
+            yield _fewer((*at, field), given[field], 1)
+    domains = _domains(scenario, client.account)
+    if "domains" in given and domains > 1:
+        old = given["domains"]
+        yield _fewer((*at, "domains"), domains if old == "all" else old, 1, old)
+    if limited and given.get("on_limit", "obey") != "obey":
+        yield from _choices((*at, "on_limit"), given["on_limit"], ("obey",), (1.0,))
+    yield from _choices(at, client.kind, (LEFT_OUT,), (1.0,))
+
+
+DAYS = {"day": 1, "week": 7, "month": 30}
+
+
+def _domains(scenario: Scenario, account: str | None) -> int:
+    return len(scenario.accounts[account].hosts(account)) if account in scenario.accounts and account else 0
+
+
+def _of_action(scenario: Scenario, index: int) -> Iterator[Knob]:
+    action, at = scenario.timeline[index], ("timeline", index)
+    when = action.at.on(scenario.start) - scenario.start
+    number = getattr(action, "count", None)
+    if isinstance(number, int) and number > 1 and action.do != "set_add_on":
+        yield _fewer((*at, "count"), number, 1)
+    capacity = getattr(action, "capacity", None)
+    if isinstance(capacity, int):
+        yield _more((*at, "capacity"), capacity)
+    if isinstance(action, ChangePlan):
+        yield from _larger_plans(scenario, (*at, "plan"), action.plan, sold=False)
+    yield _moment((*at, "at"), when, scenario.length, lambda t: Moment(us=t))
+    yield from _choices(at, action.do, (LEFT_OUT,), (1.0,))
+
+
+def _of_pool(scenario: Scenario, kind: Any) -> Iterator[Knob]:
+    pool, at = scenario.pools[kind], ("pools", kind)
+    if isinstance(pool.capacity, int):
+        yield _more((*at, "capacity"), pool.capacity)
+    if pool.queue_limit is not None:
+        yield _more((*at, "queue_limit"), pool.queue_limit)
+    if pool.duration is not None:
+        yield _quicker((*at, "duration"), pool.duration)
+    if pool.failure_rate:
+        yield _less_share((*at, "failure_rate"), pool.failure_rate)
+
+
+def _of_receiver(scenario: Scenario, name: str) -> Iterator[Knob]:
+    receiver, at = scenario.receivers[name], ("receivers", name)
+    for index, outage in enumerate(receiver.outages):
+        yield _shorter((*at, "outages", index, "length"), outage.length, 1)
+        yield from _choices((*at, "outages", index), "down", (LEFT_OUT,), (1.0,))
+    if receiver.latency.durations[0]:
+        yield _quicker((*at, "latency"), receiver.latency)
+    if receiver.mttr is not None:
+        yield _quicker((*at, "mttr"), receiver.mttr)
+
+
+def _of_account(scenario: Scenario, name: str) -> Iterator[Knob]:
+    account, at = scenario.accounts[name], ("accounts", name)
+    places: list[Path] = [] if account.portfolio is None else [(*at, "portfolio")]
+    places += [(*at, "further", number) for number in range(len(account.further))]
+    for place, portfolio in zip(places, account.portfolios, strict=True):
+        if portfolio.keywords > 1:
+            yield _fewer((*place, "keywords"), portfolio.keywords, 0)
+        if isinstance(portfolio.domains, int) and portfolio.domains > 1:
+            yield _fewer((*place, "domains"), portfolio.domains, 1)
+    if account.used is not None:
+        for metric, used in account.used.metrics.items():
+            if used:
+                yield _fewer((*at, "used", "metrics", metric), used, 0)
+        if account.used.held:
+            yield _fewer((*at, "used", "held"), account.used.held, 0)
+    catalogue = scenario.policy.catalogue
+    yield from _larger_plans(scenario, (*at, "plan"), account.plan, sold=True)
+    for add_on in catalogue.add_ons:
+        yield _more_of_none((*at, "add_ons", add_on), account.add_ons.get(add_on, 0))
+    later = {action.plan for action in scenario.timeline if isinstance(action, ChangePlan)}
+    for plan in (account.plan, *sorted(later - {account.plan})):
+        yield from _of_plan(catalogue.plans[plan], plan, name)
+
+
+def _of_plan(plan: Plan, name: str, account: str) -> Iterator[Knob]:
+    at: Path = ("policy", "catalogue", "plans", name)
+    yield _limit((*at, "slot_limit"), plan.slot_limit, f"slots.{account}.max_used")
+    yield _limit((*at, "cost_ceiling"), plan.cost_ceiling, f"spend.{account}.max", format_money)
+    for metric, quota in plan.quotas.items():
+        yield _limit((*at, "quotas", metric, "limit"), quota.limit, f"meters.{account}.{metric}.max")
+    for operation, length in plan.cooldowns.items():
+        if length:
+            yield _shorter((*at, "cooldowns", operation), length, 0, sold=True)
+
+
+# Kinds of knobs
+
+
+def _fewer(path: Path, old: int, least: int, given: Any = None) -> Knob:
+    return Knob(path, given or old, old - least, lambda i: old - i, lambda i: i / old, str)
+
+
+def _more(path: Path, old: int, write: Callable[[Any], str] = str) -> Knob:
+    step = max(1, old // 200)
+    count = MOST_TIMES * max(old, 1) // step
+    return Knob(path, old, count, lambda i: old + i * step, lambda i: i * step / (old + i * step), write)
+
+
+def _limit(path: Path, old: int, use: str, write: Callable[[Any], str] = str) -> Knob:
+    return replace(_more(path, old, write), sold=True, use=use)
+
+
+def _more_of_none(path: Path, old: int) -> Knob:
+    return Knob(path, old, MOST_TIMES, lambda i: old + i, lambda i: i / (old + i), str, sold=True)
+
+
+def _longer(path: Path, old: Micros, of: Micros | None = None) -> Knob:
+    """A longer duration; one that is nothing is measured by what it is a part `of`."""
+    whole = old or of or DAY
+    step = _step(whole if old else min(whole, 100 * MINUTE))
+    count = (MOST_TIMES * old if old else whole) // step
+    return Knob(
+        path,
+        old,
+        max(1, count),
+        lambda i: old + i * step,
+        lambda i: i * step / (old + i * step if old else whole),
+        format_duration,
+    )
+
+
+def _shorter(path: Path, old: Micros, least: Micros, *, sold: bool = False) -> Knob:
+    step = _step(old)
+    return Knob(
+        path,
+        old,
+        -(-(old - least) // step),
+        lambda i: max(least, old - i * step),
+        lambda i: i * step / old,
+        format_duration,
+        sold,
+    )
+
+
+def _step(length: Micros) -> Micros:
+    """The grain in which people write a duration."""
+    for unit, grain in (
+        (2 * DAY, HOUR),
+        (2 * HOUR, MINUTE),
+        (2 * MINUTE, SECOND),
+        (2 * SECOND, SECOND // 100),
+    ):
+        if length >= unit:
+            return grain
+    return MILLISECOND
+
+
+def _less_share(path: Path, old: float) -> Knob:
+    return Knob(path, old, 100, lambda i: round(old * (100 - i) / 100, 6), lambda i: i / 100, "{:g}".format)
+
+
+def _quicker(path: Path, old: Distribution) -> Knob:
+    def value(index: int) -> Distribution:
+        durations = tuple(one * (100 - index) // 100 for one in old.durations)
+        return old.model_copy(update={"durations": durations})
+
+    return Knob(path, old, 100, value, lambda i: i / 100, lambda one: str(one.model_dump(mode="json")))
+
+
+def _moment(path: Path, old: Micros, length: Micros, value: Callable[[Micros], Any]) -> Knob:
+    """A later moment, up to half of what is left."""
+    step = _step(length) if length < 2 * DAY else MINUTE
+    most = (length - old) // 2  # what comes later than that is as good as left out
+
+    def since(one: Any) -> str:
+        return format_duration(one.us if isinstance(one, Moment) else one)
+
+    return Knob(
+        path, value(old), most // step, lambda i: value(old + i * step), lambda i: i * step / length, since
+    )
+
+
+def _choices(path: Path, old: Any, values: Any, sizes: Any, *, sold: bool = False) -> Iterator[Knob]:
+    """One knob for each value: they are no ladder."""
+    for value, size in zip(values, sizes, strict=True):
+        yield Knob(path, old, 1, _always(value), _always(size), str, sold)
+
+
+def _always(value: Any) -> Callable[[int], Any]:
+    """Return a function of a step that gives the same whatever the step."""
+    return lambda _: value
+
+
+def _larger_plans(scenario: Scenario, path: Path, old: str, *, sold: bool) -> Iterator[Knob]:
+    """The dearer plans; how far one lies is how much dearer it is."""
+    plans = scenario.policy.catalogue.plans
+    price = plans[old].price
+    dearer = sorted((plan.price, name) for name, plan in plans.items() if plan.price > price)
+    sizes = [1 - price / other for other, _ in dearer]
+    yield from _choices(path, old, [name for _, name in dearer], sizes, sold=sold)

@@ -1,0 +1,100 @@
+"""`ranksim why`: when something became inevitable in a run, and what would have prevented it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranksim.core.errors import BadInput
+from ranksim.report.progress import shown
+from ranksim.report.terminal import print_out, say_code
+
+if TYPE_CHECKING:
+    from ranksim.twin.sim.scenario import Scenario
+
+
+def _metrics(context: typer.Context, incomplete: str) -> list[str]:
+    """The metrics that a shell completes a word to: those of the run before it, else those of every run."""
+    from ranksim.twin.sim.metrics import always, named
+
+    try:
+        scenario = _read(Path(context.params["run"]), None)[0]
+        own = list(named(scenario.accounts, scenario.clients, scenario.receivers))
+    except (BadInput, KeyError, TypeError):
+        own = []
+    return sorted(name for name in (*always(), *own) if name.startswith(incomplete))
+
+
+def why(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A directory of `ranksim run --out`, or a scenario file.")
+    ],
+    asked: Annotated[
+        str,
+        typer.Argument(
+            metavar="METRIC",
+            help="What to ask about: refusals.CODE, or 'jobs.rank_run.wait.max > 10m'.",
+            autocompletion=_metrics,
+        ),
+    ],
+    futures: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Other futures of a moment, and other worlds of a change, to try; half, but 10 at least, "
+            "where these agree.",
+        ),
+    ] = 20,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of a scenario file's run; its own if not given.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, not text.")] = False,
+) -> None:
+    """When it became inevitable in a run, and the smallest change of one parameter that prevents it.
+
+    Other futures of the run show how likely it was from each moment on, as things stood then; a run with the
+    change confirms it. A scenario file is run first.
+
+    Examples:
+
+    \b
+      ranksim why results refusals.slot_limit_exceeded
+      ranksim why scenarios/agency-month.yaml refusals.slot_limit_exceeded
+    """  # fmt: skip
+    from ranksim.report.answer import printed
+    from ranksim.twin.sim.why.answer import why as explain
+
+    scenario, seeds = _read(run, seed)
+    with shown("asking why") as tell:
+        answer = explain(scenario, seeds, asked, futures, tell)
+    print_out(answer.to_json() if json else printed(answer.sentence, (), answer.views()))
+
+
+def _read(run: Path, seed: int | None) -> "tuple[Scenario, list[int]]":
+    """The scenario of a directory or a file, and the seeds of its replications. Raises BadInput."""
+    from ranksim.twin.sim.runner import replication_seed
+    from ranksim.twin.sim.scenario import Scenario, code_of
+
+    if run.is_dir():
+        return _kept(run)
+    scenario = Scenario.load(run)
+    say_code(run, code_of(scenario))
+    root = scenario.seed if seed is None else seed
+    return scenario, [replication_seed(root, index) for index in range(scenario.replications)]
+
+
+def _kept(folder: Path) -> "tuple[Scenario, list[int]]":
+    """The scenario that a directory of results is of, and the seeds of its replications. Raises BadInput."""
+    from json import loads
+
+    from ranksim.twin.sim.scenario import Scenario
+
+    try:
+        scenario = Scenario.parse((folder / "scenario.json").read_text(encoding="utf-8"), str(folder))
+        result = loads((folder / "result.json").read_text(encoding="utf-8"))
+        return scenario, [replication["seed"] for replication in result["replications"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BadInput(
+            f"{folder}: expected what `ranksim run --out` writes, scenario.json and result.json among it; "
+            "run the scenario again, or give its file"
+        ) from None

@@ -1,0 +1,160 @@
+"""When something became inevitable: how likely it was from each moment on, over other futures.
+
+A future of a moment has the run's past up to then and draws of its own. It goes on as things stand at that
+moment: what the timeline, an outage or a client that starts would bring later is not in it. So a cause that
+was planned is seen when it sets in, and one that was drawn when it is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ranksim.core.clock import Micros
+from ranksim.inference.estimate import Estimate
+from ranksim.inference.shares import chance
+from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.timeline import IssueKey
+from ranksim.twin.sim.why.futures import FEW, Rerunner, other, tried
+from ranksim.twin.sim.why.told import Chance, Happening, Path, TurningPoint
+from ranksim.twin.sim.world import Fork
+
+
+class Planned(NamedTuple):
+    """What a scenario has set in later than its start: when, where it stands in the file, in words."""
+
+    at: Micros
+    path: Path
+    text: str
+
+
+def planned(scenario: Scenario) -> list[Planned]:
+    """Return what sets in after the start, in order of time."""
+    found = [
+        Planned(action.at.on(scenario.start), ("timeline", index), _told(action))
+        for index, action in enumerate(scenario.timeline)
+    ]
+    for name, client in scenario.clients.items():
+        if starts := getattr(client, "starts", 0):
+            found.append(Planned(scenario.start + starts, ("clients", name), f"client {name} starts"))
+    for name, receiver in scenario.receivers.items():
+        for index, outage in enumerate(receiver.outages):
+            at = outage.begin.on(scenario.start)
+            found.append(Planned(at, ("receivers", name, "outages", index), f"receiver {name} goes down"))
+    return sorted(one for one in found if scenario.start < one.at < scenario.end)
+
+
+def as_of(scenario: Scenario, now: Micros) -> Scenario:
+    """Return the scenario as things stand at an instant: without what sets in later.
+
+    Keys are issued as planned, since clients that have started may be waiting for theirs.
+    """
+    start = scenario.start
+    receivers = {
+        name: one.model_copy(
+            update={"outages": tuple(o for o in one.outages if o.begin.on(start) <= now)}
+        )
+        for name, one in scenario.receivers.items()
+    }  # fmt: skip
+    changes: dict[str, Any] = {
+        "timeline": tuple(a for a in scenario.timeline if isinstance(a, IssueKey) or a.at.on(start) <= now),
+        "clients": {
+            name: one for name, one in scenario.clients.items() if start + getattr(one, "starts", 0) <= now
+        },
+        "receivers": receivers,
+        "expect": (),
+    }
+    return scenario.model_copy(update=changes)
+
+
+@dataclass(slots=True)
+class MomentSearch:
+    """Looks for the moment in one run: the worlds, the scenario, the run's seed, and futures of a moment.
+
+    Each future is run once, and what came of it kept in `seen`.
+    """
+
+    worlds: Rerunner
+    scenario: Scenario
+    seed: int
+    futures: int
+    seen: dict[tuple[Micros, int], bool] = field(default_factory=dict)
+
+    def moment(self, first: Happening, before: Sequence[Happening]) -> TurningPoint:
+        """Return the moment from which on what `first` shows was inevitable; `before` is what led there."""
+        start = self.scenario.start
+        if self._is_inevitable(start):
+            return TurningPoint(start, "as the run starts", ())
+        steps = [one.at for one in planned(self.scenario) if one.at <= first.at]
+        low, high = self._between([start, *dict.fromkeys(steps), first.at])
+        times = [low, *sorted({one.at for one in before if low < one.at < high}), high]
+        if len(times) > 2 and not self._is_inevitable(times[-2]):
+            low, high = times[-2], times[-1]
+        else:
+            low, high = self._between(times[:-1] if len(times) > 2 else times)
+        set_in = [one for one in planned(self.scenario) if one.at == high]
+        if set_in:
+            return TurningPoint(
+                high, "; ".join(one.text for one in set_in), tuple(one.path for one in set_in)
+            )
+        seen = [one for one in (*before, first) if one.at == high]
+        clients = dict.fromkeys(("clients", one.client) for one in seen if one.client)
+        known = tuple(path for path in clients if path[1] in self.scenario.clients)
+        return TurningPoint(high, "; ".join(dict.fromkeys(one.text for one in seen[-3:])), known)
+
+    def chances(self, moment: TurningPoint, first: Happening, before: Sequence[Happening]) -> list[Chance]:
+        """Return how likely it was at the start, as each thing set in, just before the moment and at it."""
+        marks = {self.scenario.start: "the start"}
+        set_in = [one for one in planned(self.scenario) if one.at <= first.at]
+        marks |= {one.at: one.text for one in set_in[-2:]}
+        earlier = [one for one in before if one.at < moment.at]
+        if earlier and moment.at > self.scenario.start:
+            marks.setdefault(earlier[-1].at, f"just before: {earlier[-1].text}")
+        marks[moment.at] = moment.text
+        rows = [self._chance(at, marks[at]) for at in sorted(marks) if at < first.at]
+        return [*rows, Chance(first.at, first.text, *tried(lambda _: True, self.futures))]
+
+    def otherwise(self) -> Estimate:
+        """Return how likely it is in other worlds: futures of the start, if nothing sets in later."""
+        start = self.scenario.start
+        if as_of(self.scenario, start) == self.scenario:
+            return self._chance(start, "").estimate
+        worlds = tried(
+            lambda number: self.worlds.happens(self.scenario, other(self.seed, "world", number)), self.futures
+        )
+        return chance(*worlds)
+
+    def _between(self, times: Sequence[Micros]) -> tuple[Micros, Micros]:
+        """Narrow [not yet inevitable, …, inevitable] down to two neighbours."""
+        low, high = 0, len(times) - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._is_inevitable(times[middle]):
+                high = middle
+            else:
+                low = middle
+        return times[low], times[high]
+
+    def _is_inevitable(self, at: Micros) -> bool:
+        """Return whether some futures of a moment all come to it; the first that does not decides."""
+        return all(self._comes(at, number) for number in range(FEW))
+
+    def _chance(self, at: Micros, text: str) -> Chance:
+        return Chance(at, text, *tried(lambda number: self._comes(at, number), self.futures))
+
+    def _comes(self, at: Micros, number: int) -> bool:
+        if (at, number) not in self.seen:
+            scenario, seed = as_of(self.scenario, at), other(self.seed, "future", number)
+            if at <= self.scenario.start:  # nothing is past yet
+                comes = self.worlds.happens(scenario, seed)
+            else:
+                comes = self.worlds.happens(scenario, self.seed, Fork(at, seed))
+            self.seen[at, number] = comes
+        return self.seen[at, number]
+
+
+def _told(action: Any) -> str:
+    fields = action.model_dump(mode="json", exclude={"do", "at"}, exclude_none=True)
+    about = ", ".join(f"{name} {value}" for name, value in fields.items())
+    return f"{action.do} ({about})"

@@ -1,0 +1,313 @@
+"""Why something happened in a run, as plain data that tells itself: when, how likely, what prevents it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from ranksim.core.clock import DAY, HOUR, Micros, iso
+from ranksim.inference.estimate import Estimate
+from ranksim.inference.shares import chance
+from ranksim.report import units
+from ranksim.report.document import as_text, document, metric
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Where something stands in a scenario."""
+
+LEFT_OUT = "left out"
+"""What stands for the value of what is taken out of a scenario."""
+
+
+KINDS = {
+    "cause": "in what set in at that moment",
+    "done": "in what is done",
+    "sold": "in what is bought or granted",
+}
+"""What a change may be of, in the order in which changes are preferred, and in words."""
+
+NEARLY_ALL = 0.9
+"""The share of other worlds in which a change holds that is preferred."""
+
+
+ORDER = (
+    "Of each parameter the smallest change that prevents it, and that is shown to do so in more of the same "
+    "other worlds than no change does (95 % confidence for all of them together). Named is the first that "
+    "holds in nearly all other worlds: of the cause (what set in at the moment), else of what is done, else "
+    "of what is sold (bought or granted), and of these the smallest."
+)
+"""Which of the changes that prevent it is named."""
+
+
+class Happening(NamedTuple):
+    """Something that was seen in a run: when, in words, whose doing it was, and at which receiver (or "")."""
+
+    at: Micros
+    text: str
+    client: str = ""
+    receiver: str = ""
+
+
+class Unchanged(NamedTuple):
+    """What changes were held against: it `happens` in so many of other `worlds` if nothing is changed.
+
+    `left_out` changes that prevent it in the run are not shown to prevent it there more often than no change
+    does. `more` is how many futures to ask for where it happens too seldom to tell, else None.
+    """
+
+    happens: int
+    worlds: int
+    left_out: int
+    more: int | None = None
+
+    @property
+    def free(self) -> Estimate:
+        """The chance that it does not happen in another world, with nothing changed."""
+        return chance(self.worlds - self.happens, self.worlds)
+
+
+class Chance(NamedTuple):
+    """How likely it was, seen from a moment: `hits` of `futures` that began there come to it."""
+
+    at: Micros
+    text: str
+    hits: int
+    futures: int
+
+    @property
+    def estimate(self) -> Estimate:
+        """The chance with its 95 % interval."""
+        return chance(self.hits, self.futures)
+
+
+class TurningPoint(NamedTuple):
+    """The moment from which on every future came to it, and what set in or happened then."""
+
+    at: Micros
+    text: str
+    causes: tuple[Path, ...]
+    """Where what set in stands in the file; nothing where it was so from the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One parameter changed so far that it does not happen.
+
+    `path` is what a study calls it. `size` is how far the new value lies from the old, as a share of the
+    larger (of the run, of a moment). Of other worlds `prevented` is the chance that the change prevents it
+    there, too. `kind` is "cause" for a parameter of what set in at the moment, else "done", by the customer
+    or in the world, or "sold", which is bought or granted.
+    """
+
+    path: str
+    old: str
+    new: str
+    size: float
+    prevented: Estimate
+    kind: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether it prevents it in nearly all other worlds."""
+        return (self.prevented.mean or 0) >= NEARLY_ALL
+
+    @property
+    def sentence(self) -> str:
+        """The change in words."""
+        if self.new == LEFT_OUT:
+            return f"{self.path} left out"
+        return f"{self.path} {self.old} → {self.new}"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why something happened in a run.
+
+    `replication` (from 0) and `seed` say in which; `first` is what made it true, `moment` when it became
+    inevitable, `chances` how likely it was from each moment on, `otherwise` how likely it is in other worlds
+    of the scenario as it stands. `changes` prevent it, the best first, each in more other worlds than no
+    change does, which `unchanged` tells; a run with the first of them confirmed that. `worlds` is how many
+    were run.
+    """
+
+    question: str
+    scenario: str
+    replication: int
+    seed: int
+    start: Micros
+    first: Happening
+    moment: TurningPoint
+    chances: tuple[Chance, ...]
+    otherwise: Estimate
+    changes: tuple[Remedy, ...]
+    worlds: int
+    unchanged: Unchanged | None = None
+
+    def __repr__(self) -> str:
+        return f"<Why {self.question} in {self.scenario!r}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+
+        return fragment(f"Why {self.question}?", [self.sentence], self.views())
+
+    @property
+    def change(self) -> Remedy | None:
+        """The best change of one parameter that prevents it, or None."""
+        return self.changes[0] if self.changes else None
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a few sentences."""
+        return " ".join((self._when(), self._what()))
+
+    @property
+    def _had_a_beginning(self) -> bool:
+        """Whether it was not inevitable already as the run started."""
+        return bool(self.moment.causes) or self.moment.at > self.start
+
+    def _when(self) -> str:
+        first = f"{self.first.text}, {iso(self.first.at)}"
+        if not self._had_a_beginning:
+            return f"{first}: it was inevitable from the start."
+        return f"{first}: it was inevitable from {iso(self.moment.at)} on ({self.moment.text})."
+
+    def _what(self) -> str:
+        change = self.change
+        if change is None:
+            return self._none()
+        share, low = (units.percent(one or 0) for one in (change.prevented.mean, change.prevented.low))
+        smaller = any(one.kind == change.kind and one.size < change.size for one in self.changes)
+        which = "a change" if smaller and not change.holds else "the smallest change"
+        sure = " that holds in nearly all other worlds" if smaller and change.holds else ""
+        told = (
+            f"What prevents it: {change.sentence}, {which} {KINDS[change.kind]}{sure}; a run with it "
+            f"confirms that, and it holds in {share} of other worlds (at least {low})"
+        )
+        if self.unchanged is not None and self.unchanged.happens < self.unchanged.worlds:
+            told += f", of which {units.percent(self.unchanged.free.mean or 0)} are free of it unchanged"
+        told += "."
+        if not change.holds:
+            told += " That is not sure: no change that was found holds in nearly all of them."
+        least = min(self.changes, key=lambda one: one.size)
+        if round(least.size, 3) < round(change.size, 3):
+            of = f", {KINDS[least.kind]}," if least.kind != change.kind else ""
+            holds = units.percent(least.prevented.mean or 0)
+            told += f" The smallest of all{of} is {least.sentence}, which holds in {holds} of those tried."
+        return told
+
+    def _none(self) -> str:
+        """That no change is named, and why."""
+        held = self.unchanged
+        if held is None or not held.left_out:
+            return "No change of one parameter that was tried prevents it."
+        several = units.many(held.left_out, "change")
+        seldom = "" if held.more is None else f", which is too seldom to tell; --futures {held.more} may"
+        return (
+            f"No change of one parameter is named: {several} would have prevented it in this run, but none "
+            "is shown to prevent it in other worlds more often than no change does. Nothing changed, it "
+            f"happens in {held.happens} of {held.worlds} of these{seldom}."
+        )
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """The answer as plain rows: `chances` by moment (µs), and `changes`, the best first."""
+        chances = [
+            {
+                "at": one.at,
+                "what": one.text,
+                "chance": one.estimate.mean,
+                "chance_low": one.estimate.low,
+                "chance_high": one.estimate.high,
+                "futures": one.futures,
+            }
+            for one in self.chances
+        ]
+        changes = [
+            {
+                "parameter": one.path,
+                "old": one.old,
+                "new": one.new,
+                "size": one.size,
+                "prevented": one.prevented.mean,
+                "prevented_low": one.prevented.low,
+                "prevented_high": one.prevented.high,
+                "unchanged": None if self.unchanged is None else self.unchanged.free.mean,
+                "kind": one.kind,
+            }
+            for one in self.changes
+        ]
+        return {"chances": chances, "changes": changes}
+
+    def to_json(self) -> str:
+        """Write the answer as JSON text."""
+        plain = document(
+            "why",
+            f"Why {self.question} in {self.scenario}?",
+            answer=self.sentence,
+            metrics={"otherwise": metric("share", self.otherwise)},
+            tables=self.tables(),
+            question=self.question,
+            scenario=self.scenario,
+            replication=self.replication,
+            seed=self.seed,
+            first={"at": self.first.at, "what": self.first.text},
+            inevitable={"at": self.moment.at, "what": self.moment.text},
+            worlds=self.worlds,
+        )
+        return as_text(plain)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The changes as plain rows, the best first."""
+        return self.tables()["changes"]
+
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        chances = tuple((iso(one.at), one.text, units.write("share", *one.estimate)) for one in self.chances)
+        changes = tuple(
+            (
+                one.path, one.old, one.new, one.kind,
+                units.percent(one.size), units.write("share", *one.prevented),
+            )
+            for one in self.changes
+        )  # fmt: skip
+        usual = units.write("share", *self.otherwise)
+        note = (
+            "Other futures of the same past, as things stood then, without what the scenario brings later. "
+            f"In other worlds of the scenario, with all that it brings, it happens in {usual}. "
+            f"{self.worlds} worlds were run."
+        )
+        found = [View("How likely it was", ("from", "what came then", "chance"), 2, chances, note)]
+        if changes:
+            headings = ("parameter", "is", "would be", "of", "differs by", "prevents it in")
+            found.append(View("What would have prevented it", headings, 4, changes, self._order()))
+        return found
+
+    def _order(self) -> str:
+        """Which changes are listed and named, and what they were held against."""
+        held = self.unchanged
+        if held is None:
+            return ORDER
+        free = units.write("share", *held.free)
+        without = f"Nothing changed, it does not happen in {free} of these worlds."
+        out = f" Left out: {held.left_out}." if held.left_out else ""
+        return f"{ORDER} {without}{out}"
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how likely it was from each moment on. Raises BadInput without matplotlib."""
+        from ranksim.report.figure import BLUE, new_figure, plain_axes
+
+        ax = new_figure().subplots() if ax is None else ax
+        unit, named = (HOUR, "hours") if self.first.at - self.start < 2 * DAY else (DAY, "days")
+        times = [(one.at - self.start) / unit for one in self.chances]
+        shares = [100 * one.hits / one.futures for one in self.chances]
+        ax.step(times, shares, where="post", color=BLUE, linewidth=2, marker="o", markersize=4)
+        ax.set_ylim(-4, 104)
+        ax.set_xlabel(f"{named} since {iso(self.start)}")
+        ax.set_ylabel("futures that come to it, %")
+        since = iso(self.moment.at)[:16].replace("T", " ") if self._had_a_beginning else "the start"
+        ax.set_title(f"{self.question}: inevitable from {since} on", loc="left")
+        plain_axes(ax)
+        return ax

@@ -1,0 +1,414 @@
+"""A world: the service, its accounts and everything around them, on one SimPy clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import simpy
+
+from ranksim.core.callers.network import Ways
+from ranksim.core.callers.portfolio import Actor, open_actor
+from ranksim.core.callers.programs import program_of
+from ranksim.core.callers.programs.python import Python
+from ranksim.core.callers.steps import Received, Send
+from ranksim.core.clock import Micros, iso
+from ranksim.core.contract.facts import JobKind
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput
+from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Step
+from ranksim.core.service.service import Service
+from ranksim.core.service.state import State
+from ranksim.twin.sim import timeline
+from ranksim.twin.sim.credentials import Credentials
+from ranksim.twin.sim.player import Flight, Player
+from ranksim.twin.sim.python_client import start_python
+from ranksim.twin.sim.receivers import SimulatedReceiver
+from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.simpy_clock import SimpyClock
+from ranksim.twin.sim.workers import Ending, Pool, PoolSpec
+
+if TYPE_CHECKING:
+    from ranksim.twin.sim.statistics import Replication, ReplicationTally
+
+UNLIMITED = PoolSpec(capacity="unlimited")
+"""The pool of a kind of job for which a scenario names none: every job starts at once."""
+
+NOBODY = Answer(None, "no receiver at this address", 0)
+"""What an endpoint gets whose URL belongs to no receiver of the scenario."""
+
+
+class Recorder(Protocol):
+    """What keeps a trace of a run, when somebody wants one."""
+
+    def watch(self, state: State) -> None:
+        """See where names of keys and secrets of endpoints stand."""
+
+    def exchange(
+        self,
+        now: Micros,
+        client: str,
+        call: Call,
+        reply: Reply,
+        *,
+        sent: Micros | None = None,
+        received: Micros | None = None,
+    ) -> None:
+        """Record a call and its reply, both at `now` unless it is said when it was sent and answered."""
+
+    def lost(self, sent: Micros, client: str, call: Call) -> None:
+        """Record a call whose reply its sender never saw."""
+
+    def delivery(self, sent: Micros, answered: Micros, attempt: Attempt, answer: Answer, acted: bool) -> None:
+        """Record a webhook attempt; `acted` says whether the receiver took it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Another future of the same past: after the instant `at`, draws are those of another `seed`.
+
+    What was drawn by then stays: a next arrival, how long a running job takes. So does what the service
+    itself draws: what is invented about sites, and the jitter of webhook retries.
+    """
+
+    at: Micros
+    seed: int
+
+
+class World(SimpyClock):
+    """A scenario, or the scenario of a file, brought to life.
+
+    Without `env` the world has its own clock of integer µs, which starts at 0; `run` runs it to its end. In a
+    caller's `env` it lives beside the caller's processes; `tick` is the µs in one unit of that clock, the
+    scenario's start is where it reads 0, and the caller runs the environment. At the end the statistics close
+    (`replication`, and `tally` is None from then on), but a caller's environment may run the world further.
+    `seed` stands in for the scenario's; a `fork` changes it on the way. Without a `trace`,
+    memory does not grow with the length of the run
+    beyond what the service itself keeps. Where the environment stands past the start, clients begin there.
+    Raises BadInput when the scenario does not hold together, or its timeline has begun before.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario | str | Path,
+        *,
+        seed: int | None = None,
+        env: simpy.Environment | None = None,
+        tick: int = 1,
+        tally: ReplicationTally | None = None,
+        trace: Recorder | None = None,
+        fork: Fork | None = None,
+    ) -> None:
+        if tick < 1:
+            raise BadInput(f"tick: expected at least 1 µs, found {tick}")
+        if isinstance(scenario, str | Path):
+            scenario = Scenario.load(scenario)
+        super().__init__(env, start=scenario.start, tick=tick)
+        scenario.check()
+        self.scenario = scenario
+        self.seed = scenario.seed if seed is None else seed
+        self.tally = tally
+        self.trace = trace
+        self.service = Service(scenario.policy, seed=self.seed, pooled=JobKind, consulting=True)
+        if trace is not None:
+            trace.watch(self.service.state)
+        self.pools: dict[str, Pool] = {}
+        self.actors: dict[str, Actor] = {}
+        self.receivers: dict[str, SimulatedReceiver] = {}
+        self.endpoints: dict[str, str] = {}
+        self._by_endpoint: dict[str, SimulatedReceiver] = {}
+        self._by_url: dict[str, SimulatedReceiver] = {}
+        self._wakes: set[Micros] = set()
+        self._credentials = Credentials()
+        self._ways: list[Ways] = []
+        self.player = Player(self, self)
+        self.replication: Replication | None = None
+        self._make_pools()
+        for name, account in scenario.accounts.items():
+            self.actors[name] = open_actor(self, name, account)
+        self._make_receivers()
+        for index, action in enumerate(scenario.timeline):
+            when = action.at.on(scenario.start)
+            if when < self.now:
+                where = f"timeline[{index}].at: {iso(when)} is past"
+                raise BadInput(f"{where}, the environment stands at {iso(self.now)}; make the world sooner")
+            self.at(when, self._act, action)
+        for name, client in scenario.clients.items():
+            if isinstance(client, Python):
+                start_python(self, name, client)
+            else:
+                network = client.network or scenario.network
+                ways = Ways(network.network(), self.seed, f"{name}/network") if network else None
+                if ways is not None:
+                    self._ways.append(ways)
+                self.player.play(program_of(self, name, client), name, ways)
+        if fork is not None:
+            self.at(fork.at + 1, self._switch, fork.seed, urgent=True)
+        self.at(self.end, self.finish, urgent=True)
+        self._sample()
+        self._set_wake()
+
+    def __repr__(self) -> str:
+        return f"<World of {self.scenario.name!r} at {iso(self.now)}: seed {self.seed}>"
+
+    def _repr_html_(self) -> str:
+        from ranksim.report.notebook import fragment
+        from ranksim.report.tables import View
+
+        state = self.service.state
+        jobs: dict[str, int] = {}
+        for job in state.jobs.values():
+            jobs[job.status] = jobs.get(job.status, 0) + 1
+        rows = (
+            ("accounts", str(len(state.accounts))),
+            *((f"jobs {name}", str(n)) for name, n in jobs.items()),
+        )
+        return fragment(repr(self), (), [View("What it holds", ("of", "there are"), 1, tuple(rows))])
+
+    @property
+    def end(self) -> Micros:
+        """The instant at which the scenario ends; nothing of that instant happens any more."""
+        return self.scenario.end
+
+    def _switch(self, seed: int) -> None:
+        """Have what is drawn from now on be drawn of another seed."""
+        self.seed = seed
+        for pool in self.pools.values():
+            pool.seed = seed
+        for receiver in self.receivers.values():
+            receiver.switch(seed)
+        for ways in self._ways:
+            ways.seed = seed
+
+    # Running
+
+    def run(self) -> Replication | None:
+        """Run to the end of the scenario; give the statistics, if a tally was kept."""
+        whole, rest = divmod(self.scenario.length, self.tick)
+        self.env.run(until=self.scenario.length / self.tick if rest else whole)
+        return self.finish()
+
+    def finish(self) -> Replication | None:
+        """Close the statistics at the present instant, unless they are; done by itself at the end."""
+        if self.tally is not None:
+            self.replication = self.tally.finish(self.now, self.service)
+            self.tally = None
+        return self.replication
+
+    def note(self, text: str) -> None:
+        """Leave a remark in the statistics, if they are kept."""
+        if self.tally is not None:
+            self.tally.note(text)
+
+    # The seam between the programs of clients and the service
+
+    def credential(self, account: str, key: str | None) -> str:
+        """Return the name by which steps use a key of an account, or without a key its web app."""
+        return self._credentials.add(self.actors[account], key)
+
+    def call_of(self, send: Send, client: str) -> Call:
+        """Return a client's call as the service takes it."""
+        return self._credentials.call_of(send, client)
+
+    def answer(self, send: Send, client: str, now: Micros) -> Received:
+        """Make a client's call now, and answer it at once."""
+        reply = self._answered(now, self._credentials.call_of(send, client), client, send.reads)
+        return Received(reply.status, reply.body, reply.headers, now, now)
+
+    def effect(self, flight: Flight) -> Reply:
+        """Let a call that travelled take effect now."""
+        reply = self._handle(flight.call, flight.send.reads)
+        if self.tally is not None:
+            self.tally.call(self.now, flight.run.client, flight.call, reply)
+        self._set_wake()
+        return reply
+
+    def written(self, reply: Reply) -> None:
+        """Note that a reply is on its way; its Idempotency-Key is no longer in flight (U92)."""
+        self.service.written(reply, self.now)
+
+    def render(self, flight: Flight, reply: Reply) -> Reply:
+        """Return a reply as it travels: as it is."""
+        return reply
+
+    def received(self, flight: Flight, rendered: Reply) -> Received:
+        """Record a call that travelled and its reply, which arrived now."""
+        now, client = self.now, flight.run.client
+        if self.tally is not None:
+            self.tally.answered(now, client, now - flight.sent)
+        if self.trace is not None:
+            self.trace.exchange(now, client, flight.call, rendered, sent=flight.sent, received=now)
+        return Received(rendered.status, rendered.body, rendered.headers, flight.sent, now)
+
+    def lost(self, flight: Flight) -> None:
+        """Record a call whose sender stopped listening now."""
+        if self.tally is not None:
+            self.tally.unanswered(self.now, flight.run.client)
+        if self.trace is not None:
+            self.trace.lost(flight.sent, flight.run.client, flight.call)
+
+    def listen(self, script: str) -> str:
+        """Return "": the receivers of a scenario are its own."""
+        return ""
+
+    def call(self, call: Call, client: str = "") -> Reply:
+        """Make a call now on behalf of a client, and answer it at once, without a network."""
+        return self._answered(self.now, call, client)
+
+    def _answered(self, now: Micros, call: Call, client: str, reads: bool = True) -> Reply:
+        step = self.service.handle(call, now, reads=reads or self.trace is not None)
+        reply = step.reply
+        self.follow(step)
+        if self.tally is not None:
+            self.tally.call(now, client, call, reply)
+        if self.trace is not None:
+            self.trace.exchange(now, client, call, reply)
+        if reply.flight:
+            self.service.written(reply, now)
+        self._set_wake()
+        return reply
+
+    def owner_of(self, receiver: str) -> Actor:
+        """Return the account whose endpoint a receiver is behind."""
+        return self.actors[self.scenario.receivers[receiver].account]
+
+    def app_call(
+        self, actor: Actor, operation: str, body: Body | None, /, *, client: str = "", **path: str
+    ) -> Reply:
+        """Do in the web app, without key or rate limit, what the API could do too.
+
+        Counted under `client`, or not at all without one.
+        """
+        call = Call(
+            operation,
+            path=path,
+            body=body,
+            surface="app",
+            account=actor.account,
+            environment=actor.environment,
+        )
+        return self.call(call, client) if client else self._handle(call)
+
+    def _handle(self, call: Call, reads: bool = True) -> Reply:
+        step = self.service.handle(call, self.now, reads=reads or self.trace is not None)
+        self.follow(step)
+        return step.reply
+
+    def follow(self, step: Step) -> None:
+        """Observe what became true, and do what the service asks for."""
+        if step.events and self.tally is not None:
+            self.tally.observe(step.events)
+        for task in step.tasks:
+            if isinstance(task, StartJob):
+                self.pools[task.kind].add(task)
+            else:
+                self._attempt(task)
+
+    def _wake(self, due: Micros) -> None:
+        self._wakes.discard(due)
+        self.follow(self.service.advance(self.now))
+        self._set_wake()
+
+    def _set_wake(self) -> None:
+        """See to it that the service is woken when its next work falls due."""
+        due = self.service.next_due()
+        if due is not None and due not in self._wakes:
+            self._wakes.add(due)
+            self.at(due, self._wake, due, urgent=True)
+
+    # Jobs
+
+    def _make_pools(self) -> None:
+        specs: dict[str, PoolSpec] = dict(self.scenario.pools.items())
+        for kind in map(str, JobKind):
+            spec = specs.get(kind, UNLIMITED)
+            pool = Pool(
+                kind,
+                completed(spec, kind, self.scenario.policy),
+                self,
+                self.seed,
+                self._job_started,
+                self._job_ended,
+                self._pool_changed,
+            )
+            self.pools[kind] = pool
+            if kind in specs:
+                self._pool_changed(pool)
+
+    def _job_started(self, task: StartJob) -> None:
+        self.follow(self.service.started(task.job, self.now))
+
+    def _job_ended(self, task: StartJob, ending: Ending) -> None:
+        outcome = "failed" if ending.error else "done"
+        cost = round(task.estimate * ending.factor)
+        self.follow(self.service.ended(task.job, outcome, self.now, cost=cost, error=ending.error or None))
+        self._set_wake()
+
+    def _pool_changed(self, pool: Pool) -> None:
+        if self.tally is not None:
+            self.tally.pool(self.now, pool.kind, pool.busy, pool.capacity, pool.waiting)
+
+    # Webhooks
+
+    def _make_receivers(self) -> None:
+        timeout = self.scenario.policy.facts.webhook_timeout
+        for name, spec in self.scenario.receivers.items():
+            receiver = SimulatedReceiver(name, spec, start=self.start, timeout=timeout, seed=self.seed)
+            actor = self.actors[spec.account]
+            body = {
+                "url": receiver.url,
+                "event_types": list(spec.event_types),
+                "domain_id": actor.hosts[spec.domain] if spec.domain is not None else None,
+            }
+            reply = self.app_call(actor, "webhooks.create", body)
+            if reply.status >= 400 or reply.body is None:
+                detail = (reply.body or {}).get("detail", "")
+                raise BadInput(f"receivers.{name}: the service refused the endpoint: {detail}")
+            endpoint = reply.body["data"]["id"]
+            self.receivers[name] = self._by_endpoint[endpoint] = receiver
+            self._by_url.setdefault(receiver.url, receiver)
+            self.endpoints[name] = endpoint
+            if self.tally is not None:
+                self.tally.endpoint_names[endpoint] = name
+                self.tally.outages[endpoint] = receiver.outages
+
+    def _attempt(self, task: Attempt) -> None:
+        receiver = self._by_endpoint.get(task.endpoint) or self._by_url.get(task.url)
+        answer, acted, delay = NOBODY, False, 0
+        if receiver is not None:
+            answer, acted, delay = receiver.answer(task, self.now)
+        self.after(delay, self._attempted, task, answer, acted, self.now, urgent=True)
+
+    def _attempted(self, task: Attempt, answer: Answer, acted: bool, sent: Micros) -> None:
+        now = self.now
+        step = self.service.attempted(task.attempt, answer, now)
+        if self.tally is not None:
+            self.tally.attempt(now, task, answer, acted)
+        if self.trace is not None:
+            self.trace.delivery(sent, now, task, answer, acted)
+        self.follow(step)
+        self._set_wake()
+
+    # Timeline and samples
+
+    def _act(self, action: timeline.Action) -> None:
+        self.follow(self.service.advance(self.now))
+        timeline.apply(self, action)
+        self._set_wake()
+
+    def _sample(self) -> None:
+        if self.tally is not None:
+            self.tally.sample(self.now, self.service)
+            self.after(self.scenario.sample_every, self._sample, urgent=True)
+
+
+def completed(spec: PoolSpec, kind: Any, policy: Policy) -> PoolSpec:
+    """Return a pool's specification with what it leaves out filled in from the catalogue."""
+    catalogue = policy.catalogue
+    changes: dict[str, Any] = {}
+    if spec.duration is None and not spec.per_unit:
+        changes["duration"] = catalogue.job_durations[kind]
+    if spec.failure_rate is None:
+        changes["failure_rate"] = catalogue.job_failure_rates[kind] / 1000
+    return spec.model_copy(update=changes)

@@ -1,0 +1,143 @@
+"""The clock of a world inside a test."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, TypeAlias, TypedDict, Unpack
+
+from ranksim.core.clock import Micros, in_micros, instant, iso, length_in_micros
+from ranksim.core.errors import BadInput
+from ranksim.twin.facade.advance import Advance, AdvanceUnderWay
+from ranksim.twin.facade.advance_until import (
+    AdvanceCondition,
+    UntilEndpointDisabled,
+    UntilJobFinished,
+    meter_resets,
+)
+from ranksim.twin.facade.twin import Twin
+from ranksim.twin.serving.loop_thread import LoopThread
+
+Length: TypeAlias = str | timedelta
+Moment: TypeAlias = str | Micros
+
+
+class HowFar(TypedDict, total=False):
+    """How far time moves on, and how long that may take."""
+
+    to: Moment | None
+    """An instant."""
+    job: str
+    """Until this job has finished."""
+    endpoint: str
+    """Until this webhook endpoint is disabled."""
+    meter: str
+    """Until this metered allowance begins anew,"""
+    account: str
+    """of this account (default the first one)."""
+    timeout: float | None
+    """Seconds of wall time that webhooks may take."""
+
+
+class NotSettled(AssertionError):
+    """Time was moved and not everything that fell due could be done; the message says what is missing."""
+
+
+class Clock:
+    """The clock of a world, which goes forward only."""
+
+    def __init__(self, twin: Twin, thread: LoopThread) -> None:
+        self._twin, self._thread = twin, thread
+
+    @property
+    def now(self) -> Micros:
+        """The current instant, µs since the epoch."""
+        return self._twin.now()
+
+    def __str__(self) -> str:
+        return iso(self.now)
+
+    def advance(self, by: Length | None = None, **further: Unpack[HowFar]) -> Advance:
+        """Move time on, and return when everything that fell due was done, webhooks answered included.
+
+        `by` is a length with its unit, "36m" or a timedelta; `HowFar` has what else may be said. What does
+        not come within `by`, or 400 days, is given up, which `met` of the answer tells. Raises NotSettled,
+        and BadInput, also for a plain number.
+        """
+        return self._thread.call(self._advance(by, **further))
+
+    async def advance_async(self, by: Length | None = None, **further: Unpack[HowFar]) -> Advance:
+        """The same without blocking the loop of the caller."""
+        return await self._thread.call_async(self._advance(by, **further))
+
+    def next(self, timeout: float | None = None) -> Advance:
+        """Move on to the next piece of work that is due; where there is none time stays."""
+        return self._thread.call(settled(self._twin.advance_to_next(timeout)))
+
+    def settle(self, timeout: float | None = None) -> Advance:
+        """Let what is due now be done and what is out be answered."""
+        return self.advance("0s", timeout=timeout)
+
+    def set(self, clock: str | None = None, traffic: str | None = None, signature: str | None = None) -> None:
+        """Change how time runs ("manual", "real", "scaled:60") from here on. Raises BadInput."""
+        self._thread.run(lambda: self._twin.set_clock(clock, traffic, signature))
+
+    async def _advance(
+        self,
+        by: Length | None,
+        to: Moment | None = None,
+        job: str = "",
+        endpoint: str = "",
+        meter: str = "",
+        account: str = "",
+        timeout: float | None = None,
+    ) -> Advance:
+        twin = self._twin
+        until: AdvanceCondition | None = (
+            UntilJobFinished(job) if job else UntilEndpointDisabled(endpoint) if endpoint else None
+        )
+        if job and endpoint:
+            raise BadInput("clock: expected a job or an endpoint, not both")
+        if account and not meter:
+            raise BadInput("clock: account says whose meter is meant; give meter too")
+        if meter and (by, to) != (None, None):
+            raise BadInput("clock: a meter says how far to go; leave out by and to")
+        instant = None if to is None else moment_of(to)
+        if meter:
+            state = twin.service.state
+            owner = account or state.keys[twin.keys["production"]].account
+            instant = meter_resets(state, twin.policy, owner, meter, twin.now())
+        length = None if by is None else micros(by)
+        return await settled(twin.advance(by=length, to=instant, until=until, timeout=timeout))
+
+
+async def settled(moving: Coroutine[Any, Any, Advance]) -> Advance:
+    """Let time move on. Raises NotSettled where something that fell due could not be done."""
+    advance = await moving
+    if not advance.settled:
+        waiting = ", ".join(f"attempt {one.number} of {one.event} to {one.url}" for one in advance.waiting)
+        raise NotSettled(f"time stands at {iso(advance.now)}, still without an answer: {waiting}")
+    return advance
+
+
+async def settled_now(twin: Twin) -> None:
+    """Let what is due now be done; where an advance is under way, that does it. Raises NotSettled."""
+    with suppress(AdvanceUnderWay):
+        await settled(twin.advance(by=0))
+
+
+def micros(length: Length) -> Micros:
+    """Return a length in µs. Raises BadInput."""
+    try:
+        return length_in_micros(length)
+    except ValueError as error:
+        raise BadInput(f"clock: {error}") from None
+
+
+def moment_of(moment: Moment, where: str = "clock") -> Micros:
+    """Return a moment in µs since the epoch; `where` says in an error what it is of. Raises BadInput."""
+    try:
+        return in_micros(moment, instant)
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None

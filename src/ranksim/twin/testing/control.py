@@ -1,0 +1,143 @@
+"""What the control API offers of faults, limits and deliveries, as methods of a world inside a test.
+
+The models of the control API take a while to build, so a world reads this module when it is first asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ranksim.core.contract.located import Located, validate
+from ranksim.core.service.administration import LIMITS
+from ranksim.twin.facade.control import deliveries, faults, schemas
+from ranksim.twin.facade.control.control_request import ControlRequest
+from ranksim.twin.facade.faults import FaultRule
+from ranksim.twin.facade.twin import Twin
+from ranksim.twin.serving.loop_thread import LoopThread
+from ranksim.twin.testing.clock import settled_now
+
+Environment = Literal["production", "sandbox"]
+Limit = Literal["rate", "capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown"]
+
+MOST = 10_000
+"""How many deliveries or attempts are given at most."""
+
+
+class FaultRules:
+    """The fault rules of a world: late answers, errors and dropped connections on purpose.
+
+    Whom a rule befalls repeats with the seed. An answer that it befell names it in the header Ranksim-Fault.
+    """
+
+    def __init__(self, twin: Twin, thread: LoopThread) -> None:
+        self._twin, self._thread = twin, thread
+
+    def add(
+        self,
+        operation: str = "*",
+        *,
+        latency: str | Mapping[str, Any] | None = None,
+        latency_after: str | Mapping[str, Any] | None = None,
+        error_rate: float = 0.0,
+        drop_before_rate: float = 0.0,
+        drop_after_rate: float = 0.0,
+        times: int | None = None,
+        key: str | None = None,
+        environment: Environment | None = None,
+    ) -> schemas.FaultShown:
+        """Let requests of an operation ("jobs.create", "jobs.*", "graphql") and a key be late or fail.
+
+        `latency` is wall time, such as "3s" or {"exponential": {"mean": "80ms"}}, before the effect, and
+        `latency_after` between it and the answer: meanwhile an Idempotency-Key is in flight (U92). The rates
+        are shares of requests, from 0 to 1: answered 500 without effect, or dropped before or after the
+        effect. A rule ends after `times` requests. Return it, with its `id`. Raises BadInput.
+        """
+        given = {
+            "operation": operation, "key": key, "environment": environment, "latency": latency,
+            "latency_after": latency_after, "error_rate": float(error_rate),
+            "drop_before_rate": float(drop_before_rate), "drop_after_rate": float(drop_after_rate),
+            "times": times,
+        }  # fmt: skip
+        rule = validate(FaultRule, Located("fault", given, {}))
+        return self._thread.call(faults.add_fault(self._twin, ControlRequest(body=rule)))
+
+    def list(self) -> list[schemas.FaultShown]:
+        """Return the rules in force, with how many requests each has `seen`, and its `effects`."""
+        return self._thread.call(faults.list_faults(self._twin, ControlRequest()))["data"]
+
+    def remove(self, rule: str) -> None:
+        """End a rule by its id. Raises BadInput."""
+        self._thread.call(faults.remove_fault(self._twin, ControlRequest({"id": rule})))
+
+    def clear(self) -> None:
+        """End all rules."""
+        self._thread.call(faults.clear_faults(self._twin, ControlRequest()))
+
+
+class LimitSwitches:
+    """The limits of everybody in a world. One that is off refuses nobody; what it minds is booked as ever."""
+
+    def __init__(self, twin: Twin, thread: LoopThread) -> None:
+        self._twin, self._thread = twin, thread
+
+    def off(self, *limits: Limit) -> None:
+        """Switch limits off, such as "rate" and "cooldown"; all of them if none is named. Raises BadInput."""
+        self._switch(limits, False)
+
+    def on(self, *limits: Limit) -> None:
+        """Switch limits on; all of them if none is named. Raises BadInput."""
+        self._switch(limits, True)
+
+    def shown(self) -> dict[str, bool]:
+        """Return which limits are on."""
+        return self._thread.call(faults.get_limits(self._twin, ControlRequest()))
+
+    def _switch(self, limits: tuple[Limit, ...], on: bool) -> None:
+        wanted = Located("limits", dict.fromkeys(limits or LIMITS, on), {})
+        patch = validate(schemas.LimitsPatch, wanted)
+        self._thread.call(faults.set_limits(self._twin, ControlRequest(body=patch)))
+
+
+class Deliveries:
+    """The webhook deliveries of a world, their attempts, and events made by hand."""
+
+    def __init__(self, twin: Twin, thread: LoopThread) -> None:
+        self._twin, self._thread = twin, thread
+
+    def unfinished(self, endpoint: str = "", event: str = "") -> list[schemas.DeliveryShown]:
+        """Return what is not delivered yet, by the instant of its next attempt (`next_attempt_at`)."""
+        return self._thread.call(deliveries.list_deliveries(self._twin, _of(endpoint, event)))["data"]
+
+    def attempts(self, endpoint: str = "", event: str = "") -> list[schemas.RecordShown]:
+        """Return the attempts that were answered, or not in time, newest first."""
+        return self._thread.call(deliveries.list_attempts(self._twin, _of(endpoint, event)))["data"]
+
+    def trigger(self, event: str, account: str = "", domain: str = "") -> list[schemas.DeliveryShown]:
+        """Let "job.completed", "job.failed" or "webhook.test" come about, and have it answered.
+
+        The job that it tells of is booked nowhere. Return the deliveries as they began. Raises BadInput.
+        """
+        body = schemas.TriggerBody(event=event, account_id=account, domain_id=domain)
+
+        async def triggered() -> list[schemas.DeliveryShown]:
+            begun = await deliveries.trigger(self._twin, ControlRequest(body=body))
+            await settled_now(self._twin)
+            return begun["data"]
+
+        return self._thread.call(triggered())
+
+    def resend(self, attempt: str) -> schemas.DeliveryShown:
+        """Deliver the event of an attempt, by its `id`, once more, and have it answered. Raises BadInput."""
+
+        async def resent() -> schemas.DeliveryShown:
+            begun = await deliveries.resend(self._twin, ControlRequest({"id": attempt}))
+            await settled_now(self._twin)
+            return begun
+
+        return self._thread.call(resent())
+
+
+def _of(endpoint: str, event: str) -> ControlRequest:
+    wanted = schemas.DeliveriesQuery(endpoint_id=endpoint or None, event_id=event or None, limit=MOST)
+    return ControlRequest(query=wanted)

@@ -1,0 +1,148 @@
+"""A trace as the events that the live page shows: its calls, deliveries and notes, in order of time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from pydantic_core import from_json
+
+from ranksim.core.clock import MILLISECOND, Micros, iso
+from ranksim.core.contract.facts import CHECK_OF
+from ranksim.core.errors import BadInput
+from ranksim.core.trace import DeliveryAttempt, Exchange, Note, entries
+
+MOST = 2_000
+"""Events that are shown at once: the last ones up to an instant."""
+
+Shown = dict[str, Any]
+
+
+class TraceEvents:
+    """A trace, read whole; `source` is a path or its lines. Raises BadInput."""
+
+    def __init__(self, source: str | Path | Iterable[str]) -> None:
+        found = [entry for entry in entries(source) if isinstance(entry, Exchange | DeliveryAttempt | Note)]
+        timed = [(at, entry) for entry in found if (at := _instant(entry)) is not None]
+        timed.sort(key=lambda one: one[0])
+        if not timed:
+            raise BadInput(f"{source}: has no call, no delivery and no note; expected a trace with some")
+        self._instants = [at for at, _ in timed]
+        self._entries = [entry for _, entry in timed]
+
+    def overview(self) -> Shown:
+        """Return from when to when it goes, in µs since the epoch, and how much is in it."""
+        calls = sum(isinstance(one, Exchange) for one in self._entries)
+        first, last = self._instants[0], self._instants[-1]
+        return {"recording": {"first": first, "last": last, "calls": calls, "events": len(self._entries)}}
+
+    def until(self, instant: Micros) -> Shown:
+        """Return the last events up to an instant, oldest first, and how many there were until then."""
+        count = bisect_right(self._instants, instant)
+        first = max(0, count - MOST)
+        shown = [_event(number, entry) for number, entry in enumerate(self._entries[first:count], first + 1)]
+        return {"count": count, "events": shown}
+
+    def exchange(self, number: int) -> Shown | None:
+        """Return the exchange of an event as the control API shows those of its journal."""
+        entry = self._entries[number - 1] if 0 < number <= len(self._entries) else None
+        if not isinstance(entry, Exchange):
+            return None
+        return {
+            "id": number,
+            "at": iso(entry.sent),
+            "environment": entry.environment,
+            "method": entry.method,
+            "path": entry.path,
+            "query": entry.query,
+            "headers": entry.request_headers,
+            "body": _content(entry.body),
+            "operations": list(entry.operations),
+            "account_id": entry.account or None,
+            "status": entry.status,
+            "response_headers": entry.response_headers,
+            "response": _content(entry.response) if entry.status is not None else entry.error,
+        }
+
+
+def _instant(entry: Exchange | DeliveryAttempt | Note) -> Micros | None:
+    if isinstance(entry, Exchange):
+        return entry.sent
+    return entry.received if isinstance(entry, DeliveryAttempt) else entry.t
+
+
+def _event(number: int, entry: Exchange | DeliveryAttempt | Note) -> Shown:
+    if isinstance(entry, Exchange):
+        return {"seq": number, "at": iso(entry.sent), "what": "call", **_call(number, entry)}
+    if isinstance(entry, Note):
+        more = entry.model_dump(exclude={"kind", "t"})
+        return {**more, "seq": number, "at": iso(entry.t or 0), "what": "note"}
+    headers = {name.lower(): text for name, text in entry.headers.items()}
+    return {
+        "seq": number,
+        "at": iso(entry.received),
+        "what": "attempt.received",
+        "endpoint": entry.endpoint,
+        "status_code": entry.status,
+        "event_id": headers.get("service-event-id"),
+        "event_type": headers.get("service-event-type"),
+        "signature_valid": entry.signature.valid,
+    }
+
+
+def _call(number: int, entry: Exchange) -> Shown:
+    code, meta = _problem(entry)
+    check = CHECK_OF.get(code)
+    replayed = "idempotent-replayed" in {name.lower() for name in entry.response_headers or {}}
+    outcome = "limited" if code == "rate_limited" else "refused" if check else "error" if code else "ok"
+    took = None if entry.received is None else (entry.received - entry.sent) / MILLISECOND
+    return {
+        "number": number,
+        "surface": entry.surface,
+        "environment": entry.environment,
+        "method": entry.method,
+        "path": entry.path,
+        "query": urlencode(entry.query or {}) or None,
+        "operations": list(entry.operations),
+        "account_id": entry.account or None,
+        "key": entry.api_key,
+        "status": entry.status,
+        "dropped": None,
+        "code": code or None,
+        "check": check,
+        "outcome": "no answer" if entry.status is None else "replayed" if replayed else outcome,
+        "rate_class": meta.get("class"),
+        "faults": [],
+        "ms": took or 0.0,
+    }
+
+
+def _problem(entry: Exchange) -> tuple[str, Shown]:
+    """Return the code and the meta of a refusal, over GraphQL of the first; or nothing."""
+    found = None
+    if entry.surface == "graphql" and '"errors"' in (entry.response or ""):
+        found = _first_error(_content(entry.response))
+    elif entry.status is not None and entry.status >= 400:
+        found = _content(entry.response)
+    if not isinstance(found, dict):
+        return "", {}
+    meta = found.get("meta")
+    return str(found.get("code", "")), meta if isinstance(meta, dict) else {}
+
+
+def _first_error(body: Any) -> Any:
+    errors = body.get("errors") if isinstance(body, dict) else None
+    first = errors[0] if isinstance(errors, list) and errors else None
+    return first.get("extensions") if isinstance(first, dict) else None
+
+
+def _content(text: str | None) -> Any:
+    if not text:
+        return None
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return text

@@ -1,0 +1,350 @@
+"""The bench: `ranksim check` against the second deployment in virtual time, conforming and broken.
+
+    bench="python -m tests.judge.conformance.elsewhere.bench"
+    $bench conforming 1:100     # seeds FIRST:COUNT
+    $bench sockets 1:100        # the same as processes, in real time
+    $bench ways 1 [COLUMNS] [PATTERN]   # each, with one seed's numbers
+    $bench alone 1 [PATTERN [COLUMN]]       # those that no group showed
+    $bench page                 # docs/bench.md, of what was found so far
+
+What each run came to is appended to a file of its process in `.cache/bench`, so that a run that was
+interrupted goes on where it stopped: delete the files after a change. RANKSIM_BENCH_PART=1/2 does every
+second of the runs, so that two processes share them. A way is tried with default settings; the same capture
+is judged as one of shared accounts and with half of its exchanges missing, and a second one is made with 2 %
+of the replies lost. Each task of a check comes once: further rounds cost more to judge than they show.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+from tests.judge.check.in_virtual_time import check_in
+from tests.judge.conformance.elsewhere import sockets
+from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, groups, hidden, unbroken
+from tests.judge.conformance.elsewhere.sockets import MANY
+from tests.judge.conformance.elsewhere.virtual import elsewhere, rehearsal
+
+from ranksim.bridges.rehearsal import rehearse_in
+from ranksim.core.callers.network import Network
+from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.trace import Trace
+from ranksim.judge.conformance.compare import Judgement, compare
+from ranksim.judge.conformance.ways import DIFFERS
+from ranksim.judge.profiles import profile
+
+ROOT = Path(__file__).parents[4]
+RESULTS = Path(os.environ.get("RANKSIM_BENCH_RESULTS", ROOT / ".cache" / "bench"))
+PART, OF = map(int, os.environ.get("RANKSIM_BENCH_PART", "1/1").split("/"))
+PAGE = ROOT / "docs" / "bench.md"
+
+TIME = 10 * MINUTE
+LOST = 0.02
+COLUMNS = ("default", "lost", "shared", "half")
+T = TypeVar("T")
+
+
+# Conforming
+
+
+@dataclass(frozen=True)
+class Conforming:
+    """A run that conforms: what it is driven by, how many users that has, and how its network is."""
+
+    seed: int
+    driver: str
+    users: int
+    network: Network
+
+    @classmethod
+    def drawn(cls, seed: int) -> Conforming:
+        draw = Random(f"bench/{seed}")
+        driver = draw.choice(("check", "everyday", "retry", "walk", "race", "ladder", "webhooks", "scope"))
+        users = draw.choice((1, 20, 200)) if driver in MANY else 1
+        delays = [
+            Distribution(kind="lognormal", durations=(draw.choice((2, 15, 150)) * MILLISECOND,), sigma=0.5)
+            for _ in range(2)
+        ]
+        network = Network(*delays, loss=draw.choice((0.0, 0.0, 0.01, 0.05)), late=draw.choice((0.0, 0.1)))
+        return cls(seed, driver, users, network)
+
+    def trace(self) -> Trace:
+        numbers = elsewhere.drawn(self.seed, quick=self.seed % 3 == 0)
+        made = rehearsal(numbers, self.seed, network=self.network, use=self.seed % 2 == 0)
+        if self.driver == "check":
+            return check_in(made, TIME, seed=self.seed).trace
+        length = {1: 2 * MINUTE, 20: 40 * SECOND, 200: 10 * SECOND}[self.users]
+        return rehearse_in(made, profile(self.driver), users=self.users, duration=length, seed=self.seed)
+
+
+def conforming(seed: int) -> dict[str, Any]:
+    """Run one that conforms, and tell what alarms it raised."""
+    run = Conforming.drawn(seed)
+    trace = run.trace()
+    found = [
+        f"{one.rule.name}: {one.evidence[0].about}: {one.evidence[0].says}"
+        for one in compare(trace).deviating
+    ]
+    return {
+        "conforming": seed,
+        "driver": run.driver,
+        "users": run.users,
+        "window": elsewhere.drawn(seed, quick=seed % 3 == 0).window,
+        "exchanges": len(trace.exchanges),
+        "alarms": found,
+    }
+
+
+# Broken
+
+
+def broken(group: list[Breakage], seed: int, lost: float = 0.0) -> Trace:
+    """The trace of a check with default settings of a deployment that is broken in these ways."""
+    chosen = {name: value for one in group for name, value in one.chosen.items()}
+    numbers = replace(elsewhere.drawn(seed, quick=True), **chosen)
+    breaks = {one.breaks for one in group}
+    network = Network(loss=lost, hook_timeout=(20 if "patient" in breaks else 10) * SECOND)
+    made = rehearsal(numbers, seed, breaks=breaks, network=network, scale=group[0].scale, use=True)
+    return check_in(made, TIME, seed=seed, again=False).trace
+
+
+def told(breakage: Breakage, judgement: Judgement, alone: bool, seed: int) -> dict[str, Any]:
+    """How a way was found; one that was missed, and that the numbers of the seed hide, is hidden."""
+    found = looked_for(breakage, judgement, alone)
+    why = hidden(breakage, replace(elsewhere.drawn(seed, quick=True), **breakage.chosen))
+    return {**found, "found": "hidden", "why": why} if why and found["found"] == "missed" else found
+
+
+def looked_for(breakage: Breakage, judgement: Judgement, alone: bool) -> dict[str, Any]:
+    """How a way was found: by its case, its rule, as a difference, or, where it was alone, by others."""
+    way = breakage.way
+    differs = [f"U{one.number}" for one in judgement.differences]
+    deviating = {one.rule.name: one for one in judgement.deviating}
+    if way.rule == DIFFERS:
+        return {"found": "differs" if way.case in differs else "missed", "rule": way.case}
+    named = re.compile(re.sub(r"\\\{\w+\\\}", r".+", re.escape(way.case)))
+    finding = judgement.finding(way.rule)
+    cases = [case for case in finding.cases if named.fullmatch(case.name)]
+    if any(case.broken for case in cases):
+        return {"found": "case", "rule": way.rule, "says": finding.evidence[0].says}
+    if finding.broken:
+        return {"found": "rule", "rule": way.rule, "says": finding.evidence[0].says}
+    if deviating and alone:
+        other = next(iter(deviating.values()))
+        return {"found": "other", "rule": other.rule.name, "says": other.evidence[0].says}
+    under = any(case.conforms for case in cases)
+    return {
+        "found": "missed",
+        "rule": way.rule,
+        "conforms": under,
+        "open": dict(finding.reasons),
+        "differs": differs,
+    }
+
+
+def halved(trace: Trace, seed: int) -> Trace:
+    draw = Random(f"halved/{seed}")
+    header = trace.header.model_copy(update={"capture": "partial"})
+    return Trace(
+        header, [one for one in trace.exchanges if draw.random() < 0.5], trace.deliveries, trace.notes
+    )
+
+
+def shared(trace: Trace) -> Trace:
+    header = trace.header.model_copy(update={"exclusive": False})
+    return Trace(header, trace.exchanges, trace.deliveries, trace.notes)
+
+
+def tried(
+    group: list[Breakage], seed: int, column: str, whole: Trace | None
+) -> tuple[Trace, list[dict[str, Any]]]:
+    """Try ways with the numbers of a seed; `whole` is the default column's trace where it is known."""
+    if column == "lost":
+        trace = broken(group, seed, LOST)
+    else:
+        whole = broken(group, seed) if whole is None else whole
+        trace = whole if column == "default" else shared(whole) if column == "shared" else halved(whole, seed)
+    judgement = compare(trace)
+    about = {"seed": seed, "column": column, "beside": len(group) - 1}
+    return whole or trace, [
+        {"way": one.name, "breaks": one.breaks, **about, **told(one, judgement, len(group) == 1, seed)}
+        for one in group
+    ]
+
+
+# Results
+
+
+def results() -> list[dict[str, Any]]:
+    lines = (
+        line
+        for path in sorted(RESULTS.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def note(rows: list[dict[str, Any]]) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    with (RESULTS / f"{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def part_of(runs: Iterable[T]) -> list[T]:
+    """The runs that are this process's."""
+    return list(runs)[PART - 1 :: OF]
+
+
+def run_conforming(first: int, count: int) -> None:
+    done = {row.get("conforming") for row in results()}
+    for seed in part_of(range(first, first + count)):
+        if seed not in done:
+            note([conforming(seed)])
+
+
+def run_sockets(first: int, count: int) -> None:
+    done = {row.get("sockets") for row in results()}
+    for seed in part_of(range(first, first + count)):
+        if seed not in done:
+            with TemporaryDirectory() as folder:
+                note([sockets.conforming(seed, Path(folder))])
+
+
+def run_ways(seed: int, columns: tuple[str, ...] = COLUMNS, pattern: str = "") -> None:
+    """Try ways in groups; in the default column those that their case did not show are then tried alone."""
+    wanted = [one for one in breakages() if re.search(pattern, one.name)]
+    for group in part_of(sorted(groups(wanted), key=len, reverse=True)):
+        whole = None
+        for column in columns:
+            known = {
+                row.get("way") for row in results() if (row.get("seed"), row.get("column")) == (seed, column)
+            }
+            if not known.issuperset(one.name for one in group):
+                trace, rows = tried(group, seed, column, whole)
+                whole = None if column == "lost" else trace
+                note(rows)
+
+
+def run_alone(seed: int, pattern: str = "", column: str = "default") -> None:
+    """Try alone, in a column, what its case did not show in a group."""
+    for one in breakages():
+        rows = [
+            row
+            for row in results()
+            if (row.get("way"), row.get("seed"), row.get("column")) == (one.name, seed, column)
+        ]
+        seen = any(row["found"] in ("case", "differs") or not row["beside"] for row in rows)
+        if not seen and re.search(pattern, one.name):
+            note(tried([one], seed, column, None)[1])
+
+
+def became(seed: int, column: str) -> list[dict[str, Any]]:
+    """What became of each way that was tried, in the order of the ways; alone counts where it was."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in results():
+        if (row.get("seed"), row.get("column")) == (seed, column):
+            best = found.get(row["way"])
+            if best is None or best["found"] not in SHOWN:
+                found[row["way"]] = row
+    return [found[one.name] for one in breakages() if one.name in found]
+
+
+SHOWN = ("case", "rule", "differs")
+
+
+def page() -> str:
+    """The table of what became of each way, and of the runs that conform."""
+    runs = [row for row in results() if "conforming" in row]
+    seeds = sorted({row["seed"] for row in results() if "way" in row})
+    lines = [
+        "# The second deployment: what `ranksim check` finds there",
+        "",
+        "`tests/judge/conformance/elsewhere` has a deployment that was written from the specification alone.",
+        "Its numbers vary by a seed, and it can be broken in most of the ways of",
+        "[what is judged](what-is-judged.md). Each run is a check of ten minutes of its clock with default",
+        "settings, in virtual time, in which each task comes once; its target lets it use the domains of",
+        "the scoped keys and one of the account that is past due. Ways of different rules are tried",
+        "together in one run, and those that their case did not show alone, as far as runs were made. A way",
+        "that the numbers of a seed keep from all clients is hidden there, with the reason.",
+        "`bench.py` there writes this page.",
+        "",
+        f"- Runs that conform: {len(runs)}, alarms in {sum(bool(row['alarms']) for row in runs)} of them; at",
+    ]
+    users = {many: sum(row["users"] == many for row in runs) for many in (1, 20, 200)}
+    windows = sorted({row["window"] for row in runs})
+    lines.append("  " + ", ".join(f"{many} users {count}" for many, count in users.items()) + ";")
+    lines.append(f"  rate windows: {', '.join(windows)}.")
+    real = [row for row in results() if "sockets" in row]
+    alarms = sum(bool(row["alarms"]) for row in real)
+    lines.append(
+        f"- The same as processes over sockets, in real time: {len(real)}, alarms in {alarms} of them."
+    )
+    lines.append(f"- Ways: {len(breakages())} have a switch, {len(unbroken())} have none, as told below.")
+    for seed in seeds:
+        for column in COLUMNS:
+            rows = became(seed, column)
+            if rows:
+                shown = sum(row["found"] in SHOWN for row in rows)
+                cannot = sum(row["found"] == "hidden" for row in rows)
+                under = sum(bool(row.get("conforms")) for row in rows if row["found"] == "missed")
+                about = f"- Seed {seed}, {column}: {shown} of {len(rows)} ways tried are found by their rule"
+                lines += [f"{about} or as", "  an assumption that differs;"]
+                if cannot:
+                    lines.append(f"  {cannot} are hidden by its numbers;")
+                lines.append(f"  {under} are missed under a *conforms* of their case.")
+    lines += [
+        "",
+        "| way | rule and case | " + " | ".join(COLUMNS) + " |",
+        "|---|---|" + "---|" * len(COLUMNS),
+    ]
+    by_column = {
+        column: {row["way"]: row for seed in seeds for row in became(seed, column)} for column in COLUMNS
+    }
+    for one in breakages():
+        cells = [_cell(by_column[column].get(one.name)) for column in COLUMNS]
+        lines.append(f"| {one.name} | {one.way.rule}, {one.way.case} | " + " | ".join(cells) + " |")
+    lines += ["", "## Not broken", "", *(f"- {says}: {why}" for says, why in unbroken().items())]
+    return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "–"
+    if row["found"] == "other":
+        return f"by {row['rule']}"
+    if row["found"] == "hidden":
+        return f"hidden: {row['why']}"
+    if row["found"] == "missed" and row.get("conforms"):
+        return "missed under a *conforms*"
+    return str(row["found"])
+
+
+def main(command: str, *arguments: str) -> None:
+    if command == "conforming":
+        first, count = map(int, arguments[0].split(":"))
+        run_conforming(first, count)
+    elif command == "sockets":
+        first, count = map(int, arguments[0].split(":"))
+        run_sockets(first, count)
+    elif command == "ways":
+        columns = tuple(arguments[1].split(",")) if len(arguments) > 1 else COLUMNS
+        run_ways(int(arguments[0]), columns, *arguments[2:])
+    elif command == "alone":
+        run_alone(int(arguments[0]), *arguments[1:])
+    elif command == "page":
+        PAGE.write_text(page(), encoding="utf-8")
+    else:
+        raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

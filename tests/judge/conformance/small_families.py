@@ -1,0 +1,290 @@
+"""Families of small histories beside those of `test_brute_force`: slots, cost, paging, access, webhooks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final, TypeAlias
+
+from tests.judge.conformance import building, dealing
+from tests.judge.conformance.placing import Family, Limits, Op, words
+
+from ranksim.core.clock import SECOND
+from ranksim.core.contract.facts import Facts
+from ranksim.judge.conformance.calls import access, pagination
+from ranksim.judge.conformance.webhooks import auto_disable
+
+Words: TypeAlias = tuple[Any, ...]
+"""What is asked, or told."""
+
+
+def at(op: Op) -> tuple[float, dict[str, Any]]:
+    """When a call is sent, in seconds, and how long it takes."""
+    took = ((op.received or op.sent + 10) - op.sent) / SECOND
+    return op.sent / SECOND, {"took": took, "lost": op.received is None}
+
+
+# Slots: what is added counts, and what is removed stays counted
+
+ROOM: Final = 7
+POOL: Final = frozenset(range(1, 5))
+
+
+def slots_ask(rng: random.Random) -> Words:
+    return rng.choice((("read",), ("read",), ("add",), ("remove", rng.choice(sorted(POOL)))))
+
+
+def slots_answer(
+    state: Any, asks: tuple[Any, ...], at: int, rng: random.Random
+) -> tuple[Any, tuple[Any, ...]]:
+    """State: which of the words that were there are left, how many were added, how many are held."""
+    left, added, held = state
+    used = len(left) + added + held
+    if asks[0] == "read":
+        return state, ("used", len(left) + added, held)
+    if asks[0] == "add":
+        return (state, ("refused", used)) if used >= ROOM else ((left, added + 1, held), ("granted",))
+    if asks[1] not in left:
+        return state, ("absent",)
+    return (left - {asks[1]}, added, held + 1), ("gone",)
+
+
+def slots_spoil(rng: random.Random, op: Op) -> Words:
+    if op.asks[0] == "read":
+        return "used", rng.randint(1, ROOM), rng.randint(0, 3)
+    if op.asks[0] == "add":
+        return rng.choice((("granted",), ("refused", rng.randint(4, ROOM + 1))))
+    return op.told
+
+
+def slots_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
+    after, told = slots_answer(state, op.asks, 0, random.Random(0))
+    if op.received is None or told == op.told:
+        yield after, ()
+
+
+def slots_verdicts(ops: list[Op]) -> dict[str, str]:
+    d, fresh = dealing, count(1)
+    pool = d.words(-6, *(f"w{number}" for number in sorted(POOL)), added=len(POOL))
+    ids = dict(zip(sorted(POOL), d.created_ids(pool), strict=True))
+    calls = [d.domain(-9), d.listed(-8), d.scan(-7, id="s"), pool, d.slots(-5, len(POOL), limit=ROOM)]
+    for op in ops:
+        sent, how = at(op)
+        if op.asks[0] == "read":
+            active, held = op.told[1:] or (0, 0)
+            calls.append(d.slots(sent, active, held, limit=ROOM, **how))
+        elif op.asks[0] == "add":
+            refused = d.full(op.told[1], 1, ROOM) if op.told[:1] == ("refused",) else {}
+            calls.append(d.words(sent, f"fresh {next(fresh)}", **how, **refused))
+        else:
+            absent = {"code": "not_found", "status": 404} if op.told == ("absent",) else {"status": 204}
+            calls.append(d.call(sent, "keywords.delete", path={"id": ids[op.asks[1]]}, **how, **absent))
+    return words(d.judged(calls, building.policy_of(narrowing="held", re_add="consumes_hold")), "slots.")
+
+
+# Cost: each job reserves 3, and settles at 3 at some time; at 9 no other is begun
+
+PRICE: Final = 3
+CEILING: Final = 9
+
+
+def cost_ask(rng: random.Random) -> Words:
+    return ("read",) if rng.random() < 0.5 else ("run",)
+
+
+def cost_answer(
+    state: Any, asks: tuple[Any, ...], at: int, rng: random.Random
+) -> tuple[Any, tuple[Any, ...]]:
+    """State: how much is settled, and how many jobs run."""
+    settled, running = state
+    ended = rng.randint(0, running)
+    settled, running = settled + PRICE * ended, running - ended
+    spent = settled + PRICE * running
+    if asks[0] == "read":
+        return (settled, running), ("cost", settled, PRICE * running)
+    if spent >= CEILING:
+        return (settled, running), ("refused", spent)
+    return (settled, running + 1), ("granted",)
+
+
+def cost_spoil(rng: random.Random, op: Op) -> Words:
+    if op.asks[0] == "read":
+        return "cost", rng.randrange(0, CEILING + 4, PRICE), rng.randrange(0, CEILING + 4, PRICE)
+    return rng.choice((("granted",), ("refused", rng.randrange(0, CEILING + 4, PRICE))))
+
+
+def cost_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
+    settled, running = state
+    for ended in range(running + 1):
+        now = settled + PRICE * ended, running - ended
+        if op.asks[0] == "read":
+            if op.received is None or op.told == ("cost", now[0], PRICE * now[1]):
+                yield now, ()
+            continue
+        full = now[0] + PRICE * now[1] >= CEILING
+        if op.received is None or op.told == (("refused", now[0] + PRICE * now[1]) if full else ("granted",)):
+            yield (now if full else (now[0], now[1] + 1)), ()
+
+
+def cost_verdicts(ops: list[Op]) -> dict[str, str]:
+    d, ids = dealing, count(1)
+    calls = [d.domain(-9), d.cost(-5, ceiling=f"{CEILING}.00")]
+    for op in ops:
+        sent, how = at(op)
+        if op.asks[0] == "read":
+            settled, reserved = op.told[1:] or (0, 0)
+            calls.append(d.cost(sent, f"{settled}.00", f"{reserved}.00", ceiling=f"{CEILING}.00", **how))
+        else:
+            refused = d.capped(f"{op.told[1]}.00", f"{CEILING}.00") if op.told[:1] == ("refused",) else {}
+            calls.append(d.job(sent, "ai_scan", id=f"j{next(ids)}", **how, **refused))
+    pinned = building.policy_of(
+        cost_gate="at_ceiling", cost_timing="reserve", spent_counts="settled_and_reserved"
+    )
+    return words(d.judged(calls, pinned), "cost.", "guards.ceiling")
+
+
+# Paging: a list shows what is there
+
+THERE: Final = frozenset("abc")
+
+
+def list_ask(rng: random.Random) -> Words:
+    return ("list",) if rng.random() < 0.6 else ("remove", rng.choice(sorted(THERE)))
+
+
+def list_answer(
+    state: Any, asks: tuple[Any, ...], at: int, rng: random.Random
+) -> tuple[Any, tuple[Any, ...]]:
+    if asks[0] == "list":
+        return state, ("shows", "".join(sorted(state)))
+    return state - {asks[1]}, ("gone",) if asks[1] in state else ("absent",)
+
+
+def list_spoil(rng: random.Random, op: Op) -> Words:
+    if op.asks[0] == "list":
+        return "shows", "".join(one for one in "abc" if rng.random() < 0.6)
+    return op.told
+
+
+def list_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
+    after, told = list_answer(state, op.asks, 0, random.Random(0))
+    if op.received is None or told == op.told:
+        yield after, ()
+
+
+def list_verdicts(ops: list[Op]) -> dict[str, str]:
+    entries = [building.call("domains.list", -5, -4, [{"id": one} for one in "abc"])]
+    for op in ops:
+        received = None if op.received is None else op.received / SECOND
+        if op.asks[0] == "list":
+            shown = [{"id": one} for one in (op.told[1] if op.told else "")]
+            entries.append(building.call("domains.list", op.sent / SECOND, received, shown))
+            continue
+        how: dict[str, Any] = {"code": "not_found", "status": 404} if op.told == ("absent",) else {}
+        how = how or {"status": 204, "reply": ""}
+        path = {"id": op.asks[1]}
+        entries.append(building.call("domains.delete", op.sent / SECOND, received, path=path, **how))
+    return words(building.judged(pagination, entries), "paging.")
+
+
+# Access: a key that works does, and none that does not
+
+
+def access_ask(rng: random.Random) -> Words:
+    return rng.choice(("main", "main", None, "unknown")), rng.choice(("domains.list", "labels.create"))
+
+
+def access_answer(
+    state: Any, asks: tuple[Any, ...], at: int, rng: random.Random
+) -> tuple[Any, tuple[Any, ...]]:
+    return state, ("done",) if asks[0] == "main" else ("refused",)
+
+
+def access_spoil(rng: random.Random, op: Op) -> Words:
+    return rng.choice((("done",), ("refused",)))
+
+
+def access_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
+    after, told = access_answer(state, op.asks, 0, random.Random(0))
+    if op.received is None or told == op.told:
+        yield after, ()
+
+
+def access_verdicts(ops: list[Op]) -> dict[str, str]:
+    entries = []
+    for op in ops:
+        key, operation = op.asks
+        received = None if op.received is None else op.received / SECOND
+        how: dict[str, Any] = {"code": "unauthorized", "status": 401} if op.told == ("refused",) else {}
+        data = [] if operation == "domains.list" else {"id": "l"}
+        entries.append(building.call(operation, op.sent / SECOND, received, data, key=key, **how))
+    return words(building.judged(access, entries), "access.")
+
+
+# Webhooks: three failures in a row disable an endpoint, which gets no attempt afterwards
+
+IN_A_ROW: Final = 3
+
+
+def hook_ask(rng: random.Random) -> Words:
+    return rng.choice((("look",), ("attempt", 500), ("attempt", 500), ("attempt", 200)))
+
+
+def hook_answer(
+    state: Any, asks: tuple[Any, ...], at: int, rng: random.Random
+) -> tuple[Any, tuple[Any, ...]]:
+    """State: failures in a row, and the call that disabled it, -1 for none."""
+    failed, by = state
+    if asks[0] == "look":
+        return state, ("enabled" if by < 0 else "disabled",)
+    if by < 0:
+        failed = 0 if asks[1] == 200 else failed + 1
+    return (failed, 0 if failed >= IN_A_ROW else -1), ("answered",)
+
+
+def hook_spoil(rng: random.Random, op: Op) -> Words:
+    return rng.choice((("enabled",), ("disabled",))) if op.asks[0] == "look" else op.told
+
+
+def hook_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
+    failed, by = state
+    if op.asks[0] == "look":
+        if op.told == (("enabled",) if by < 0 else ("disabled",)):
+            yield state, ()
+    elif by >= 0:
+        yield state, ((-1, by, -op.sent),)  # it was disabled after this attempt had been made
+    else:
+        failed = 0 if op.asks[1] == 200 else failed + 1
+        yield (failed, number if failed >= IN_A_ROW else -1), ()
+
+
+def hook_verdicts(ops: list[Op]) -> dict[str, str]:
+    entries: list[building.Entry] = [building.created()]
+    listed = []
+    for number, op in enumerate(ops):
+        sent, end = op.sent / SECOND, (op.received or 0) / SECOND
+        if op.asks[0] == "look":
+            shown = building.an_endpoint(enabled=op.told == ("enabled",), disabled_reason=None)
+            entries.append(building.call("webhooks.get", sent, end, shown, path={"id": "whk_1"}))
+        else:
+            event, status = f"evt_{number}", op.asks[1]
+            listed.append(building.attempt(event, 1, status))
+            entries.append(building.hook(sent, max(sent + 0.01, end - 1), event=event, status=status))
+    entries.append(building.listed(max((op.received or 0) for op in ops) / SECOND + 60, *listed))
+    facts = Facts.model_validate({"webhook_disable_after": IN_A_ROW})
+    pinned = building.policy_of(failure_counted="attempt").replace(facts=facts.model_dump())
+    return words(building.judged(auto_disable, entries, pinned), "webhook.")
+
+
+FAMILIES: Final = {
+    "slots": Family(
+        SECOND, ((POOL, 0, 0),), slots_ask, slots_answer, slots_spoil, slots_apply, slots_verdicts
+    ),
+    "cost": Family(SECOND, ((0, 0),), cost_ask, cost_answer, cost_spoil, cost_apply, cost_verdicts),
+    "paging": Family(SECOND, (THERE,), list_ask, list_answer, list_spoil, list_apply, list_verdicts),
+    "access": Family(SECOND, (None,), access_ask, access_answer, access_spoil, access_apply, access_verdicts),
+    "webhooks": Family(
+        3 * SECOND, ((0, -1),), hook_ask, hook_answer, hook_spoil, hook_apply, hook_verdicts, True, loss=0.0
+    ),
+}

@@ -1,0 +1,418 @@
+"""Small histories judged twice: by the judges, and by trying every placement of their effects (`placing`).
+
+The models say in a line or two what may happen next. A judge must never break what a placement explains;
+where it stays open although none does, that is counted and printed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from tests.judge.conformance import building, dealing, limiters, small_families
+from tests.judge.conformance.placing import Family, Limits, Op, State, explained, feasible, history_of, words
+
+from ranksim.core.clock import DISTANT_FUTURE, MINUTE, SECOND
+from ranksim.core.contract.facts import Facts
+from ranksim.core.contract.policy import Policy
+from ranksim.core.trace import Header, TraceKey
+from ranksim.judge.conformance.calls import idempotency, jobs, updates
+from ranksim.judge.conformance.history.history import History, ObservedRun
+from ranksim.judge.conformance.history.observation import Observation, ObservationDetail
+from ranksim.judge.conformance.history.spill_file import SpillFile
+from ranksim.judge.conformance.judging import judged
+from ranksim.judge.conformance.rate.windows import WindowJudge
+from ranksim.judge.conformance.verdict.options import Options
+
+SEED = os.environ.get("RANKSIM_SEED", "1")
+HISTORIES = int(os.environ.get("RANKSIM_HISTORIES", "2000"))
+
+
+@pytest.mark.parametrize(
+    ("spans", "limits", "expected"),
+    [
+        ([(0, 10), (20, 30)], ((1, 0, 15),), True),
+        ([(0, 10), (20, 30)], ((1, 0, 9),), False),
+        ([(0, 10), (20, 30)], ((0, 1, -25),), True),
+        ([(0, 10), (20, 30)], ((0, 1, -31),), False),
+        ([(0, 10), (0, 10)], ((0, 1, -4), (1, 0, 3)), False),
+    ],
+)
+def test_whether_instants_exist(spans: list[tuple[int, int]], limits: Limits, expected: bool) -> None:
+    ops = [Op(sent, received, ()) for sent, received in spans]
+    assert feasible(ops, range(len(ops)), limits) == expected
+
+
+# Allowances: a request takes effect whole or not at all; a reading shows what was taken
+
+ALLOWED = 4
+
+
+def quota_ask(rng: random.Random) -> tuple[Any, ...]:
+    return ("read",) if rng.random() < 0.4 else ("take", rng.randint(1, 2))
+
+
+def quota_answer(
+    used: int, asks: tuple[Any, ...], at: int, rng: random.Random
+) -> tuple[int, tuple[Any, ...]]:
+    if asks[0] == "read":
+        return used, ("used", used)
+    if used + asks[1] > ALLOWED:
+        return used, ("refused", used)
+    return used + asks[1], ("granted",)
+
+
+def quota_spoil(rng: random.Random, op: Op) -> tuple[Any, ...]:
+    if op.asks[0] == "read":
+        return "used", rng.randint(0, ALLOWED + 1)
+    return rng.choice((("granted",), ("refused", rng.randint(0, ALLOWED + 1))))
+
+
+def quota_apply(used: int, op: Op, number: int, last: int) -> Iterator[tuple[int, Limits]]:
+    after, told = quota_answer(used, op.asks, 0, random.Random(0))
+    if op.received is None or told == op.told:
+        yield after, ()
+
+
+def quota_verdicts(ops: list[Op]) -> dict[str, str]:
+    calls = []
+    for op in ops:
+        took = ((op.received or op.sent + 10) - op.sent) / SECOND
+        how: dict[str, Any] = {"took": took, "lost": op.received is None}
+        at = op.sent / SECOND
+        if op.asks[0] == "read":
+            calls.append(dealing.usage(at, op.told[1] if op.told else 0, ALLOWED, **how))
+        else:
+            refused = dealing.exhausted(op.told[1], ALLOWED) if op.told[:1] == ("refused",) else {}
+            calls.append(dealing.briefs(at, op.asks[1], **how, **refused))
+    return words(dealing.judged(calls), "quota.", "guards.")
+
+
+# Cooldowns: the same thing is accepted once in a length of time
+
+COOLS = 100 * SECOND
+
+
+def cool_answer(
+    last: int | None, asks: tuple[Any, ...], at: int, rng: random.Random
+) -> tuple[int | None, tuple[Any, ...]]:
+    if last is not None and at < last + COOLS:
+        return last, ("refused", -(-(last + COOLS - at) // SECOND))
+    return at, ("accepted",)
+
+
+def cool_spoil(rng: random.Random, op: Op) -> tuple[Any, ...]:
+    return rng.choice((("accepted",), ("refused", rng.randint(1, COOLS // SECOND))))
+
+
+def cool_apply(begun: int | None, op: Op, number: int, last: int) -> Iterator[tuple[int | None, Limits]]:
+    """State: the number of the call that began the cooldown."""
+    lost = op.received is None
+    if lost or op.told[0] == "accepted":
+        yield number, () if begun is None else ((begun, number, -COOLS),)
+    if begun is not None and not lost and op.told[0] == "refused":
+        wait = op.told[1] * SECOND  # wait - 1 s < begun + COOLS - now <= wait
+        yield begun, ((number, begun, COOLS - wait + SECOND), (begun, number, wait - COOLS))
+
+
+def cool_verdicts(ops: list[Op]) -> dict[str, str]:
+    d, ids = dealing, count(1)
+    calls, made = [d.entitled(-3, crawl=COOLS // SECOND), d.domain(-2)], []
+    for op in ops:
+        name = f"j{next(ids)}"
+        took = ((op.received or op.sent + 10) - op.sent) / SECOND
+        refused = d.cooling(op.told[1]) if op.told[:1] == ("refused",) else {}
+        calls.append(d.job(op.sent / SECOND, id=name, took=took, lost=op.received is None, **refused))
+        if op.told == ("accepted",):
+            made.append(name)
+    end = max(op.received or op.sent for op in ops) / SECOND + 1
+    calls += [d.shown(end + number, name) for number, name in enumerate(made)]
+    pinned = building.policy_of(
+        cooldown_from="acceptance", cooldown_scope="domain", cooldown_after_failure="previous"
+    )
+    return words(d.judged(calls, pinned), "cooldown.")
+
+
+# Windows: two algorithms; a placement by either explains, and so do calls before the first
+
+ADMITTED = 3
+HIDDEN = ("hidden",)
+
+
+def window_answer(kind: str) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
+    def answer(state: Any, asks: tuple[Any, ...], at: int, rng: random.Random) -> tuple[Any, tuple[Any, ...]]:
+        if kind == "log":
+            inside = tuple(one for one in state if at < one + MINUTE)
+            return (inside, ("refused",)) if len(inside) >= ADMITTED else ((*inside, at), ("admitted",))
+        opened, used = state or (at, 0)
+        if at >= opened + MINUTE:
+            opened, used = at, 0
+        return ((opened, used), ("refused",)) if used >= ADMITTED else ((opened, used + 1), ("admitted",))
+
+    return answer
+
+
+def window_apply(state: tuple[Any, ...], op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
+    """State: ("first", opener, count) or ("log", the last calls that were admitted)."""
+    if op.asks == HIDDEN:
+        if last != number - 1:
+            return
+        yield state, ()
+    kind, *rest = state
+    lost = op.received is None
+    may = {"admitted", "refused"} if lost else {op.told[0]}
+    if kind == "log":
+        [kept] = rest
+        full = len(kept) == ADMITTED
+        if "admitted" in may:
+            yield ("log", (*kept, number)[-ADMITTED:]), ((kept[0], number, -MINUTE),) if full else ()
+        if "refused" in may and full:
+            yield state, ((number, kept[0], MINUTE),)
+        return
+    opener, used = rest
+    if "admitted" in may:
+        yield ("first", number, 1), () if opener is None else ((opener, number, -MINUTE),)
+        if opener is not None and used < ADMITTED:
+            yield ("first", opener, used + 1), ((number, opener, MINUTE),)
+    if "refused" in may and opener is not None and used == ADMITTED:
+        yield state, ((number, opener, MINUTE),)
+
+
+def limited(**assumptions: Any) -> Policy:
+    """A policy with windows of a few calls."""
+    facts = Facts.model_validate({"rates": {"read": 7, "write": 5, "expensive": ADMITTED}})
+    return building.policy_of(**assumptions).replace(facts=facts.model_dump())
+
+
+def window_verdicts(ops: list[Op], policy: Policy) -> dict[str, str]:
+    shelf = SpillFile[ObservationDetail](ObservationDetail)
+    seen = []
+    for index, op in enumerate(ops):
+        lost, refused = op.received is None, op.told == ("refused",)
+        shelf.put(ObservationDetail("/v1/any"))
+        one = Observation(
+            shelf,
+            index=index,
+            id=f"x{index}",
+            sent=limiters.START + op.sent,
+            received=DISTANT_FUTURE if op.received is None else limiters.START + op.received,
+            key="main",
+            account="acme",
+            environment="production",
+            surface="rest",
+            operation="jobs.create",
+            method="POST",
+            status=0 if lost else 429 if refused else 202,
+            code="rate_limited" if refused else "",
+            happened=None if lost else True,
+        )
+        one.limit = None if lost else ADMITTED
+        seen.append(one)
+    run = ObservedRun(Header(exclusive=True, keys={"main": TraceKey(account="acme")}), began=seen[0].sent)
+    return words(judged(WindowJudge, History(run, seen), Options.of(policy)), "rate.")
+
+
+# Idempotency: the first effect under a key is the only one
+
+
+def once_ask(rng: random.Random) -> tuple[Any, ...]:
+    return ("a" if rng.random() < 0.8 else "b",)
+
+
+def once_answer(
+    state: Any, asks: tuple[Any, ...], at: int, rng: random.Random
+) -> tuple[Any, tuple[Any, ...]]:
+    if state is None:
+        state = asks[0], f"dom_{rng.randrange(100)}"
+    return state, ("made", state[1]) if state[0] == asks[0] else ("mismatch",)
+
+
+def once_spoil(rng: random.Random, op: Op) -> tuple[Any, ...]:
+    return rng.choice((("made", f"dom_{rng.randrange(3)}"), ("mismatch",)))
+
+
+def once_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
+    """State: the body that was done, and what it made ("" while nobody was told)."""
+    body, told = op.asks[0], op.told
+    if state is None:
+        if not told or told[0] == "made":
+            yield (body, told[1] if told else ""), ()
+    elif not told:
+        yield state, ()
+    elif told[0] == "mismatch":
+        if state[0] != body:
+            yield state, ()
+    elif state[0] == body and state[1] in ("", told[1]):
+        yield (body, told[1]), ()
+
+
+def once_verdicts(ops: list[Op]) -> dict[str, str]:
+    entries = []
+    for op in ops:
+        received = None if op.received is None else op.received / SECOND
+        how: dict[str, Any] = {"body": {"host": f"{op.asks[0]}.example"}, "once": "k"}
+        if op.told[:1] == ("mismatch",):
+            how |= {"code": "idempotency_mismatch", "status": 422}
+        else:
+            host = f"{op.asks[0]}.example"
+            how |= {"data": {"id": op.told[1], "host": host} if op.told else None, "status": 201}
+        entries.append(building.call("domains.create", op.sent / SECOND, received, **how))
+    return words(building.judged(idempotency, entries), "idempotency.")
+
+
+# Updates: the last effect is what is shown
+
+
+def patch_ask(rng: random.Random) -> tuple[Any, ...]:
+    return ("get",) if rng.random() < 0.5 else ("set", rng.choice("abc"))
+
+
+def patch_answer(
+    state: str, asks: tuple[Any, ...], at: int, rng: random.Random
+) -> tuple[str, tuple[Any, ...]]:
+    state = asks[1] if asks[0] == "set" else state
+    return state, ("shows", state)
+
+
+def patch_spoil(rng: random.Random, op: Op) -> tuple[Any, ...]:
+    return "shows", rng.choice("abco")
+
+
+def patch_apply(state: str, op: Op, number: int, last: int) -> Iterator[tuple[str, Limits]]:
+    after, told = patch_answer(state, op.asks, 0, random.Random(0))
+    if not op.told or told == op.told:
+        yield after, ()
+
+
+def patch_verdicts(ops: list[Op]) -> dict[str, str]:
+    entries = []
+    for op in ops:
+        received = None if op.received is None else op.received / SECOND
+        data = {"id": "d", "label": op.told[1] if op.told else ""}
+        how: dict[str, Any] = {"path": {"id": "d"}}
+        if op.asks[0] == "set":
+            how["body"] = {"label": op.asks[1]}
+        name = "domains.get" if op.asks[0] == "get" else "domains.update"
+        entries.append(building.call(name, op.sent / SECOND, received, data, **how))
+    return words(building.judged(updates, entries), "resource.patch")
+
+
+# Jobs: queued, running, then done or failed for good
+
+ORDER = {"queued": 0, "running": 1, "done": 2, "failed": 2}
+
+
+def job_ask(rng: random.Random) -> tuple[Any, ...]:
+    return ("poll",)
+
+
+def job_answer(state: str, asks: tuple[Any, ...], at: int, rng: random.Random) -> tuple[str, tuple[Any, ...]]:
+    if ORDER[state] < 2 and rng.random() < 0.4:
+        state = "running" if state == "queued" else rng.choice(("done", "failed"))
+    return state, ("is", state)
+
+
+def job_spoil(rng: random.Random, op: Op) -> tuple[Any, ...]:
+    return "is", rng.choice(list(ORDER))
+
+
+def job_apply(state: str, op: Op, number: int, last: int) -> Iterator[tuple[str, Limits]]:
+    if not op.told:
+        yield state, ()
+    elif op.told[1] == state or ORDER[op.told[1]] > ORDER[state]:
+        yield op.told[1], ()
+
+
+def job_verdicts(ops: list[Op]) -> dict[str, str]:
+    entries = []
+    for op in ops:
+        received = None if op.received is None else op.received / SECOND
+        said = op.told[1] if op.told else "queued"
+        told = building.a_job(
+            status=said,
+            error_detail="timeout" if said == "failed" else None,
+            finished_at="2026-03-02T09:00:00Z" if ORDER[said] == 2 else None,
+        )
+        how: dict[str, Any] = {"path": {"kind": "crawl", "id": "job_1"}}
+        entries.append(building.call("jobs.get", op.sent / SECOND, received, told, **how))
+    return words(building.judged(jobs, entries), "job.progress", "job.final")
+
+
+def windows_family(kind: str, policy: Policy) -> Family:
+    """Calls to one window of an algorithm; what the policy leaves open, judges leave open, too."""
+    return Family(
+        12 * SECOND,
+        ((),) if kind == "log" else (None,),
+        lambda rng: ("start",),
+        window_answer(kind),
+        lambda rng, op: (rng.choice(("admitted", "refused")),),
+        window_apply,
+        lambda ops: window_verdicts(ops, policy),
+        True,
+        hidden=ADMITTED,
+    )
+
+
+FAMILIES = {
+    "quota": Family(
+        SECOND, tuple(range(ALLOWED + 1)), quota_ask, quota_answer, quota_spoil, quota_apply, quota_verdicts
+    ),
+    "cooldown": Family(
+        20 * SECOND, (None,), lambda rng: ("crawl",), cool_answer, cool_spoil, cool_apply, cool_verdicts, True
+    ),
+    "windows, sliding_log": windows_family("log", limited(window="sliding_log", refused_calls_count=False)),
+    "windows, first_hit": windows_family("first", limited(window="first_hit", refused_calls_count=False)),
+    "windows, any": windows_family("log", limited()),
+    "idempotency": Family(SECOND, (None,), once_ask, once_answer, once_spoil, once_apply, once_verdicts),
+    "updates": Family(SECOND, ("o",), patch_ask, patch_answer, patch_spoil, patch_apply, patch_verdicts),
+    "jobs": Family(SECOND, ("queued",), job_ask, job_answer, job_spoil, job_apply, job_verdicts),
+    **small_families.FAMILIES,
+}
+
+TRIED: dict[str, tuple[State, ...]] = {
+    "quota": tuple(range(ALLOWED + 1)),
+    "cooldown": (None,),
+    "windows, sliding_log": (("log", ()),),
+    "windows, first_hit": (("first", None, 0),),
+    "windows, any": (("log", ()), ("first", None, 0)),
+    "idempotency": (None,),
+    "updates": ("o", "a", "b", "c"),
+    "jobs": ("queued",),
+    **{name: family.starts for name, family in small_families.FAMILIES.items()},
+}
+"""The states from which a placement may begin."""
+
+
+def tried(name: str, histories: int, seed: str) -> Counter[str]:
+    """Judge random histories of a family both ways; return how often both agreed, and how often not."""
+    family, counts = FAMILIES[name], Counter[str]()
+    for number in range(histories):
+        rng = random.Random(f"{seed} {name} {number}")
+        ops = history_of(rng, family)
+        before = [Op(-MINUTE, -1, HIDDEN, ("admitted",))] * family.hidden
+        could = explained(before + ops, TRIED[name], family.apply, timed=family.timed)
+        found = family.verdicts(ops)
+        broken = [rule for rule, word in found.items() if word == "broke"]
+        assert not (could and broken), (seed, name, number, broken, ops)
+        counts["explained" if could else "found" if broken else "open although nothing explains it"] += 1
+    return counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_nothing_that_a_placement_explains_is_broken(name: str) -> None:
+    print(f"{name}, seed {SEED}: {dict(tried(name, 40, SEED))}")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", FAMILIES)
+def test_thousands_of_small_histories(name: str) -> None:
+    counts = tried(name, HISTORIES, SEED)
+    print(f"{name}, seed {SEED}: {dict(counts)}")
+    assert counts["explained"] > HISTORIES // 10
+    assert counts["found"] or name == "windows, any"  # other algorithms may explain it

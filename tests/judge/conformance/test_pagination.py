@@ -1,0 +1,192 @@
+"""Pages, cursors and walks."""
+
+from typing import Any
+
+import pytest
+from tests.judge.conformance.building import HOUR, Entry, call, found, judged, policy_of
+
+from ranksim.judge.conformance.calls import pagination
+
+ONCE, COMPLETE, CURSOR, WALK = pagination.ONCE, pagination.COMPLETE, pagination.CURSOR, pagination.WALK
+LIST_1, LIST_2 = {"list_id": "l1"}, {"list_id": "l2"}
+
+
+def page(
+    sent: float, items: str, more: str | None = None, cursor: str | None = None, /, **query: str
+) -> Entry:
+    """Read a page of keywords, each named by a letter."""
+    asked = dict(query) if cursor is None else {**query, "cursor": cursor}
+    return call("keywords.list", sent, sent + 1, [{"id": item} for item in items], more=more, query=asked)
+
+
+def bad(sent: float, cursor: str, status: int = 400, operation: str = "keywords.list", **query: str) -> Entry:
+    return call(
+        operation, sent, sent + 1, code="invalid_cursor", status=status, query={**query, "cursor": cursor}
+    )
+
+
+def sized(count: int, more: str | None = None, **query: str) -> Entry:
+    return call("domains.list", 0, 1, [{"id": str(i)} for i in range(count)], more=more, query=query)
+
+
+def made(sent: float, items: str, **more: Any) -> Entry:
+    data = {"created": [{"id": item, "list_id": "l1"} for item in items]}
+    return call("keywords.create", sent, sent + 1, data, body={"list_id": "l1"}, **more)
+
+
+def patched(sent: float, item: str) -> Entry:
+    return call("keywords.update", sent, sent + 1, {"id": item}, path={"id": item}, body={"label_ids": []})
+
+
+def deleted(sent: float, received: float | None, item: str) -> Entry:
+    return call("keywords.delete", sent, received, status=204, reply="", path={"id": item})
+
+
+# Walks that show that list_id chooses: b is there before and after, and not in the list l1.
+CHOOSES = [page(-9, "ab"), page(-7, "a", **LIST_1), page(-5, "ab")]
+
+TABLE: dict[str, tuple[str, list[Entry], str]] = {
+    "each item once": (ONCE, [page(0, "ab", "c1"), page(2, "cd", None, "c1")], "held"),
+    "an item twice": (ONCE, [page(0, "ab", "c1"), page(2, "bc", None, "c1")], "broken"),
+    "an item twice on one page": (ONCE, [page(0, "aa")], "broken"),
+    "an item in two walks": (ONCE, [page(0, "ab", "c1"), page(2, "ab", "c1")], "held"),
+    "an item that was changed meanwhile": (
+        ONCE,
+        [page(0, "ab", "c1"), patched(2, "b"), page(4, "bc", None, "c1")],
+        "held",
+    ),
+    "an item again, its label chosen by": (
+        ONCE,
+        [page(0, "ab", "c1", label_id="x"), page(2, "bc", None, "c1", label_id="x")],
+        "nothing",
+    ),
+    "what was there throughout": (COMPLETE, [page(0, "ab"), page(2, "ab"), page(4, "ab")], "held"),
+    "left out": (COMPLETE, [page(0, "ab"), page(2, "a"), page(4, "ab")], "broken"),
+    "left out on the seam": (
+        COMPLETE,
+        [page(0, "abc"), page(2, "a", "c1"), page(4, "c", None, "c1"), page(6, "abc")],
+        "broken",
+    ),
+    "left out after its creation": (COMPLETE, [made(0, "b"), page(2, "a"), page(4, "ab")], "broken"),
+    "left out of its list": (
+        COMPLETE,
+        [made(0, "b"), page(2, "a", **LIST_1), page(4, "ab", **LIST_1)],
+        "broken",
+    ),
+    "created meanwhile": (COMPLETE, [page(2, "a"), made(2.5, "b"), page(4, "ab")], "nothing"),
+    "deleted": (COMPLETE, [page(0, "ab"), page(2, "a"), page(4, "a")], "held"),
+    "not walked to the end": (COMPLETE, [page(0, "ab"), page(2, "a", "c1"), page(4, "ab")], "nothing"),
+    "a walk of which nothing is known": (
+        COMPLETE,
+        [page(0, "a", "c1"), page(2, "b", None, "c1")],
+        "open",
+    ),
+    "other filters refused": (
+        CURSOR,
+        [page(0, "a", "c1", **LIST_1), bad(2, "c1", **LIST_2)],
+        "held",
+    ),
+    "other filters accepted": (
+        CURSOR,
+        [*CHOOSES, page(0, "a", "c1", **LIST_1), page(2, "b", None, "c1", **LIST_2)],
+        "broken",
+    ),
+    "filters dropped": (
+        CURSOR,
+        [*CHOOSES, page(0, "a", "c1", **LIST_1), page(2, "b", None, "c1")],
+        "broken",
+    ),
+    "a filter that may do nothing": (
+        CURSOR,
+        [page(0, "a", "c1", **LIST_1), page(2, "b", None, "c1", **LIST_2)],
+        "open",
+    ),
+    "another status": (
+        CURSOR,
+        [page(0, "a", "c1", **LIST_1), bad(2, "c1", status=422, **LIST_2)],
+        "differs 16",
+    ),
+    "a cursor that other filters gave out, too": (
+        CURSOR,
+        [
+            *CHOOSES,
+            page(0, "a", "c1", **LIST_1),
+            page(2, "b", "c1", **LIST_2),
+            page(4, "d", None, "c1", **LIST_2),
+        ],
+        "nothing",
+    ),
+    "a cursor of another list": (
+        CURSOR,
+        [page(0, "a", "c1"), call("labels.list", 2, 3, [], query={"cursor": "c1"})],
+        "differs 36",
+    ),
+    "returned unchanged": (WALK, [page(0, "a", "c1"), page(2, "b", None, "c1")], "held"),
+    "returned with another limit": (
+        WALK,
+        [page(0, "a", "c1"), page(2, "b", None, "c1", limit="7")],
+        "held",
+    ),
+    "refused though unchanged": (WALK, [page(0, "a", "c1"), bad(2, "c1")], "broken"),
+    "refused with another limit": (WALK, [page(0, "a", "c1"), bad(2, "c1", limit="7")], "differs 35"),
+    "refused after hours": (WALK, [page(0, "a", "c1"), bad(2 * HOUR, "c1")], "differs 36"),
+    "refused for its rate": (
+        WALK,
+        [page(0, "a", "c1"), call("keywords.list", 2, 3, code="rate_limited", query={"cursor": "c1"})],
+        "nothing",
+    ),
+    "fifty": (pagination.LIMIT, [sized(50)], "held"),
+    "fifty-one": (pagination.LIMIT, [sized(51)], "broken"),
+    "seven of seven": (pagination.LIMIT, [sized(7, limit="7")], "held"),
+    "eight of seven": (pagination.LIMIT, [sized(8, limit="7")], "broken"),
+    "200 of 1000": (pagination.LIMIT, [sized(200, limit="1000")], "held"),
+    "201 of 1000": (pagination.LIMIT, [sized(201, limit="1000")], "broken"),
+    "1000 refused": (
+        pagination.LIMIT,
+        [call("domains.list", 0, 1, code="validation_failed", status=422, query={"limit": "1000"})],
+        "differs 34",
+    ),
+    "none asked for, some given": (pagination.LIMIT, [sized(50, limit="0")], "differs 34"),
+    "the end": (pagination.END, [sized(3)], "held"),
+    "more, and no cursor": (
+        pagination.END,
+        [call("domains.list", 0, 1, reply={"data": [], "has_more": True, "next_cursor": None})],
+        "broken",
+    ),
+    "no more, and a cursor": (
+        pagination.END,
+        [call("domains.list", 0, 1, reply={"data": [], "has_more": False, "next_cursor": "c"})],
+        "broken",
+    ),
+    "an empty last page": (pagination.END, [page(0, "a", "c1"), page(2, "", None, "c1")], "differs 38"),
+    "an empty last page after a removal": (
+        pagination.END,
+        [page(0, "a", "c1"), deleted(1, None, "b"), page(2, "", None, "c1")],
+        "held",
+    ),
+}
+
+
+@pytest.mark.fact("S9", "S31", "S43", "S44", "S45", "S46", "E39", "E40")
+@pytest.mark.parametrize(("rule", "entries", "expected"), TABLE.values(), ids=TABLE)
+def test_paging(rule: str, entries: list[Entry], expected: str) -> None:
+    assert found(judged(pagination, entries), rule) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "rule", "entries"),
+    [
+        (
+            policy_of(page_limit_over="clamp"),
+            pagination.LIMIT,
+            [call("domains.list", 0, 1, code="validation_failed", status=422, query={"limit": "1000"})],
+        ),
+        (
+            policy_of(statuses={"invalid_cursor": 400}),
+            CURSOR,
+            [page(0, "a", "c1", **LIST_1), bad(2, "c1", status=422, **LIST_2)],
+        ),
+    ],
+)
+def test_what_a_policy_pins_is_a_deviation(policy: Any, rule: str, entries: list[Entry]) -> None:
+    assert found(judged(pagination, entries, policy), rule) == "broken"

@@ -1,0 +1,102 @@
+"""What planners are told of an account whose domains differ, and what its world shows: both are the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from tests.planner.capacity.drawn_scenarios import ACCOUNT, scenarios, simulated
+
+import ranksim as rs
+from ranksim.core.callers.programs.calendars import Schedule
+from ranksim.core.clock import MINUTE, SECOND
+from ranksim.planner.capacity.limits import SPEND, TRACKED
+from ranksim.planner.capacity.plan_fit import PlanFit, fit
+from ranksim.planner.capacity.planned import own_account, workload_of
+from ranksim.planner.capacity.portfolio import largest
+from ranksim.planner.capacity.workers_world import workers_of_scenario
+
+KINDS = ("rank_run", "crawl", "ai_scan")
+PATIENCE = 6 * MINUTE + 37 * SECOND
+"""A wait that no job has exactly."""
+
+
+def asked(scenario: rs.Scenario) -> dict[str, int]:
+    """How many jobs the calendars of its clients ask for."""
+    domains = len(scenario.accounts[ACCOUNT].hosts(ACCOUNT))
+    found = dict.fromkeys(KINDS, 0)
+    for client in scenario.clients.values():
+        assert isinstance(client, Schedule)
+        stops = scenario.end if client.stops is None else scenario.start + client.stops
+        times = [at for at in client.times(scenario.start + client.starts, scenario.end) if at < stops]
+        reached = domains if client.domains == "all" else min(domains, client.domains)
+        found[client.job] += len(times) * reached
+    return found
+
+
+def begun(seen: rs.Result) -> int:
+    """How many of them were begun, or joined one that runs."""
+    names = [f"jobs.{kind}.{what}" for kind in KINDS for what in ("queued", "joined")]
+    return round(sum(seen.metric(name).mean or 0 for name in names))
+
+
+def agency(scenario: rs.Scenario) -> PlanFit:
+    return next(one for one in fit(scenario, growth=1).plans if one.plan == "agency")
+
+
+@pytest.mark.slow
+@given(scenarios())
+def test_a_plan_loses_starts_where_its_world_does(scenario: rs.Scenario) -> None:
+    seen, plan = simulated(scenario), agency(scenario)
+    exceeded = {use.now.name for use in plan.limits if use.now.exceeded}
+    if not seen.metric("refusals.cost_cap_reached").mean:  # how many pages a site has no scenario says
+        assert bool(exceeded - {SPEND}) is (begun(seen) < sum(asked(scenario).values())), exceeded
+    carried = largest(workload_of(scenario), "agency", scenario.policy, grow="domains").most
+    assert carried is not None
+    assert (carried < workload_of(scenario).domains) is bool(exceeded)
+
+
+@pytest.mark.slow
+@given(scenarios())
+def test_slots_and_cost_are_those_of_the_world_but_for_what_is_told(scenario: rs.Scenario) -> None:
+    schedules = [one for one in scenario.clients.items() if isinstance(one[1], Schedule)]
+    ranks = {name: one for name, one in schedules if isinstance(one, Schedule) and one.job == "rank_run"}
+    scenario = scenario.model_copy(update={"clients": ranks})
+    seen, plan, load = simulated(scenario), agency(scenario), workload_of(scenario)
+    tracked = next(use for use in plan.limits if use.now.name == TRACKED)
+    assert seen.metric(f"slots.{ACCOUNT}.max_used").mean == tracked.now.need + load.left_out.slots
+    assert any(note.startswith("Left out") for note in load.notes) is bool(scenario.timeline)
+    spent = seen.metric(f"spend.{ACCOUNT}.max").mean
+    assert spent is not None
+    most = plan.now.cost + load.left_out.spent
+    later = any(one.starts for one in ranks.values())
+    assert any(" begins " in note for note in load.notes) is later
+    lost = begun(seen) < sum(asked(scenario).values()) or seen.metric("calls.joined").mean
+    if not later and not lost:
+        assert spent == most
+    assert spent <= most
+
+
+@pytest.mark.slow
+@given(scenarios())
+def test_workers_are_enough_in_the_world_and_no_fewer_are(scenario: rs.Scenario) -> None:
+    answer = workers_of_scenario(scenario, within=PATIENCE, replications=2)
+    enough = {one.kind: one.by_simulation or 0 for one in answer.kinds}
+    for fewer in (0, 1):
+        pools = {kind: {"capacity": workers - fewer} for kind, workers in enough.items() if workers > fewer}
+        seen = simulated(scenario, pools=pools)
+        for kind in pools:
+            p95 = seen.metric(f"jobs.{kind}.wait.p95").mean
+            assert p95 is not None
+            assert (p95 <= PATIENCE) is not fewer, (kind, enough[kind])
+
+
+@pytest.mark.slow
+@given(scenarios(timeline=False))
+def test_an_account_has_as_many_words_and_slots_as_its_world(scenario: rs.Scenario) -> None:
+    own, world = own_account(scenario), rs.World(scenario)
+    lists = world.service.state.keyword_lists
+    assert sorted(own.lists) == sorted(len(one.words) for one in lists.values())
+    books = world.service.state.accounts[world.actors[ACCOUNT].account].books
+    assert own.slots_left == own.plan.slot_limit - books.active
+    bare = scenario.model_copy(update={"clients": {}})
+    assert own_account(bare).jobs() == {"rank_run": own.load.domains}

@@ -1,0 +1,447 @@
+"""Which plan fits an account of a scenario: what its clients have done, counted, and worlds that show it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ranksim as rs
+from ranksim.core.callers.programs.calendars import Schedule
+from ranksim.core.clock import DAY, HOUR, MINUTE
+from ranksim.core.contract.plans import Plan
+from ranksim.core.errors import BadInput
+from ranksim.planner.capacity.limits import limits
+from ranksim.planner.capacity.plan_fit import Fit, LimitUse, fit
+from ranksim.planner.capacity.planned import own_account, workload_of
+from ranksim.planner.capacity.portfolio import Portfolio, largest
+from ranksim.planner.capacity.slots import Churn, slot_use
+from ranksim.planner.capacity.slots_world import simulate_slot_use
+from ranksim.planner.capacity.sync import Sync, sync_time
+from ranksim.planner.capacity.workload import Workload
+
+SCENARIOS = Path(__file__).parents[3] / "scenarios"
+
+PLANNED = """
+start: 2026-03-10T00:00:00Z # a Tuesday
+length: 22d
+accounts:
+  acme:
+    plan: pro
+    anchor: 2026-03-01T00:00:00Z
+    portfolio:
+      domains: 3
+      keywords: 100
+      scans: [{engine_devices: [google/desktop, bing/desktop], geographies: [US, GB]}]
+    further: [{domains: 1, keywords: 50}]
+    used: {metrics: {keyword_brief_refreshes: 20}, spent: 80 USD, held: 600}
+clients:
+  runs: {kind: schedule, account: acme, job: rank_run, every: day, spread: 5m}
+  crawls: {kind: schedule, account: acme, job: crawl, every: week, domains: 2}
+  sync: {kind: keyword_sync, account: acme, every: week, share: 0.1}
+  briefs: {kind: brief_refresher, account: acme, every: week, keywords: 40}
+  look: {kind: poller, account: acme, operation: slots.get, every: 1h}
+  adds: {kind: caller, account: acme, every: 1d, mix: {keywords.create: 1}}
+"""
+
+
+def planned(**changes: Any) -> rs.Scenario:
+    return rs.Scenario.parse(PLANNED).replace(**changes)
+
+
+def uses(answer: Fit, plan: str = "pro") -> dict[str, LimitUse]:
+    found = next(one for one in answer.plans if one.plan == plan)
+    return {use.now.name: use for use in found.limits}
+
+
+def test_a_portfolio_and_its_scenario_are_answered_alike() -> None:
+    scan = {"engine_devices": ["a", "b"], "geographies": ["US", "GB"]}
+    scenario = rs.Scenario.parse(
+        "start: 0\nlength: 1d\naccounts: {acme: {plan: agency}}".replace("0", "2026-03-01", 1)
+    )
+    scenario = scenario.replace(
+        accounts={"acme": {"portfolio": {"domains": 30, "keywords": 300, "scans": [scan]}}},
+        clients={"runs": {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "12h"}},
+    )
+    by_hand = fit(Portfolio(domains=30, keywords=300, pairings=2, geographies=2, run_every=12 * HOUR))
+    assert fit(scenario).rows() == by_hand.rows()
+    assert fit(scenario).sentence == by_hand.sentence
+
+
+def test_work_of_clients_is_counted_by_hand() -> None:
+    """3 × 100 × 4 + 50 slots; each week 10 words of three domains and 5 of one: 125 slots."""
+    load = workload_of(planned(accounts={"acme": {"used": None}}))
+    assert (load.domains, load.slots, load.pairings, load.geographies) == (4, 1250, 2, 2)
+    runs = load.starts[0]
+    assert (runs.kind, runs.domains, runs.spread, runs.tries) == ("rank_run", 4, 5 * MINUTE, 5)
+    found = uses(fit(load))
+    assert found["keyword slots"].now.need == 1250 + 5 * 125
+    assert found["keyword_brief_refreshes a week"].now.need == 40
+    # 31 nights of 1,250 pages; 5 weeks × 2 crawls × 100 pages; 5 weeks × 40 briefs
+    costs = rs.Policy().catalogue.unit_costs
+    spent = 31 * 1250 * costs.rank_run_page + 1000 * costs.crawl_page + 200 * costs.keyword_brief
+    assert found["provider cost a month"].now.need == spent
+    assert load.notes == (
+        "A crawl is taken to have 100 pages: the scenario does not say.",
+        "Left out: what these clients spend: adds. Simulated once, that comes to 70 slots and 0.33 USD a "
+        "month more at most.",
+    )
+    assert (load.left_out.slots, load.left_out.metrics["keyword_brief_refreshes"]) == (70, 0)
+
+
+def test_what_is_used_so_far_is_counted() -> None:
+    """Nine days of March have gone: 80 USD are spent, and 22 days to come cost more than 10."""
+    answer = fit(planned())
+    spend = uses(answer)["provider cost a month"]
+    costs = rs.Policy().catalogue.unit_costs
+    rest = 22 * 1250 * costs.rank_run_page + 4 * 200 * costs.crawl_page + 4 * 40 * costs.keyword_brief
+    assert spend.now.need == 80_000_000 + rest
+    assert uses(answer)["keyword slots"].now.need == 1250 + 600 + 4 * 125
+    assert uses(answer)["keyword_brief_refreshes a week"].now.need == 20 + 40
+    assert spend.day is not None
+    assert spend.day > 9
+    assert "What is used of the month so far" in " ".join(answer.notes)
+
+
+@pytest.mark.fact("S62", "S108")
+def test_a_world_is_refused_when_it_says() -> None:
+    """The ceiling of 90 USD with 80 used: a world refuses from the day that is told, to a day."""
+    whole = planned()
+    runs = whole.model_copy(update={"clients": {"runs": whole.clients["runs"]}})
+    day = uses(fit(runs))["provider cost a month"].day
+    assert day is not None
+    for days, refused in ((day - 10, False), (day - 9, True)):  # nine have gone when the world begins
+        result = rs.run(runs.model_copy(update={"length": days * DAY}))
+        assert bool(result.metric("refusals.cost_cap_reached").mean) is refused
+
+
+def test_a_client_that_gives_up_sooner_breaks_sooner() -> None:
+    """Two tries are two minutes of twenty starts at one instant."""
+    answer = fit(planned(clients={"runs": {"max_tries": 2, "spread": "0s"}}))
+    burst = uses(answer)["job starts in a burst"]
+    assert (burst.now.there, burst.breaks_at) == (40, 41)
+
+
+def test_a_client_that_does_not_wait_as_told_is_named() -> None:
+    load = workload_of(planned(clients={"runs": {"on_limit": "ignore"}}))
+    assert "These clients are taken to call again when Retry-After has gone: runs." in load.notes
+
+
+@pytest.mark.parametrize(
+    ("every", "at", "day"),
+    [("week", "08:00", 16), ("week", "00:00", 16), ("7d", "08:00", 15), ("month", "00:00", 1)],
+)
+def test_a_day_is_that_of_the_calendar(every: str, at: str, day: int) -> None:
+    """3 × 100 + 50 words take 1,250 of 1,626 slots; 125 more fit three times by the calendar of March."""
+    sync = {"every": every, "at": at, "share": 0.1 if every != "month" else 0.4}
+    whole = planned(start="2026-03-01T00:00:00Z", accounts={"acme": {"used": None}}, clients={"sync": sync})
+    room = whole.policy.catalogue.plans["pro"].model_copy(update={"slot_limit": 1250 + 2 * 125})
+    catalogue = whole.policy.catalogue.model_copy(update={"plans": {"pro": room}})
+    assert uses(fit(whole, catalogue=catalogue))["keyword slots"].day == day
+
+
+def test_flags_stand_in_place_of_clients() -> None:
+    load = workload_of(planned(), crawls=1, pages=10)
+    assert [(one.each, one.size, one.per == 31 * DAY) for one in load.of("crawl")] == [
+        (3, 10, True),
+        (1, 10, True),
+    ]
+    assert len(load.of("rank_run")) == 2
+
+
+def test_without_a_client_that_runs_ranks_each_domain_is_run_daily() -> None:
+    bare = planned(clients={}).model_copy(update={"clients": {}})
+    load = workload_of(bare)
+    assert load.notes == ("No client of the scenario runs ranks: every domain is taken to be run every 1d.",)
+    assert [one.count(DAY) * one.size for one in load.of("rank_run")] == [1200, 50]
+
+
+def test_an_agency_breaks_as_its_world_does() -> None:
+    """The shipped month: slots break first, on the third Monday, the 16th, at one domain more than 35."""
+    answer = fit(SCENARIOS / "agency-month.yaml")
+    first = next(plan.first for plan in answer.plans if plan.plan == "agency")
+    assert first is not None
+    assert (first.now.name, first.breaks_at, first.day) == ("keyword slots", 36, 16)
+    assert "agency (now)" in {row[0] for row in answer.views()[0].rows}
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "message"),
+    [
+        ({}, {"account": "acm"}, "account: no such account 'acm'; did you mean 'acme'"),
+        ({"accounts": {"b": {"plan": "pro"}}}, {}, "account: .* has 2, acme, b; name one"),
+        ({"accounts": {"b": {"plan": "pro"}}}, {"account": "b"}, "account 'b' has no portfolio; give it one"),
+        ({}, {"domains": 3}, "domains: the scenario says it; leave it out"),
+    ],
+)
+def test_bad_input(changes: dict[str, Any], asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        workload_of(planned(**changes), **asked)
+
+
+def test_only_scenarios_have_accounts() -> None:
+    with pytest.raises(BadInput, match="account: only a scenario has accounts"):
+        fit(Portfolio(), account="acme")
+
+
+# Every question from an account
+
+
+def test_slots_begin_with_what_is_held_in_the_midst_of_the_month() -> None:
+    """1,250 of 5,000 slots and 600 held on 10 March; 22 days on, on 1 April, the held ones are free again."""
+    own = own_account(planned(), "acme")
+    assert (own.load.slots, own.load.keywords, own.load.each, own.slots_left) == (1250, 350, 4, 3150)
+    churn = Churn(-(-1250 // 4), 4, 1, adds=10, law="fixed", held=600)
+    found = slot_use(churn, own.plan.slot_limit, start=own.now, days=23, anchor=own.anchor)
+    used = [day.used_mean for day in found.days]
+    assert (used[0], used[21], used[22]) == (600 + 4 * 323, 600 + 4 * (313 + 220), 4 * (313 + 230))
+    assert found.room == (5000 - 600) // 4 - 313
+    seen = simulate_slot_use(churn, 5000, start=own.now, days=23, anchor=own.anchor, replications=1)
+    observed = [day.observed_used for day in seen.days]
+    assert [None if one is None else one.mean for one in observed] == used
+
+
+def test_what_is_held_is_room_once_the_month_is_over() -> None:
+    """With 20 words of room to 1 April and 100 more from then on, ten a day are refused on the third day."""
+    own = own_account(planned(start="2026-03-29T00:00:00Z"), "acme")
+    churn = Churn(100, adds=10, law="fixed", held=100)
+    found = slot_use(churn, 220, start=own.now, days=14, anchor=own.anchor)
+    assert [day.refused_by for day in found.days][:3] == [0, 0, 1]
+    patient = slot_use(churn, 230, start=own.now, days=14, anchor=own.anchor)
+    assert [day.refused_by for day in patient.days][11:] == [0, 0, 1]  # 13 days of ten words fit 130
+    with pytest.raises(BadInput, match="at most 99, which is 199 slots beside 100 that are held"):
+        slot_use(churn, 199, start=own.now, anchor=own.anchor)
+
+
+def test_what_one_occasion_starts_is_what_the_clients_do_together() -> None:
+    own = own_account(planned(), "acme")
+    assert own.jobs() == {"rank_run": 4, "crawl": 2}
+    assert own.room_for_words() == (
+        "Of the 5,000 slots of the plan pro 1,250 are used and 600 held: 3,150 more words of 1 slot or 787 "
+        "more words of 4 slots each fit."
+    )
+
+
+def test_the_largest_portfolio_of_an_account_counts_what_it_does() -> None:
+    """1,250 slots and five weeks' additions of 125 for four domains; each further one is a quarter more."""
+    load = workload_of(planned(accounts={"acme": {"used": None}}))
+    answer = largest(load, "pro", grow="domains")
+    assert (answer.most, answer.binding.name) == (50 * 4 // 40, "keyword_brief_refreshes a week")
+    assert {room.limit.name: room.allows for room in answer.limits}["keyword slots"] == 10
+    assert limits_need(load.of_domains(10)) == math.ceil(2.5 * (1250 + 5 * 125))
+    words = largest(load, "pro")
+    most = {room.limit.name: room.allows for room in words.limits}["keyword slots"]
+    assert most is not None
+    assert limits_need(load.of_keywords(most)) <= 5000 < limits_need(load.of_keywords(most + 1))
+
+
+def unlike(domains: int, **changes: Any) -> rs.Scenario:
+    """Domains that each track something else, as in a mirrored account: 20, 21, 22 … words, run daily."""
+    groups = [{"domains": [f"{n}.example"], "keywords": 20 + n, "scans": ({},)} for n in range(domains)]
+    account = {"acme": {"portfolio": groups[0], "further": tuple(groups[1:]), "used": None}}
+    runs = {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "12h"}
+    scenario = planned(accounts=account)
+    return scenario.model_copy(update={"clients": {}}).replace(clients={"runs": runs}, **changes)
+
+
+@pytest.mark.parametrize("growth", [1.05, 1.5, 3])
+def test_domains_that_differ_grow_in_proportion(growth: float) -> None:
+    """20 domains are 590 words in 590 slots; half as much again is half as much again, not twice."""
+    answer = fit(unlike(20), growth=growth)
+    pro = next(one for one in answer.plans if one.plan == "pro")
+    slots = 20 * 20 + 190
+    cost = slots * 62 * rs.Policy().catalogue.unit_costs.rank_run_page
+    assert (pro.now.cost, pro.grown.cost) == (cost, math.ceil(cost * growth))
+    found = uses(answer)
+    assert found["keyword slots"].grown.need == math.ceil(slots * growth)
+    ceiling = pro_plan().cost_ceiling
+    assert found["provider cost a month"].breaks_at == ceiling * 20 // cost + 1
+    words = largest(workload_of(unlike(20)), "pro", grow="domains")
+    allows = {room.limit.name: room.allows for room in words.limits}
+    assert allows["provider cost a month"] == ceiling * 20 // cost
+
+
+def pro_plan() -> Plan:
+    return rs.Policy().catalogue.plans["pro"]
+
+
+def test_equal_work_of_domains_that_differ_is_told_once() -> None:
+    assert "; 20 × rank_run every 12h; and ×2 of it." in fit(unlike(20)).question
+
+
+def limits_need(load: Workload) -> int:
+    """Slots that a workload needs on the plan pro."""
+    policy = rs.Policy()
+    found = limits(load, policy.catalogue.plans["pro"], policy)
+    return next(one.need for one in found if one.name == "keyword slots")
+
+
+# Starts that meet: by the calendars of all clients together, and as worlds show it
+
+AGENCY = """
+start: 2026-03-01T00:00:00Z
+length: 31d
+accounts: {acme: {plan: agency, portfolio: {domains: 30, keywords: 5}, keys: [one, two]}}
+pools:
+  rank_run: {capacity: unlimited, duration: {constant: 4m}, failure_rate: 0}
+  crawl: {capacity: unlimited, failure_rate: 0}
+clients:
+  ranks: {kind: schedule, account: acme, job: rank_run, at: "02:00"}
+"""  # fmt: skip
+
+
+def agency(domains: int = 30, **clients: dict[str, Any]) -> rs.Scenario:
+    given = {name: {"kind": "schedule", "account": "acme"} | one for name, one in clients.items()}
+    return rs.Scenario.parse(AGENCY).replace(
+        accounts={"acme": {"portfolio": {"domains": domains}}}, clients=given
+    )
+
+
+CRAWLS = {"job": "crawl", "at": "02:00"}
+FAST = {"job": "rank_run", "every": "2h", "at": "00:30", "domains": 3}
+
+
+@pytest.mark.fact("S104", "S65", "U6", "U46")
+@pytest.mark.parametrize(
+    ("scenario", "breaks"),
+    [
+        (agency(100), ""),
+        (agency(101), "job starts in a burst"),
+        (agency(51, crawls=CRAWLS), "job starts in a burst"),  # 102 starts on one key
+        (agency(50, crawls=CRAWLS), ""),
+        (agency(51, crawls=CRAWLS | {"key": "two"}), ""),
+        (agency(51, ranks={"dry_run_first": True}), "job starts in a burst"),  # each is two calls
+        (agency(50, ranks={"dry_run_first": True, "spread": "20m"}), ""),
+        (agency(5, crawls=CRAWLS, again={"job": "crawl", "at": "14:00"}), "cooldown of crawl"),
+        (agency(5, crawls=CRAWLS, again=CRAWLS | {"key": "two"}), "cooldown of crawl"),
+        (agency(5, ranks={"key": "two"}, again={"job": "rank_run", "at": "02:00"}), ""),  # they join
+        (agency(5, fast=FAST), "cooldown of rank_run"),
+        (agency(5, fast=FAST | {"at": "01:00"}), ""),
+        (agency(5, people={"job": "crawl", "every": "12h", "surface": "app"}), "cooldown of crawl"),
+        (agency(130, ranks={"surface": "app"}), ""),
+        # Rank runs of Mondays put crawls off, and those of Tuesdays come too soon after them.
+        (agency(15, ranks={"every": "week"}, crawls=CRAWLS), "job starts in a burst"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_starts_of_all_clients_meet_as_in_a_world(scenario: rs.Scenario, breaks: str) -> None:
+    plan = next(one for one in fit(scenario, growth=1).plans if one.plan == "agency")
+    exceeded = [use.now.name for use in plan.limits if use.now.exceeded]
+    assert exceeded == ([breaks] if breaks else [])
+    answer = largest(workload_of(scenario), "agency", scenario.policy, grow="domains")
+    assert answer.most is not None
+    assert (answer.most < workload_of(scenario).domains) is bool(breaks)
+    scenario = scenario.replace(length="9d")
+    seen = rs.run(scenario, seed=1)
+    asked = sum(
+        len(list(one.times(scenario.start, scenario.end)))
+        * (workload_of(scenario).domains if one.domains == "all" else one.domains)
+        for one in scenario.clients.values()
+        if isinstance(one, Schedule)
+    )
+    done = sum(
+        seen.metric(f"jobs.{kind}.{what}").mean or 0
+        for kind in ("rank_run", "crawl")
+        for what in ("queued", "joined")
+    )
+    assert (done < asked) is bool(breaks), (done, asked)
+
+
+def test_a_portfolio_carries_as_many_domains_as_its_plan_fits() -> None:
+    """All start at one instant: 20 in each of five minutes."""
+    scenario = agency()
+    assert largest(workload_of(scenario), "agency", grow="domains").most == 100
+    first = next(one.first for one in fit(scenario).plans if one.plan == "agency")
+    assert first is not None
+    assert (first.now.name, first.breaks_at) == ("job starts in a burst", 101)
+    assert largest(workload_of(scenario, spread="1h"), "agency", grow="domains").most == 1200
+
+
+def test_a_request_of_a_sync_is_for_one_list() -> None:
+    """1,000 domains of 10 words are 1,000 requests, of which 120 pass in a minute: eight minutes."""
+    few = {"domains": 1000, "keywords": 10, "scans": ({},)}
+    own = own_account(
+        planned(accounts={"acme": {"plan": "agency", "portfolio": few, "further": ()}}), simulate=False
+    )
+    answer = sync_time(Sync(10_000, lists=own.lists))
+    assert (
+        answer.sync.requests,
+        {one.time for one in answer.plans if one.way == "wait"} >= {8 * MINUTE},
+    ) == (
+        1000,
+        True,
+    )
+    two = planned(accounts={"acme": {"portfolio": {"lists": 2, "keywords": 101}, "further": ()}})
+    assert own_account(two, "acme").lists == (51, 50) * 3
+    with pytest.raises(BadInput, match="lists: expected the 10 keywords, dealt over them, found 9"):
+        Sync(10, lists=(4, 5))
+
+
+def test_words_of_one_domain_or_another_take_more_slots_or_fewer() -> None:
+    own = own_account(planned(accounts={"acme": {"used": None}}), "acme")
+    assert own.room_for_words() == (
+        "Of the 5,000 slots of the plan pro 1,250 are used: 3,750 more words of 1 slot or 937 more words of "
+        "4 slots each fit."
+    )
+
+
+# What is not counted is told, with how much it is
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_timeline_is_left_out_and_told(count: int) -> None:
+    """Twice so many words for each of 6 domains of five, of one slot each: from day 10 and day 20 on."""
+    changes = tuple(
+        {"do": "add_keywords", "at": f"{day}d", "account": "acme", "count": count} for day in (10, 20)
+    )
+    still = agency(6, ranks={"spread": "2m"})
+    scenario = still.replace(timeline=changes)
+    load = workload_of(scenario)
+    seen = rs.run(scenario)
+    slots, cost = (
+        seen.metric(f"{name}.acme.max{more}").mean for name, more in (("slots", "_used"), ("spend", ""))
+    )
+    assert (slots, cost) == (
+        load.slots + load.left_out.slots,
+        fit(still).plans[-1].now.cost + load.left_out.spent,
+    )
+    assert load.left_out.slots == 2 * 6 * count
+    answer = fit(scenario)
+    assert (
+        f"Left out: 2 × add_keywords of the timeline. Simulated once, that comes to {12 * count:,} slots"
+        in (" ".join(answer.notes))
+    )
+    beyond = "With what is left out it does not: keyword slots" in answer.sentence  # 50 slots of free
+    assert beyond is (count == 100)
+    assert fit(scenario).rows() == fit(still).rows()
+
+
+def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
+    """150 words, ten nights of 31; of one that begins later a whole month is counted, and told."""
+    costs = rs.Policy().catalogue.unit_costs.rank_run_page
+    for bounds, nights, counted in (
+        ({"stops": "10d"}, 10, 10),
+        ({"starts": "21d"}, 10, 31),
+        ({"starts": "5d", "stops": "12d"}, 7, 7),
+    ):
+        scenario = agency(ranks={"at": "02:00", "spread": "2m", **bounds})
+        agencys = next(one for one in fit(scenario).plans if one.plan == "agency")
+        assert agencys.now.cost == counted * 150 * costs
+        assert rs.run(scenario).metric("spend.acme.max").mean == nights * 150 * costs
+        told = [note for note in workload_of(scenario).notes if note.startswith("ranks ")]
+        assert len(told) == len(bounds)
+        assert any(f"{counted} occasion" in note for note in told)
+    assert (
+        "31 occasions, of which the first month has 10."
+        in workload_of(agency(ranks={"starts": "21d"})).notes[0]
+    )
+
+
+def test_what_is_taken_to_be_simpler_is_told() -> None:
+    load = workload_of(agency(3, ranks={"spread_by": "draws", "network": {"before": {"constant": "1s"}}}))
+    assert load.notes == (
+        "These clients are taken to spread their starts evenly: ranks.",
+        "Calls are taken to need no time, though these clients have a network: ranks.",
+    )

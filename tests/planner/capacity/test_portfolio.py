@@ -1,0 +1,151 @@
+"""The largest portfolio of a plan: by hand, and by the refusals of simulated worlds one beyond it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ranksim as rs
+from ranksim.core.clock import DAY, HOUR, MINUTE
+from ranksim.core.errors import BadInput
+from ranksim.planner.capacity.limits import SPEND, limits
+from ranksim.planner.capacity.portfolio import Largest, Portfolio, largest
+from ranksim.planner.capacity.workload import MONTH
+
+POLICY = rs.Policy()
+
+
+def allowed(answer: Largest) -> dict[str, int | None]:
+    return {room.limit.name: room.allows for room in answer.limits}
+
+
+def test_an_agency_by_hand() -> None:
+    """12 slots a keyword: 160,000 / 12 keywords; 12 × 31 × 0.0004 USD a month each, of 2,400 USD."""
+    answer = largest(Portfolio(pairings=4, geographies=3), "agency")
+    assert (answer.most, answer.binding.name) == (13_333, "keyword slots")
+    assert allowed(answer)["provider cost a month"] == 16_129
+    spend = next(room for room in answer.limits if room.limit.name == "provider cost a month")
+    assert spend.limit.need == 13_333 * 12 * 31 * 400
+    assert 1 - spend.used == pytest.approx(0.1734, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("portfolio", "plan", "grow", "most", "binding"),
+    [
+        # 500 slots at 4 each
+        ({"pairings": 2, "geographies": 2}, "starter", "keywords", 125, "keyword slots"),
+        # 62 runs × 4 pages × 0.0004 USD = 0.0992 USD a keyword, of 10 USD
+        (
+            {"pairings": 2, "geographies": 2, "run_every": 12 * HOUR},
+            "starter", "keywords", 100, "provider cost a month",
+        ),
+        # with a quarter replaced: 100 + 25 words
+        ({"pairings": 2, "geographies": 2, "churn": 0.25}, "starter", "keywords", 100, "keyword slots"),
+        # 50 briefs a week and 50 more
+        ({"briefs": 7, "add_ons": {"brief_pack": 1}}, "pro", "domains", 14, "keyword_brief_refreshes a week"),
+        # 20 a minute for 5 minutes
+        ({"start_within": 5 * MINUTE}, "pro", "domains", 100, "job starts in 5m"),
+        ({"start_within": 5 * MINUTE, "keys": 3}, "pro", "domains", 300, "job starts in 5m"),
+        ({"run_every": HOUR // 2}, "pro", "domains", 0, "cooldown of rank_run"),
+        ({"pairings": 5}, "pro", "keywords", 0, "engine-device pairings"),
+        ({"ai_scans": 1}, "starter", "domains", 0, "capability ai_visibility"),
+        ({"crawls": 40}, "pro", "domains", 0, "cooldown of crawl"),
+    ],
+)  # fmt: skip
+def test_what_binds_first(portfolio: dict[str, Any], plan: str, grow: Any, most: int, binding: str) -> None:
+    answer = largest(Portfolio(**portfolio), plan, grow=grow)
+    assert (answer.most, answer.binding.name) == (most, binding)
+
+
+@pytest.mark.fact("U106")
+def test_metered_work_binds_too() -> None:
+    """150 rank runs a month: 31 for each domain that runs daily."""
+    policy = POLICY.replace(catalogue="illustrative-metered")
+    answer = largest(Portfolio(), "team", policy, grow="domains")
+    assert (answer.most, answer.binding.name) == (4, "rank_runs a month")
+
+
+@pytest.mark.fact("U47")
+def test_work_is_cut_to_its_cap_unless_caps_refuse() -> None:
+    portfolio = Portfolio(crawls=1, pages=900)
+    refusing = POLICY.replace(assumptions={"cap": "refuse"})
+    plan = POLICY.catalogue.plans["starter"]
+    spend = next(limit for limit in limits(portfolio.workload, plan, POLICY) if limit.name == SPEND)
+    assert spend.need == 31 * 400 + 500 * 100
+    assert largest(portfolio, "starter", refusing).most == 0
+
+
+@pytest.mark.fact("S62", "U48")
+@pytest.mark.parametrize(("beyond", "refused"), [(0, False), (1, True)])
+def test_one_keyword_more_is_refused_at_the_ceiling(beyond: int, refused: bool) -> None:
+    policy = POLICY.replace(assumptions={"cost_gate": "would_exceed"})
+    portfolio = Portfolio(pairings=2, geographies=2, run_every=12 * HOUR)
+    most = largest(portfolio, "starter", policy).most
+    assert most is not None
+    scan = {"engine_devices": ("google/desktop", "google/mobile"), "geographies": ("US", "DE")}
+    scenario = rs.Scenario.model_validate(
+        {
+            "start": 0, "length": MONTH, "policy": policy,
+            "accounts": {
+                "acme": {"plan": "starter", "portfolio": {"keywords": most + beyond, "scans": (scan,)}}
+            },
+            "clients": {"runs": {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "12h"}},
+        }
+    )  # fmt: skip
+    result = rs.run(scenario, seed=1)
+    assert result.metric("calls.total").mean == 62
+    assert bool(result.metric("refusals.cost_cap_reached").mean) is refused
+
+
+@pytest.mark.fact("S64")
+@pytest.mark.parametrize(("beyond", "refused"), [(0, 0), (1, 1)])
+def test_one_keyword_more_is_refused_for_slots(beyond: int, refused: int) -> None:
+    portfolio = Portfolio(pairings=2, geographies=2)
+    most = largest(portfolio, "starter").most
+    assert most is not None
+    scan = {"engine_devices": ("google/desktop", "google/mobile"), "geographies": ("US", "DE")}
+    scenario = rs.Scenario.model_validate(
+        {
+            "start": 0, "length": DAY,
+            "accounts": {"acme": {"plan": "starter", "portfolio": {"keywords": most - 1, "scans": (scan,)}}},
+            "clients": {
+                "adds": {
+                    "kind": "caller", "account": "acme", "mix": {"keywords.create": 1},
+                    "times": tuple(MINUTE * n for n in range(1 + beyond)),
+                }
+            },
+        }
+    )  # fmt: skip
+    assert rs.run(scenario, seed=1).metric("refusals.slot_limit_exceeded").mean == refused
+
+
+@pytest.mark.parametrize(
+    ("portfolio", "plan", "message"),
+    [
+        ({}, "gold", "plan: no plan 'gold'; expected one of free, starter, pro, agency"),
+        ({"keywords": 0}, "pro", "keywords: expected 1 or more, found 0"),
+        ({"run_every": 0}, "pro", "run_every: expected a duration above 0, found 0"),
+        ({"briefs": -1}, "pro", "briefs: expected 0 or more, found -1"),
+        ({"churn": 150}, "pro", "churn: expected a share from 0 to below 100, found 150"),
+        ({"add_ons": {"gold": 1}}, "pro", "add_ons: expected one of brief_pack, found gold"),
+    ],
+)
+def test_bad_input(portfolio: dict[str, Any], plan: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        largest(Portfolio(**portfolio), plan)
+
+
+def test_it_draws_every_limit() -> None:
+    answer = largest(Portfolio(pairings=4, geographies=3), "agency")
+    ax = answer.plot()
+    assert (len(answer.rows()), len(ax.patches)) == (8, 7)  # but the capability, which it has
+    assert ax.get_xlabel() == "% of the limit used"
+    assert "159,996 of 160,000" in {text.get_text() for text in ax.texts}
+
+
+def test_a_portfolio_is_shown_as_the_call_that_makes_it() -> None:
+    portfolio = rs.capacity.Portfolio(domains=2, run_every="12h")
+    assert "domains=2, keywords=1" in repr(portfolio)
+    assert "run_every='12h'" in repr(portfolio)
+    assert eval(repr(portfolio), {"Portfolio": rs.capacity.Portfolio}) == portfolio

@@ -1,0 +1,394 @@
+"""Recordings called again under other plans: outcomes, ids, invoices, and what cannot be replayed."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exchanges import NOON, Line, call, recorded
+
+import ranksim as rs
+from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
+from ranksim.core.clock import DAY
+from ranksim.core.contract.policy import Policy, shipped_catalogue
+from ranksim.core.errors import BadInput
+from ranksim.core.trace_writer import TraceWriter
+from ranksim.planner.pricing.back_test import BackTest, Side, back_test, read_accounts
+from ranksim.planner.pricing.recording import read_recording, read_rules
+from ranksim.planner.pricing.replay import ReplayedService, spec_for
+from ranksim.report.figure import new_figure
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples" / "pricing"
+PLANS = shipped_catalogue("illustrative")
+
+
+def brief(number: int, **fields: Any) -> Line:
+    body = {"domain_id": "dom_7", "keywords": [f"word {number}"]}
+    return call(number, "POST", "/v1/keyword-briefs", body, **{"status": 201} | fields)
+
+
+def job(number: int, kind: str, **fields: Any) -> Line:
+    body = {"kind": kind, "domain_id": "dom_7"}
+    answer = {"data": {"id": f"job_{number}"}}
+    return call(number, "POST", "/v1/jobs", body, **{"status": 202, "response": json.dumps(answer)} | fields)
+
+
+def on(*plans: str) -> list[Side]:
+    return [Side(PLANS, plan) for plan in plans]
+
+
+def codes(found: BackTest, side: str) -> list[str]:
+    return [row[f"{side}_code"] for row in found.calls]
+
+
+def test_answers_nested_beyond_all_reason_tell_nothing(tmp_path: Path) -> None:
+    deep = '{"data": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    assert recorded(tmp_path, brief(0, response=deep)).calls[0].made == ()
+
+
+def test_quotas_bind_call_by_call(tmp_path: Path) -> None:
+    found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
+    assert codes(found, "a") == [""] * 10 + ["quota_exhausted"] * 2
+    assert codes(found, "b") == [""] * 12
+    assert [row["change"] for row in found.calls] == [""] * 10 + ["newly admitted"] * 2
+    assert (found.total("revenue", "A"), found.total("cost", "A")) == (29_000_000, 10 * 30_000)
+    assert (found.total("revenue", "B"), found.total("cost", "B")) == (129_000_000, 12 * 30_000)
+
+
+def test_one_side_is_compared_with_the_recording(tmp_path: Path) -> None:
+    lines = [brief(n) for n in range(11)] + [brief(11, status=402, response='{"code": "quota_exhausted"}')]
+    found = back_test(recorded(tmp_path, *lines), on("starter"))
+    assert [row["change"] for row in found.calls] == [""] * 10 + ["newly refused", ""]
+    assert found.changes == [
+        {
+            "change": "newly refused", "operation": "keyword_briefs.create", "was": "",
+            "becomes": "quota_exhausted", "calls": 1,
+        }
+    ]  # fmt: skip
+    assert found.refusals == [{"code": "quota_exhausted", "recorded": 1, "a": 2}]
+
+
+def test_a_side_against_itself_changes_nothing(tmp_path: Path) -> None:
+    found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "starter"))
+    assert found.changes == []
+    a, b = ([{**row, "side": ""} for row in found.invoices if row["side"] == side] for side in "AB")
+    assert a == b
+
+
+def test_a_rank_run_costs_what_its_domain_tracks(tmp_path: Path) -> None:
+    for keywords, cost in ((50, 50 * 400), (80, 80 * 400), (0, 0)):
+        found = back_test(recorded(tmp_path, job(0, "rank_run")), on("pro"), keywords=keywords)
+        assert found.total("cost", "A") == cost
+
+
+def test_accounts_say_what_they_owned(tmp_path: Path) -> None:
+    owned = PortfolioSpec(domains=1, keywords=30)
+    spec = AccountSpec(plan="pro", add_ons={"brief_pack": 2}, portfolio=owned)
+    found = back_test(recorded(tmp_path, job(0, "rank_run")), [Side(PLANS)], accounts={"acme": spec})
+    (invoice,) = found.invoices
+    assert (invoice["plan"], invoice["price"], invoice["add_ons"]) == ("pro", 129_000_000, 30_000_000)
+    assert invoice["revenue"] == 159_000_000
+    assert (invoice["cost"], invoice["margin"]) == (30 * 400, 159_000_000 - 30 * 400)
+
+
+def test_add_ons_extend_the_quota(tmp_path: Path) -> None:
+    spec = AccountSpec(plan="starter", add_ons={"brief_pack": 1}, portfolio=PortfolioSpec())
+    lines = [brief(n) for n in range(12)]
+    found = back_test(recorded(tmp_path, *lines), [Side(PLANS)], accounts={"acme": spec})
+    assert codes(found, "a") == [""] * 12
+
+
+def test_a_smaller_plan_keeps_what_there_is(tmp_path: Path) -> None:
+    owned = {"acme": AccountSpec(plan="pro", portfolio=PortfolioSpec(keywords=600))}
+    more = call(0, "POST", "/v1/keywords", {"list_id": "list_1", "keywords": ["one more"]}, status=201)
+    run = job(10, "rank_run")
+    found = back_test(recorded(tmp_path, more, run), on("pro", "starter"), accounts=owned)
+    assert codes(found, "b") == ["slot_limit_exceeded", ""]
+    # 600 keywords are tracked under starter's 500 slots, and the one more under pro alone.
+    assert [found.calls[1][f"{side}_cost"] for side in "ab"] == [601 * 400, 600 * 400]
+
+
+def test_ids_follow_what_was_made(tmp_path: Path) -> None:
+    made = {"data": {"id": "dom_new"}}
+    lines = [
+        call(0, "POST", "/v1/domains", {"host": "new.example"}, status=201, response=json.dumps(made)),
+        call(1, "GET", "/v1/domains/dom_new"),
+        call(2, "GET", "/v1/domains/dom_old"),
+        call(3, "DELETE", "/v1/domains/dom_new", status=204),
+        call(4, "GET", "/v1/domains/dom_new", status=404),
+    ]
+    found = back_test(recorded(tmp_path, *lines), on("pro"))
+    assert [row["a"] for row in found.calls] == [row["recorded"] for row in found.calls]
+
+
+def test_what_was_not_made_is_not_found(tmp_path: Path) -> None:
+    look = call(10, "GET", "/v1/jobs/site_optimization/job_0")
+    found = back_test(recorded(tmp_path, job(0, "site_optimization"), look), on("starter", "pro"))
+    assert codes(found, "a") == ["entitlement_required", "not_found"]
+    assert codes(found, "b") == ["", ""]
+
+
+def test_ids_from_before_are_matched_in_their_order(tmp_path: Path) -> None:
+    recording = recorded(tmp_path, call(0, "GET", "/v1/domains/dom_2"), call(1, "GET", "/v1/domains/dom_1"))
+    ids = ReplayedService(recording, {"acme": spec_for(recording, "acme", "pro", 10)}, Policy(), 1).ids[
+        "acme"
+    ]
+    assert ids.reference("dom_1") < ids.reference("dom_2") < "unmade"
+
+
+def test_an_id_that_was_not_made_is_nobody_elses(tmp_path: Path) -> None:
+    owned = {"acme": AccountSpec(plan="starter", portfolio=PortfolioSpec(keywords=500))}
+    before = ReplayedService(recorded(tmp_path, brief(0)), owned, Policy(), 1)
+    (account,) = before.service.state.accounts.values()
+    taken = account.keywords[0]
+    made = {"data": {"created": [{"id": taken, "keyword": "one more"}]}}
+    body = {"list_id": "list_1", "keywords": ["one more"]}
+    lines = [
+        call(0, "POST", "/v1/keywords", body, status=201, response=json.dumps(made)),
+        call(1, "GET", f"/v1/keywords/{taken}"),
+    ]
+    found = back_test(recorded(tmp_path, *lines), on("starter"), accounts=owned)
+    assert codes(found, "a") == ["slot_limit_exceeded", "not_found"]
+
+
+def test_what_was_owned_before_uses_no_allowance(tmp_path: Path) -> None:
+    metered = Side(shipped_catalogue("illustrative-metered"), "team")  # 2,000 keyword changes a month
+    owned = {"acme": AccountSpec(plan="team", portfolio=PortfolioSpec(keywords=2000))}
+    more = call(0, "POST", "/v1/keywords", {"list_id": "list_1", "keywords": ["one more"]}, status=201)
+    assert codes(back_test(recorded(tmp_path, more), [metered], accounts=owned), "a") == [""]
+
+
+def test_keywords_follow_their_words(tmp_path: Path) -> None:
+    made = {"data": {"created": [{"id": "kw_b", "keyword": "b"}, {"id": "kw_a", "keyword": "a"}]}}
+    body = {"list_id": "list_1", "keywords": ["a", "b"]}
+    lines = [
+        call(0, "POST", "/v1/keywords", body, status=201, response=json.dumps(made)),
+        call(1, "DELETE", "/v1/keywords/kw_b", status=204),
+        call(2, "GET", "/v1/keywords/kw_b", status=404),
+        call(3, "GET", "/v1/keywords/kw_a"),
+    ]
+    assert [row["a"] for row in back_test(recorded(tmp_path, *lines), on("pro")).calls] == [
+        201,
+        204,
+        404,
+        200,
+    ]
+
+
+def test_cursors_follow_pages(tmp_path: Path) -> None:
+    owned = {"acme": AccountSpec(plan="pro", portfolio=PortfolioSpec(domains=3))}
+    page = {"data": [], "has_more": True, "next_cursor": "theirs"}
+    lines = [
+        call(0, "GET", "/v1/domains", query={"limit": "2"}, response=json.dumps(page)),
+        call(1, "GET", "/v1/domains", query={"limit": "2", "cursor": "theirs"}),
+        call(2, "GET", "/v1/domains", query={"limit": "2", "cursor": "unheard of"}, status=400),
+    ]
+    found = back_test(recorded(tmp_path, *lines), [Side(PLANS)], accounts=owned)
+    assert codes(found, "a") == ["", "", "invalid_cursor"]
+
+
+def test_an_idempotency_key_is_kept(tmp_path: Path) -> None:
+    header = {"request_headers": {"idempotency-key": "k1"}}
+    again = brief(0) | header, brief(0) | header | {"id": "again"}
+    found = back_test(recorded(tmp_path, *again), on("pro"))
+    assert [row["a_cost"] for row in found.calls] == [30_000, 0]
+
+
+def test_calls_are_made_in_order_of_time(tmp_path: Path) -> None:
+    found = back_test(recorded(tmp_path, brief(5), brief(1), brief(3)), on("pro"))
+    assert [row["id"] for row in found.calls] == ["x1", "x3", "x5"]
+
+
+def test_an_invoice_for_each_billing_month(tmp_path: Path) -> None:
+    later = brief(0) | {"id": "later", "sent": NOON + 35 * DAY, "received": NOON + 35 * DAY}
+    found = back_test(recorded(tmp_path, brief(0), brief(1), later), on("pro"))
+    assert [(row["month"], row["price"], row["cost"]) for row in found.invoices] == [
+        ("1", 129_000_000, 2 * 30_000),
+        ("2", 129_000_000, 30_000),
+    ]
+
+
+def test_whose_billing_months_begin_with_the_recording_is_said(tmp_path: Path) -> None:
+    calls = recorded(tmp_path, *(brief(n) for n in range(3)))
+    [name] = calls.accounts
+    found = back_test(calls, on("starter"))
+    assert (
+        f"Billing months of {name} are counted from the first call of the recording, 2026-09-02T12:00:00Z, "
+        "since nobody says when they begin: accounts that are described may have an anchor."
+    ) in found.notes
+    told = AccountSpec(plan="starter", anchor=calls.calls[0].at - DAY, portfolio=PortfolioSpec(domains=1))
+    for anchored in (
+        back_test(calls, on("starter"), accounts={name: told}),
+        back_test(calls, on("starter"), policy=Policy().replace(assumptions={"month": "calendar"})),
+    ):
+        assert not any("Billing months" in note for note in anchored.notes)
+
+
+def test_a_failed_job_costs_nothing(tmp_path: Path) -> None:
+    rates = PLANS.job_failure_rates
+    failing = PLANS.model_copy(update={"job_failure_rates": {**rates, "rank_run": 1000}})
+    # Of two catalogues the one that left its rates out would have the other's.
+    stating = PLANS.model_copy(update={"job_failure_rates": rates})
+    found = back_test(recorded(tmp_path, job(0, "rank_run")), [Side(stating, "pro"), Side(failing, "pro")])
+    assert (found.total("cost", "A"), found.total("cost", "B")) == (50 * 400, 0)
+
+
+def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
+    keys = {"main": {"account": "acme"}, "sandbox": {"account": "acme", "environment": "sandbox"}}
+    lines = [
+        brief(0),
+        call(1, "POST", "/v1/keywords"),
+        call(2, "GET", "/v1/unheard-of"),
+        call(3, "POST", "/graphql", {"query": "{ domains { data { id } } }"}, surface="graphql"),
+        call(4, "POST", "/graphql", surface="graphql", operations=["domains.list", "slots.get"]),
+        call(5, "GET", "/v1/webhooks/whk_1"),
+        call(6, "GET", "/v1/domains", api_key="unknown"),
+        call(7, "GET", "/v1/domains", api_key=None),
+        call(8, "GET", "/v1/domains", api_key="sandbox"),
+    ]
+    found = back_test(recorded(tmp_path, *lines, keys=keys), on("pro"))
+    assert dict(found.left_out) == {
+        "without a body": 1,
+        "of an unknown operation": 1,
+        "by a GraphQL document": 2,
+        "without a key that the header names": 2,
+        "sent where their key does not belong": 1,
+        "about webhooks from before the recording": 1,
+    }
+    assert len(found.calls) == 1
+    assert (
+        "Not replayed: 1 without a body; 1 of an unknown operation; 2 by a GraphQL document" in found.notes[2]
+    )
+
+
+def test_a_simulated_recording_is_reproduced(tmp_path: Path) -> None:
+    path = tmp_path / "world.jsonl"
+    scenario = rs.Scenario.load(ROOT / "scenarios" / "two-keys-one-quota.yaml")
+    with TraceWriter(path, started=scenario.start) as trace:
+        world = rs.World(scenario, trace=trace)
+        trace.watch(world.service.state)
+        world.run()
+    accounts = dict(scenario.accounts)
+    found = back_test(read_recording(path), [Side(scenario.policy.catalogue)], accounts=accounts,
+                      policy=scenario.policy)  # fmt: skip
+    assert len(found.calls) > 100
+    assert any(row["recorded"] >= 400 for row in found.calls)
+    same = [row["a_code"] == row["recorded_code"] for row in found.calls]
+    assert sum(same) / len(same) == 1
+
+
+# Access logs
+
+
+def test_an_access_log_by_rules() -> None:
+    recording = read_recording(EXAMPLES / "access.log", read_rules(EXAMPLES / "rules.yaml"))
+    found = back_test(recording, on("starter", "free"))
+    assert [(row["account"], row["a_code"], row["b_code"]) for row in found.calls] == [
+        ("192.0.2.1", "", ""),
+        ("192.0.2.1", "", "entitlement_required"),
+        ("192.0.2.2", "", "entitlement_required"),
+        ("192.0.2.2", "cooldown_active", "entitlement_required"),
+        ("192.0.2.1", "cooldown_active", "entitlement_required"),
+    ]
+    assert sum(found.left_out.values()) == 2
+    assert {row["account"]: row["price"] for row in found.invoices if row["side"] == "A"} == {
+        "192.0.2.1": 29_000_000,
+        "192.0.2.2": 29_000_000,
+    }
+
+
+def test_a_rule_about_one_thing_takes_what_was_made(tmp_path: Path) -> None:
+    log, rules = tmp_path / "access.log", tmp_path / "rules.yaml"
+    line = '192.0.2.1 - - [02/Sep/2026:12:00:0{} +0000] "{} /l HTTP/1.1" 200 1\n'
+    log.write_text(line.format(0, "PUT") + line.format(1, "DELETE"), encoding="utf-8")
+    rules.write_text(
+        "rules: [{method: PUT, operation: labels.create}, {method: DELETE, operation: labels.delete}]\n",
+        encoding="utf-8",
+    )
+    found = back_test(read_recording(log, read_rules(rules)), on("pro"))
+    assert [row["a"] for row in found.calls] == [201, 204]
+
+
+# Sides and errors
+
+
+def test_customers_are_moved(tmp_path: Path) -> None:
+    only_pro = PLANS.model_copy(update={"name": "new", "plans": {"pro": PLANS.plans["pro"]}})
+    owned = {"acme": AccountSpec(plan="starter", portfolio=PortfolioSpec())}
+    lines = recorded(tmp_path, *(brief(n) for n in range(12)))
+    found = back_test(lines, [Side(PLANS), Side(only_pro, moves={"starter": "pro"})], accounts=owned)
+    assert [row["price"] for row in found.invoices] == [29_000_000, 129_000_000]
+    with pytest.raises(BadInput, match=r"move: no customer is on 'startr'; expected one of .*starter"):
+        back_test(lines, [Side(PLANS), Side(PLANS, moves={"startr": "pro"})], accounts=owned)
+    with pytest.raises(BadInput, match=r"new has no plan 'starter'.*--move starter=PLAN"):
+        back_test(lines, [Side(PLANS), Side(only_pro)], accounts=owned)
+
+
+@pytest.mark.parametrize(
+    ("sides", "told"),
+    [
+        ([], "one side or two"),
+        (on("a", "b", "c"), "one side or two"),
+        (on("gold"), "illustrative has no plan 'gold'; expected one of free, starter, pro, agency"),
+        ([Side(PLANS)], "nobody says which plan 'acme' is on; give --plan"),
+        ([Side(PLANS, "pro", {"pro": "gold"})], "no plan 'gold'"),
+    ],
+)
+def test_wrong_sides(sides: list[Side], told: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as error:
+        back_test(recorded(tmp_path, brief(0)), sides)
+    assert told in str(error.value)
+
+
+def test_a_recording_without_a_call_that_can_be_replayed(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no call of it can be replayed \(1 of an unknown operation"):
+        recorded(tmp_path, call(0, "GET", "/elsewhere"))
+    (tmp_path / "empty").touch()
+    with pytest.raises(BadInput, match="it holds none"):
+        read_recording(tmp_path / "empty")
+    (tmp_path / "letter").write_text("Dear all,\n")
+    with pytest.raises(BadInput, match="letter:1: expected a line of an access log"):
+        read_recording(tmp_path / "letter")
+
+
+def test_accounts_are_read_from_a_scenario(tmp_path: Path) -> None:
+    accounts = read_accounts(ROOT / "scenarios" / "quickstart.yaml")
+    assert {name: spec.plan for name, spec in accounts.items()} == {"acme": "pro"}
+    (tmp_path / "wrong.yaml").write_text("accounts: {acme: {plan: pro, domains: 3}}\n")
+    with pytest.raises(BadInput, match=r"wrong.yaml:1: accounts.acme.domains"):
+        read_accounts(tmp_path / "wrong.yaml")
+    (tmp_path / "none.yaml").write_text("plan: pro\n")
+    with pytest.raises(BadInput, match="expected accounts by name"):
+        read_accounts(tmp_path / "none.yaml")
+
+
+def test_calls_as_csv(tmp_path: Path) -> None:
+    found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
+    found.save_csv(tmp_path / "calls.csv")
+    with (tmp_path / "calls.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    assert (rows[11]["a"], rows[11]["a_code"], rows[11]["b_cost"]) == ("402", "quota_exhausted", "30000")
+
+
+def test_the_plot_shows_refusals(tmp_path: Path) -> None:
+    found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
+    ax = found.draw("outcomes", new_figure().subplots())
+    assert [bar.get_width() for bar in ax.patches] == [0, 2, 0]
+    assert all(tick == int(tick) for tick in ax.get_xticks())
+
+
+def test_frames_have_datetimes_and_dollars(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    found = back_test(recorded(tmp_path, *(brief(n) for n in range(3))), on("starter", "pro"))
+    calls = found.frame()
+    assert str(calls["at"].dtype.tz) == "UTC"
+    assert calls["a_cost"].tolist() == [0.03] * 3
+    assert found.frame("invoices")["price"].tolist() == [29, 129]
+    raw = found.frame("invoices", integers=True)
+    assert raw["price"].tolist() == [29_000_000, 129_000_000]
+    assert (found.frame("invoices")["ends"] > calls["at"][0]).all()

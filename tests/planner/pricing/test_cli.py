@@ -1,0 +1,249 @@
+"""`ranksim price …`: what it prints and writes, its flags' variables, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ranksim.cli import app
+from ranksim.core.errors import BadInput
+from ranksim.planner.pricing.columns import number_of, read_columns, read_names
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples" / "pricing"
+CUSTOMERS = f"--population {EXAMPLES / 'population.yaml'} --replications 2"
+
+COMMANDS = {
+    "compare": f"--b {EXAMPLES / 'tighter.yaml'} {CUSTOMERS}",
+    "break-even": f"--plan starter {CUSTOMERS}",
+    "pareto": f"--vary 'plans.pro.cost_ceiling=20 USD,90 USD' {CUSTOMERS}",
+    "back-test": f"{EXAMPLES / 'trace.jsonl'} --plan starter --plan pro",
+}
+
+SENTENCES = {
+    "compare": "B differs from A in 5 values: plan free, plan starter, plan pro. Of 400 customers ",
+    "break-even": "starter breaks even at ",
+    "pareto": "2 of 2 choices are not beaten: from ",
+    "back-test": "Of 16 calls replayed, 0 are newly refused and 4 newly admitted under B, compared with A; ",
+}
+
+WRITTEN = {
+    "compare": {"margin.png", "limits.png", "percentiles.png"},
+    "break-even": {"prices.png", "ceilings.png"},
+    "pareto": {"frontier.png"},
+    "back-test": {"outcomes.png"},
+}
+
+
+def told(*words: str, **environment: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["price", *words], env=environment)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_it_answers_and_writes(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code, text, err = told(name, *shlex.split(COMMANDS[name]), "--out", str(out), COLUMNS="250")
+    assert (code, err) == (0, "")
+    assert text.startswith(SENTENCES[name])
+    assert text.endswith(f"\nWritten to {out}\n")
+    assert {path.name for path in (out / "plots").iterdir()} == WRITTEN[name]
+    result = json.loads((out / "result.json").read_text("utf-8"))
+    filled = {table for table, rows in result["tables"].items() if rows}
+    assert {path.stem for path in (out / "tables").iterdir()} == filled
+    page = (out / "page.html").read_text("utf-8")
+    assert page.count("<figure>") == len(WRITTEN[name])
+    assert f"<pre>ranksim price {name} " in page
+    assert f"--out {out}" not in page
+    assert page.index("</h1>") < page.index("?") < page.index('<p class="answer">')
+    assert ("Assumptions that the result rests on" in page) == (name != "back-test")
+    assert SENTENCES[name].rstrip() in page
+    if name == "compare":  # what differs comes before what it causes
+        assert page.index("What B changes") < page.index("<svg role=")
+    # The same directory takes the next result.
+    code, text, err = told(name, *shlex.split(COMMANDS[name]), "--out", str(out), "--no-plots", "--json")
+    assert (code, err, (out / "plots").exists()) == (0, "", False)
+    assert json.loads(text) == result
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_place_that_cannot_be_written_to_is_told_before_anything_runs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ranksim.planner.pricing.cli.shown", None)
+    code, text, err = told(name, *shlex.split(COMMANDS[name]), "--out", "/proc/results")
+    assert (code, text) == (2, "")
+    assert err.startswith("ranksim: /proc/results: cannot be written (")
+
+
+def test_calls_do_not_lie_in_the_directory_that_is_replaced(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = shlex.split(COMMANDS["back-test"])
+    code, text, err = told("back-test", *words, "--out", str(out), "--csv", str(out / "calls.csv"))
+    assert (code, text) == (2, "")
+    assert f"{out / 'calls.csv'}: lies in {out}, which is replaced as a whole" in err
+    assert not out.exists()
+
+
+def test_every_flag_has_a_variable() -> None:
+    variables = {"RANKSIM_PRICE_BACK_TEST_PLAN": "pro", "RANKSIM_PRICE_BACK_TEST_JSON": "1"}
+    _, out, _ = told("back-test", str(EXAMPLES / "trace.jsonl"), **variables)
+    assert json.loads(out)["notes"][0].endswith("A: pro of illustrative.")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_flags_and_their_variables_have_one_name(name: str) -> None:
+    _, text, _ = told(name, "--help", COLUMNS="250")
+    flags = [line.split()[0] for line in text.splitlines() if line.startswith("  --")]
+    prefix = f"RANKSIM_PRICE_{name}_"
+    assert all(flag == flag.lower() for flag in flags)
+    assert all(f"{prefix}{flag[2:]}".upper().replace("-", "_") in text for flag in flags)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"break-even --catalogue gone {CUSTOMERS}",
+        f"pareto --vary plans.pro.price=1USD --catalogue gone {CUSTOMERS}",
+        f"back-test {EXAMPLES / 'trace.jsonl'} --plan pro --catalogue illustrative --catalogue gone",
+    ],
+)
+def test_a_catalogue_can_be_named(words: str) -> None:
+    assert "gone: no such catalogue" in told(*words.split())[2]
+
+
+def test_calls_are_written_as_csv(tmp_path: Path) -> None:
+    told("back-test", *COMMANDS["back-test"].split(), "--csv", str(tmp_path / "calls.csv"))
+    lines = (tmp_path / "calls.csv").read_text("utf-8").splitlines()
+    assert len(lines) == 17
+    assert lines[0].startswith(
+        "id,at,account,operation,recorded,recorded_code,a,a_code,a_cost,b,b_code,b_cost"
+    )
+
+
+def test_with_accounts_a_is_what_they_are_on() -> None:
+    words = [
+        str(EXAMPLES / "trace.jsonl"),
+        "--accounts",
+        str(EXAMPLES / "accounts.yaml"),
+        "--plan",
+        "starter",
+    ]
+    _, out, _ = told("back-test", *words, "--json")
+    assert json.loads(out)["notes"][0].endswith("A: own plans of illustrative. B: starter of illustrative.")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("compare --b gone.yaml " + CUSTOMERS, "gone.yaml: no such catalogue; give a YAML file, or one of"),
+        ("compare --b illustrative --population gone.yaml", "gone.yaml: no such file"),
+        (
+            f"compare --b illustrative-metered {CUSTOMERS}",
+            "B has no plan 'starter'; expected one of free, team",
+        ),
+        (f"compare --b illustrative --move starter {CUSTOMERS}", "--move: expected PLAN=PLAN such as"),
+        (f"compare --b illustrative --move starter=gold {CUSTOMERS}", "move: B has no plan 'gold'"),
+        (f"compare --b {EXAMPLES / 'population.yaml'} {CUSTOMERS}", "population.yaml:"),
+        (f"break-even --plan gold {CUSTOMERS}", "plan: no customer is on 'gold'"),
+        (f"compare --b illustrative --move pro=pro --move pro=free {CUSTOMERS}", "--move: pro is given"),
+        (
+            f"pareto --vary plans.pro.price=1USD --vary plans.pro.price=2USD {CUSTOMERS}",
+            "--vary: plans.pro.price is given twice",
+        ),
+        ("back-test trace.jsonl --plan pro --keywords 999999999", "keywords: expected 0 to 100000, found"),
+        (f"back-test copy.jsonl --plan pro --csv {EXAMPLES}/./copy.jsonl", "is read by this command"),
+        (f"pareto --vary plans.pro.price {CUSTOMERS}", "--vary: expected PATH=VALUE,VALUE"),
+        (f"pareto --vary plans.pro.prize=1USD {CUSTOMERS}", "did you mean 'price'?"),
+        (f"back-test {EXAMPLES / 'trace.jsonl'}", "nobody says which plan 'acme' is on"),
+        (f"back-test {EXAMPLES / 'trace.jsonl'} --plan gold", "has no plan 'gold'"),
+        ("back-test gone.jsonl --plan pro", "gone.jsonl: no such file"),
+        (f"back-test {EXAMPLES / 'trace.jsonl'} --plan a --plan b --plan c", "at most two plans"),
+        (f"back-test {EXAMPLES / 'trace.jsonl'} --plan pro --out {ROOT}", "holds no results of ranksim"),
+    ],
+)
+def test_it_refuses_in_a_sentence(words: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    code, out, err = told(*words.split())
+    assert (code, out) == (2, "")
+    assert err.startswith("ranksim: ")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_a_recording_becomes_columns(tmp_path: Path) -> None:
+    out, names = tmp_path / "calls.parquet", tmp_path / "names.csv"
+    words = [
+        "import",
+        str(EXAMPLES / "trace.jsonl"),
+        "--columns",
+        str(out),
+        "--names",
+        str(names),
+        "--salt",
+        "s",
+    ]
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("16 calls of 1 account.\nLeft out: 1 by a GraphQL document; ")
+    assert result.stdout.endswith(f"\nWritten to {out}\n")
+    number = str(number_of("acme", "s"))
+    assert names.read_text() == f"number,name\n{number},acme\n"
+    assert [one.name for one in read_columns(out).accounts] == [number]
+    assert [one.name for one in read_columns(out, read_names(names)).accounts] == ["acme"]
+
+
+@pytest.mark.slow
+def test_columns_are_tried_under_other_plans(tmp_path: Path) -> None:
+    out, names, sent = (tmp_path / name for name in ("calls.parquet", "names.csv", "customers.csv"))
+    words = ["import", str(EXAMPLES / "trace.jsonl"), "--columns", str(out), "--names", str(names)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    given = [str(out), "--names", str(names), "--plan", "starter", "--plan", "pro", "--csv", str(sent)]
+    code, text, err = told("back-test", *given, "--out", str(tmp_path / "out"), COLUMNS="300")
+    assert (code, err) == (0, "")
+    assert text.startswith("Of 16 calls of 1 customer, 0 are refused under B; 0 % of the customers meet a ")
+    assert text.count("made again at a service one by one: all equal.") == 2
+    assert "acme" in text
+    assert sent.read_text("utf-8").count("\nA,acme,starter,16,") == 1
+    assert (tmp_path / "out" / "tables" / "days.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--accounts", str(EXAMPLES / "accounts.yaml"), "--plan", "pro"], "--accounts and --map"),
+        ([], "nobody says which plan account"),
+    ],
+)
+def test_columns_with_what_does_not_fit(words: list[str], sentence: str, tmp_path: Path) -> None:
+    out = tmp_path / "calls.parquet"
+    assert CliRunner().invoke(
+        app, ["import", str(EXAMPLES / "trace.jsonl"), "--columns", str(out)]
+    ).exit_code == 0  # fmt: skip
+    code, _, err = told("back-test", str(out), *words)
+    assert (code, sentence in err) == (2, True), err
+
+
+def test_names_go_with_columns() -> None:
+    trace = str(EXAMPLES / "trace.jsonl")
+    code, _, err = told("back-test", trace, "--plan", "pro", "--names", str(EXAMPLES / "rules.yaml"))
+    assert (code, "--names goes with columns" in err) == (2, True)
+
+
+def test_a_salt_that_nobody_gives_is_drawn(tmp_path: Path) -> None:
+    for out in ("a", "b"):
+        words = ["import", str(EXAMPLES / "trace.jsonl"), "--columns", str(tmp_path / out)]
+        assert CliRunner().invoke(app, words).exit_code == 0
+    first, second = (read_columns(tmp_path / out).accounts[0].name for out in ("a", "b"))
+    assert first != second
+
+
+def test_names_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text("acme\n")
+    with pytest.raises(BadInput, match="expected lines of number,name"):
+        read_names(tmp_path / "names.csv")

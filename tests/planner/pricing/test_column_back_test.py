@@ -1,0 +1,195 @@
+"""What customers of columns would have been billed and refused: by name, by day, and in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recorded_calls import generated, policy_of
+
+from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
+from ranksim.core.clock import DAY, instant
+from ranksim.core.contract.facts import Spend
+from ranksim.core.contract.policy import Policy, shipped_catalogue
+from ranksim.core.errors import BadInput
+from ranksim.planner.fleet.rows import READ, CallRow, to_records
+from ranksim.planner.pricing.audit import sample
+from ranksim.planner.pricing.back_test import Side, back_test
+from ranksim.planner.pricing.column_back_test import ColumnBackTest, back_test_columns
+from ranksim.planner.pricing.columns import ColumnAccount, Columns
+from ranksim.planner.pricing.importing import columns_of
+from ranksim.planner.pricing.pareto import changed
+from ranksim.planner.pricing.recording import read_recording
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "pricing"
+START = instant("2026-09-01T00:00:00Z")
+PLANS = shipped_catalogue("illustrative")
+USD = 1_000_000
+
+
+def columns(*rows: CallRow, accounts: int = 1, plan: str = "starter") -> Columns:
+    spec = AccountSpec(plan=plan, anchor=START, portfolio=PortfolioSpec(keywords=50))
+    calls = to_records(sorted(rows, key=lambda row: (row.account, row.at)), CallRow)
+    return Columns(
+        "by hand",
+        tuple(ColumnAccount(f"a{n}", spec, int((calls["account"] == n).sum())) for n in range(accounts)),
+        keys=accounts, things=0, start=START, end=START + 40 * DAY, calls=len(calls), left_out={},
+        chunks=lambda: iter([calls.copy()]),
+    )  # fmt: skip
+
+
+def brief(day: int, account: int = 0, recorded: int = 0, size: int = 1) -> CallRow:
+    """Briefs at noon."""
+    return CallRow(
+        account=account, key=account, at=START + day * DAY + DAY // 2, activity=Spend.KEYWORD_BRIEFS,
+        size=size, recorded=recorded,
+    )  # fmt: skip
+
+
+def tried(found: Columns, *plans: str) -> ColumnBackTest:
+    return back_test_columns(found, [Side(PLANS, plan) for plan in plans], compiled=False)
+
+
+def test_a_customer_is_billed_and_refused_by_day() -> None:
+    # Ten a week on starter: 8 on Tuesday, 3 refused on Wednesday, 2 granted on Thursday, next month one.
+    found = tried(columns(brief(0, size=8), brief(1, size=3), brief(2, size=2), brief(35)), "starter")
+    (customer,) = found.customers
+    assert (customer["revenue"], customer["cost"]) == (2 * 29 * USD, 11 * 30_000)
+    assert customer["sentence"] == (
+        "On starter you would have been billed 58.00 USD for 2 months, and 1 of your 4 calls would have been "
+        "refused on 1 day, first on 2026-09-02: 1 quota_exhausted (never before)."
+    )
+    assert found.tables()["days"] == [
+        {
+            "side": "A", "account": "a0", "day": "2026-09-02", "operation": "keyword_briefs",
+            "code": "quota_exhausted", "calls": 1,
+        }
+    ]  # fmt: skip
+    assert [(row["month"], row["revenue"], row["cost"]) for row in found.tables()["invoices"]] == [
+        ("1", 29 * USD, 300_000),
+        ("2", 29 * USD, 30_000),
+    ]
+
+
+def test_nobody_is_told_of_refusals_who_had_none() -> None:
+    (customer,) = tried(columns(brief(0)), "starter").customers
+    assert customer["sentence"].endswith("and none of your 1 calls would have been refused.")
+
+
+def test_what_was_met_before_is_not_new() -> None:
+    met = columns(brief(0, size=8), brief(1, size=3), brief(2, size=4, recorded=4), brief(35))
+    found = tried(met, "starter")
+    assert (found.share, "(never before)" in found.customers[0]["sentence"]) == (0, False)
+    assert found.censored == [{"code": "quota_exhausted", "customers": 1, "calls": 1, "still_refused": 1}]
+    wider = tried(met, "pro")
+    assert wider.censored[0]["still_refused"] == 0
+    assert any("1 customer met a refusal when they were recorded" in note for note in wider.notes)
+
+
+def test_two_sides_are_compared() -> None:
+    rows = [brief(0, size=12), brief(0, account=1, size=9)]
+    found = tried(columns(*rows, accounts=2), "pro", "starter")
+    assert found.share == 0.5
+    assert found.sentence == (
+        "Of 2 calls of 2 customers, 1 are refused under B; 50 % of the customers meet a refusal that they "
+        "never met under A. B bills 116.00 USD at a provider cost of 0.27 USD, A 516.00 USD at 0.63 USD."
+    )
+    assert found.refusals == [{"code": "quota_exhausted", "recorded": 0, "a": 0, "b": 1}]
+
+
+def test_it_agrees_with_the_back_test_of_the_same_recording() -> None:
+    recording = read_recording(EXAMPLES / "trace.jsonl")
+    sides = [Side(PLANS, "starter"), Side(PLANS, "pro")]
+    slow, fast = back_test(recording, sides), back_test_columns(columns_of(recording), sides, compiled=False)
+    for name, one in zip("AB", fast.served, strict=True):
+        assert (slow.total("revenue", name), slow.total("cost", name)) == (one.revenue.sum(), one.cost.sum())
+    codes = {row["code"]: (row["a"], row["b"]) for row in slow.refusals if row["code"] != "not_found"}
+    assert {row["code"]: (row["a"], row["b"]) for row in fast.refusals} == codes
+    assert [one.audit.text for one in fast.served] == [
+        "16 calls of 1 account made again at a service one by one: all equal."
+    ] * 2
+
+
+@pytest.mark.slow
+def test_one_call_in_a_thousand_is_audited() -> None:
+    many, policy = generated(40, 6_000, seed=4), policy_of({})
+    found = back_test_columns(many, [Side(policy.catalogue)], policy=policy, compiled=False)
+    (one,) = found.served
+    assert 1_000 <= one.audit.calls < 1_300
+    assert one.audit.unequal == 0
+    # A wrong outcome would be found.
+    worse = back_test_columns(many, [Side(policy.catalogue, "pro")], policy=policy, compiled=False)
+    assert not np.array_equal(worse.served[0].refused, one.refused)
+
+
+def test_only_accounts_that_are_followed_whole_are_audited() -> None:
+    some = columns(*(brief(0, account=n) for n in range(4)), accounts=4)
+    odd = tuple(replace(one, unmodelled={"x": 1} if n else {}) for n, one in enumerate(some.accounts))
+    assert sample(replace(some, accounts=odd), seed=1) == [0]
+    assert sorted(sample(some, seed=1)) == [0, 1, 2, 3]
+    assert len(sample(some, seed=1, budget=2)) == 2
+
+
+def test_what_is_left_out_is_told() -> None:
+    (one,) = columns(brief(0)).accounts
+    some = replace(columns(brief(0)), left_out={"by a GraphQL document": 7},
+                   accounts=(replace(one, unmodelled={"odd things": 3}),))  # fmt: skip
+    notes = " ".join(tried(some, "pro").notes)
+    assert "Not in the columns: 7 by a GraphQL document." in notes
+    assert "come out otherwise: 3 odd things." in notes
+    assert "Worker pools that customers share and webhooks are not there" in notes
+    metered = shipped_catalogue("illustrative-metered")
+    failing = back_test_columns(some, [Side(metered, "team")], compiled=False)
+    assert any("although the catalogue lets some fail" in note for note in failing.notes)
+
+
+def test_in_what_two_catalogues_differ_is_listed_first() -> None:
+    dearer = changed(PLANS, {"plans.starter.price": "31 USD"}).model_copy(update={"name": "dearer"})
+    found = back_test_columns(columns(brief(0)), [Side(PLANS), Side(dearer)], compiled=False)
+    assert [(one["path"], one["a"], one["b"]) for one in found.tables()["terms"]] == [
+        ("plans.starter.price", "29 USD", "31 USD")
+    ]
+    assert found.views()[0].title == "What B changes"
+    assert tried(columns(brief(0)), "starter").tables()["terms"] == []
+
+
+def test_what_one_catalogue_leaves_out_holds_for_both() -> None:
+    bare = PLANS.model_validate(PLANS.model_dump(exclude={"job_durations"}, exclude_unset=True))
+    found = back_test_columns(columns(brief(0)), [Side(bare), Side(PLANS)], compiled=False)
+    assert "A leaves out job_durations; both run as B states." in " ".join(found.notes)
+    assert found.terms == ()
+
+
+def test_moves_and_own_plans() -> None:
+    only = PLANS.model_copy(update={"name": "new", "plans": {"pro": PLANS.plans["pro"]}})
+    reads = columns(CallRow(at=START, key=0, activity=READ))
+    moved = back_test_columns(reads, [Side(PLANS), Side(only, moves={"starter": "pro"})], compiled=False)
+    assert [int(one.revenue.sum()) for one in moved.served] == [2 * 29 * USD, 2 * 129 * USD]
+    with pytest.raises(BadInput, match="move: no customer is on 'startr'; expected one of starter"):
+        back_test_columns(reads, [Side(PLANS), Side(PLANS, moves={"startr": "pro"})], compiled=False)
+    with pytest.raises(BadInput, match=r"new has no plan 'starter'.*--move starter=PLAN"):
+        back_test_columns(reads, [Side(PLANS), Side(only)], compiled=False)
+    with pytest.raises(BadInput, match="nobody says which plan account a0 is on"):
+        back_test_columns(columns(brief(0), plan=""), [Side(PLANS)], compiled=False)
+
+
+def test_money_is_exact_to_the_micro_dollar() -> None:
+    many, policy = generated(5, 900, seed=9), policy_of({})
+    found = back_test_columns(many, [Side(policy.catalogue)], policy=policy, compiled=False)
+    rows = found.tables()["invoices"]
+    assert sum(row["cost"] for row in rows) == found.served[0].cost.sum()
+    assert Policy().catalogue.plans["pro"].price == 129 * USD
+
+
+def test_frames_have_days_and_dollars() -> None:
+    pytest.importorskip("pandas")
+    found = tried(columns(brief(0, size=8), brief(1, size=3), brief(35)), "starter")
+    assert found.frame()["revenue"].tolist() == [58]
+    assert found.frame(integers=True)["revenue"].tolist() == [58 * USD]
+    assert found.frame("days")["day"][0].isoformat() == "2026-09-02T00:00:00+00:00"
+    assert found.frame("invoices")["cost"].tolist() == [0.24, 0.03]
+    assert found.frame("invoices")["ends"][0].isoformat() == "2026-10-01T00:00:00+00:00"
+    assert repr(found).startswith("<ColumnBackTest: ")
+    assert found.sentence in found._repr_html_()

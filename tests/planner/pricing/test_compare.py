@@ -1,0 +1,288 @@
+"""A against B: money told by hand, limits that bind exactly, and the same customers on both sides."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from flat_customers import CALENDAR, USD, catalogue, population
+
+import ranksim as rs
+from ranksim.core.clock import DAY
+from ranksim.core.errors import BadInput
+from ranksim.inference.precision import FIRST_STAGE
+from ranksim.planner.fleet.machines import Compiled
+from ranksim.planner.pricing.bills import bills
+from ranksim.planner.pricing.compare import METRICS, PERCENTILES, SHOWN, compare
+from ranksim.planner.pricing.needs import NONE
+from ranksim.report import units
+from ranksim.report.figure import new_figure
+
+FLAT = catalogue({"flat": {"price": 30 * USD}})
+TIGHT = catalogue({"flat": {"price": 20 * USD, "cost_ceiling": 1_500_000}}, "tight")
+
+
+def test_money_told_by_hand() -> None:
+    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    # A: 10 × 30 USD, and 10 × 120 briefs × 0.03 USD. B: 10 × 20 USD, and the ceiling of 1.50 USD, 50 briefs.
+    expected = {
+        "revenue": (300, 200), "plan_prices": (300, 200), "add_ons": (0, 0), "cost": (36, 15),
+        "margin": (264, 185),
+    }  # fmt: skip
+    assert {name: (found.row(name)["a"] / USD, found.row(name)["b"] / USD) for name in expected} == expected
+    margin = found.row("margin", "flat")
+    assert (margin["difference"], margin["low"], margin["high"]) == (-79 * USD, None, None)
+    assert "B earns 79.00 USD less margin than A (the same in every replication)" in found.sentence
+
+
+def test_people_are_told_what_differs_and_each_number_once() -> None:
+    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    assert found.sentence.endswith("; 100 % of them meet cost_cap_reached, under A 0 %.")
+    views = {view.title: view for view in found.views()}
+    money = [(row[0], row[1], row[-1]) for row in views["Money"].rows]
+    changes = (("revenue (invoices)", "−100.00"), ("provider cost", "−21.00"), ("margin", "−79.00"))
+    assert money == [(plan, name, f"{by} USD") for plan in ("flat", "all") for name, by in changes]
+    assert {row[1] for row in views["Customers refused"].rows} == {
+        "hit any", "hit cost cap reached", "wants more",
+    }  # fmt: skip
+    assert [row[0] for row in views["Margin of a customer, by percentile"].rows] == [*SHOWN]
+    assert views["What would have been enough"].headings == (
+        "plan", "needs", "under A", "under B", "uplift A", "uplift B",
+    )  # fmt: skip
+    same = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2)
+    assert same.sentence.endswith("; as many of them meet each refusal.")
+    assert not {"Money", "Customers refused", "Blocked"} & {view.title for view in same.views()}
+
+
+def test_frames_have_dollars_and_timedeltas() -> None:
+    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    frame = found.frame().set_index(["plan", "metric"])
+    assert frame.loc[("flat", "margin"), "difference"] == -79.0
+    assert frame.loc[("all", "blocked"), "b"].total_seconds() > 17 * 86_400
+    assert frame.loc[("flat", "hit_any"), "b"] == 1
+    raw = found.frame("differences", integers=True).set_index(["plan", "metric"])
+    assert raw.loc[("flat", "margin"), "difference"] == -79 * USD
+    assert found.frame("margins")["a"].max() == pytest.approx(26.4)
+    with pytest.raises(BadInput, match="frame: expected one of changes, differences, margins, needs"):
+        found.frame("money")
+
+
+def test_refusals_as_customers_feel_them() -> None:
+    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    shares = {
+        name: (found.row(name)["a"], found.row(name)["b"]) for name in METRICS if name.startswith("hit_")
+    }
+    assert {name for name, (_, b) in shares.items() if b} == {"hit_any", "hit_cost_cap_reached"}
+    assert shares["hit_cost_cap_reached"] == (0, 1)
+    assert found.row("wants_more")["b"] == 1
+    # The 51st brief, of four a day, is refused in the 13th day; from then on to the end of the month.
+    days = found.row("blocked")["b"] / DAY
+    assert 17 < days < 18
+
+
+def test_a_against_itself_differs_by_nothing() -> None:
+    varied = population(briefs="{lognormal: {median: 4, sigma: 1}}", accounts=50, steady=False)
+    found = compare(varied, FLAT, FLAT, policy=CALENDAR, replications=3)
+    assert found.row("margin")["a"] != found.row("revenue")["a"]
+    assert {(row["difference"], row["low"], row["high"]) for row in found.differences} == {(0, 0, 0)}
+    assert all(row["a"] == row["b"] for row in found.margins)
+    assert all(row["gain"] is None for row in found.differences)
+    assert "B earns the same margin as A" in found.sentence
+
+
+def test_pairing_reduces_the_variance() -> None:
+    varied = population(briefs="{uniform: {low: 1, high: 10}}", accounts=50, steady=False)
+    dearer = catalogue({"flat": {"price": 30 * USD, "cost_ceiling": 8 * USD}})
+    row = compare(varied, FLAT, dearer, policy=CALENDAR, replications=6).row("cost")
+    assert row["low"] < row["difference"] < row["high"] < 0
+    assert row["gain"] > 2
+
+
+def test_add_ons_are_paid() -> None:
+    found = compare(population("{flat: {add_ons: {brief_pack: 2}}}"), FLAT, FLAT, replications=2)
+    assert found.row("add_ons")["a"] == 10 * 2 * 15 * USD
+    assert found.row("revenue")["a"] == 10 * (30 + 2 * 15) * USD
+
+
+def test_a_plan_that_has_somebody_in_one_replication_alone() -> None:
+    few = population("{flat: 5, rare: 1}", accounts=4)
+    sold = catalogue({"flat": {}, "rare": {}})
+    found = compare(few, sold, sold, replications=2, seed=0)  # in the second
+    alone = found.row("margin", "rare")
+    assert (alone["difference"], alone["low"], alone["of"]) == (0, 0, 2)  # nothing in the first
+    alone = found.row("blocked", "rare")
+    assert (alone["difference"], alone["low"], alone["of"]) == (0, 0, 1)  # as B changes nothing for it
+    assert [row["plan"] for row in found.differences if row["metric"] == "margin"] == ["flat", "rare", "all"]
+    ax = found.draw("margin", new_figure().subplots())
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["flat", "rare", "all"]
+
+
+def test_percentiles_are_those_of_the_accounts() -> None:
+    varied = population(briefs="{lognormal: {median: 4, sigma: 1}}", accounts=40, steady=False).replace(
+        seed=5
+    )
+    found = compare(varied, FLAT, TIGHT, policy=CALENDAR, replications=2)
+    from ranksim.twin.sim.runner import replication_seed
+
+    runs = [
+        rs.simulate_fleet(varied, CALENDAR.model_copy(update={"catalogue": FLAT}), replication_seed(1, index))
+        for index in range(2)
+    ]
+    expected = np.mean([np.percentile(bills(run).margin, PERCENTILES) for run in runs], axis=0)
+    got = [row["a"] for row in found.margins if row["plan"] == "all"]
+    assert got == pytest.approx(expected.tolist())
+
+
+def test_who_needs_what() -> None:
+    # 50 briefs cost 1.50 USD; who asks for 120 needs a ceiling of 3.60 USD: "large" has it, at 10 USD more.
+    sold = catalogue(
+        {
+            "small": {"price": 5 * USD, "cost_ceiling": 1_500_000},
+            "large": {"price": 15 * USD, "cost_ceiling": 3_600_000},
+        }
+    )
+    found = compare(population("small"), sold, sold, policy=CALENDAR, replications=2)
+    ours = [(n.plan, n.needs, n.accounts, n.uplift) for n in found.needs if n.side == "A"]
+    assert ours == [("small", "large", 10, 10 * 10 * USD)]
+    tiny = catalogue({"small": {"price": 5 * USD, "cost_ceiling": 1_500_000}})
+    alone = compare(population("small"), tiny, tiny, policy=CALENDAR, replications=2)
+    assert [(n.needs, n.accounts) for n in alone.needs if n.side == "A"] == [(NONE, 10)]
+
+
+def test_customers_who_pay_too_much() -> None:
+    sold = catalogue({"small": {"price": 5 * USD}, "large": {"price": 15 * USD}})
+    need = compare(population("large"), sold, sold, replications=2).needs[0]
+    assert (need.plan, need.needs, need.uplift) == ("large", "small", -100 * USD)
+
+
+def test_customers_are_moved() -> None:
+    small = catalogue({"basic": {"price": 10 * USD}, "flat": {"price": 30 * USD}})
+    mixed = population("{basic: 1, flat: 1}", accounts=40)
+    found = compare(mixed, small, FLAT, moves={"basic": "flat"}, replications=2)
+    assert found.row("revenue")["b"] == 40 * 30 * USD
+    # The same customers: those of "flat" pay what they paid, those of "basic" three times as much.
+    assert found.row("revenue", "flat")["difference"] == 0
+    assert found.row("revenue", "basic")["b"] == 3 * found.row("revenue", "basic")["a"]
+
+
+def test_customers_are_moved_from_a_plan_that_is_still_sold() -> None:
+    sold = catalogue({"small": {"price": 5 * USD}, "large": {"price": 15 * USD}})
+    found = compare(population("small"), sold, sold, moves={"small": "large"}, replications=2)
+    assert (found.row("revenue")["a"], found.row("revenue")["b"]) == (50 * USD, 150 * USD)
+
+
+@pytest.mark.parametrize(("price", "share"), [(3_600_000, 0), (3_599_999, 1)])
+def test_a_margin_of_nothing_is_not_negative(price: int, share: int) -> None:
+    sold = catalogue({"flat": {"price": price}})
+    found = compare(population(), sold, sold, policy=CALENDAR, replications=2)
+    assert found.row("negative")["a"] == share
+
+
+@pytest.mark.parametrize(
+    ("plans", "moves", "told"),
+    [
+        (
+            "basic",
+            {},
+            "B has no plan 'basic'; expected one of flat, or say where its customers go with --move",
+        ),
+        ("basic", {"basic": "gold"}, "move: B has no plan 'gold'; expected one of flat"),
+        ("gold", {}, "segments.all.plans.gold: A has no plan 'gold'"),
+        ("basic", {"basik": "flat"}, "move: no customer is on 'basik'; expected one of basic"),
+    ],
+)
+def test_plans_that_are_not_on_sale(plans: str, moves: dict[str, str], told: str) -> None:
+    with pytest.raises(BadInput) as error:
+        compare(population(plans), catalogue({"basic": {}}), FLAT, moves=moves)
+    assert told in str(error.value)
+
+
+def test_add_ons_that_are_not_on_sale() -> None:
+    bare = FLAT.model_copy(update={"add_ons": {}})
+    with pytest.raises(BadInput, match="B has no add-on 'brief_pack'"):
+        compare(population("{flat: {add_ons: {brief_pack: 1}}}"), FLAT, bare)
+
+
+def test_one_replication_has_no_interval() -> None:
+    with pytest.raises(BadInput, match="at least 2"):
+        compare(population(), FLAT, TIGHT, replications=1)
+
+
+@pytest.mark.parametrize("name", ["margin", "limits", "percentiles"])
+def test_plots(name: str) -> None:
+    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    ax = found.draw(name, new_figure().subplots())
+    assert ax.get_xlabel()
+    if name == "margin":
+        assert [bar.get_width() for bar in ax.patches] == pytest.approx([-79, -79])
+    if name == "percentiles":  # the intervals of A and B never lie on each other
+        at = [float(line.get_xdata()[0]) % 1 for line in ax.lines if line.get_linestyle() != "None"]
+        assert {round(place, 2) for place in at[:-1]} == {0.12, 0.88}
+
+
+def test_nothing_is_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    accounts: list[int] = []
+    serve = Compiled.serve
+
+    def counted(self: Compiled, side: int, rows: Any, first: int) -> None:
+        accounts.extend(rows)
+        serve(self, side, rows, first)
+
+    monkeypatch.setattr(Compiled, "serve", counted)
+    cheap = catalogue({"flat": {"price": 20 * USD}}, "cheap")
+    found = compare(population(), FLAT, cheap, policy=CALENDAR, replications=3)
+    # Ten customers of three replications: a price changes nothing, and they are on the one plan there is.
+    assert len(accounts) == 10 * 3
+    assert {need.side for need in found.needs} == {"A", "B"}
+    compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=3)
+    assert len(accounts) == 10 * 3 + 2 * 10 * 3
+
+
+def test_it_goes_on_until_the_difference_is_known() -> None:
+    some = population().replace(seed=None, segments={"all": {"arrivals": "poisson"}})
+    told: list[str] = []
+    found = compare(some, FLAT, TIGHT, policy=CALENDAR, replications=2, precision=0.5,
+                    progress=lambda share, text: told.append(text))  # fmt: skip
+    counted = [text.partition(", the margin changes by ")[0] for text in told]
+    assert counted == [units.many(number, "replication") for number in range(1, FIRST_STAGE + 1)]
+    assert found.replications == FIRST_STAGE
+    margin = found.row("margin")
+    assert told[-1].endswith(units.write("money", margin["difference"], margin["low"], margin["high"]))
+    with pytest.raises(BadInput, match="precision: expected a share"):
+        compare(some, FLAT, TIGHT, precision=2)
+
+
+def test_what_never_differs_ends() -> None:
+    found = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2, precision=0.01)
+    assert (found.replications, found.row("margin")["difference"]) == (FIRST_STAGE, 0)
+
+
+def test_a_price_that_is_not_known_is_not_taken_for_nothing() -> None:
+    unknown = catalogue({"flat": {"price": 0}}).model_copy(update={"prices_known": False})
+    found = compare(population(), unknown, FLAT, policy=CALENDAR, replications=2)
+    assert "The margin is not known, since A does not know what flat costs" in found.sentence
+    assert "36.00 USD under A and 36.00 USD under B" in found.sentence
+    told = {row["metric"] for row in found.differences}
+    assert "cost" in told
+    assert not {"revenue", "plan_prices", "add_ons", "margin", "negative"} & told
+    assert (found.margins, found.needs, found.plots) == ((), (), ("limits",))
+    assert found.views()
+    assert found.notes
+
+
+def test_nobody_is_assumed_to_leave_and_that_is_said() -> None:
+    found = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    assert (
+        "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal." in found.notes
+    )
+    assert " Of 1 customer in 30d, B earns" in found.sentence
+    assert "of them" not in found.sentence  # one is no share of customers
+
+
+def test_one_customer_is_no_share_of_customers() -> None:
+    found = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    assert re.search(
+        r"; that customer meets \w+ in \d+ % of the replications, under A in 0 %\.$", found.sentence
+    )

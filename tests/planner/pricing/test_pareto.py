@@ -1,0 +1,114 @@
+"""Margin against blocked customers: points told by hand, and which are not beaten."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+from flat_customers import CALENDAR, USD, catalogue, population
+
+from ranksim.core.errors import BadInput
+from ranksim.planner.pricing import pareto as module
+from ranksim.planner.pricing.pareto import Frontier, pareto
+from ranksim.report.figure import new_figure
+
+FLAT = catalogue({"flat": {"price": 4 * USD}})
+GRID = {
+    "plans.flat.cost_ceiling": ["1.50 USD", "10 USD"],
+    "plans.flat.price": ["3 USD", "4 USD", "5 USD"],
+}
+
+
+def found() -> Frontier:
+    return pareto(population(), FLAT, GRID, policy=CALENDAR, replications=2)
+
+
+def test_points_told_by_hand() -> None:
+    margins = {
+        (p["plans.flat.cost_ceiling"], p["plans.flat.price"]): (p["margin"] / USD, p["blocked"], p["best"])
+        for p in found().points
+    }
+    # 10 customers, who cost 3.60 USD each, or 1.50 USD where the ceiling blocks them all.
+    assert margins == {
+        ("1.50 USD", "3 USD"): (15, 1, False),
+        ("1.50 USD", "4 USD"): (25, 1, False),
+        ("1.50 USD", "5 USD"): (35, 1, True),
+        ("10 USD", "3 USD"): (-6, 0, False),
+        ("10 USD", "4 USD"): (4, 0, False),
+        ("10 USD", "5 USD"): (14, 0, True),
+    }
+
+
+def test_that_nobody_is_blocked_is_not_certain() -> None:
+    bound = 1 - 0.025 ** (1 / 20)  # ten customers, twice
+    for point in found().points:
+        edges = (point["blocked_low"], point["blocked_high"], point["of"])
+        assert edges == pytest.approx((0, bound, 20) if point["blocked"] == 0 else (1 - bound, 1, 20))
+
+
+def test_changes_are_to_the_catalogue_as_it_is() -> None:
+    # As it is: a price of 4 USD without a ceiling that binds, a margin of 4 USD.
+    assert [round(p["change"] / USD, 6) for p in found().points] == [11, 21, 31, -10, 0, 10]
+
+
+def test_prices_alone_are_not_simulated_again() -> None:
+    with mock.patch.object(module, "simulate_sides", wraps=module.simulate_sides) as simulate:
+        found()
+    # Two ceilings and the catalogue as it is, in each of two replications.
+    assert [len(call.args[0]) for call in simulate.call_args_list] == [3, 3]
+
+
+def test_equal_points_do_not_beat_each_other() -> None:
+    grid = {"plans.flat.page_cap": [10, 20]}
+    assert [p["best"] for p in pareto(population(), FLAT, grid, replications=2).points] == [True, True]
+
+
+def test_quotas_are_set_by_path() -> None:
+    grid = {"plans.flat.quotas.keyword_brief_refreshes.limit": [10, 1000]}
+    few, many = pareto(population(), FLAT, grid, policy=CALENDAR, replications=2).points
+    # September touches five weeks from Monday, of which the last is cut: 10 briefs in each.
+    assert (few["blocked"], many["blocked"]) == (1, 0)
+    assert few["margin"] == 10 * (4 * USD - 50 * 30_000)
+
+
+@pytest.mark.parametrize(
+    ("grid", "told"),
+    [
+        ({}, "at least one path"),
+        ({"plans.flat.price": []}, "at least one path"),
+        ({"plans.gold.price": ["1 USD"]}, "catalogue.plans has no 'gold'"),
+        ({"plans.flat.prize": ["1 USD"]}, "did you mean 'price'"),
+        ({"plans.flat.price": ["much"]}, "grid: plans.flat.price: write an amount such as '15 USD'"),
+        ({"plans.flat.price": ["1 USD"] * 50, "plans.flat.page_cap": [1] * 50}, "2,500 points are more than"),
+    ],
+)
+def test_wrong_grids(grid: dict[str, list[object]], told: str) -> None:
+    with pytest.raises(BadInput) as error:
+        pareto(population(), FLAT, grid)
+    assert told in str(error.value)
+
+
+def test_the_plot_joins_what_is_not_beaten() -> None:
+    ax = found().draw("frontier", new_figure().subplots())
+    line = next(line for line in ax.lines if line.get_linestyle() == "--")
+    assert list(line.get_xdata()) == [0, 100]
+
+
+def test_what_blue_means_stands_above_the_names_and_not_in_the_title() -> None:
+    ax = found().draw("frontier", new_figure().subplots())
+    (said,) = (text for text in ax.texts if text.get_text() == "not beaten")
+    numbered = {text.get_color() for text in ax.texts if text.get_text().startswith("1")}
+    assert numbered == {said.get_color()}
+    titles = " ".join(ax.get_title(loc) for loc in ("left", "center", "right"))
+    assert "points are not beaten; the best margin" in " ".join(titles.split())
+
+
+def test_the_plot_names_points_by_their_values_and_the_values_once() -> None:
+    ax = found().draw("frontier", new_figure().subplots())
+    *points, said = (text.get_text() for text in ax.texts)
+    assert said.startswith("named by flat.")
+    assert points
+    assert not any("flat." in point for point in points)
+    numbers = [point for point in points if point.isdigit()]
+    assert numbers == [point.partition(":")[0] for point in points if ":" in point]
+    assert len(numbers) == sum(row["best"] for row in found().tables()["points"])

@@ -1,0 +1,184 @@
+"""The best catalogue of a grid for recorded customers: halving, who is refused anew, and what is assumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ranksim.cli import app
+from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
+from ranksim.core.clock import DAY, instant
+from ranksim.core.contract.facts import Spend
+from ranksim.core.contract.policy import shipped_catalogue
+from ranksim.core.errors import BadInput
+from ranksim.planner.fleet.rows import CallRow, to_records
+from ranksim.planner.pricing.columns import ColumnAccount, Columns, read_columns, save
+from ranksim.planner.pricing.search import Assumed, Demand, search
+
+START = instant("2026-09-01T00:00:00Z")
+PLANS = shipped_catalogue("illustrative")
+USD = 1_000_000
+BRIEFS = "plans.pro.quotas.keyword_brief_refreshes.limit"
+PRICE, CEILING = "plans.pro.price", "plans.pro.cost_ceiling"
+
+
+def columns(*briefs: int, recorded: int = 0) -> Columns:
+    """An account for each number: so many briefs, one an hour, on the first day; one month."""
+    spec = AccountSpec(plan="pro", anchor=START, portfolio=PortfolioSpec())
+    rows = [
+        CallRow(
+            account=account, key=account, at=START + n * DAY // 40, activity=Spend.KEYWORD_BRIEFS, size=1,
+            recorded=recorded if n == count - 1 else 0,
+        )
+        for account, count in enumerate(briefs)
+        for n in range(count)
+    ]  # fmt: skip
+    calls = to_records(rows, CallRow)
+    return Columns(
+        "by hand", tuple(ColumnAccount(f"a{n}", spec, count) for n, count in enumerate(briefs)),
+        keys=len(briefs), things=0, start=START, end=START + 20 * DAY, calls=len(calls), left_out={},
+        chunks=lambda: iter([calls.copy()]),
+    )  # fmt: skip
+
+
+def test_the_best_is_the_dearest_that_refuses_nobody_anew() -> None:
+    # 20 customers with 5 briefs; an allowance of 4 refuses them all, at any price.
+    found = search(columns(*[5] * 20), PLANS, {PRICE: ["99 USD", "149 USD"], BRIEFS: [4, 5]}, compiled=False)
+    best = found.best
+    assert best is not None
+    assert best["point"] == "pro.price 149 USD, pro.quotas.keyword_brief_refreshes.limit 5"
+    assert (best["change"], best["change_low"], best["change_high"]) == (400 * USD, None, None)  # all alike
+    assert best["margin"] == 20 * (149 * USD - 5 * 30_000)
+    shares = {row[BRIEFS]: (row["share"], row["allowed"]) for row in found.candidates}
+    assert shares == {"4": (1, False), "5": (0, True)}
+    ax = found.draw()
+    assert ax.get_title() == "149 USD, 5 earns most: 20.00 USD more a customer"
+    assert {tick.get_text() for tick in ax.get_yticklabels()} >= {"149 USD, 5", "99 USD, 4"}
+    assert sorted({text.get_text() for text in ax.texts}) == ["", "best", "refuses too many"]
+    # What differs in prices alone is served once: the catalogue as it is, and two allowances.
+    assert found.served == 3 * 100
+    assert found.sentence.startswith("Of 4 catalogues, pro.price 149 USD")
+
+
+def test_a_refusal_that_was_met_before_is_not_new() -> None:
+    grid = {BRIEFS: [4]}
+    assert search(columns(*[5] * 9), PLANS, grid, compiled=False).best is None
+    assert search(columns(*[5] * 9, recorded=4), PLANS, grid, compiled=False).best is not None
+
+
+def test_none_is_allowed() -> None:
+    found = search(columns(*[5] * 9), PLANS, {BRIEFS: [3, 4]}, compiled=False)
+    assert found.tornado == ()
+    assert found.sentence == (
+        "Under none of 2 catalogues do fewer than 1 % of these customers meet a refusal that they never met."
+    )
+
+
+def test_who_spends_least_by_refusing_too_many_crowds_nobody_out() -> None:
+    # 12 of 30 ask for nine briefs: fewer than nine refuse too many, though not surely of the first ten.
+    some = columns(*[5, 5, 5, 9, 9] * 6)
+    found = search(some, PLANS, {BRIEFS: [5, 6, 7, 8, 9, 10]}, risk=0.3, first=10, compiled=False)
+    assert found.best is not None
+    assert found.best[BRIEFS] in ("9", "10")
+
+
+def test_fewer_than_the_risk_is_a_share_of_all_customers() -> None:
+    some = columns(*[5] * 99, 9)
+    assert search(some, PLANS, {BRIEFS: [6]}, compiled=False).best is None  # 1 of 100 is not below 1 %
+    found = search(some, PLANS, {BRIEFS: [6]}, risk=0.011, compiled=False)
+    assert found.best is not None
+    assert found.best["share_low"] < 0.01 < found.best["share_high"]
+
+
+def test_halving_keeps_the_better_third_and_ends_what_surely_refuses_too_many() -> None:
+    some = columns(*[5] * 40)
+    grid = {PRICE: [f"{n} USD" for n in range(100, 109)], BRIEFS: [4, 5]}
+    found = search(some, PLANS, grid, first=10, compiled=False)
+    ended = [row for row in found.candidates if not row["final"]]
+    assert {row["customers"] for row in ended} == {10}
+    assert len(ended) == 15  # nine that refuse all, and two thirds of nine
+    assert all(row["rounds"] == 1 for row in ended)
+    best = found.best
+    assert best is not None
+    assert (best["point"].split(",")[0], best["customers"]) == ("pro.price 108 USD", 40)
+    whole = search(some, PLANS, grid, compiled=False).best
+    assert whole is not None
+    assert whole["point"] == best["point"]
+
+
+def test_customers_are_the_same_in_whatever_order_candidates_stand() -> None:
+    some = columns(*range(1, 31))
+    one = search(some, PLANS, {PRICE: ["90 USD", "95 USD", "99 USD", "100 USD"]}, first=5, compiled=False)
+    other = search(some, PLANS, {PRICE: ["100 USD", "99 USD", "95 USD", "90 USD"]}, first=5, compiled=False)
+    margins = [{row["point"]: row["margin"] for row in found.candidates} for found in (one, other)]
+    assert margins[0] == margins[1]
+
+
+def test_demand_is_assumed_and_varied() -> None:
+    # From 129 to 193.50 USD is half as much again: with 1 for 1 half of the customers leave.
+    demand = Demand(Assumed(1.0, 0.0, 1.0), Assumed(0.0, 0.0, 0.5))
+    some = columns(*[5] * 8)
+    found = search(some, PLANS, {PRICE: ["193.50 USD"]}, demand=demand, compiled=False)
+    cost = 5 * 30_000
+    (row,) = found.candidates
+    assert row["margin"] == pytest.approx(8 * (193_500_000 - cost) / 2)
+    price = next(row for row in found.tornado if row["assumption"].startswith("leave for each"))
+    assert price["change_at_low"] == pytest.approx(8 * 64_500_000)
+    assert price["change_at_high"] == pytest.approx(8 * ((193_500_000 - cost) / 2 - (129_000_000 - cost)))
+    assert found.tornado[0] is price
+    assert any("of customers whose bill rises by a tenth 10 % leave" in note for note in found.notes)
+
+
+def test_who_is_refused_anew_may_leave() -> None:
+    demand = Demand(refused=Assumed(0.25, 0.0, 0.5))
+    found = search(columns(*[5] * 4), PLANS, {BRIEFS: [4]}, demand=demand, risk=0.999, compiled=False)
+    assert found.candidates[0]["margin"] == pytest.approx(4 * (129 * USD - 4 * 30_000) * 0.75)
+
+
+@pytest.mark.parametrize(
+    ("grid", "how", "told"),
+    [
+        ({}, {}, "at least one path"),
+        ({PRICE: ["1 USD"]}, {"risk": 0.0}, "risk: expected a share"),
+        ({PRICE: ["1 USD"]}, {"first": 0}, "first: expected at least 1"),
+        ({PRICE: [f"{n} USD" for n in range(2_001)]}, {}, "2,001 points are more than"),
+        ({"plans.gold.price": ["1 USD"]}, {}, "gold"),
+    ],
+)
+def test_what_cannot_be_searched(grid: dict[str, list[object]], how: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        search(columns(1), PLANS, grid, compiled=False, **how)
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path: Path) -> None:
+    path, out = tmp_path / "calls.parquet", tmp_path / "out"
+    save(columns(*[5] * 6), path, salt="s")
+    words = ["price", "search", str(path), "--vary", f"{PRICE}=99 USD,149 USD", "--out", str(out)]
+    result = CliRunner().invoke(app, [*words, "--leave-price", "0.1"], env={"COLUMNS": "250"})
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(
+        "Of 2 catalogues, pro.price 149 USD earns most with fewer than 1 % of these "
+    )
+    assert "If demand answered otherwise" in result.stdout
+    assert (out / "tables" / "tornado.parquet").exists()
+    wrong = CliRunner().invoke(app, [*words[:-2], "--leave-refused", "2"])
+    assert (wrong.exit_code, "--leave-refused: expected a share" in wrong.stderr) == (2, True)
+
+
+def test_frames_have_dollars() -> None:
+    pytest.importorskip("pandas")
+    found = search(columns(*[5] * 20), PLANS, {PRICE: ["99 USD", "149 USD"]}, compiled=False)
+    assert found.frame()["change"].max() == 400
+    assert found.frame("candidates", integers=True)["change"].max() == 400 * USD
+    assert "change_at_low" in found.frame("tornado")
+
+
+def test_columns_and_a_catalogue_are_given_by_their_paths_too(tmp_path: Path) -> None:
+    path, grid = tmp_path / "calls.parquet", {PRICE: ["99 USD"]}
+    save(columns(*[5] * 6), path, salt="s")
+    by_path = search(str(path), "illustrative", grid, compiled=False)
+    assert by_path.tables() == search(read_columns(path), PLANS, grid, compiled=False).tables()

@@ -1,0 +1,153 @@
+"""Dotted paths: what they lead to, what is near a wrong one, and how they are laid over a model."""
+
+from typing import Any
+
+import pytest
+
+from ranksim.core.contract.plans import Plan
+from ranksim.core.errors import BadInput
+from ranksim.planner.study.engines import Worlds
+from ranksim.planner.study.parameters import parts_of, tree_of
+from ranksim.twin.sim.receivers import ReceiverSpec
+from ranksim.twin.sim.scenario import Scenario
+
+SCENARIO = Scenario.parse(
+    """
+start: 2026-01-05T00:00:00Z
+length: 1d
+accounts:
+  acme:
+    plan: pro
+    portfolio: {domains: 2, keywords: 5, scans: [{geographies: [US]}, {geographies: [DE, FR]}]}
+clients:
+  nightly: {kind: schedule, account: acme, job: rank_run, every: day}
+  reader: {kind: poller, account: acme, operation: account.usage, every: 1h}
+receivers:
+  erp: {account: acme, outages: [{from: 1h, for: 30m}]}
+"""
+)
+WORLDS = Worlds(SCENARIO)
+PRO = "policy.catalogue.plans.pro"
+
+
+def plan(built: Scenario) -> Plan:
+    return built.policy.catalogue.plans["pro"]
+
+
+def erp(built: Scenario) -> ReceiverSpec:
+    return built.receivers["erp"]
+
+
+def slow(built: Scenario) -> bool:
+    return erp(built).latency.kind == "exponential"
+
+
+def keywords(built: Scenario) -> object:
+    return getattr(built.accounts["acme"].portfolio, "keywords", None)
+
+
+def pool(built: Scenario) -> int | str | None:
+    return built.pools["rank_run"].capacity if "rank_run" in built.pools else None
+
+
+def test_a_path_is_split_at_dots_and_brackets() -> None:
+    assert parts_of("scenario.a.b[0].c") == parts_of("scenario.a.b.0.c") == ("scenario", "a", "b", 0, "c")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "found"),
+    [
+        ("scenario.length", "2d", lambda built: built.length == 2 * 86_400_000_000),
+        ("scenario.plan", "agency", lambda built: built.accounts["acme"].plan == "agency"),
+        ("scenario.accounts.acme.plan", "agency", lambda built: built.accounts["acme"].plan == "agency"),
+        ("scenario.accounts.acme.portfolio.keywords", 7, lambda b: keywords(b) == 7),
+        ("scenario.clients.reader.every", "2h", lambda b: b.clients["reader"].every == 7_200_000_000),
+        ("scenario.pools.rank_run.capacity", 3, lambda b: pool(b) == 3),
+        ("scenario.pools.rank_run", "unlimited", lambda b: pool(b) == "unlimited"),
+        ("scenario.receivers.erp.latency", {"exponential": {"mean": "1s"}}, slow),
+        ("scenario.receivers.erp.outages[0].for", "45m", lambda b: erp(b).outages[0].length == 2_700_000_000),
+        ("policy.assumptions.window", "gcra", lambda b: b.policy.assumptions.window == "gcra"),
+        ("policy.facts.webhook_disable_after", 3, lambda b: b.policy.facts.webhook_disable_after == 3),
+        (f"{PRO}.cost_ceiling", "99 USD", lambda b: plan(b).cost_ceiling == 99_000_000),
+        (f"{PRO}.cooldowns.crawl", "2h", lambda b: plan(b).cooldowns["crawl"] == 7_200_000_000),
+        ("policy", {"assumptions": {"window": "gcra"}}, lambda b: b.policy.assumptions.window == "gcra"),
+        ("policy.catalogue", "illustrative-metered", None),
+        ("policy", {"catalogue": "illustrative-metered"}, None),
+    ],
+)  # fmt: skip
+def test_a_parameter_is_set(path: str, value: Any, found: Any) -> None:
+    WORLDS.check_path(path)
+    if found is None:
+        with pytest.raises(BadInput, match="no plan 'pro'"):
+            WORLDS.build({path: value})
+        return
+    built = WORLDS.build({path: value})
+    assert found(built)
+    assert not found(SCENARIO)
+    assert built.clients.keys() == SCENARIO.clients.keys()
+    assert WORLDS.meaning(built) != WORLDS.meaning(SCENARIO)
+
+
+@pytest.mark.parametrize("value", [3, None, ["policy.yaml"]])
+def test_a_policy_is_a_path_or_a_mapping(value: Any) -> None:
+    with pytest.raises(BadInput, match="policy: expected the path of a file or a mapping, found "):
+        WORLDS.build({"policy": value})
+
+
+def test_an_item_of_a_list_is_changed_alone() -> None:
+    path = "scenario.accounts.acme.portfolio.scans[1].geographies"
+    WORLDS.check_path(path)
+    portfolio = WORLDS.build({path: ["IT"]}).accounts["acme"].portfolio
+    assert portfolio is not None
+    countries = [[place.country for place in scan.geographies] for scan in portfolio.scans]
+    assert countries == [["US"], ["IT"]]
+
+
+def test_several_parameters_are_set_at_once() -> None:
+    settings = {
+        "scenario.pools.rank_run.capacity": 2,
+        "scenario.pools.rank_run.duration": "9m",
+        "policy.assumptions.join": "never",
+        "policy.facts.webhook_disable_after": 2,
+    }
+    built = WORLDS.build(settings)
+    assert built.pools["rank_run"].duration is not None
+    assert (built.pools["rank_run"].capacity, built.policy.assumptions.join) == (2, "never")
+    assert built.policy.facts.webhook_disable_after == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("scenaro.length", "no parameter 'scenaro.length': no input 'scenaro'; did you mean 'scenario'?"),
+        ("scenario.lenght", "scenario has no 'lenght'; did you mean 'length'?"),
+        ("scenario.pools.rank_runs.capacity", "scenario.pools has no 'rank_runs'; did you mean 'rank_run'?"),
+        ("scenario.pools.rank_run.capacty", "rank_run has no 'capacty'; did you mean 'capacity'?"),
+        ("scenario.accounts.acne.plan", "scenario.accounts has no 'acne'; did you mean 'acme'?"),
+        ("scenario.clients.reader.job", "scenario.clients.reader has no 'job'"),
+        ("scenario.receivers.erp.outages[1].for", "outages has no 1; expected one of 0"),
+        ("policy.catalogue.plans.por.price", "policy.catalogue.plans has no 'por'; did you mean 'pro'?"),
+        ("policy.catalogue.plans.pro.price.cents", "price has no parts"),
+        ("scenario", "scenario is decided by the study"),
+        ("scenario.seed", "scenario.seed is decided by the study"),
+        ("scenario[seed]", "scenario[seed] is decided by the study"),
+        ("scenario.policy", "scenario.policy is decided by the study"),
+        ("", "no parameter ''"),
+    ],
+)
+def test_a_parameter_that_there_is_not(path: str, message: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        WORLDS.check_path(path)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_setting_and_a_part_of_it(order: int) -> None:
+    settings = [("scenario.pools.rank_run", 3), ("scenario.pools.rank_run.capacity", 4)][::order]
+    with pytest.raises(ValueError, match="set one of them"):
+        tree_of(dict(settings), "scenario")
+
+
+def test_points_that_mean_the_same_are_the_same() -> None:
+    one, other = (WORLDS.build({"scenario.length": length}) for length in ("1d", "24h"))
+    assert WORLDS.meaning(one) == WORLDS.meaning(other) == WORLDS.meaning(SCENARIO)

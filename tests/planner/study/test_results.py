@@ -1,0 +1,187 @@
+"""Results: intervals, comparisons with their gain, frames, plots and JSON."""
+
+import json
+from collections.abc import Callable
+from statistics import variance
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ranksim.core.errors import BadInput
+from ranksim.inference.differences import compared
+from ranksim.inference.kinds import MetricSample
+from ranksim.inference.means import estimate
+from ranksim.planner.study.plots import PLOTS
+from ranksim.planner.study.results import COLUMNS, StudyResult
+from ranksim.planner.study.shown import answer, page, views
+from ranksim.planner.study.study import Study
+from ranksim.report import units
+from ranksim.report.figure import new_figure
+
+Make = Callable[..., Study]
+
+
+@pytest.fixture
+def result(study: Make) -> StudyResult:
+    made = study(
+        factors={"toy.workers": [1, 2, 4]},
+        measure=["level", "own", "cost", "seen", "chance"],
+        quantiles=[0.5],
+        replications=12,
+        goal={"smallest": "toy.workers", "between": [1, 8], "such_that": "chance > 2%"},
+        sensitivity={"parameters": {"toy.workers": [1, 3]}},
+    )
+    return made.run()
+
+
+def test_a_mean_has_the_interval_of_a_mean(result: StudyResult) -> None:
+    row = next(row for row in result.table() if (row["point"], row["metric"]) == ("workers=2", "own"))
+    values = [value for value in result.values("workers=2", "own") if value is not None]
+    assert (row["mean"], row["low"], row["high"]) == estimate(values, 0.95)
+
+
+def test_a_comparison_tells_what_common_random_numbers_gained(result: StudyResult) -> None:
+    shared, own = result.compare("workers=2", "workers=1", ["level", "own"])
+    first, second = (result.values(label, "own") for label in ("workers=2", "workers=1"))
+    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    assert (own["difference"], own["low"], own["high"]) == estimate([a - b for a, b in pairs], 0.95)
+    difference = variance([a - b for a, b in pairs])
+    assert own["gain"] == pytest.approx(sum(variance(side) for side in zip(*pairs, strict=True)) / difference)
+    assert shared["difference"] == pytest.approx(1.0)
+    assert (
+        shared["gain"] is None or shared["gain"] > 1e6
+    )  # the same draw in both: nothing varies but rounding
+    assert own in result.table("comparisons")
+
+
+def test_a_gain_is_the_replications_saved() -> None:
+    """Of a, a + b: the difference varies with b alone, a hundredth of the variance of a."""
+    first = [float(value % 7) for value in range(49)]
+    second = [value + (index // 7) / 10 for index, value in enumerate(first)]
+    found = compared(MetricSample("mean", first), MetricSample("mean", second), 0.95)
+    assert found.gain == pytest.approx(201.0)
+    assert found.gain_low is not None
+    assert found.gain_high is not None
+    assert 100 < found.gain_low < 201 < found.gain_high < 402
+
+
+def test_replications_without_a_value_are_left_out_of_both(result: StudyResult) -> None:
+    (row,) = result.compare("workers=2", "workers=1", ["seen"])
+    assert (row["pairs"], row["difference"]) == (6, 0.0)
+
+
+def test_every_table_has_its_columns(result: StudyResult) -> None:
+    for name, columns in COLUMNS.items():
+        assert all(set(row) == set(columns) for row in result.table(name)), name
+        assert list(result.to_frame(name).columns) == list(columns)
+    assert len(result.to_frame()) == 15
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda result: result.table("nothing"), "no table 'nothing'; expected one of points"),
+        (
+            lambda result: result.values("workers=9", "level"),
+            "no point 'workers=9'; expected one of workers=1",
+        ),
+        (
+            lambda result: result.compare("workers=1", "workers=2", ["linear"]),
+            "no values of 'linear'; add it",
+        ),
+        (lambda result: result.plot("failures"), "no plot 'failures'; expected one of points"),
+        (lambda result: result.plot("sobol"), "nothing to draw for 'sobol'"),
+    ],
+)
+def test_what_a_result_has_not(result: StudyResult, ask: Callable[[StudyResult], Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        ask(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "label"),
+    [
+        ("points", "level", "level"),
+        ("points", "cost", "cost, USD"),
+        ("comparisons", "own", "difference in own"),
+        ("candidates", None, "chance, %"),
+        ("tornado", "level", "change of level"),
+    ],
+)
+def test_plots_name_their_units(result: StudyResult, name: str, metric: str | None, label: str) -> None:
+    axes = result.plot(name, metric)
+    assert axes.get_xlabel() == label
+    assert axes.get_title()
+
+
+def test_figures_of_points_begin_at_zero_and_tell_their_finding(result: StudyResult) -> None:
+    axes = result.plot("points", "cost")
+    assert axes.get_xlim()[0] <= 0 <= axes.get_xlim()[1]
+    assert axes.get_title().startswith("cost: ")
+
+
+def test_differences_of_shares_are_in_percentage_points(result: StudyResult) -> None:
+    row: dict[str, Any] = {
+        "first": "b",
+        "second": "a",
+        "metric": "hit",
+        "unit": "share",
+        "difference_unit": "points",
+    }
+    row |= {"difference": 0.035, "low": 0.03, "high": 0.04}
+    axes = new_figure().subplots()
+    PLOTS["comparisons"](result.study, [row], axes)
+    assert axes.get_xlabel() == "difference in hit, percentage points"
+    assert axes.get_title() == "3.5 points more hit at b than at a"
+    PLOTS["comparisons"](result.study, [row | {"low": -0.01}], axes)
+    assert axes.get_title() == "No difference in hit is sure"
+
+
+def test_labels_of_a_tornado_whose_ends_lie_on_one_side_stand_apart(result: StudyResult) -> None:
+    row: dict[str, Any] = {
+        "metric": "wait",
+        "unit": "duration",
+        "parameter": "pool.duration",
+        "swing": 60e6,
+        "base": 9e6,
+    }
+    for end, change in (("low", 60e6), ("high", 59e6)):
+        row |= {f"{end}_value": end, f"{end}_change": change}
+        row |= {f"{end}_change_low": None, f"{end}_change_high": None}
+    axes = new_figure().subplots()
+    PLOTS["tornado"](result.study, [row], axes)
+    low, high = (text.xy[1] for text in axes.texts)
+    assert abs(high - low) > 0.2
+
+
+def test_a_page_answers_before_it_shows_how(result: StudyResult) -> None:
+    text = page(result, {"points": "<svg ></svg>", "candidates": "<svg ></svg>"})
+    order = [
+        "<h1>",
+        'class="answer"',
+        "<h2>Smallest",
+        "Plot: candidates",
+        "Plot: points",
+        "<h2>Tables",
+        "<footer>",
+    ]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    (goal,) = result.table("goals")
+    assert answer(result) == f"The smallest toy.workers such that chance > 2% is {goal['answer']}."
+
+
+def test_json_is_plain_and_the_same_twice(result: StudyResult, study: Make, toy: ModuleType) -> None:
+    document = json.loads(result.to_json())
+    assert (document["kind"], document["version"]) == ("study", 1)
+    assert document["tables"].keys() == COLUMNS.keys()
+
+
+def test_tables_for_people(result: StudyResult) -> None:
+    shown = {view.title: view for view in views(result)}
+    comparison = next(row for row in shown["Comparisons"].rows if row[2] == "own")
+    row = next(row for row in result.table("comparisons") if row["metric"] == "own")
+    assert comparison[4] == units.gain(row["gain"], row["gain_low"], row["gain_high"])
+    assert comparison[4].endswith(")")
+    assert shown["Smallest toy.workers such that chance > 2%"].rows[0][2] in ("found", "undecided")
+    assert shown["Points"].headings == ("point", "runs", "level", "own", "cost", "seen", "chance")

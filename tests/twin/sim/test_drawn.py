@@ -1,0 +1,103 @@
+"""What is drawn in a world: where nothing is, replications are alike, and no number has an interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ranksim as rs
+from ranksim.twin.sim.drawn import is_drawn
+
+RUNS = {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "day"}
+NIGHTLY: dict[str, Any] = {
+    "start": "2026-03-01T00:00:00Z",
+    "length": "2d",
+    "accounts": {"acme": {"plan": "agency", "portfolio": {"domains": 31, "keywords": 3}}},
+    "clients": {"nightly": RUNS},
+    "pools": {"rank_run": {"capacity": 3, "duration": "2m", "failure_rate": 0}},
+}
+RECEIVER = {"account": "acme", "latency": "200ms"}
+
+
+def world(**changes: Any) -> rs.Scenario:
+    return rs.Scenario.model_validate({"name": "nightly", **NIGHTLY, **changes})
+
+
+UNDRAWN = {
+    "nightly": {},
+    "spread": {"clients": {"nightly": RUNS | {"spread": "1h", "dry_run_first": True}}},
+    "polled": {
+        "clients": NIGHTLY["clients"]
+        | {"reads": {"kind": "poller", "account": "acme", "operation": "jobs.list", "every": "1m"}}
+    },
+    "told": {"receivers": {"erp": RECEIVER}},
+    "growing": {
+        "timeline": (
+            {"at": "1d", "do": "add_keywords", "account": "acme", "count": 500},
+            {"at": "1d", "do": "resize_pool", "pool": "rank_run", "capacity": 1},
+        )
+    },
+}
+DRAWN = {
+    "durations": {"pools": {"rank_run": {"capacity": 3, "duration": {"exponential": {"mean": "2m"}}}}},
+    "failures": {"pools": {"rank_run": {"capacity": 3, "duration": "2m", "failure_rate": 0.1}}},
+    "costs": {"pools": {"rank_run": {"capacity": 3, "duration": "2m", "cost_factor": {"low": 0, "high": 1}}}},
+    "sites": {"clients": {"nightly": RUNS | {"job": "crawl"}}},
+    "starts": {
+        "clients": {"nightly": RUNS | {"spread": "1h", "spread_by": "draws"}},
+    },
+    "backoff": {"clients": {"nightly": RUNS | {"on_limit": "backoff"}}},
+    "retries": {"receivers": {"erp": RECEIVER | {"outages": ({"from": "0s", "for": "1h"},)}}},
+    "a network": {"network": {}},
+}
+
+
+@pytest.mark.parametrize("name", UNDRAWN)
+def test_where_nothing_is_drawn_replications_are_alike_and_nothing_has_an_interval(name: str) -> None:
+    scenario = world(**UNDRAWN[name])
+    assert not is_drawn(scenario, "")
+    result = rs.run(scenario, replications=3)
+    first, *others = (one.to_plain() | {"seed": 0} for one in result.replications)
+    assert others == [first, first]
+    assert [one for one in result.metrics if result.metric(one).low is not None] == []
+    assert "±" not in result.summary()
+    assert rs.Result.from_json(result.to_json()).metric("calls.total") == result.metric("calls.total")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_may_be_drawn_is_known(name: str) -> None:
+    scenario = world(**DRAWN[name])
+    assert is_drawn(scenario, "calls.total")
+    assert not is_drawn(scenario, "slots.acme.used")
+
+
+def test_slots_that_no_client_changes_have_no_interval_where_jobs_do() -> None:
+    result = rs.run(world(**DRAWN["durations"]), replications=3)
+    assert result.metric("jobs.rank_run.wait.mean").low is not None
+    assert result.metric("slots.acme.max_used") == (93.0, None, None)
+    (slots,) = [row for row in result.tables["levels"] if row["resource"] == "slots"]
+    assert (slots["highest"], slots["highest_low"]) == (93.0, None)
+
+
+def test_one_replication_is_precise_where_nothing_is_drawn() -> None:
+    precise = {"precision": {"of": "jobs.rank_run.wait.mean", "relative": 0.5}}
+    assert len(rs.run(world(**precise)).replications) == 1
+    assert len(rs.run(world(**precise, **DRAWN["durations"])).replications) == 30
+
+
+def test_a_goal_takes_one_replication_of_each_value_where_nothing_is_drawn() -> None:
+    """20 of 31 start at once, 5 every 2 minutes; the others come a minute later, and one of them waits 11."""
+    study = rs.Study.of(
+        world(),
+        goal={
+            "smallest": "scenario.pools.rank_run.capacity",
+            "between": [1, 16],
+            "such_that": "jobs.rank_run.wait.within.10m >= 95%",
+        },
+        measure=[],
+    )
+    result = study.run()
+    (goal,) = result.table("goals")
+    assert (goal["status"], goal["answer"]) == ("found", "5")
+    assert {row["replications"] for row in result.table("candidates")} == {1}

@@ -1,0 +1,147 @@
+"""A result in a notebook: how it shows itself, its frames with units, its summary, expectations and page."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from IPython.core.formatters import DisplayFormatter
+
+import ranksim as rs
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.errors import BadInput
+from ranksim.planner.capacity.outage import Outage
+from ranksim.planner.capacity.sync import Sync
+from ranksim.report import units
+
+FILE = Path(__file__).parents[3] / "scenarios" / "quickstart.yaml"
+
+
+@pytest.fixture(scope="module")
+def result() -> rs.Result:
+    return rs.run(FILE)
+
+
+def test_a_file_is_run_by_its_name(result: rs.Result) -> None:
+    assert result.to_json() == rs.run(str(FILE)).to_json() == rs.run(rs.Scenario.load(FILE)).to_json()
+
+
+def test_expectations_and_summary(result: rs.Result) -> None:
+    assert len(result.expectations) == 9
+    assert all(one.holds for one in result.expectations)
+    assert result.summary().startswith("One agency for a week\n1w from 2026-01-05T00:00:00Z, 1 account")
+    assert "129.00 USD invoice of a month" in result.summary()
+    assert "<title>One agency for a week" in result.page(plots=False)
+
+
+def test_a_result_from_json_has_the_expectations_of_its_run_but_no_scenario(result: rs.Result) -> None:
+    again = rs.Result.from_json(result.to_json())
+    assert again.expectations == result.expectations
+    with pytest.raises(BadInput, match="a result from JSON knows no scenario; run it again"):
+        again.summary()
+    assert "<table>" in again._repr_html_()
+
+
+def test_frames_carry_datetimes_timedeltas_and_dollars(result: rs.Result) -> None:
+    spend = result.spend
+    assert spend["t"].iloc[0] == pd.Timestamp("2026-01-05", tz="UTC")
+    raw = result.frame("spend", integers=True)
+    assert (spend["settled_usd"] * 1_000_000).round().tolist() == raw["settled_uusd"].tolist()
+    assert raw["t"].iloc[0] == 1_767_571_200_000_000
+    waits = result.jobs["wait_p95"]
+    assert waits.dt.total_seconds().max() <= 20 * 60
+    assert str(result.endpoints["disabled_at"].dtype).startswith("datetime64")
+    assert result.endpoints["disabled_at"].iloc[0].date().isoformat() == "2026-01-07"
+    assert result.delays["delay"].iloc[-1] < pd.Timedelta("1min")
+    assert result.slots["used"].max() == 1280
+
+
+@pytest.mark.parametrize("table", ["calls", "refusals", "windows", "meters", "slots", "jobs", "notes"])
+def test_every_frame_has_the_rows_of_its_table(result: rs.Result, table: str) -> None:
+    assert len(result.frame(table)) == len(result.tables[table])
+
+
+def test_things_show_themselves(result: rs.Result) -> None:
+    scenario = rs.Scenario.load(FILE)
+    assert repr(scenario) == ("<Scenario 'quickstart': 1w from 2026-01-05T00:00:00Z, 1 account, 5 clients>")
+    assert "<caption" in scenario._repr_html_()
+    plain = {"domains": 2, "keywords": 100, "scans": ({},)}
+    two = {"portfolio": plain, "further": ({"domains": 3, "keywords": 1000},)}
+    [name] = scenario.accounts
+    assert ">3,200</td>" in scenario.replace(accounts={name: two})._repr_html_()
+    assert repr(rs.Policy().catalogue.plans["pro"]) == (
+        "<Plan 'pro': 129 USD a month, 5,000 slots, provider cost up to 90 USD a month>"
+    )
+    assert "<th>slot_limit</th><td>5000</td>" in rs.Policy().catalogue.plans["pro"]._repr_html_()
+    assert repr(rs.World(scenario)) == "<World of 'quickstart' at 2026-01-05T00:00:00Z: seed 1>"
+    assert "jobs" not in rs.World(scenario)._repr_html_()
+    html = result._repr_html_()
+    assert "All 9 expectations hold." in html
+    assert "holds: refusals.rate_limited is 80" in html
+    assert "<script" not in html
+    assert repr(rs.capacity.fit(rs.capacity.Portfolio(domains=30))).startswith("<Fit: The plan free fits")
+
+
+def test_a_plot_shows_its_figure_at_the_end_of_a_cell(result: rs.Result) -> None:
+    for drawn in (
+        result.plot("slots"),
+        rs.capacity.fit(domains=30).plot(),
+        rs.capacity.sync_time(Sync(keywords=1000)).plot(),
+    ):
+        for shown in (drawn, drawn.figure):
+            data, _ = DisplayFormatter().format(shown)
+            assert data["image/png"].startswith(b"\x89PNG")
+
+
+def test_an_estimate_shows_itself_in_its_unit(result: rs.Result) -> None:
+    wait = result.metric("jobs.rank_run.wait.p95")
+    assert wait.mean is not None
+    assert (repr(wait), wait.unit) == (units.duration(wait.mean), "duration")
+    assert repr(result.metric("spend.acme.spent")).endswith(" USD")
+    assert repr(result.metric("refusals.share")).endswith(" %")
+    wide = rs.run(FILE, replications=3).metric("jobs.rank_run.wait.p95")
+    assert re.fullmatch(r"\S+ (± \S+|\(\S+ to \S+\))", str(wide)), wide
+    again = pickle.loads(pickle.dumps(wide))
+    assert (again, repr(again)) == (wide, repr(wide))
+    mean, low, high = wide
+    assert (wide.mean, wide.low, wide.high) == (mean, low, high)
+
+
+def test_a_comparison_shows_what_changed_and_its_frame_has_units(result: rs.Result) -> None:
+    roomy = rs.run(rs.Scenario.load(FILE).replace(pools={"rank_run": {"capacity": 5}}, expect=[]))
+    compared = roomy.compare(result)
+    changed = [row["metric"] for row in compared if row["difference"]]
+    assert 0 < len(changed) < len(compared)
+    counts = f"{len(changed)} metrics of {len(compared)} changed"
+    assert repr(compared) == f"<Comparison of quickstart with quickstart: {counts}>"
+    html = compared._repr_html_()
+    assert counts in html
+    assert changed[0] in html
+    assert "calls.total" not in html
+    frame = compared.frame().set_index("metric")
+    assert frame.index[: len(changed)].tolist() == changed
+    wait = frame.loc["jobs.rank_run.wait.p95"]
+    assert wait["first"] < wait["second"] < pd.Timedelta("20min")
+    assert wait["difference"] == wait["first"] - wait["second"]
+    disabled = frame.loc["endpoints.erp.disabled_at"]
+    assert disabled["first"].date().isoformat() == "2026-01-07"
+    assert isinstance(disabled["difference"], pd.Timedelta)
+    raw = compared.frame(integers=True).set_index("metric")
+    assert raw["first"]["jobs.rank_run.wait.p95"] == roomy.metric("jobs.rank_run.wait.p95").mean
+    assert "0 metrics of" in result.compare(result)._repr_html_()
+
+
+def test_durations_may_be_text() -> None:
+    assert rs.capacity.Portfolio(run_every="12h").run_every == 43_200_000_000
+    assert Sync(10, latency="50ms").latency == 50_000
+    assert Outage("3h", "45m").length == 10_800_000_000
+    with pytest.raises(BadInput, match=r"^run_every: .*12 hours"):
+        rs.capacity.Portfolio(run_every="12 hours")
+    assert rs.capacity.Peak(3, Distribution.model_validate("4m"), over="30m").over == 1_800_000_000
+    with pytest.raises(TypeError, match="'length'"):
+        Outage(every="45m")
+    with pytest.raises(BadInput, match=r"^keywords: expected 0 or more, found -5$"):
+        Sync(-5)

@@ -1,0 +1,439 @@
+"""Tables, metrics, comparison and JSON of a result."""
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from ranksim.core.clock import HOUR, MINUTE
+from ranksim.core.contract.quantities import MICRO_USD
+from ranksim.core.errors import BadInput
+from ranksim.inference.counts import counted
+from ranksim.inference.differences import excess
+from ranksim.report.tables import views
+from ranksim.twin.sim.histogram import Histogram
+from ranksim.twin.sim.results import Result
+from ranksim.twin.sim.statistics import Replication
+from ranksim.twin.sim.tables import COLUMNS
+
+
+def histogram(*values: int) -> dict[str, Any]:
+    counted = Histogram()
+    for value in values:
+        counted.add(value)
+    return counted.to_plain()
+
+
+def calls(
+    count: int, code: str = "", outcome: str = "granted", check: int = 0, status: int = 202
+) -> dict[str, Any]:
+    return {
+        **{"client": "ci", "operation": "jobs.create", "outcome": outcome, "status": status},
+        **{"code": code, "check": check, "count": count},
+    }
+
+
+def replication(index: int, granted: int, refused: int, **changes: Any) -> Replication:
+    fields: dict[str, Any] = {
+        "seed": index,
+        "start": 0,
+        "end": HOUR,
+        "calls": [calls(granted), calls(refused, "quota_exhausted", "refused", 4, 402)],
+        "jobs": {
+            "rank_run": {
+                **{"queued": 4, "started": 4, "done": 3, "failed": 1, "joined": 2, "max_waiting": 2 + index},
+                **{"busy": HOUR, "offered": 2 * HOUR, "waiting": HOUR // 2},
+                "wait": histogram(0, 0, 100, 200),
+            }
+        },
+        "endpoints": [
+            {
+                **{"endpoint": "shop", "account": "acme", "events": 10, "acknowledged": 5 + index},
+                **{"lost_exhausted": 3, "lost_cancelled": 1, "pending": 1 - index, "duplicates": 2},
+                **{"lost_suppressed": 0, "disabled": index},
+                "disabled_spans": [[MINUTE, HOUR]] if index else [],
+                "disablings": [[MINUTE, "20 consecutive failed deliveries"]] if index else [],
+                "attempts": [{"attempt": 1, "sent": 10, "acknowledged": 4, "failed": 6}],
+                "answers": {"200": 4, "timeout": 6},
+                "delay": histogram(100, 100, 250),
+                "outages": [[10, 20], [30, 40 + index]],
+                "stretches": [[0, 2, 6 + 2 * index, 250, index], [60, 0, 1, None, 1]],
+            }
+        ],
+        "series": {
+            "slots": [
+                {
+                    **{"account": "acme", "peak": 9, "t": [0, MINUTE], "active": [1, 5 + index]},
+                    **{"held": [0, 2], "used": [1, 7 + index], "limit": [10, 10], "refused": [0, 1]},
+                }
+            ],
+            "meters": [
+                {"account": "acme", "metric": "lookups", "peak": 5, "t": [0], "used": [5], "limit": [-1]}
+            ],
+            "spend": [
+                {
+                    **{"account": "acme", "peak": 30, "t": [0], "settled_uusd": [10]},
+                    **{"reserved_uusd": [20], "spent_uusd": [30], "ceiling_uusd": [100]},
+                }
+            ],
+            "windows": [
+                {
+                    **{"account": "acme", "key": "main", "rate_class": "expensive", "peak": 1},
+                    **{"t": [0, MINUTE], "admitted": [3, 4], "refused": [0, 1], "remaining": [17, 16]},
+                    **{"fullest": [3, 4 + 2 * index], "limit": [20, 20], "length": [MINUTE, MINUTE]},
+                }
+            ],
+            "queues": [
+                {
+                    **{"kind": "rank_run", "peak": 2, "t": [0, MINUTE], "running": [0, 1 + index]},
+                    **{"waiting": [0, 2], "workers": [None, 1]},
+                }
+            ],
+        },
+        "notes": {"odd": 2},
+    }
+    return Replication(**(fields | changes))
+
+
+def result(*counts: tuple[int, int], seed: int = 1, **changes: Any) -> Result:
+    made = [replication(index, *pair, **changes) for index, pair in enumerate(counts)]
+    return Result("quickstart", seed, made, remarks=["all is well"])
+
+
+TWO = ((10, 2), (14, 4))
+
+
+# Tables
+
+
+def test_every_row_has_the_columns_of_its_table() -> None:
+    tables = result(*TWO).tables
+    assert list(tables) == list(COLUMNS)
+    for name, rows in tables.items():
+        assert rows, name
+        for row in rows:
+            assert tuple(row) == COLUMNS[name]
+
+
+def test_a_queue_without_limit_has_no_workers_to_be_full_of() -> None:
+    first, second = result(*TWO).tables["queues"]
+    assert (first["workers"], first["waiting"]) == (None, 0)
+    assert (second["running"], second["workers"], second["waiting"]) == (1.5, 1, 2)
+
+
+def test_deliveries_over_time_are_means_over_all_replications() -> None:
+    began, later = result(*TWO).tables["delivering"]
+    assert began == {
+        **{"t": 0, "endpoint": "shop", "acknowledged": 2, "failed": 7, "delay": 250, "lost": 0.5},
+    }
+    assert (later["t"], later["failed"], later["delay"], later["lost"]) == (60, 1, None, 1)
+
+
+def test_an_outage_says_which_share_of_the_replications_has_it() -> None:
+    rows = result(*TWO).tables["outages"]
+    assert [(row["t"], row["until"], row["share"]) for row in rows] == [
+        (10, 20, 1),
+        (30, 40, 0.5),
+        (30, 41, 0.5),
+    ]
+
+
+def test_counts_have_the_interval_of_counts() -> None:
+    refused, granted = sorted(result(*TWO).tables["calls"], key=lambda row: row["count"])
+    assert (granted["outcome"], granted["count"]) == ("granted", 12.0)
+    assert (granted["count"], granted["low"], granted["high"]) == counted([10, 14])
+    assert refused["status"] == 402
+
+
+def test_every_count_and_share_that_people_read_has_its_interval() -> None:
+    found = result(*TWO).tables
+    for view in views(found):
+        if view.title not in ("Waits for a worker", "Delays of webhook deliveries"):
+            for row in view.rows:
+                for heading, cell in zip(view.headings[view.words :], row[view.words :], strict=True):
+                    exact = heading == "limit" or cell.endswith("USD")  # stated; the same in both worlds
+                    assert exact or "±" in cell or " to " in cell, (view.title, heading, cell)
+    for row in found["totals"]:
+        assert row["what"] == "provider_cost" or row["low"] < row["value"] < row["high"], row["what"]
+
+
+def test_clients_and_endpoints_together_have_the_interval_of_their_sum() -> None:
+    other = {"client": "dashboard", "operation": "jobs.create", "outcome": "granted", "status": 202}
+    both = [calls(10), calls(2, "quota_exhausted", "refused", 4, 402), {**calls(5), **other}]
+    ends = replication(0, 0, 0).endpoints
+    worlds = [
+        replication(0, 0, 0, calls=both, endpoints=[*ends, {**ends[0], "endpoint": "erp"}]),
+        replication(1, 14, 4),
+    ]
+    found = Result("quickstart", 1, worlds).tables
+    granted, refused = found["operations"]
+    assert (granted["count"], granted["low"], granted["high"]) == counted([15, 14])
+    assert (refused["outcome"], refused["count"]) == ("refused", 3)
+    (attempt,) = found["attempts"]
+    assert (attempt["sent"], attempt["sent_low"], attempt["sent_high"]) == counted([20, 10])
+    (code,) = found["codes"]
+    assert (code["check"], code["code"], code["share"]) == (4, "quota_exhausted", 1)
+
+
+def test_levels_are_the_last_and_the_highest_of_each_replication() -> None:
+    lookups, cost, slots = (result(*TWO).frame("levels").loc[index] for index in (1, 2, 0))
+    assert (slots["resource"], slots["last"], slots["highest"], slots["limit"]) == ("slots", 7.5, 9, 10)
+    assert (lookups["resource"], lookups["last"]) == ("lookups", 5)
+    assert (cost["resource"], cost["unit"], cost["last"]) == ("spend", "money", 30 / MICRO_USD)
+
+
+def test_one_replication_has_no_interval() -> None:
+    for row in result((10, 2)).tables["calls"]:
+        assert (row["low"], row["high"]) == (None, None)
+
+
+def test_a_refusal_has_its_share_of_the_calls_of_its_operation() -> None:
+    (row,) = result(*TWO).tables["refusals"]
+    assert (row["code"], row["check"], row["client"], row["count"]) == ("quota_exhausted", 4, "ci", 3.0)
+    assert row["share"] == pytest.approx(3 / 15)
+
+
+def test_a_replayed_refusal_is_no_refusal() -> None:
+    replayed = result((3, 1), calls=[calls(3), calls(1, "quota_exhausted", "replayed", 4, 402)])
+    assert replayed.tables["refusals"] == []
+    assert replayed.metric("refusals.total").mean == 0
+
+
+def test_what_one_replication_never_saw_counts_nothing_there() -> None:
+    made = [replication(0, 10, 2), replication(1, 10, 2, calls=[])]
+    assert [row["count"] for row in Result("x", 1, made).tables["calls"]] == [5.0, 1.0]
+
+
+def test_series_are_means_at_each_instant() -> None:
+    first, second = result(*TWO).tables["slots"]
+    assert (first["t"], second["t"]) == (0, MINUTE)
+    assert (second["active"], second["held"], second["used"], second["limit"]) == (5.5, 2, 7.5, 10)
+    assert (first["low"], first["high"]) == (1, 1)
+    assert second["low"] < 7.5 < second["high"]
+
+
+def test_jobs_have_waits_and_utilisation() -> None:
+    (row,) = result(*TWO).tables["jobs"]
+    assert (row["kind"], row["queued"], row["done"], row["failed"], row["joined"]) == ("rank_run", 4, 3, 1, 2)
+    assert (row["wait_mean"], row["wait_p50"], row["wait_p95"]) == (75, 0, 200)
+    assert (row["utilisation"], row["utilisation_low"]) == (0.5, None)  # the same in both: no telling
+    assert (row["mean_waiting"], row["max_waiting"]) == (0.5, 2.5)
+
+
+def test_deliveries_delays_and_endpoints() -> None:
+    tables = result(*TWO).tables
+    (deliveries,) = tables["deliveries"]
+    assert (deliveries["attempt"], deliveries["sent"], deliveries["acknowledged"]) == (1, 10, 4)
+    assert [(row["answer"], row["count"]) for row in tables["answers"]] == [("200", 4), ("timeout", 6)]
+    assert {row["quantile"]: row["delay"] for row in tables["delays"]}[0.5] == 100
+    (endpoint,) = tables["endpoints"]
+    assert (endpoint["events"], endpoint["acknowledged"], endpoint["lost"], endpoint["pending"]) == (
+        10,
+        5.5,
+        4,
+        0.5,
+    )
+    assert (endpoint["disabled"], endpoint["disabled_at"]) == (0.5, MINUTE)
+    assert endpoint["reason"] == "20 consecutive failed deliveries"
+
+
+def test_notes_say_which_replication() -> None:
+    assert result((1, 1)).tables["notes"] == [
+        {"replication": None, "text": "all is well", "count": 1},
+        {"replication": 0, "text": "odd", "count": 2},
+    ]
+
+
+# Metrics
+
+
+@pytest.mark.parametrize(
+    ("name", "mean"),
+    [
+        ("calls.total", 15),
+        ("calls.granted", 12),
+        ("calls.accepted", 12),
+        ("calls.ok", 0),
+        ("refusals.total", 3),
+        ("refusals.quota_exhausted", 3),
+        ("refusals.cooldown_active", 0),
+        ("refusals.share", 6 / 30),
+        ("clients.ci.total", 15),
+        ("clients.ci.refusals", 3),
+        ("clients.ci.refused", 3),
+        ("jobs.rank_run.done", 3),
+        ("jobs.rank_run.joined", 2),
+        ("jobs.rank_run.wait.p95", 200),
+        ("jobs.rank_run.wait.mean", 75),
+        ("jobs.rank_run.utilisation", 0.5),
+        ("jobs.rank_run.max_waiting", 2.5),
+        ("jobs.crawl.done", 0),
+        ("jobs.crawl.wait.p95", None),
+        ("deliveries.lost", 4),
+        ("deliveries.duplicates", 2),
+        ("deliveries.sent", 10),
+        ("deliveries.delay.p50", 100),
+        ("endpoints.shop.disabled", 0.5),
+        ("endpoints.shop.disabled_at", MINUTE),
+        ("endpoints.shop.lost_cancelled", 1),
+        ("slots.acme.max_used", 9),
+        ("slots.acme.used", 7.5),
+        ("spend.acme.max", 30),
+        ("spend.acme.settled", 10),
+        ("meters.acme.lookups.used", 5),
+        ("windows.acme.main.expensive.refused", 1),
+    ],
+)
+def test_metrics(name: str, mean: float | None) -> None:
+    assert result(*TWO).metric(name).mean == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("refusals.totl", "quickstart: no metric 'refusals.totl'; did you mean 'refusals.total'"),
+        ("slots.acne.used", "quickstart: no metric 'slots.acne.used'; did you mean 'slots.acme.used'"),
+        ("zebra", "quickstart: no metric 'zebra'; metrics begin with one of calls, clients, deliveries"),
+    ],
+)
+def test_an_unknown_metric_is_bad_input(name: str, message: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        result(*TWO).metric(name)
+    assert str(caught.value).startswith(message)
+
+
+# Comparison
+
+
+def test_a_comparison_pairs_the_replications() -> None:
+    first, second = result((20, 5), (30, 16), (40, 24)), result((20, 4), (30, 14), (40, 21))
+    (row,) = first.compare(second, ["refusals.total"])
+    assert (row["first"], row["second"], row["difference"]) == (15, 13, 2)
+    assert (row["difference"], row["low"], row["high"]) == excess([1.0, 2.0, 3.0])
+    assert row["gain"] == pytest.approx(91 + 73)
+    assert row["gain_low"] < row["gain"] < row["gain_high"]
+    assert (row["unit"], row["difference_unit"], row["pairs"]) == ("count", "count", 3)
+
+
+def test_shares_differ_in_points() -> None:
+    first, second = result((20, 5), (30, 16)), result((20, 4), (30, 14))
+    (row,) = first.compare(second, ["refusals.share"])
+    assert (row["unit"], row["difference_unit"]) == ("share", "points")
+    assert row["difference"] == pytest.approx(21 / 71 - 18 / 68)
+    assert row["low"] < row["difference"] < row["high"]
+
+
+def test_a_comparison_is_of_what_both_have() -> None:
+    here, there = result((1, 1)), result((1, 1), series={})
+    rows = {row["metric"]: row for row in here.compare(there)}
+    assert "slots.acme.used" not in rows
+    assert "jobs.crawl.wait.p95" not in rows
+    assert rows["calls.total"]["difference"] == 0
+    assert (rows["calls.total"]["low"], rows["calls.total"]["gain"]) == (None, None)
+
+
+# JSON
+
+
+def test_equal_results_are_equal_bytes_and_read_back() -> None:
+    text = result(*TWO).to_json()
+    back = Result.from_json(text)
+    assert text == result(*TWO).to_json() == back.to_json()
+    assert back.replications == result(*TWO).replications
+    assert text.endswith("}\n")
+    plain = json.loads(text)
+    assert list(plain)[:3] == ["kind", "version", "title"]
+    assert plain["tables"]["refusals"][0]["code"] == "quota_exhausted"
+
+
+OF_ANOTHER_VERSION = result(*TWO).replications[0].to_plain()
+del OF_ANOTHER_VERSION["endpoints"][0]["lost_suppressed"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "out.json: not JSON: "),
+        ("[]", "out.json: expected a result of ranksim run, version 1; write it again"),
+        ('{"kind": "run", "version": 2}', "out.json: expected a result of ranksim run, version 1"),
+        ('{"kind": "study", "version": 1}', "out.json: expected a result of ranksim run, version 1"),
+        ('{"kind": "run", "version": 1}', "out.json: not a complete result ('replications'); write it again"),
+        (
+            json.dumps(json.loads(result(*TWO).to_json()) | {"replications": [OF_ANOTHER_VERSION]}),
+            "out.json: not a complete result ('lost_suppressed'); write it again",
+        ),
+        (
+            '{"kind": "run", "version": 1, "replications": [{}]}',
+            "out.json: not a complete result (Replication",
+        ),
+    ],
+)
+def test_what_is_no_result_is_bad_input(text: str, message: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        Result.from_json(text, "out.json")
+    assert str(caught.value).startswith(message)
+
+
+# Frames
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_table_is_a_frame(name: str) -> None:
+    found = result(*TWO)
+    frame = getattr(found, name)
+    assert list(frame.columns) == [column.replace("_uusd", "_usd") for column in COLUMNS[name]]
+    assert list(found.frame(name, integers=True).columns) == list(COLUMNS[name])
+    assert len(frame) == len(found.tables[name])
+    assert list(getattr(Result("empty", 1, []), name).columns) == list(frame.columns)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("integers", [False, True])
+def test_unknown_ends_of_intervals_are_numbers(name: str, integers: bool) -> None:
+    """Those of one replication are, whose every interval is unknown."""
+    frame = result(TWO[0]).frame(name, integers=integers)
+    ends = [column for column in frame if str(column).endswith(("low", "high"))]
+    assert "object" not in {str(frame[column].dtype) for column in ends if len(frame)}
+    if "share" in frame and ends:
+        assert frame["share_low"].isna().all()
+
+
+def test_an_unknown_table_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="no table 'apples'; expected one of totals, operations, codes"):
+        result(*TWO).frame("apples")
+
+
+def test_an_unknown_plot_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="no plot is called 'apples'; expected one of timeline, slots"):
+        result(*TWO).plot("apples")
+
+
+@pytest.mark.parametrize(("ask", "module"), [("frame", "pandas"), ("plot", "matplotlib")])
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, ask: str, module: str) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(BadInput, match=rf"need {module}, .* '\.\[plots\]'"):
+        getattr(result(*TWO), ask)("slots")
+
+
+def test_a_quantile_has_one_value_in_tables_and_metrics() -> None:
+    """Three runs of 20 short waits and one of 40 long ones: a run counts as much as any other."""
+    made = []
+    for index, (wait, times) in enumerate([(10, 20), (20, 20), (30, 20), (100, 40)]):
+        waits = Histogram()
+        waits.add(wait, times)
+        one = replication(index, 10, 2)
+        for job in one.jobs.values():
+            job["wait"] = waits.to_plain()
+        made.append(one)
+    found = Result("x", 1, made)
+    (row,) = found.tables["jobs"]
+    for name in ("p50", "p95", "p99"):
+        ends = (row[f"wait_{name}"], row[f"wait_{name}_low"], row[f"wait_{name}_high"])
+        assert ends == found.metric(f"jobs.rank_run.wait.{name}")
+    assert row["wait_p50"] == 40
+    delays = {one["quantile"]: (one["delay"], one["low"], one["high"]) for one in found.tables["delays"]}
+    assert delays
+    (endpoint,) = {one["endpoint"] for one in found.tables["delays"]}
+    for quantile, name in ((0.5, "p50"), (0.95, "p95"), (1, "max")):
+        assert delays[quantile] == found.metric(f"endpoints.{endpoint}.delay.{name}")

@@ -1,0 +1,353 @@
+"""Why something happened: other futures, what can be asked, and who has no part in it."""
+
+from __future__ import annotations
+
+from math import comb, exp, factorial
+
+import pytest
+
+from ranksim.core.clock import DAY, HOUR, MINUTE, Micros
+from ranksim.core.errors import BadInput
+from ranksim.core.service.calls import Call, Reply
+from ranksim.inference.shares import chance
+from ranksim.report.progress import nobody
+from ranksim.twin.sim.runner import run
+from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.statistics import ReplicationTally
+from ranksim.twin.sim.why.answer import _Prevention
+from ranksim.twin.sim.why.changes import dotted, knobs
+from ranksim.twin.sim.why.futures import Question, Rerunner, narrowed
+from ranksim.twin.sim.why.moments import as_of, planned
+from ranksim.twin.sim.why.told import Chance, Happening, Path, Remedy, TurningPoint, Unchanged, Why
+from ranksim.twin.sim.world import Fork, World
+
+# Other futures
+
+HEAD = "scenario: 1\nstart: 2026-03-01T00:00:00Z\n"
+RANDOM = f"""{HEAD}
+length: 10d
+accounts: {{acme: {{plan: pro, portfolio: {{keywords: 4985}}}}}}
+clients:
+  growth: {{kind: caller, account: acme, mix: {{keywords.create: 1}}, every: 12h, arrivals: poisson}}
+"""
+
+
+class Log(ReplicationTally):
+    """When calls are made."""
+
+    times: list[int]
+
+    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
+        self.times.append(now)
+
+
+def calls(scenario: Scenario, seed: int, fork: Fork | None = None) -> list[int]:
+    log = Log(scenario.start, scenario.length, scenario.length)
+    log.times = []
+    World(scenario, seed=seed, tally=log, fork=fork).run()
+    return log.times
+
+
+def test_a_fork_has_the_same_past_and_another_future() -> None:
+    scenario = Scenario.parse(RANDOM)
+    at = scenario.start + 5 * DAY
+    run_itself, fork = calls(scenario, 1), calls(scenario, 1, Fork(at, 2))
+    assert [t for t in run_itself if t <= at] == [t for t in fork if t <= at] != []
+    assert [t for t in run_itself if t > at][1:] != [t for t in fork if t > at][1:]
+    assert fork == calls(scenario, 1, Fork(at, 2))
+
+
+@pytest.mark.slow
+def test_the_chance_at_the_start_is_that_of_the_law() -> None:
+    """15 words fit, and 20 come on average: refused is who sees 16 or more."""
+    scenario = Scenario.parse(RANDOM)
+    worlds = Rerunner(Question.parse("refusals.slot_limit_exceeded"), nobody)
+    hits = sum(worlds.happens(scenario, seed) for seed in range(200))
+    law = 1 - sum(exp(-20) * 20**n / factorial(n) for n in range(16))
+    p_value = sum(comb(200, k) * law**k * (1 - law) ** (200 - k) for k in range(hits + 1))
+    assert 0.001 < p_value < 0.999, (hits, law)
+
+
+def test_what_sets_in_later_is_not_there_yet() -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 30d
+accounts: {{acme: {{plan: pro, portfolio: {{keywords: 10}}}}}}
+clients:
+  growth: {{kind: caller, account: acme, mix: {{keywords.create: 1}}, every: 1h, starts: 5d}}
+timeline:
+  - {{at: 12d, do: add_keywords, account: acme, count: 5}}
+""")
+    starts, later = planned(scenario)
+    assert (starts.at, starts.path) == (scenario.start + 5 * DAY, ("clients", "growth"))
+    assert (later.at, later.path) == (scenario.start + 12 * DAY, ("timeline", 0))
+    assert as_of(scenario, later.at - 1).timeline == ()
+    assert as_of(scenario, later.at).timeline == scenario.timeline
+    assert as_of(scenario, starts.at - 1).clients == {}
+
+
+def test_who_only_reads_has_no_part_in_a_refusal() -> None:
+    scenario = Scenario.parse(
+        f"""{HEAD}
+length: 1d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 1}}}}, other: {{plan: pro, portfolio: {{domains: 1}}}}}}
+clients:
+  reads: {{kind: poller, account: acme, operation: jobs.list, every: 1m}}
+  crawls: {{kind: schedule, account: acme, job: crawl, every: 6h}}
+  others: {{kind: schedule, account: other, job: crawl, every: 6h}}
+receivers: {{erp: {{account: acme}}}}
+"""
+    )
+    small = narrowed(scenario, Question.parse("refusals.cooldown_active"), "acme")
+    assert (list(small.clients), list(small.receivers)) == (["crawls"], [])
+    limited = narrowed(scenario, Question.parse("refusals.rate_limited"), "acme")
+    assert list(limited.clients) == ["reads", "crawls"]
+    waits = narrowed(scenario, Question.parse("jobs.crawl.wait.max > 1m"), "")
+    assert (list(waits.clients), list(waits.receivers)) == (["crawls", "others"], [])
+    slots = narrowed(scenario, Question.parse("refusals.slot_limit_exceeded"), "acme")
+    assert list(slots.clients) == []
+    lost = narrowed(scenario, Question.parse("endpoints.erp.lost"), "acme")
+    assert (list(lost.clients), list(lost.receivers)) == (["crawls"], ["erp"])
+
+
+@pytest.mark.parametrize(
+    ("poller", "has_part"),
+    [
+        ("key: own, every: 110ms", False),  # 546 in a minute, of 600
+        ("key: own, every: 90ms", True),
+        ("key: own, every: 1m, pages: 400", True),
+        ("key: main, every: 110ms", True),
+        ("every: 110ms", True),  # the account's first key
+    ],
+)
+def test_who_polls_below_the_limit_has_no_part_in_it(poller: str, has_part: bool) -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 1d
+accounts: {{acme: {{plan: pro, keys: [main, own], portfolio: {{domains: 1}}}}}}
+clients:
+  reads: {{kind: poller, account: acme, operation: jobs.list, {poller}}}
+  crawls: {{kind: schedule, account: acme, job: crawl, every: 6h}}
+""")
+    small = narrowed(scenario, Question.parse("refusals.rate_limited"), "acme")
+    assert ("reads" in small.clients) == has_part
+
+
+def test_another_receiver_is_not_named() -> None:
+    scenario = Scenario.load("scenarios/receiver-down-3h.yaml")
+    worlds = Rerunner(Question.parse("endpoints.four.lost"), nobody)
+    first, _ = worlds.first(scenario, 1)
+    assert first is not None
+    assert first.text == "receiver four loses 4 events: the endpoint of receiver four is disabled"
+
+
+def test_events_that_a_disabled_endpoint_is_never_sent_are_counted() -> None:
+    """Two of seven nights are lost at 20 a night: the first is cancelled, the second never sent."""
+    scenario = Scenario.parse(f"""{HEAD}
+length: 2d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 20}}}}}}
+clients: {{runs: {{kind: schedule, account: acme, job: rank_run, every: day, at: "01:00"}}}}
+pools: {{rank_run: {{capacity: unlimited, duration: 1m}}}}
+receivers: {{erp: {{account: acme, outages: [{{from: 30m, for: 1h}}]}}}}
+""")
+    first, _ = Rerunner(Question.parse("endpoints.erp.lost > 20"), nobody).first(scenario, 1)
+    assert first is not None
+    assert first.text.startswith("receiver erp loses ")
+    assert first.text.endswith(": an event is not sent to receiver erp, whose endpoint is disabled")
+    assert first.at - scenario.start == DAY + HOUR + MINUTE
+
+
+def test_who_waits_too_long_is_watched() -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 1d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 3}}}}}}
+clients: {{nightly: {{kind: schedule, account: acme, job: crawl, every: day, at: "02:00"}}}}
+pools: {{crawl: {{capacity: 1, duration: 4m}}}}
+""")
+    worlds = Rerunner(Question.parse("jobs.crawl.wait.max > 7m"), nobody)
+    first, _ = worlds.first(scenario, 1)
+    late = scenario.start + 2 * HOUR + 8 * MINUTE
+    assert first == Happening(late, "a crawl job waits more than 7m (8m)")
+    assert worlds.runs == 2  # it is seen when it happens, not looked for
+
+
+def test_a_chance_has_an_interval() -> None:
+    assert Chance(0, "", 20, 20).estimate.low == pytest.approx(0.025 ** (1 / 20))
+
+
+# What would have prevented it
+
+
+@pytest.mark.parametrize(
+    ("asked", "path", "limit", "body"),
+    [
+        # 240 words in all, in steps of 25; 168 briefs in a week
+        ("slot_limit_exceeded", "slot_limit", "5100", "{keywords.create: 1}, every: 1h"),
+        (
+            "quota_exhausted",
+            "quotas.keyword_brief_refreshes.limit",
+            "168",
+            "{keyword_briefs.create: 1}, every: 1h",
+        ),
+    ],
+)
+def test_what_is_used_tells_how_large_a_limit_must_be(asked: str, path: str, limit: str, body: str) -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 10d
+accounts: {{acme: {{plan: pro, portfolio: {{keywords: 4860}}}}}}
+clients: {{more: {{kind: caller, account: acme, mix: {body}}}}}
+""")
+    worlds = Rerunner(Question.parse(f"refusals.{asked}"), nobody)
+    start = TurningPoint(scenario.start, "", ())
+    prevention = _Prevention(worlds, scenario, scenario, 1, 10, start, chance(10, 10))
+    (knob,) = [one for one in knobs(scenario) if dotted(one.path).endswith(f"plans.pro.{path}")]
+    index = prevention._smallest(knob, 0, knob.count, [1])
+    assert index is not None
+    assert knob.write(knob.value(index)) == limit
+    assert worlds.runs == 4  # as far as it goes; what is used there; so much; a step less or more
+
+
+@pytest.mark.parametrize(
+    ("at", "causes", "title"),
+    [
+        (0, (), "refusals.total: inevitable from the start on"),
+        (DAY + HOUR, (), "refusals.total: inevitable from 2026-03-02 01:00 on"),
+        (0, (("timeline", 0),), "refusals.total: inevitable from 2026-03-01 00:00 on"),
+    ],
+)
+def test_the_title_of_the_plot_is_the_finding(at: Micros, causes: tuple[Path, ...], title: str) -> None:
+    pytest.importorskip("matplotlib")
+    start = Scenario.parse(RANDOM).start
+    first = Happening(start + 2 * DAY, "refused")
+    chances = (Chance(start, "the start", 0, 10), Chance(first.at, "refused", 10, 10))
+    moment = TurningPoint(start + at, "", causes)
+    why = Why("refusals.total", "", 0, 1, start, first, moment, chances, chance(0, 10), (), 1)
+    assert why.plot().get_title(loc="left") == title
+
+
+def remedy(path: str, size: float, hits: int, kind: str) -> Remedy:
+    return Remedy(path, "1", "2", size, chance(hits, 20), kind)
+
+
+SPREAD, WORKERS = remedy("a.spread", 0.01, 14, "done"), remedy("a.workers", 0.25, 20, "done")
+LIMIT, OUTAGE = remedy("a.limit", 0.1, 20, "sold"), remedy("a.outage", 0.4, 20, "cause")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named", "smallest"),
+    [
+        ((OUTAGE,), "a.outage 1 → 2, the smallest change in what set in at that moment; a run", ""),
+        ((WORKERS, LIMIT), "in what is done; a run", "all, in what is bought or granted, is a.limit 1 → 2"),
+        (
+            (WORKERS, SPREAD),
+            "in what is done that holds in nearly all other worlds; a run",
+            "all is a.spread 1 → 2, which holds in 70 % of those tried",
+        ),
+        ((SPREAD,), "That is not sure: no change that was found holds in nearly all", ""),
+    ],
+)
+def test_it_is_told_why_a_change_is_named(changes: tuple[Remedy, ...], named: str, smallest: str) -> None:
+    first, moment = Happening(1, "refused"), TurningPoint(0, "as the run starts", ())
+    why = Why("refusals.total", "", 0, 1, 0, first, moment, (), chance(10, 10), changes, 1)
+    assert named in why.sentence
+    assert smallest in why.sentence
+    assert ("The smallest of all" in why.sentence) == bool(smallest)
+
+
+def unnamed(unchanged: Unchanged) -> str:
+    first, moment = Happening(1, "refused"), TurningPoint(0, "as the run starts", ())
+    return Why("refusals.total", "", 0, 1, 0, first, moment, (), chance(1, 20), (), 1, unchanged).sentence
+
+
+def test_it_is_told_why_no_change_is_named() -> None:
+    seldom = unnamed(Unchanged(2, 40, 3, 48))
+    assert "3 changes would have prevented it in this run, but none is shown to prevent it in other" in seldom
+    assert seldom.endswith("happens in 2 of 40 of these, which is too seldom to tell; --futures 48 may.")
+    assert unnamed(Unchanged(20, 20, 1)).endswith("it happens in 20 of 20 of these.")
+    assert unnamed(Unchanged(9, 20, 0)).endswith("No change of one parameter that was tried prevents it.")
+
+
+LONG_WAITS = f"""{HEAD}
+length: 2h
+policy: {{catalogue: illustrative}}
+accounts: {{acme: {{plan: agency, portfolio: {{domains: 1, keywords: 3}}}}}}
+clients:
+  ci:
+    kind: caller
+    account: acme
+    every: 4m
+    arrivals: poisson
+    mix: {{jobs.create: {{body: {{kind: ai_scan}}}}}}
+pools: {{ai_scan: {{capacity: 3, duration: {{exponential: {{mean: 5m}}}}}}}}
+"""
+
+
+@pytest.mark.slow
+def test_a_change_that_does_no_more_than_none_is_not_named() -> None:
+    """One world in a hundred: any change would seem to prevent it in nearly all others."""
+    why = run(Scenario.parse(LONG_WAITS), seed=3, replications=150).why("jobs.ai_scan.wait.max > 14m")
+    assert why.unchanged is not None
+    assert why.unchanged.left_out > 0
+    assert why.changes == ()
+    assert "No change of one parameter is named" in why.sentence
+
+
+# What is asked
+
+
+@pytest.mark.parametrize(
+    ("asked", "value", "words"),
+    [
+        ("jobs.rank_run.wait.max > 10m", 669_000_000, "a rank_run job waits more than 10m (11m9s)"),
+        ("jobs.rank_run.wait.max", 9_000_000, "a rank_run job waits (9s)"),
+        ("endpoints.four.lost", 4, "receiver four loses 4 events"),
+        ("endpoints.four.delay.max > 1h", 7_200_000_000, "endpoints.four.delay.max is more than 1h (2h)"),
+        ("jobs.crawl.failed", 2, "jobs.crawl.failed is not 0 (2)"),
+    ],
+)
+def test_what_was_asked_is_told_with_its_value(asked: str, value: float, words: str) -> None:
+    assert Question.parse(asked).told(value) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("refusals.slot_limit_exceded", "did you mean 'refusals.slot_limit_exceeded'"),
+        ("slots.acme.used", "it may fall again"),
+        ("jobs.rank_run.wait.p95 > 5m", "it may fall again"),
+        ("jobs.rank_run.wait.max > 5", "expected a duration such as '5m' behind >, found '5'"),
+        ("refusals.total < 5", "expected METRIC or METRIC > VALUE"),
+    ],
+)
+def test_what_cannot_be_asked(text: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said.replace("(", r"\(")):
+        Question.parse(text)
+
+
+def test_what_did_not_happen_has_no_reason() -> None:
+    scenario = Scenario.parse(RANDOM).replace(length="6h")
+    with pytest.raises(BadInput, match="it did not happen in 1 replication"):
+        run(scenario).why("refusals.slot_limit_exceeded")
+
+
+def test_a_bound_is_read_in_its_unit() -> None:
+    assert Question.parse("jobs.crawl.wait.max > 2h") == Question("jobs.crawl.wait.max", 2 * HOUR)
+    assert str(Question.parse("jobs.crawl.wait.max > 2h")) == "jobs.crawl.wait.max > 2h"
+
+
+def test_further_portfolios_may_be_smaller_too() -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 1d
+accounts: {{acme: {{plan: pro, portfolio: {{keywords: 9}}, further: [{{domains: 3, keywords: 5}}]}}}}
+""")
+    places = {dotted(one.path): one for one in knobs(scenario) if "further" in one.path}
+    assert list(places) == [
+        "scenario.accounts.acme.further[0].keywords",
+        "scenario.accounts.acme.further[0].domains",
+    ]
+    assert (
+        places["scenario.accounts.acme.further[0].keywords"]
+        .turned(scenario, 2)
+        .accounts["acme"]
+        .further[0]
+        .keywords
+        == 3
+    )
