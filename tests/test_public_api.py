@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pydoc
 import subprocess
 import sys
@@ -49,6 +50,18 @@ def test_the_public_names_are_these() -> None:
 @pytest.mark.parametrize(("name", "module"), PUBLIC.items())
 def test_a_public_name_is_the_one_of_its_module(name: str, module: str) -> None:
     assert getattr(ranksim, name) is getattr(import_module(module), name)
+
+
+@pytest.mark.parametrize("package", ["", ".capacity", ".check", ".load", ".price"])
+def test_a_stub_shows_type_checkers_the_names_that_are_public(package: str) -> None:
+    """A stub exports what it imports `as` the same name; mypy of `src` says whether its modules have it."""
+    module = import_module(f"ranksim{package}")
+    assert module.__file__ is not None
+    stub = ast.parse(Path(module.__file__).with_suffix(".pyi").read_text("utf-8"))
+    imports = [alias for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert all(alias.asname == alias.name for alias in imports)
+    assert {alias.name for alias in imports} == set(module.__all__) - {"__version__"}
+    assert dir(module) == sorted(module.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

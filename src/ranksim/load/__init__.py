@@ -8,25 +8,6 @@
 The public names load their modules on first use.
 """  # fmt: skip
 
-from __future__ import annotations
+from ranksim.core.lazy import attach_stub
 
-from ranksim.core.lazy import lazily
-
-TYPE_CHECKING = False  # as type checkers know it
-
-if TYPE_CHECKING:
-    from ranksim.judge.load.loading import load
-
-MODULES = {
-    "load": "ranksim.judge.load.loading",
-}
-
-__all__ = [
-    "load",
-]
-
-__getattr__ = lazily(__name__, MODULES)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

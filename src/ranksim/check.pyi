@@ -1,0 +1,1 @@
+from ranksim.judge.check.deployment import check as check

@@ -1,0 +1,1 @@
+from ranksim.judge.load.loading import load as load
