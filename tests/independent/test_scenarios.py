@@ -167,7 +167,7 @@ def test_ten_jobs_at_the_ceiling() -> None:
 
 
 @pytest.mark.example(
-    "docs/scenarios.md",
+    "docs/why.md",
     "why.moment.at == scenario.start + 3 * 86_400_000_000",
     'why.change.new) == ("scenario.clients.crawls.every", "1d")',
 )

@@ -50,7 +50,7 @@ def test_twice_the_ceiling_stays_below_the_price() -> None:
 
 
 @pytest.mark.example(
-    "docs/studies.md", "every kind of replication that one in twenty is of", "The 72 are those"
+    "docs/statistics.md", "every kind of replication that one in twenty is of", "The 72 are those"
 )
 def test_how_many_replications_show_what_one_in_twenty_is_of() -> None:
     """But for half of an error of five in a hundred."""
