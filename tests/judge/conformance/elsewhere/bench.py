@@ -1,11 +1,19 @@
 """The bench: `ranksim check` against the second deployment in virtual time, conforming and broken.
 
+<<<<<<< HEAD:tests/judge/conformance/elsewhere/bench.py
     bench="python -m tests.judge.conformance.elsewhere.bench"
     $bench conforming 1:100     # seeds FIRST:COUNT
     $bench sockets 1:100        # the same as processes, in real time
     $bench ways 1 [COLUMNS] [PATTERN]   # each, with one seed's numbers
     $bench alone 1 [PATTERN [COLUMN]]       # those that no group showed
     $bench page                 # docs/bench.md, of what was found so far
+=======
+    python -m tests.conformance.elsewhere.bench conforming 1:100     # seeds FIRST:COUNT
+    python -m tests.conformance.elsewhere.bench sockets 1:100        # the same as processes, in real time
+    python -m tests.conformance.elsewhere.bench ways 1 [COLUMNS] [PATTERN]   # each, with one seed's numbers
+    python -m tests.conformance.elsewhere.bench alone 1 [PATTERN [COLUMN]]       # those that no group showed
+    python -m tests.conformance.elsewhere.bench page                 # the tables of docs/bench.md, of the runs so far
+>>>>>>> e0fdc1c3 (The page of the bench counts ways by rule and names those that are missed):tests/conformance/elsewhere/bench.py
 
 What each run came to is appended to a file of its process in `.cache/bench`, so that a run that was
 interrupted goes on where it stopped: delete the files after a change. RANKSIM_BENCH_PART=1/2 does every
@@ -46,6 +54,8 @@ ROOT = Path(__file__).parents[4]
 RESULTS = Path(os.environ.get("RANKSIM_BENCH_RESULTS", ROOT / ".cache" / "bench"))
 PART, OF = map(int, os.environ.get("RANKSIM_BENCH_PART", "1/1").split("/"))
 PAGE = ROOT / "docs" / "bench.md"
+BEGIN = "<!-- bench: written by `python -m tests.conformance.elsewhere.bench page` -->"
+END = "<!-- end of bench -->"
 
 TIME = 10 * MINUTE
 LOST = 0.02
@@ -262,12 +272,19 @@ SHOWN = ("case", "rule", "differs")
 
 
 def page() -> str:
-    """The table of what became of each way, and of the runs that conform."""
+    """The section of the page that says what became of the runs that conform, and of each way."""
     runs = [row for row in results() if "conforming" in row]
+    real = [row for row in results() if "sockets" in row]
+    alarms, real_alarms = (sum(bool(row["alarms"]) for row in rows) for rows in (runs, real))
+    users = ", ".join(f"{many} users {sum(row['users'] == many for row in runs)}" for many in (1, 20, 200))
     seeds = sorted({row["seed"] for row in results() if "way" in row})
     lines = [
-        "# The second deployment: what `ranksim check` finds there",
+        f"- Conforming runs: {len(runs)}, false alarms in {alarms} of them; with {users};",
+        f"  rate windows: {', '.join(sorted({row['window'] for row in runs}))}.",
+        f"- Conforming runs over sockets, in real time: {len(real)}, false alarms in {real_alarms} of them.",
+        f"- Ways to deviate: {len(breakages())} can be switched on, {len(unbroken())} cannot.",
         "",
+<<<<<<< HEAD:tests/judge/conformance/elsewhere/bench.py
         "`tests/judge/conformance/elsewhere` has a deployment that was written from the specification alone.",
         "Its numbers vary by a seed, and it can be broken in most of the ways of",
         "[what is judged](what-is-judged.md). Each run is a check of ten minutes of its clock with default",
@@ -278,17 +295,12 @@ def page() -> str:
         "`bench.py` there writes this page.",
         "",
         f"- Runs that conform: {len(runs)}, alarms in {sum(bool(row['alarms']) for row in runs)} of them; at",
+=======
+        *_head(
+            "seed", "setting", "ways", "shown", "hidden by the numbers", "missed although the case conforms"
+        ),
+>>>>>>> e0fdc1c3 (The page of the bench counts ways by rule and names those that are missed):tests/conformance/elsewhere/bench.py
     ]
-    users = {many: sum(row["users"] == many for row in runs) for many in (1, 20, 200)}
-    windows = sorted({row["window"] for row in runs})
-    lines.append("  " + ", ".join(f"{many} users {count}" for many, count in users.items()) + ";")
-    lines.append(f"  rate windows: {', '.join(windows)}.")
-    real = [row for row in results() if "sockets" in row]
-    alarms = sum(bool(row["alarms"]) for row in real)
-    lines.append(
-        f"- The same as processes over sockets, in real time: {len(real)}, alarms in {alarms} of them."
-    )
-    lines.append(f"- Ways: {len(breakages())} have a switch, {len(unbroken())} have none, as told below.")
     for seed in seeds:
         for column in COLUMNS:
             rows = became(seed, column)
@@ -296,24 +308,47 @@ def page() -> str:
                 shown = sum(row["found"] in SHOWN for row in rows)
                 cannot = sum(row["found"] == "hidden" for row in rows)
                 under = sum(bool(row.get("conforms")) for row in rows if row["found"] == "missed")
-                about = f"- Seed {seed}, {column}: {shown} of {len(rows)} ways tried are found by their rule"
-                lines += [f"{about} or as", "  an assumption that differs;"]
-                if cannot:
-                    lines.append(f"  {cannot} are hidden by its numbers;")
-                lines.append(f"  {under} are missed under a *conforms* of their case.")
-    lines += [
-        "",
-        "| way | rule and case | " + " | ".join(COLUMNS) + " |",
-        "|---|---|" + "---|" * len(COLUMNS),
-    ]
-    by_column = {
-        column: {row["way"]: row for seed in seeds for row in became(seed, column)} for column in COLUMNS
-    }
+                lines.append(f"| {seed} | {column} | {len(rows)} | {shown} | {cannot} | {under} |")
+    last = {column: {row["way"]: row for seed in seeds for row in became(seed, column)} for column in COLUMNS}
+    return "\n".join([*lines, "", *tables(last)])
+
+
+def tables(results_by_column: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
+    """Count the ways shown, rule by rule, and list those that default settings or lost replies miss."""
+    counts: dict[str, list[int]] = {}
+    missed: list[str] = []
+    hidden_ways: dict[str, str] = {}
     for one in breakages():
-        cells = [_cell(by_column[column].get(one.name)) for column in COLUMNS]
-        lines.append(f"| {one.name} | {one.way.rule}, {one.way.case} | " + " | ".join(cells) + " |")
-    lines += ["", "## Not broken", "", *(f"- {says}: {why}" for says, why in unbroken().items())]
-    return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
+        rows = [results_by_column[column].get(one.name) for column in COLUMNS]
+        shown = [row is not None and row["found"] in SHOWN for row in rows]
+        before = counts.get(one.way.rule, [0] * (1 + len(COLUMNS)))
+        counts[one.way.rule] = [a + b for a, b in zip(before, [1, *shown], strict=True)]
+        first = rows[0]
+        if first is not None and first["found"] == "hidden":
+            hidden_ways[one.name] = first["why"]
+        elif not all(shown[:2]):
+            cells = " | ".join(map(_cell, rows))
+            missed.append(f"| {one.name} | {one.way.rule}, {one.way.case} | {cells} |")
+    return [
+        *("### Ways shown, by rule", "", *_head("rule", "ways", *COLUMNS)),
+        *(f"| {rule} | {' | '.join(map(str, count))} |" for rule, count in sorted(counts.items())),
+        *("", "### Ways that default settings or lost replies do not show", ""),
+        *(*_head("way", "rule and case", *COLUMNS), *missed),
+        *("", "Hidden by the numbers of the seed:", "", *_by_reason(hidden_ways)),
+        *("", "### Ways without a switch", "", *_by_reason(unbroken()), ""),
+    ]
+
+
+def _head(*columns: str) -> list[str]:
+    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+
+
+def _by_reason(reasons: dict[str, str]) -> list[str]:
+    """List what shares a reason in one item."""
+    items: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        items.setdefault(reason, []).append(name)
+    return [f"- {reason}: {'; '.join(names)}" for reason, names in items.items()]
 
 
 def _cell(row: dict[str, Any] | None) -> str:
@@ -321,11 +356,15 @@ def _cell(row: dict[str, Any] | None) -> str:
         return "–"
     if row["found"] == "other":
         return f"by {row['rule']}"
-    if row["found"] == "hidden":
-        return f"hidden: {row['why']}"
     if row["found"] == "missed" and row.get("conforms"):
-        return "missed under a *conforms*"
+        return "missed although the case conforms"
     return str(row["found"])
+
+
+def write_page() -> None:
+    """Put what was found into its section of docs/bench.md."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{page()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 def main(command: str, *arguments: str) -> None:
@@ -341,7 +380,7 @@ def main(command: str, *arguments: str) -> None:
     elif command == "alone":
         run_alone(int(arguments[0]), *arguments[1:])
     elif command == "page":
-        PAGE.write_text(page(), encoding="utf-8")
+        write_page()
     else:
         raise SystemExit(__doc__)
 
