@@ -99,7 +99,7 @@ def test_a_recorded_run_is_answered_alike(name: str, tmp_path: Path) -> None:
     service, target = make_world(None, 5)
     trace = rehearse(profile(name), service, target, duration=MINUTE, seed=5)
     trace.write(tmp_path / "trace.jsonl")
-    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "mirror.md").read_text(encoding="utf-8")
     [world] = re.findall(r"```yaml\n(# world.yaml.*?)```", page, re.DOTALL)
     scenario = Scenario.parse(world.replace("run/trace.jsonl", str(tmp_path / "trace.jsonl")))
     calls = loads(run(scenario, replications=1).to_json())["replications"][0]["calls"]

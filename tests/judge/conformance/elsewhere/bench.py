@@ -1,19 +1,11 @@
 """The bench: `ranksim check` against the second deployment in virtual time, conforming and broken.
 
-<<<<<<< HEAD:tests/judge/conformance/elsewhere/bench.py
     bench="python -m tests.judge.conformance.elsewhere.bench"
     $bench conforming 1:100     # seeds FIRST:COUNT
     $bench sockets 1:100        # the same as processes, in real time
     $bench ways 1 [COLUMNS] [PATTERN]   # each, with one seed's numbers
     $bench alone 1 [PATTERN [COLUMN]]       # those that no group showed
     $bench page                 # docs/bench.md, of what was found so far
-=======
-    python -m tests.conformance.elsewhere.bench conforming 1:100     # seeds FIRST:COUNT
-    python -m tests.conformance.elsewhere.bench sockets 1:100        # the same as processes, in real time
-    python -m tests.conformance.elsewhere.bench ways 1 [COLUMNS] [PATTERN]   # each, with one seed's numbers
-    python -m tests.conformance.elsewhere.bench alone 1 [PATTERN [COLUMN]]       # those that no group showed
-    python -m tests.conformance.elsewhere.bench page                 # the tables of docs/bench.md, of the runs so far
->>>>>>> e0fdc1c3 (The page of the bench counts ways by rule and names those that are missed):tests/conformance/elsewhere/bench.py
 
 What each run came to is appended to a file of its process in `.cache/bench`, so that a run that was
 interrupted goes on where it stopped: delete the files after a change. RANKSIM_BENCH_PART=1/2 does every
@@ -54,7 +46,7 @@ ROOT = Path(__file__).parents[4]
 RESULTS = Path(os.environ.get("RANKSIM_BENCH_RESULTS", ROOT / ".cache" / "bench"))
 PART, OF = map(int, os.environ.get("RANKSIM_BENCH_PART", "1/1").split("/"))
 PAGE = ROOT / "docs" / "bench.md"
-BEGIN = "<!-- bench: written by `python -m tests.conformance.elsewhere.bench page` -->"
+BEGIN = "<!-- bench: written by `python -m tests.judge.conformance.elsewhere.bench page` -->"
 END = "<!-- end of bench -->"
 
 TIME = 10 * MINUTE
@@ -284,22 +276,9 @@ def page() -> str:
         f"- Conforming runs over sockets, in real time: {len(real)}, false alarms in {real_alarms} of them.",
         f"- Ways to deviate: {len(breakages())} can be switched on, {len(unbroken())} cannot.",
         "",
-<<<<<<< HEAD:tests/judge/conformance/elsewhere/bench.py
-        "`tests/judge/conformance/elsewhere` has a deployment that was written from the specification alone.",
-        "Its numbers vary by a seed, and it can be broken in most of the ways of",
-        "[what is judged](what-is-judged.md). Each run is a check of ten minutes of its clock with default",
-        "settings, in virtual time, in which each task comes once; its target lets it use the domains of",
-        "the scoped keys and one of the account that is past due. Ways of different rules are tried",
-        "together in one run, and those that their case did not show alone, as far as runs were made. A way",
-        "that the numbers of a seed keep from all clients is hidden there, with the reason.",
-        "`bench.py` there writes this page.",
-        "",
-        f"- Runs that conform: {len(runs)}, alarms in {sum(bool(row['alarms']) for row in runs)} of them; at",
-=======
         *_head(
             "seed", "setting", "ways", "shown", "hidden by the numbers", "missed although the case conforms"
         ),
->>>>>>> e0fdc1c3 (The page of the bench counts ways by rule and names those that are missed):tests/conformance/elsewhere/bench.py
     ]
     for seed in seeds:
         for column in COLUMNS:
