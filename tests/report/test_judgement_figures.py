@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from tests.judge.conformance.building import a_trace, call, hook
+from tests.kit.traces import a_trace, call, hook
 
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.core.contract.facts import Facts

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.kit import spending
 
 
 @pytest.fixture
@@ -16,9 +17,6 @@ def limiters(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
-def d(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module `dealing`, which lies beside the tests: hand-made traces of calls that spend."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    import dealing
-
-    return dealing
+def d() -> ModuleType:
+    """The module `tests.kit.spending`: hand-made traces of calls that spend."""
+    return spending

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final, TypeAlias
 
-from tests.judge.conformance import building, dealing
 from tests.judge.conformance.placing import Family, Limits, Op, words
+from tests.kit import spending, traces
 
 from ranksim.core.clock import SECOND
 from ranksim.core.contract.facts import Facts
@@ -65,7 +65,7 @@ def slots_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[An
 
 
 def slots_verdicts(ops: list[Op]) -> dict[str, str]:
-    d, fresh = dealing, count(1)
+    d, fresh = spending, count(1)
     pool = d.words(-6, *(f"w{number}" for number in sorted(POOL)), added=len(POOL))
     ids = dict(zip(sorted(POOL), d.created_ids(pool), strict=True))
     calls = [d.domain(-9), d.listed(-8), d.scan(-7, id="s"), pool, d.slots(-5, len(POOL), limit=ROOM)]
@@ -80,7 +80,7 @@ def slots_verdicts(ops: list[Op]) -> dict[str, str]:
         else:
             absent = {"code": "not_found", "status": 404} if op.told == ("absent",) else {"status": 204}
             calls.append(d.call(sent, "keywords.delete", path={"id": ids[op.asks[1]]}, **how, **absent))
-    return words(d.judged(calls, building.policy_of(narrowing="held", re_add="consumes_hold")), "slots.")
+    return words(d.judged(calls, traces.policy_of(narrowing="held", re_add="consumes_hold")), "slots.")
 
 
 # Cost: each job reserves 3, and settles at 3 at some time; at 9 no other is begun
@@ -128,7 +128,7 @@ def cost_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any
 
 
 def cost_verdicts(ops: list[Op]) -> dict[str, str]:
-    d, ids = dealing, count(1)
+    d, ids = spending, count(1)
     calls = [d.domain(-9), d.cost(-5, ceiling=f"{CEILING}.00")]
     for op in ops:
         sent, how = at(op)
@@ -138,7 +138,7 @@ def cost_verdicts(ops: list[Op]) -> dict[str, str]:
         else:
             refused = d.capped(f"{op.told[1]}.00", f"{CEILING}.00") if op.told[:1] == ("refused",) else {}
             calls.append(d.job(sent, "ai_scan", id=f"j{next(ids)}", **how, **refused))
-    pinned = building.policy_of(
+    pinned = traces.policy_of(
         cost_gate="at_ceiling", cost_timing="reserve", spent_counts="settled_and_reserved"
     )
     return words(d.judged(calls, pinned), "cost.", "guards.ceiling")
@@ -174,18 +174,18 @@ def list_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any
 
 
 def list_verdicts(ops: list[Op]) -> dict[str, str]:
-    entries = [building.call("domains.list", -5, -4, [{"id": one} for one in "abc"])]
+    entries = [traces.call("domains.list", -5, -4, [{"id": one} for one in "abc"])]
     for op in ops:
         received = None if op.received is None else op.received / SECOND
         if op.asks[0] == "list":
             shown = [{"id": one} for one in (op.told[1] if op.told else "")]
-            entries.append(building.call("domains.list", op.sent / SECOND, received, shown))
+            entries.append(traces.call("domains.list", op.sent / SECOND, received, shown))
             continue
         how: dict[str, Any] = {"code": "not_found", "status": 404} if op.told == ("absent",) else {}
         how = how or {"status": 204, "reply": ""}
         path = {"id": op.asks[1]}
-        entries.append(building.call("domains.delete", op.sent / SECOND, received, path=path, **how))
-    return words(building.judged(pagination, entries), "paging.")
+        entries.append(traces.call("domains.delete", op.sent / SECOND, received, path=path, **how))
+    return words(traces.judged(pagination, entries), "paging.")
 
 
 # Access: a key that works does, and none that does not
@@ -218,8 +218,8 @@ def access_verdicts(ops: list[Op]) -> dict[str, str]:
         received = None if op.received is None else op.received / SECOND
         how: dict[str, Any] = {"code": "unauthorized", "status": 401} if op.told == ("refused",) else {}
         data = [] if operation == "domains.list" else {"id": "l"}
-        entries.append(building.call(operation, op.sent / SECOND, received, data, key=key, **how))
-    return words(building.judged(access, entries), "access.")
+        entries.append(traces.call(operation, op.sent / SECOND, received, data, key=key, **how))
+    return words(traces.judged(access, entries), "access.")
 
 
 # Webhooks: three failures in a row disable an endpoint, which gets no attempt afterwards
@@ -260,21 +260,21 @@ def hook_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any
 
 
 def hook_verdicts(ops: list[Op]) -> dict[str, str]:
-    entries: list[building.Entry] = [building.created()]
+    entries: list[traces.Entry] = [traces.created()]
     listed = []
     for number, op in enumerate(ops):
         sent, end = op.sent / SECOND, (op.received or 0) / SECOND
         if op.asks[0] == "look":
-            shown = building.an_endpoint(enabled=op.told == ("enabled",), disabled_reason=None)
-            entries.append(building.call("webhooks.get", sent, end, shown, path={"id": "whk_1"}))
+            shown = traces.an_endpoint(enabled=op.told == ("enabled",), disabled_reason=None)
+            entries.append(traces.call("webhooks.get", sent, end, shown, path={"id": "whk_1"}))
         else:
             event, status = f"evt_{number}", op.asks[1]
-            listed.append(building.attempt(event, 1, status))
-            entries.append(building.hook(sent, max(sent + 0.01, end - 1), event=event, status=status))
-    entries.append(building.listed(max((op.received or 0) for op in ops) / SECOND + 60, *listed))
+            listed.append(traces.attempt(event, 1, status))
+            entries.append(traces.hook(sent, max(sent + 0.01, end - 1), event=event, status=status))
+    entries.append(traces.listed(max((op.received or 0) for op in ops) / SECOND + 60, *listed))
     facts = Facts.model_validate({"webhook_disable_after": IN_A_ROW})
-    pinned = building.policy_of(failure_counted="attempt").replace(facts=facts.model_dump())
-    return words(building.judged(auto_disable, entries, pinned), "webhook.")
+    pinned = traces.policy_of(failure_counted="attempt").replace(facts=facts.model_dump())
+    return words(traces.judged(auto_disable, entries, pinned), "webhook.")
 
 
 FAMILIES: Final = {

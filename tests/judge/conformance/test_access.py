@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import Entry, call, found, judged, policy_of
+from tests.kit.traces import Entry, call, found, judged, policy_of
 
 from ranksim.judge.conformance.calls import access
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import (
+from tests.kit.traces import (
     HOUR,
     START,
     Entry,

@@ -14,8 +14,9 @@ from itertools import count
 from typing import Any
 
 import pytest
-from tests.judge.conformance import building, dealing, limiters, small_families
+from tests.judge.conformance import limiters, small_families
 from tests.judge.conformance.placing import Family, Limits, Op, State, explained, feasible, history_of, words
+from tests.kit import spending, traces
 
 from ranksim.core.clock import DISTANT_FUTURE, MINUTE, SECOND
 from ranksim.core.contract.facts import Facts
@@ -86,11 +87,11 @@ def quota_verdicts(ops: list[Op]) -> dict[str, str]:
         how: dict[str, Any] = {"took": took, "lost": op.received is None}
         at = op.sent / SECOND
         if op.asks[0] == "read":
-            calls.append(dealing.usage(at, op.told[1] if op.told else 0, ALLOWED, **how))
+            calls.append(spending.usage(at, op.told[1] if op.told else 0, ALLOWED, **how))
         else:
-            refused = dealing.exhausted(op.told[1], ALLOWED) if op.told[:1] == ("refused",) else {}
-            calls.append(dealing.briefs(at, op.asks[1], **how, **refused))
-    return words(dealing.judged(calls), "quota.", "guards.")
+            refused = spending.exhausted(op.told[1], ALLOWED) if op.told[:1] == ("refused",) else {}
+            calls.append(spending.briefs(at, op.asks[1], **how, **refused))
+    return words(spending.judged(calls), "quota.", "guards.")
 
 
 # Cooldowns: the same thing is accepted once in a length of time
@@ -121,7 +122,7 @@ def cool_apply(begun: int | None, op: Op, number: int, last: int) -> Iterator[tu
 
 
 def cool_verdicts(ops: list[Op]) -> dict[str, str]:
-    d, ids = dealing, count(1)
+    d, ids = spending, count(1)
     calls, made = [d.entitled(-3, crawl=COOLS // SECOND), d.domain(-2)], []
     for op in ops:
         name = f"j{next(ids)}"
@@ -132,7 +133,7 @@ def cool_verdicts(ops: list[Op]) -> dict[str, str]:
             made.append(name)
     end = max(op.received or op.sent for op in ops) / SECOND + 1
     calls += [d.shown(end + number, name) for number, name in enumerate(made)]
-    pinned = building.policy_of(
+    pinned = traces.policy_of(
         cooldown_from="acceptance", cooldown_scope="domain", cooldown_after_failure="previous"
     )
     return words(d.judged(calls, pinned), "cooldown.")
@@ -186,7 +187,7 @@ def window_apply(state: tuple[Any, ...], op: Op, number: int, last: int) -> Iter
 def limited(**assumptions: Any) -> Policy:
     """A policy with windows of a few calls."""
     facts = Facts.model_validate({"rates": {"read": 7, "write": 5, "expensive": ADMITTED}})
-    return building.policy_of(**assumptions).replace(facts=facts.model_dump())
+    return traces.policy_of(**assumptions).replace(facts=facts.model_dump())
 
 
 def window_verdicts(ops: list[Op], policy: Policy) -> dict[str, str]:
@@ -261,8 +262,8 @@ def once_verdicts(ops: list[Op]) -> dict[str, str]:
         else:
             host = f"{op.asks[0]}.example"
             how |= {"data": {"id": op.told[1], "host": host} if op.told else None, "status": 201}
-        entries.append(building.call("domains.create", op.sent / SECOND, received, **how))
-    return words(building.judged(idempotency, entries), "idempotency.")
+        entries.append(traces.call("domains.create", op.sent / SECOND, received, **how))
+    return words(traces.judged(idempotency, entries), "idempotency.")
 
 
 # Updates: the last effect is what is shown
@@ -298,8 +299,8 @@ def patch_verdicts(ops: list[Op]) -> dict[str, str]:
         if op.asks[0] == "set":
             how["body"] = {"label": op.asks[1]}
         name = "domains.get" if op.asks[0] == "get" else "domains.update"
-        entries.append(building.call(name, op.sent / SECOND, received, data, **how))
-    return words(building.judged(updates, entries), "resource.patch")
+        entries.append(traces.call(name, op.sent / SECOND, received, data, **how))
+    return words(traces.judged(updates, entries), "resource.patch")
 
 
 # Jobs: queued, running, then done or failed for good
@@ -333,14 +334,14 @@ def job_verdicts(ops: list[Op]) -> dict[str, str]:
     for op in ops:
         received = None if op.received is None else op.received / SECOND
         said = op.told[1] if op.told else "queued"
-        told = building.a_job(
+        told = traces.a_job(
             status=said,
             error_detail="timeout" if said == "failed" else None,
             finished_at="2026-03-02T09:00:00Z" if ORDER[said] == 2 else None,
         )
         how: dict[str, Any] = {"path": {"kind": "crawl", "id": "job_1"}}
-        entries.append(building.call("jobs.get", op.sent / SECOND, received, told, **how))
-    return words(building.judged(jobs, entries), "job.progress", "job.final")
+        entries.append(traces.call("jobs.get", op.sent / SECOND, received, told, **how))
+    return words(traces.judged(jobs, entries), "job.progress", "job.final")
 
 
 def windows_family(kind: str, policy: Policy) -> Family:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from tests.judge.conformance.building import START, a_trace, call
+from tests.kit.traces import START, a_trace, call
 from typer.testing import CliRunner
 
 from ranksim.bridges.rehearsal import Network, rehearse

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.judge.conformance import dealing as d
-from tests.judge.conformance.building import a_job, a_trace, call, error, found, judged
+from tests.kit import spending as d
+from tests.kit.traces import a_job, a_trace, call, error, found, judged
 
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.calls import idempotency, schema_checks

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import Entry, a_job, attempt, call, created, found, hook, judged, listed
+from tests.kit.traces import Entry, a_job, attempt, call, created, found, hook, judged, listed
 
 from ranksim.judge.conformance.webhooks import completeness
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.judge.conformance.building import a_trace, call, created, error, hook
+from tests.kit.traces import a_trace, call, created, error, hook
 
 from ranksim.core.trace import Trace
 from ranksim.judge.conformance.compare import RULES, compare, compare_all

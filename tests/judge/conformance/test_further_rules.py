@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import Entry, attempt, call, created, found, hook, judged, listed
+from tests.kit.traces import Entry, attempt, call, created, found, hook, judged, listed
 
 from ranksim.judge.conformance.calls import access, pages, pagination, schema_checks, updates
 from ranksim.judge.conformance.webhooks import retries

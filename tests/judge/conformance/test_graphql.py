@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import Entry, a_trace, call, error, found, judged
+from tests.kit.traces import Entry, a_trace, call, error, found, judged
 
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.calls import access, idempotency, schema_checks, updates

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import Entry, call, found, judged
 from tests.judge.conformance.test_graphql import mutation
+from tests.kit.traces import Entry, call, found, judged
 
 from ranksim.judge.conformance.calls import access, jobs
 from ranksim.judge.conformance.history.graphql_arguments import arguments

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import START, Entry, a_trace, at, call, created, hook
+from tests.kit.traces import START, Entry, a_trace, at, call, created, hook
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND
 from ranksim.core.errors import BadInput

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.judge.conformance.building import a_trace, at, call
+from tests.kit.traces import a_trace, at, call
 
 from ranksim.bridges.rehearsal import START, Network, rehearse
 from ranksim.bridges.rehearsal_worlds import make_world

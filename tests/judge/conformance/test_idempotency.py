@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import DAY, START, Entry, call, found, judged, policy_of
+from tests.kit.traces import DAY, START, Entry, call, found, judged, policy_of
 
 from ranksim.core.trace import Note
 from ranksim.judge.conformance.calls import idempotency

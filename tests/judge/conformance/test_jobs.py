@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import Entry, a_job, call, found, hook, judged
+from tests.kit.traces import Entry, a_job, call, found, hook, judged
 
 from ranksim.judge.conformance.calls import jobs
 from ranksim.judge.conformance.judging import SETTLED_EVERY

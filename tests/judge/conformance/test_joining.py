@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.judge.conformance import dealing
+from tests.kit import spending
 from typer.testing import CliRunner
 
 from ranksim import cli
@@ -57,7 +57,7 @@ def test_verdicts_and_cases_of_several_traces_are_added_up() -> None:
 
 
 def test_ids_are_told_apart_by_the_number_of_their_trace() -> None:
-    trace = Trace(Header(exclusive=True), [dealing.usage(0)])  # a reply without the headers that each has
+    trace = Trace(Header(exclusive=True), [spending.usage(0)])  # a reply without the headers that each has
     joint = compare_all([trace, trace])
     ids = {name for piece in joint.finding("rate.headers").evidence for name in piece.exchanges}
     [exchange] = trace.exchanges
@@ -81,7 +81,7 @@ def lone(
     began: float, *, host: str = "one", account: str = "acme", skew: float = 0, dated: bool = True
 ) -> Trace:
     """A trace of a minute whose clock runs `skew` s ahead of the deployment's, which dates replies."""
-    exchanges = [_late(dealing.usage(began + at), round(skew * SECOND), dated) for at in (0, 60)]
+    exchanges = [_late(spending.usage(began + at), round(skew * SECOND), dated) for at in (0, 60)]
     header = Header(keys={"main": TraceKey(account=account)}, exclusive=True, clock={"host": host})
     return Trace(header, exchanges)
 
@@ -120,7 +120,7 @@ def test_traces_of_one_account_that_may_lie_at_one_time_are_judged_as_if_shared(
 def test_an_idempotency_key_of_another_trace_may_be_replayed() -> None:
     def keyed(began: float, key: str) -> Trace:
         trace = lone(began)
-        trace.exchanges.append(dealing.job(began + 5, idempotency_key=key))
+        trace.exchanges.append(spending.job(began + 5, idempotency_key=key))
         return trace
 
     joint = compare_all([keyed(0, "k"), keyed(3600, "k"), keyed(7200, "other")])
@@ -132,7 +132,7 @@ def test_an_idempotency_key_of_another_trace_may_be_replayed() -> None:
 
 
 def at(**targets: str) -> Trace:
-    return Trace(Header(targets=targets, keys={"main": TraceKey(account="acme")}), [dealing.usage(0)])
+    return Trace(Header(targets=targets, keys={"main": TraceKey(account="acme")}), [spending.usage(0)])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import policy_of
+from tests.kit.traces import policy_of
 
 from ranksim.bridges.rehearsal import START, Network, rehearse
 from ranksim.bridges.rehearsal_worlds import compact, make_world

@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.judge.conformance import dealing
 from tests.judge.conformance.test_soundness import NETWORKS, Run
+from tests.kit import spending
 
 from ranksim.bridges.rehearsal import rehearse
 from ranksim.bridges.rehearsal_worlds import make_world
@@ -163,7 +163,9 @@ def test_what_is_not_recorded_is_held_against_nobody(run: Run) -> None:
 
 def read(at: float, left: int, **fields: Any) -> Exchange:
     headers = {"RateLimit-Limit": "600", "RateLimit-Remaining": str(left), "RateLimit-Reset": "60"}
-    made = dealing.call(at, "labels.list", [], more={"has_more": False, "next_cursor": None}, headers=headers)
+    made = spending.call(
+        at, "labels.list", [], more={"has_more": False, "next_cursor": None}, headers=headers
+    )
     return made.model_copy(update=fields)
 
 
@@ -225,10 +227,10 @@ def test_a_lost_call_of_an_unknown_operation_may_count_in_any_window(
     ],
 )
 def test_what_an_unknown_write_did_is_no_miscount(fields: dict[str, Any]) -> None:
-    write = dealing.call(10, "labels.create", {"id": "l1"}, body={"name": "n"}).model_copy(update=fields)
-    trace = a_trace(dealing.usage(0, 0), write, dealing.usage(20, 3))
+    write = spending.call(10, "labels.create", {"id": "l1"}, body={"name": "n"}).model_copy(update=fields)
+    trace = a_trace(spending.usage(0, 0), write, spending.usage(20, 3))
     assert deviating(trace) == []
-    assert "quota.counted" in deviating(a_trace(dealing.usage(0, 0), dealing.usage(20, 3)))
+    assert "quota.counted" in deviating(a_trace(spending.usage(0, 0), spending.usage(20, 3)))
 
 
 def logged(at: float, status: int = 200, **fields: Any) -> dict[str, Any]:
@@ -308,7 +310,7 @@ def test_another_exchange_of_the_same_id_is_refused_by_its_line() -> None:
 
 
 def account_read(at: float, key: str, account: str, **fields: Any) -> Exchange:
-    made = dealing.call(at, "account.get", {"id": account, "status": "active"}, key=key)
+    made = spending.call(at, "account.get", {"id": account, "status": "active"}, key=key)
     return made.model_copy(update=fields)
 
 

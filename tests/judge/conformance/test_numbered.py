@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
-from tests.judge.conformance.building import (
+from tests.kit.traces import (
     DAY,
     HOUR,
     Entry,

@@ -1,6 +1,6 @@
 """Exchanges that wait in little room come back as they were."""
 
-from tests.judge.conformance.building import a_trace, call
+from tests.kit.traces import a_trace, call
 
 from ranksim.judge.conformance.history import trace_reader
 from ranksim.judge.conformance.history.observation_log import ObservationLog

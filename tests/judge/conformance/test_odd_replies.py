@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.judge.conformance import building as b
+from tests.kit import traces as b
 
 from ranksim.bridges.rehearsal import Network, rehearse
 from ranksim.bridges.rehearsal_worlds import make_world

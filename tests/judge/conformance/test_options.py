@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import policy_of
+from tests.kit.traces import policy_of
 
 from ranksim.judge.conformance.verdict.options import Options
 

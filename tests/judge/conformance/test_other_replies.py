@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import Entry, a_job, a_trace, an_endpoint, call, error, hook, policy_of
+from tests.kit.traces import Entry, a_job, a_trace, an_endpoint, call, error, hook, policy_of
 
 from ranksim.bridges.rehearsal import rehearse
 from ranksim.bridges.rehearsal_worlds import make_world

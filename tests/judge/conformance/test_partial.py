@@ -10,8 +10,8 @@ import os
 from random import Random
 
 import pytest
-from tests.judge.conformance import dealing
 from tests.judge.conformance.test_soundness import LENGTHS, NETWORKS, WINDOWS, Run
+from tests.kit import spending
 
 from ranksim.bridges.rehearsal import rehearse
 from ranksim.bridges.rehearsal_worlds import make_world
@@ -99,12 +99,12 @@ def test_a_partial_capture_still_decides_much() -> None:
 
 def partial(*exchanges: Exchange) -> Trace:
     keys = {"main": TraceKey(account="acme")}
-    header = Header(started=dealing.NOON, keys=keys, exclusive=True, capture="partial")
+    header = Header(started=spending.NOON, keys=keys, exclusive=True, capture="partial")
     return Trace(header, list(exchanges))
 
 
 def test_a_call_in_flight_may_have_a_twin_that_is_missing() -> None:
-    lone = dealing.call(
+    lone = spending.call(
         1,
         "keyword_briefs.create",
         code="idempotency_in_progress",
@@ -131,7 +131,7 @@ def test_a_call_in_flight_may_have_a_twin_that_is_missing() -> None:
 def test_a_repetition_shows_that_no_call_is_in_flight_once_its_twin_has_landed(
     capture: str, later: float, verdict: str
 ) -> None:
-    first, again = (dealing.job(at, "crawl", id="j1", idempotency_key="k") for at in (1, later))
+    first, again = (spending.job(at, "crawl", id="j1", idempotency_key="k") for at in (1, later))
     trace = partial(first, again)
     trace.header = trace.header.model_copy(update={"capture": capture})
     assert compare(trace).finding("idempotency.in_flight").verdict == verdict
@@ -139,11 +139,11 @@ def test_a_repetition_shows_that_no_call_is_in_flight_once_its_twin_has_landed(
 
 def replays(marked: bool) -> Trace:
     """Two crawls of one domain seem to be accepted half an hour apart: the first is an unmarked replay."""
-    read = dealing.entitled(0, crawl=3600)
-    first = dealing.job(1, "crawl", id="j1", idempotency_key="k1")
-    second = dealing.job(1800, "crawl", id="j2", idempotency_key="k2")
-    later = [dealing.shown(2, "j1"), dealing.shown(1900, "j2")]
-    other = dealing.call(
+    read = spending.entitled(0, crawl=3600)
+    first = spending.job(1, "crawl", id="j1", idempotency_key="k1")
+    second = spending.job(1800, "crawl", id="j2", idempotency_key="k2")
+    later = [spending.shown(2, "j1"), spending.shown(1900, "j2")]
+    other = spending.call(
         1950, "labels.create", {"id": "l1"}, idempotency_key="k3", replayed=marked, body={"n": 1}
     )
     return partial(read, first, second, *later, other)
@@ -156,9 +156,9 @@ def test_a_reply_under_a_key_may_be_the_replay_of_a_call_that_is_missing() -> No
 
 def test_so_may_those_after_it_under_that_key() -> None:
     """Neither was granted where the allowance was used up, if a call before both was not captured."""
-    used_up, first = dealing.usage(0, 10), dealing.briefs(60, idempotency_key="k1")
+    used_up, first = spending.usage(0, 10), spending.briefs(60, idempotency_key="k1")
     later = {"id": "again", "sent": first.sent + MINUTE, "received": (first.received or 0) + MINUTE}
-    again = [first, first.model_copy(update=later), dealing.usage(300, 10)]
+    again = [first, first.model_copy(update=later), spending.usage(300, 10)]
     assert compare(partial(used_up, *again)).finding("guards.quota").verdict != "deviates"
     whole = partial(used_up, *again)
     whole.header = whole.header.model_copy(update={"capture": "complete"})

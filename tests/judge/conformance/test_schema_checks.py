@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import Entry, a_job, call, error, found, judged
+from tests.kit.traces import Entry, a_job, call, error, found, judged
 
 from ranksim.judge.conformance.calls import schema_checks
 

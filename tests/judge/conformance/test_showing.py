@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from click.testing import Result
-from tests.judge.conformance import dealing
+from tests.kit import spending
 from typer.testing import CliRunner
 
 from ranksim import cli
@@ -25,7 +25,7 @@ def written(path: Path, *calls: Exchange, came: Sequence[DeliveryAttempt] = ()) 
 
 
 def attempt(at: float, number: int, *, of: str = "evt_7", at_endpoint: str = "w1") -> DeliveryAttempt:
-    received = dealing.NOON + round(at * SECOND)
+    received = spending.NOON + round(at * SECOND)
     headers = {"Service-Event-Id": of, "Service-Delivery-Attempt": str(number), "Service-Signature": "t=1"}
     return DeliveryAttempt(
         received=received,
@@ -38,8 +38,8 @@ def attempt(at: float, number: int, *, of: str = "evt_7", at_endpoint: str = "w1
 
 
 def test_an_exchange_is_shown_whole_between_what_others_state(tmp_path: Path) -> None:
-    middle = dealing.briefs(10, headers={"RateLimit-Limit": "20", "RateLimit-Remaining": "4"})
-    trace = written(tmp_path / "trace.jsonl", dealing.usage(0, used=2), middle, dealing.usage(20, used=3))
+    middle = spending.briefs(10, headers={"RateLimit-Limit": "20", "RateLimit-Remaining": "4"})
+    trace = written(tmp_path / "trace.jsonl", spending.usage(0, used=2), middle, spending.usage(20, used=3))
     told = show(trace, middle.id)
     assert told.exit_code == 0, told.output
     assert "curl -i -X POST" in told.stdout
@@ -51,7 +51,7 @@ def test_an_exchange_is_shown_whole_between_what_others_state(tmp_path: Path) ->
 
 def test_an_attempt_is_shown_whole_with_the_others_of_its_event(tmp_path: Path) -> None:
     came = [attempt(1, 1), attempt(61, 2), attempt(61, 2, at_endpoint="w2"), attempt(70, 1, of="evt_8")]
-    told = show(written(tmp_path / "trace.jsonl", dealing.usage(0), came=came), "evt_7/2")
+    told = show(written(tmp_path / "trace.jsonl", spending.usage(0), came=came), "evt_7/2")
     assert told.exit_code == 0, told.output
     assert "evt_7/2  2026-03-04T12:01:01Z  no answer after 2.5 ms  endpoint w1" in told.stdout
     assert "evt_7/2  2026-03-04T12:01:01Z  no answer after 2.5 ms  endpoint w2" in told.stdout
@@ -62,7 +62,7 @@ def test_an_attempt_is_shown_whole_with_the_others_of_its_event(tmp_path: Path) 
 
 
 def test_what_is_known_is_shown_and_the_rest_is_named(tmp_path: Path) -> None:
-    call = dealing.usage(0)
+    call = spending.usage(0)
     told = show(written(tmp_path / "trace.jsonl", call), "nothing", call.id, f"evt_1/{call.id}")
     assert told.stdout.startswith(f"{call.id}  2026-03-04T12:00:00Z")
     assert (told.exit_code, f"is called 'nothing', 'evt_1/{call.id}'; expected" in told.stderr) == (2, True)
@@ -70,7 +70,7 @@ def test_what_is_known_is_shown_and_the_rest_is_named(tmp_path: Path) -> None:
 
 
 def test_ids_of_several_traces_are_those_of_their_joint_report(tmp_path: Path) -> None:
-    first, second = dealing.usage(0, used=2), dealing.usage(5, used=3)
+    first, second = spending.usage(0, used=2), spending.usage(5, used=3)
     one, two = written(tmp_path / "one.jsonl", first), written(tmp_path / "two.jsonl", second)
     told = show(one, two, f"2/{second.id}")
     assert told.stdout.startswith(f"{second.id}  2026-03-04T12:00:05Z")
@@ -92,7 +92,7 @@ def around(*calls: Exchange, of: int, exclusive: bool = True) -> str:
 
 
 def test_a_meter_lies_between_readings_and_what_was_admitted() -> None:
-    d = dealing
+    d = spending
     calls = [d.usage(0, 2), d.briefs(1), d.briefs(2, lost=True), d.briefs(3), d.usage(4, 5)]
     text = around(*calls, of=3)
     assert "before: at least 3 (#0, #1), at most 4 (" in text
@@ -102,7 +102,7 @@ def test_a_meter_lies_between_readings_and_what_was_admitted() -> None:
 
 def test_a_meter_lies_between_nothing_and_its_limit() -> None:
     """Of what a later reading shows, lost calls between may have taken more than all."""
-    d = dealing
+    d = spending
     lost = [d.briefs(1, 8, lost=True), d.briefs(2, 8, lost=True)]
     text = around(d.briefs(0), *lost, d.usage(9, 3, limit=10), of=0)
     assert "before: at least 0, at most 2 (#3)" in text
@@ -111,13 +111,13 @@ def test_a_meter_lies_between_nothing_and_its_limit() -> None:
 
 
 def test_readings_that_contradict_each_other_leave_no_value() -> None:
-    calls = [dealing.usage(0, 5), dealing.briefs(1), dealing.usage(2, 5)]
+    calls = [spending.usage(0, 5), spending.briefs(1), spending.usage(2, 5)]
     assert "before: no value fits: at least 5 (#0), at most 4 (#2)" in around(*calls, of=1)
 
 
 def test_no_meter_counts_what_its_readings_rule_out() -> None:
     """Three runs were done and none is counted, so a fourth is not either; of one that was, it may be."""
-    d = dealing
+    d = spending
     done = [one for n in range(3) for one in (d.job(n, id=f"j{n}"), d.shown(n + 10, f"j{n}"))]
     calls = [d.usage(-1, 0), *done, d.usage(20, 0), d.job(30, on="d2")]
     assert "after: 0 (#0)" in around(*calls, of=8)
@@ -127,21 +127,21 @@ def test_no_meter_counts_what_its_readings_rule_out() -> None:
 
 def test_what_came_before_a_trace_began_may_stand_in_its_windows() -> None:
     headers = {"RateLimit-Limit": "600", "RateLimit-Remaining": "575", "RateLimit-Reset": "9"}
-    calls = [dealing.usage(at, headers=headers) for at in (0, 59, 61)]
+    calls = [spending.usage(at, headers=headers) for at in (0, 59, 61)]
     assert "at least 1 (#0 to #0), and what came before the trace began" in around(*calls, of=1)
     assert "at least 1 (#1 to #1), at most 1 (#1 to #1)" in around(*calls, of=2)
 
 
 def test_a_window_holds_what_was_admitted_and_perhaps_what_was_lost() -> None:
     headers = {"RateLimit-Limit": "20", "RateLimit-Remaining": "4", "RateLimit-Reset": "9"}
-    calls = [dealing.briefs(at, headers=headers, lost=at == 70) for at in (0, 50, 70, 80)]
+    calls = [spending.briefs(at, headers=headers, lost=at == 70) for at in (0, 50, 70, 80)]
     text = around(*calls, of=3)
     assert "before: at least 1 (#1 to #1), at most 2 (#1 to #2)" in text
     assert "after: one more (#3); it says that 4 are left" in text
 
 
 def test_a_cooldown_runs_from_what_began_it() -> None:
-    d = dealing
+    d = spending
     calls = [d.entitled(0, crawl=100), d.domain(1), d.job(2), d.job(50, **d.cooling(52))]
     text = around(*calls, of=3)
     assert "cooldown of crawl on d1, 1m40s (#0), per domain, from acceptance" in text

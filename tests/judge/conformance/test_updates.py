@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.judge.conformance.building import Entry, a_trace, call, found, judged
+from tests.kit.traces import Entry, a_trace, call, found, judged
 
 from ranksim.judge.conformance.calls import updates
 from ranksim.judge.conformance.history.trace_reader import read

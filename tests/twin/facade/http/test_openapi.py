@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from tests.judge.conformance import building
+from tests.kit import traces
 
 from ranksim.core.contract.facts import EVENT_TYPES
 from ranksim.core.contract.policy import Policy
@@ -241,9 +241,9 @@ def test_what_is_delivered_is_described_and_held_by_its_judge(whole: Any, event_
         assert errors(whole, parameter["schema"], value) == []
     service.attempted(attempt.attempt, Answer(200), 2)
     event = attempt.headers["Service-Event-Id"]
-    came = building.hook(0, event=event, type=event_type, body=attempt.body.decode())
-    tally = building.judged(attempts, [building.created(), came])
-    assert building.found(tally, attempts.BODY) == "held"
+    came = traces.hook(0, event=event, type=event_type, body=attempt.body.decode())
+    tally = traces.judged(attempts, [traces.created(), came])
+    assert traces.found(tally, attempts.BODY) == "held"
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ KEYS = {
 Entry = Exchange | DeliveryAttempt | Note
 
 
-def at(seconds: float) -> int:
+def at(seconds: float, start: int = START) -> int:
     """Give the instant so many seconds after the start."""
-    return START + round(seconds * SECOND)
+    return start + round(seconds * SECOND)
 
 
 def error(code: str, status: int, **meta: Any) -> dict[str, Any]:
@@ -76,6 +76,7 @@ def call(
     effect: Any = "unknown",
     surface: Any = "rest",
     request_id: str | None = None,
+    start: int = START,
 ) -> Exchange:
     """Make a call; `received` None loses its reply.
 
@@ -95,15 +96,15 @@ def call(
     told = {
         "X-Request-Id": "req",
         "Content-Type": "application/json",
-        "Date": http_date(at(sent) // SECOND * SECOND),
+        "Date": http_date(at(sent, start) // SECOND * SECOND),
     }
     sends = {} if once is None else {"Idempotency-Key": once}
     if request_id is not None:
         sends["X-Request-Id"] = request_id
     return Exchange(
         id="",
-        sent=at(sent),
-        received=None if received is None else at(received),
+        sent=at(sent, start),
+        received=None if received is None else at(received, start),
         operations=(operation,),
         method=known.method,
         path="/v1/" + known.path.format_map(dict(path or {})),

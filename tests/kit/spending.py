@@ -1,4 +1,4 @@
-"""Hand-made traces for the judges of spending: a call a line, instants in seconds after a Wednesday noon."""
+"""Hand-made traces of calls that spend: a call a line, instants in seconds after a Wednesday noon."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from email.utils import formatdate
 from itertools import count
 from typing import Any
 
+from tests.kit import traces
+
 from ranksim.core.clock import MINUTE, SECOND, instant
 from ranksim.core.contract.policy import Policy
-from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import Exchange, Header, Note, Trace, TraceKey
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.trace_reader import read
@@ -46,31 +47,25 @@ def call(
     headers: Mapping[str, str] | None = None,
 ) -> Exchange:
     """One exchange, sent `at` seconds and answered `took` seconds later, or never."""
-    table = OPERATIONS[operation]
-    sent = NOON + round(at * SECOND)
-    received = sent + round(took * SECOND)
-    if code:
-        reply: dict[str, Any] = {"code": code, "status": status, "meta": meta or {}, "request_id": "r"}
-    else:
-        reply = {"data": data, **(more or {})}
-    shown = {"Date": formatdate((sent + received) / 2 / SECOND, usegmt=True), **(headers or {})}
+    shown = {"Date": formatdate(NOON // SECOND + at + took / 2, usegmt=True), **(headers or {})}
     if replayed:
         shown["Idempotent-Replayed"] = "true"
-    return Exchange(
-        id=f"x{next(_ids)}",
-        sent=sent,
-        received=None if lost else received,
-        operations=(operation,),
-        method=table.method,
-        path="/v1/" + table.path.format_map(dict(path or {})),
-        status=None if lost else status,
-        api_key=key,
-        query={},
-        request_headers={"Idempotency-Key": idempotency_key} if idempotency_key else {},
-        body="" if body is None else json.dumps(body),
-        response_headers={} if lost else shown,
-        response="" if lost else json.dumps(reply),
+    made = traces.call(
+        operation,
+        at,
+        None if lost else at + took,
+        code=code,
+        meta=meta,
+        status=status,
+        reply=None if code else {"data": data, **(more or {})},
+        body=body,
+        key=key,
+        path=path,
+        once=idempotency_key or None,
+        headers=shown,
+        start=NOON,
     )
+    return made.model_copy(update={"id": f"x{next(_ids)}"})
 
 
 # Readings
