@@ -92,7 +92,8 @@ def digest(workshop: Path, facts: set[str], mutation: str) -> str:
     """Digest a mutation with everything that could change what becomes of it."""
     parts = [*sorted(facts), mutation, (workshop / "pyproject.toml").read_text(encoding="utf-8")]
     sources = [path for path in (workshop / "src").rglob("*") if path.suffix in (".py", ".yaml")]
-    tests = [*(workshop / "tests").rglob("conftest.py"), *files_claiming(workshop, facts)]
+    shared = [*(workshop / "tests").rglob("conftest.py"), *(workshop / "tests" / "kit").rglob("*.py")]
+    tests = [*shared, *files_claiming(workshop, facts)]
     for path in sorted({*sources, *tests}):
         parts += [str(path.relative_to(workshop)), path.read_text(encoding="utf-8")]
     return sha256("\0".join(parts).encode()).hexdigest()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.judge.load.conftest import TOKEN, Scripted, until
+from tests.kit.runs import TOKEN, Scripted, until
 
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.errors import BadInput

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.judge.load.conftest import Scripted, reply, server
+from tests.judge.load.conftest import server
+from tests.kit.runs import Scripted, reply
 
 from ranksim.core.callers.steps import Program, Received, Send, Spawn
 from ranksim.core.callers.target import Target

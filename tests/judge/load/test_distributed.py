@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.runs import LOADTESTS, Start, assert_no_secret, by_users, so_far, until
 
 from ranksim.core.trace import Trace
 from ranksim.testing import Server
-
-from .conftest import LOADTESTS, Start, assert_no_secret, by_users, so_far, until
 
 ELSEWHERE = """
 from dataclasses import replace

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.kit.runs import Start, assert_no_secret, by_users, until
 from typer.testing import CliRunner
 
 from ranksim.bridges.load_cli import before
@@ -22,8 +23,6 @@ from ranksim.judge.load.summary import CUT, Summary
 from ranksim.judge.load.used_up import AccountSpent, UsedUp
 from ranksim.judge.profiles import profile
 from ranksim.testing import Server
-
-from .conftest import Start, assert_no_secret, by_users, until
 
 COMMAND = ("ranksim", "load", "--host")
 

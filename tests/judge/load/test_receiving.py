@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from tests.kit.runs import Act, Scripted, close, lines_of, raw, reply, until
 
 from ranksim.core.errors import BadInput
 from ranksim.core.rules import webhooks
@@ -24,8 +25,6 @@ from ranksim.judge.load.merging import merge
 from ranksim.judge.load.receiving import LocalReceiver, ReceiverClient, RemoteReceiver, ask
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
 from ranksim.twin.receiver.receiver import STALL, WATCH, Receiver, watch
-
-from .conftest import Act, Scripted, close, lines_of, raw, reply, until
 
 SECRET = "whsec_0123456789"
 

@@ -8,12 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.kit.runs import TOKEN, lines_of
+
 from ranksim.core.callers.steps import Send
 from ranksim.core.trace import Trace
 from ranksim.judge.load.merging import merge
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
-
-from .conftest import TOKEN, lines_of
 
 TOLD = {"request_headers": {"Authorization": f"Bearer {TOKEN}", "X-Request-Id": "r1"}, "body": ""}
 

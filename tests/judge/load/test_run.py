@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.kit.runs import Act, Scripted, reply
 
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import SECOND
@@ -15,8 +16,6 @@ from ranksim.judge.load.recorder import AnchoredClock
 from ranksim.judge.load.run import LoadRun, Part, RunSettings, Shared
 from ranksim.judge.load.tidying import kept_by
 from ranksim.twin.receiver.receiver import Receiver
-
-from .conftest import Act, Scripted, reply
 
 
 def test_a_directory_that_cannot_be_made_is_told_before_anything_is_sent(tmp_path: Path) -> None:

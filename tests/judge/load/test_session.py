@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.kit.runs import TOKEN, Act, Recording, Scripted, answer_and_close, close, raw, reply, reset, until
 
 from ranksim.core.callers.http import effect_of
 from ranksim.core.callers.steps import Received, Send
@@ -17,8 +18,6 @@ from ranksim.core.callers.target import Target
 from ranksim.core.errors import BadInput
 from ranksim.judge.load.recorder import AnchoredClock
 from ranksim.judge.load.session import CallOutcome, refused
-
-from .conftest import TOKEN, Act, Recording, Scripted, answer_and_close, close, raw, reply, reset, until
 
 if TYPE_CHECKING:
     import trustme

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.runs import LOADTESTS, Start, answers, assert_no_secret, by_users, in_flight, so_far, until
 
 from ranksim.core.trace import Exchange, Trace
 from ranksim.judge.profiles import PROFILES
 from ranksim.testing import Server
-
-from .conftest import LOADTESTS, Start, answers, assert_no_secret, by_users, in_flight, so_far, until
 
 AROUND = {"explore", "before", "resolve", "after"}
 

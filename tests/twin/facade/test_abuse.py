@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.kit.stage import LoopClock
 
 from ranksim.core.clock import instant
 from ranksim.twin.facade.app import MIB, create_app
@@ -18,8 +19,6 @@ from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving import uvicorn_config, uvicorn_protocol
 from ranksim.twin.serving.limits import Limits
 from ranksim.twin.serving.listener import Listener
-
-from .conftest import LoopClock
 
 
 class Victim:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from tests.kit.stage import LoopClock
 
 from ranksim.core.clock import HOUR, instant
 from ranksim.core.contract.policy import Policy
@@ -19,8 +20,6 @@ from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.listener import Listener, bound
 from ranksim.twin.serving.uvicorn_config import configured
-
-from .conftest import LoopClock
 
 START = instant("2026-03-04T10:00:00Z")
 

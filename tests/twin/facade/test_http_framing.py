@@ -11,12 +11,12 @@ from itertools import pairwise
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.kit.stage import LoopClock
 
 from ranksim.twin.facade.app import MIB
 from ranksim.twin.serving import uvicorn_protocol
 from ranksim.twin.serving.chunked import LINES_AT_ONCE, ChunkedBody
 
-from .conftest import LoopClock
 from .test_abuse import memory_below, post, response, run, victim
 from .wire import answered, key
 

@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.kit.stage import LoopClock
 
 from ranksim.core.service.calls import Answer, Attempt
 from ranksim.twin.facade import http_sender as sending
 from ranksim.twin.facade.http_sender import CheckedAddresses, HttpSender
 from ranksim.twin.facade.sender import Scripted
-
-from .conftest import LoopClock
 
 if TYPE_CHECKING:
     import trustme

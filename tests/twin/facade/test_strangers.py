@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.kit.stage import LoopClock
 
 from ranksim.core.clock import instant
 from ranksim.core.service.calls import Call
@@ -16,7 +17,6 @@ from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving import uvicorn_protocol
 from ranksim.twin.serving.listener import Listener
 
-from .conftest import LoopClock
 from .test_abuse import gone, post, run, victim
 from .wire import answered, key
 
