@@ -24,8 +24,8 @@ AROUND = {"explore", "before", "resolve", "after"}
 def test_only_users_imports_locust_or_patches_anything() -> None:
     program = """
 import pkgutil, sys, importlib
-import ranksim.load
-for found in pkgutil.walk_packages(ranksim.load.__path__, "ranksim.load."):
+import ranksim.judge.load
+for found in pkgutil.walk_packages(ranksim.judge.load.__path__, "ranksim.judge.load."):
     if found.name != "ranksim.judge.load.users":
         importlib.import_module(found.name)
 import gevent.monkey

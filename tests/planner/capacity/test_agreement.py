@@ -55,6 +55,23 @@ def test_a_plan_loses_starts_where_its_world_does(scenario: rs.Scenario) -> None
     assert (carried < workload_of(scenario).domains) is bool(exceeded)
 
 
+def test_a_dry_run_in_time_meets_the_cooldown_of_a_start_that_was_put_off() -> None:
+    """Six calls of five that one minute admits: the last start is late each other day, and lost between."""
+    daily = {"account": "acme", "max_tries": 2, "every": "day", "at": "01:00:00", "spread": "0s"}
+    scenario = rs.Scenario.model_validate(
+        {
+            "start": "2026-03-01T00:00:00Z",
+            "length": "31d",
+            "policy": {"facts": {"rates": {"expensive": 5}}},
+            "accounts": {"acme": {"plan": "agency", "portfolio": {"domains": 3, "keywords": 1}}},
+            "clients": {"again": daily | {"kind": "schedule", "job": "crawl", "dry_run_first": True}},
+            "pools": {"crawl": {"capacity": "unlimited", "duration": "20m", "failure_rate": 0.0}},
+        }
+    )
+    assert begun(rs.run(scenario)) == sum(asked(scenario).values()) - 15
+    assert any(use.now.exceeded for use in agency(scenario).limits)
+
+
 @pytest.mark.slow
 @given(scenarios())
 def test_slots_and_cost_are_those_of_the_world_but_for_what_is_told(scenario: rs.Scenario) -> None:

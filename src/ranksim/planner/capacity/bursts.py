@@ -54,10 +54,14 @@ class Start(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What becomes of an occasion, and how long each of its starts waited (µs), None of one given up."""
+    """What becomes of an occasion, and how long each of its starts waited (µs), None of one given up.
+
+    `asked` is how long its first call waited: a dry run before the start, or the start itself.
+    """
 
     burst: Burst
     waited: Sequence[Micros | None]
+    asked: Sequence[Micros]
 
 
 def burst(starts: int, policy: Policy, *, spread: Micros = 0, keys: int = 1, tries: int = TRIES) -> Burst:
@@ -113,18 +117,19 @@ def _number(starts: Sequence[JobStarts]) -> int:
 
 
 def _is_lossy(load: Workload, policy: Policy, cooldowns: Mapping[str, Micros]) -> bool:
-    late: dict[tuple[str, int], list[Micros]] = {}
+    late: dict[tuple[str, int], list[tuple[Micros, Micros]]] = {}
     for occasion, outcome in _outcomes(load.starts, load.keys, policy, patient=False):
         if outcome.burst.given_up:
             return True
-        for start, waited in zip(occasion, outcome.waited, strict=True):
+        for start, waited, asked in zip(occasion, outcome.waited, outcome.asked, strict=True):
             kind = load.starts[start.by].kind
             if kind in cooldowns and waited is not None:
-                late.setdefault((kind, start.domain), []).append(start.at + waited)
+                late.setdefault((kind, start.domain), []).append((start.at + waited, start.at + asked))
+    # A dry run that comes in time, before a start that does not, meets the cooldown of the last start.
     return any(
         again - once < cooldowns[kind]
         for (kind, _), times in late.items()
-        for once, again in pairwise(sorted(times))
+        for (once, _), (_, again) in pairwise(sorted(times))
     )
 
 
@@ -226,13 +231,14 @@ def _outcome(
         by_key.setdefault((key, dealt[key] % keys), []).append(number)
         dealt[key] += 1
     waited: list[Micros | None] = [None] * len(occasion)
+    asked = [0] * len(occasion)
     refused = 0
     for numbers in by_key.values():
-        refused += _one_key(starts, occasion, numbers, window, waited, patient)
+        refused += _one_key(starts, occasion, numbers, window, waited, asked, patient)
     together = {start.by for start in occasion}
     spread = starts[min(together)].spread if len(together) == 1 else occasion[-1].at - occasion[0].at
     late = max((one for one in waited if one is not None), default=0)
-    return Outcome(Burst(len(occasion), spread, refused, waited.count(None), late), waited)
+    return Outcome(Burst(len(occasion), spread, refused, waited.count(None), late), waited, asked)
 
 
 def _one_key(
@@ -241,6 +247,7 @@ def _one_key(
     numbers: Sequence[int],
     window: RateWindow,
     waited: list[Micros | None],
+    asked: list[Micros],
     patient: bool,
 ) -> int:
     """Start some of an occasion with one key: note how long each waited, return how often it was refused."""
@@ -264,6 +271,8 @@ def _one_key(
         now, _, _, number, tried = heappop(due)
         one = starts[occasion[number].by]
         while answered[number] < one.calls and windows.take(now, row, ring):
+            if not answered[number]:
+                asked[number] = now - occasion[number].at if one.gap is None else 0
             answered[number] += 1
             tried = 1
         if answered[number] < one.calls:
