@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec, ScanSpec
 from ranksim.core.callers.programs import AnyClient
-from ranksim.twin.sim.metrics import CALLS, DELIVERIES, JOBS, NAMED
+from ranksim.twin.sim.metric_families import ABOUT, CALLS, DELIVERIES, JOBS
 from ranksim.twin.sim.receivers import OutageSpec, ReceiverSpec
 from ranksim.twin.sim.scenario import Precision, Scenario
 from ranksim.twin.sim.tables import COLUMNS
@@ -45,6 +45,6 @@ def test_every_field_is_named(model: type[BaseModel]) -> None:
 def test_every_client_action_and_metric_is_named() -> None:
     kinds = {model.model_fields["kind"].default for model in get_args(AnyClient)}
     actions = {get_args(model.model_fields["do"].annotation)[0] for model in get_args(get_args(Action)[0])}
-    metrics = {*CALLS, *DELIVERIES, *JOBS, *NAMED}
+    metrics = {*CALLS, *DELIVERIES, *JOBS, *ABOUT}
     for names in (kinds, actions, metrics, set(COLUMNS)):
         assert names - WORDS == set()

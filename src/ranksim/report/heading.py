@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ranksim.report import units
-from ranksim.report.metric_words import label, statement
 
 MOST_NAMED = 4
 """So many accounts are named with their plans; of more, it is told how many are on each."""
@@ -24,13 +23,16 @@ TELLING = re.compile(r"lost|disabled|refus|limited|exceeded|exhausted|reached|de
 class ExpectationVerdict:
     """Whether one expectation of the scenario holds, and a sentence that says what was found.
 
-    `metric` is what it is about, and `found` its value with its interval, where they are known.
+    `metric` is what it is about, `found` its value with its interval, `label` what stands below that value,
+    and `statement` the sentence of both, where they are known.
     """
 
     holds: bool
     text: str
     metric: str = field(default="", compare=False)
     found: str = field(default="", compare=False)
+    label: str = field(default="", compare=False)
+    statement: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +120,7 @@ def tiles_of(
     seen = {one.metric: one for one in reversed(by_telling(heading.verdicts)) if one.metric and one.found}
     if not seen:
         return [(value, name, True) for name, value in numbers_of(heading, tables)]
-    tiles = [
-        (one.found.replace("T", " "), label(one.metric, one.found), one.holds)
-        for one in reversed(seen.values())
-    ]
+    tiles = [(one.found.replace("T", " "), one.label, one.holds) for one in reversed(seen.values())]
     cost = [(value, name, True) for name, value in numbers_of(heading, tables) if value.endswith("USD")]
     return [*tiles[:MOST_TILES], *cost]
 
@@ -138,13 +137,14 @@ def answer_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]
     totals = {row["what"]: (row, value) for row, (_, value) in _totals(tables)}
     said = []
     if "jobs_done" in totals:
-        said.append(statement("jobs.done", totals["jobs_done"][1]))
+        jobs = totals["jobs_done"][1]
+        said.append(f"{jobs} {'job was' if jobs == '1' else 'jobs were'} done")
     if "refused" in totals:
         row, share = totals["refused"]
         refused = f"{share} of {totals['calls'][1]} calls were refused"
         said.append(refused if row["value"] else f"none of {totals['calls'][1]} calls was refused")
     asked = {
-        one.metric: statement(one.metric, one.found.replace("T", " "))
+        one.metric: one.statement
         for one in by_telling(heading.verdicts)
         if one.found and (not one.holds or (TELLING.search(one.metric) and one.found != "0"))
     }

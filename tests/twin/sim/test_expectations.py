@@ -10,7 +10,7 @@ from ranksim.core.clock import HOUR, MINUTE, instant, iso
 from ranksim.core.errors import BadInput
 from ranksim.twin.sim.expectations import Expectation, judge, show
 from ranksim.twin.sim.histogram import Histogram
-from ranksim.twin.sim.metrics import LOST
+from ranksim.twin.sim.metric_families import LOST
 from ranksim.twin.sim.results import Result
 from ranksim.twin.sim.statistics import Replication
 

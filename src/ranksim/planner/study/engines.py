@@ -134,13 +134,13 @@ class Worlds:
 
     def kind_of(self, metric: str) -> Kind:
         """What a scenario's metric is to `inference`."""
-        return "share" if WITHIN in metric else names.kind_of(metric)
+        return "share" if WITHIN in metric else names.metric_of(metric).kind
 
     def trials_of(self, metric: str) -> str | None:
         """The metric that counts the trials of a share: of jobs that were queued, or of calls."""
         if WITHIN in metric:
             return f"{within_of(metric)[0]}.queued"
-        return names.trials_of(metric)
+        return names.metric_of(metric).trials
 
     def has_independent_trials(self, metric: str) -> bool:
         """Never: what befalls one call or job of a world befalls others."""

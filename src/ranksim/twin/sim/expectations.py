@@ -12,7 +12,8 @@ from pydantic import ValidationInfo, model_serializer, model_validator
 
 from ranksim.core.clock import MILLISECOND, SECOND, duration, format_duration, instant, iso
 from ranksim.core.contract.quantities import TEXT, Frozen, also, format_money, money, named
-from ranksim.twin.sim.metrics import Unit, check_name, unit_of
+from ranksim.twin.sim.metric_families import Unit
+from ranksim.twin.sim.metrics import check_name, unit_of
 
 if TYPE_CHECKING:
     from ranksim.twin.sim.results import Result

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import imported
@@ -28,6 +28,21 @@ if TYPE_CHECKING:
     from ranksim.report.heading import Heading
     from ranksim.report.progress import Tell
     from ranksim.twin.sim.why.told import Why
+
+
+class _TableFrame(property):
+    """A table of a result as a frame, under the table's name."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(lambda result: result.frame(self.table))
+        self.__doc__ = sentence
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.table = name
+
+    # What the class itself gives for it, only help() asks.
+    def __get__(self, result: Any, owner: type | None = None, /) -> pd.DataFrame:  # type: ignore[override]
+        return cast("pd.DataFrame", super().__get__(result, owner))
 
 
 class Result:
@@ -196,7 +211,8 @@ class Result:
         """
         from ranksim.report.frames import with_number_ends, with_units, with_units_of_rows
 
-        self._known(name)
+        if name not in tables.COLUMNS:
+            raise BadInput(f"no table {name!r}; expected one of {', '.join(tables.COLUMNS)}")
         pandas = imported("pandas", "frames need pandas", "plots")
         columns = list(tables.COLUMNS[name])
         frame: pd.DataFrame = pandas.DataFrame(self.tables[name], columns=columns)
@@ -211,114 +227,39 @@ class Result:
         plot: Callable[..., Axes] = import_module("ranksim.report.plots").plot
         return plot(self.tables, name, ax=ax)
 
-    def _known(self, name: str) -> None:
-        if name not in tables.COLUMNS:
-            raise BadInput(f"no table {name!r}; expected one of {', '.join(tables.COLUMNS)}")
-
-    @property
-    def totals(self) -> pd.DataFrame:
-        """The few numbers to see first, each with its interval."""
-        return self.frame("totals")
-
-    @property
-    def operations(self) -> pd.DataFrame:
-        """Calls by operation, outcome and status, of all clients together."""
-        return self.frame("operations")
-
-    @property
-    def codes(self) -> pd.DataFrame:
-        """Refused calls by check and code, of all clients together, and their share of all refusals."""
-        return self.frame("codes")
-
-    @property
-    def levels(self) -> pd.DataFrame:
-        """How full slots, allowances and the provider cost of a month were, at the end and at most."""
-        return self.frame("levels")
-
-    @property
-    def calls(self) -> pd.DataFrame:
-        """Calls by client, operation, outcome and status."""
-        return self.frame("calls")
-
-    @property
-    def refusals(self) -> pd.DataFrame:
-        """Refused calls by code and check, and their share of the client's calls of the operation."""
-        return self.frame("refusals")
-
-    @property
-    def windows(self) -> pd.DataFrame:
-        """Rate windows over time: calls since the sample before, what remained, and how full it was."""
-        return self.frame("windows")
-
-    @property
-    def queues(self) -> pd.DataFrame:
-        """Worker pools over time: the most jobs that ran and that waited since the sample before."""
-        return self.frame("queues")
-
-    @property
-    def meters(self) -> pd.DataFrame:
-        """Metered allowances over time."""
-        return self.frame("meters")
-
-    @property
-    def slots(self) -> pd.DataFrame:
-        """Keyword slots over time."""
-        return self.frame("slots")
-
-    @property
-    def spend(self) -> pd.DataFrame:
-        """Provider cost of the month over time, in dollars."""
-        return self.frame("spend")
-
-    @property
-    def jobs(self) -> pd.DataFrame:
-        """Jobs of each pool, their waits and the pool's utilisation."""
-        return self.frame("jobs")
-
-    @property
-    def attempts(self) -> pd.DataFrame:
-        """Webhook attempts by attempt number, of all endpoints together."""
-        return self.frame("attempts")
-
-    @property
-    def deliveries(self) -> pd.DataFrame:
-        """Webhook attempts by endpoint and attempt number."""
-        return self.frame("deliveries")
-
-    @property
-    def answers(self) -> pd.DataFrame:
-        """Webhook attempts by endpoint and the status or error seen."""
-        return self.frame("answers")
-
-    @property
-    def delays(self) -> pd.DataFrame:
-        """Time from event to acknowledgement, by endpoint and quantile."""
-        return self.frame("delays")
-
-    @property
-    def endpoints(self) -> pd.DataFrame:
-        """What became of each endpoint's events."""
-        return self.frame("endpoints")
-
-    @property
-    def delivering(self) -> pd.DataFrame:
-        """Webhooks over time: attempts, and of the events of the time the longest delay and those lost."""
-        return self.frame("delivering")
-
-    @property
-    def outages(self) -> pd.DataFrame:
-        """When receivers of webhooks were down."""
-        return self.frame("outages")
-
-    @property
-    def disabled(self) -> pd.DataFrame:
-        """When failures had disabled webhook endpoints."""
-        return self.frame("disabled")
-
-    @property
-    def notes(self) -> pd.DataFrame:
-        """Remarks on the run and on its replications."""
-        return self.frame("notes")
+    totals = _TableFrame("The few numbers to see first, each with its interval.")
+    operations = _TableFrame("Calls by operation, outcome and status, of all clients together.")
+    codes = _TableFrame(
+        "Refused calls by check and code, of all clients together, and their share of all refusals."
+    )
+    levels = _TableFrame(
+        "How full slots, allowances and the provider cost of a month were, at the end and at most."
+    )
+    calls = _TableFrame("Calls by client, operation, outcome and status.")
+    refusals = _TableFrame(
+        "Refused calls by code and check, and their share of the client's calls of the operation."
+    )
+    windows = _TableFrame(
+        "Rate windows over time: calls since the sample before, what remained, and how full it was."
+    )
+    queues = _TableFrame(
+        "Worker pools over time: the most jobs that ran and that waited since the sample before."
+    )
+    meters = _TableFrame("Metered allowances over time.")
+    slots = _TableFrame("Keyword slots over time.")
+    spend = _TableFrame("Provider cost of the month over time, in dollars.")
+    jobs = _TableFrame("Jobs of each pool, their waits and the pool's utilisation.")
+    attempts = _TableFrame("Webhook attempts by attempt number, of all endpoints together.")
+    deliveries = _TableFrame("Webhook attempts by endpoint and attempt number.")
+    answers = _TableFrame("Webhook attempts by endpoint and the status or error seen.")
+    delays = _TableFrame("Time from event to acknowledgement, by endpoint and quantile.")
+    endpoints = _TableFrame("What became of each endpoint's events.")
+    delivering = _TableFrame(
+        "Webhooks over time: attempts, and of the events of the time the longest delay and those lost."
+    )
+    outages = _TableFrame("When receivers of webhooks were down.")
+    disabled = _TableFrame("When failures had disabled webhook endpoints.")
+    notes = _TableFrame("Remarks on the run and on its replications.")
 
     # JSON
 

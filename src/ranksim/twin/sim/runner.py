@@ -27,7 +27,7 @@ from ranksim.inference.warm_up import longest, mser5, welch
 from ranksim.report.progress import Tell, nobody, noted
 from ranksim.report.units import level
 from ranksim.twin.sim.drawn import FAMILIES, is_drawn
-from ranksim.twin.sim.metrics import Scalars, check_name, sample_of, scalars, trials_of, unknown
+from ranksim.twin.sim.metrics import Scalars, check_name, metric_of, sample_of, scalars, unknown
 from ranksim.twin.sim.results import Result
 from ranksim.twin.sim.statistics import Replication, ReplicationTally
 from ranksim.twin.sim.world import World
@@ -372,4 +372,4 @@ def _measured(replication: Replication, metric: str) -> Scalars:
     found = scalars(replication)
     if metric not in found:
         raise BadInput(f"precision.of: {unknown(metric, found)}")
-    return {name: found[name] for name in (metric, trials_of(metric)) if name is not None}
+    return {name: found[name] for name in (metric, metric_of(metric).trials) if name is not None}

@@ -1,23 +1,48 @@
-"""The series that a replication samples: their columns, and the rows that they become."""
+"""The series that a replication samples: each declared once, and the rows that they become."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ranksim.core.clock import Micros
 from ranksim.core.service.state import State
 
-COLUMNS = {
-    "windows": ("admitted", "refused", "remaining", "fullest", "limit", "length"),
-    "queues": ("running", "waiting", "workers"),
-    "meters": ("used", "limit"),
-    "slots": ("active", "held", "used", "limit", "refused"),
-    "spend": ("settled_uusd", "reserved_uusd", "spent_uusd", "ceiling_uusd"),
+
+class Series(NamedTuple):
+    """What names a series, and its sampled columns beside t.
+
+    Tables have the interval of the `measured` column; the highest sample of the `peak` column is kept.
+    """
+
+    labels: tuple[str, ...]
+    columns: tuple[str, ...]
+    measured: str
+    peak: str
+
+
+SERIES = {
+    "windows": Series(
+        ("account", "key", "rate_class"),
+        ("admitted", "refused", "remaining", "fullest", "limit", "length"),
+        measured="fullest",
+        peak="refused",
+    ),
+    "queues": Series(("kind",), ("running", "waiting", "workers"), measured="waiting", peak="waiting"),
+    "meters": Series(("account", "metric"), ("used", "limit"), measured="used", peak="used"),
+    "slots": Series(
+        ("account",), ("active", "held", "used", "limit", "refused"), measured="used", peak="used"
+    ),
+    "spend": Series(
+        ("account",),
+        ("settled_uusd", "reserved_uusd", "spent_uusd", "ceiling_uusd"),
+        measured="spent_uusd",
+        peak="spent_uusd",
+    ),
 }
-"""The columns of each sampled series, beside its names and t.
+"""The sampled series.
 
 A window's `fullest` is the most calls that it held since the sample before, by what its replies told, of the
 `limit` at that time; `length` is its own (µs). A queue's `running` and `waiting` are the most jobs since the
@@ -25,22 +50,12 @@ sample before; `workers` is None where they are without limit, and before a firs
 the calls since the sample before that found too few of them.
 """
 
-LABELS = {
-    "windows": ("account", "key", "rate_class"),
-    "queues": ("kind",),
-    "meters": ("account", "metric"),
-    "slots": ("account",),
-    "spend": ("account",),
-}
-"""What names a series."""
-
-PEAKS = {"windows": "refused", "queues": "waiting", "meters": "used", "slots": "used", "spend": "spent_uusd"}
-"""The column whose highest sample is kept as the series' `peak`."""
+PEAKS = {table: series.columns.index(series.peak) for table, series in SERIES.items()}
 
 
 @dataclass(slots=True)
-class _Series:
-    """One sampled series: lists by column, and the highest sample of the column that PEAKS names."""
+class _Samples:
+    """One sampled series: lists by column, and the highest sample of its peak column."""
 
     columns: dict[str, list[int | None]]
     peak: int = 0
@@ -50,23 +65,17 @@ class SampledSeries:
     """What was sampled of a service, by table and by what names a series there."""
 
     def __init__(self) -> None:
-        self._tables: dict[str, dict[tuple[Hashable, ...], _Series]] = {table: {} for table in COLUMNS}
+        self._tables: dict[str, dict[tuple[Hashable, ...], _Samples]] = {table: {} for table in SERIES}
 
     def add(
-        self,
-        table: str,
-        which: tuple[Hashable, ...],
-        now: Micros,
-        row: tuple[int | None, ...],
-        watched: int,
-        keep: bool,
+        self, table: str, which: tuple[Hashable, ...], now: Micros, row: tuple[int | None, ...], keep: bool
     ) -> None:
-        """Add a sample at `now`, of which `watched` may be the peak; without `keep` for the peak alone."""
+        """Add a sample at `now`; without `keep` for the peak alone."""
         series = self._tables[table].get(which)
         if series is None:
-            empty: dict[str, list[int | None]] = {column: [] for column in ("t", *COLUMNS[table])}
-            series = self._tables[table][which] = _Series(empty)
-        series.peak = max(series.peak, watched)
+            empty: dict[str, list[int | None]] = {column: [] for column in ("t", *SERIES[table].columns)}
+            series = self._tables[table][which] = _Samples(empty)
+        series.peak = max(series.peak, row[PEAKS[table]] or 0)
         if keep:
             for values, value in zip(series.columns.values(), (now, *row), strict=True):
                 values.append(value)
@@ -78,24 +87,24 @@ class SampledSeries:
 
     def rows(self, state: State, kinds: Container[Hashable]) -> dict[str, list[dict[str, Any]]]:
         """Return each table's series under their names, sorted; queues of these kinds of job alone."""
-        return {table: self._rows(table, state, kinds) for table in COLUMNS}
+        return {table: self._rows(table, state, kinds) for table in SERIES}
 
     def _rows(self, table: str, state: State, kinds: Container[Hashable]) -> list[dict[str, Any]]:
         accounts = account_names(state)
+        names = SERIES[table].labels
         rows: list[dict[str, Any]] = []
         for (first, *rest), series in self._tables[table].items():
             if table == "queues":
                 if first not in kinds:
                     continue
-                names = [str(first)]
+                labels = [str(first)]
             elif table == "windows":
                 key = state.keys[str(first)]
-                names = [accounts[key.account], key.name, *map(str, rest)]
+                labels = [accounts[key.account], key.name, *map(str, rest)]
             else:
-                names = [accounts[str(first)], *map(str, rest)]
-            labels = dict(zip(LABELS[table], names, strict=True))
-            rows.append({**labels, "peak": series.peak, **series.columns})
-        return sorted(rows, key=lambda row: [str(row[label]) for label in LABELS[table]])
+                labels = [accounts[str(first)], *map(str, rest)]
+            rows.append({**dict(zip(names, labels, strict=True)), "peak": series.peak, **series.columns})
+        return sorted(rows, key=lambda row: [str(row[name]) for name in names])
 
 
 def account_names(state: State) -> dict[str, str]:

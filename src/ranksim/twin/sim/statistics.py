@@ -515,15 +515,14 @@ class ReplicationTally:
             held = held_at(at, books)
             used = books.active + held
             row = (books.active, held, used, books.slot_limit, self._no_slots.get(account.id, 0))
-            self._series.add("slots", (account.id,), now, row, used, keep)
+            self._series.add("slots", (account.id,), now, row, keep)
             settled, reserved = settled_at(at, books), reserved_at(at, books)
             spent = settled + reserved if self.reserved_counts else settled
-            self._series.add(
-                "spend", (account.id,), now, (settled, reserved, spent, books.ceiling), spent, keep
-            )
+            costs = (settled, reserved, spent, books.ceiling)
+            self._series.add("spend", (account.id,), now, costs, keep)
             for metric, meter in account.meters.items():
                 units = used_at(at, meter)
-                self._series.add("meters", (account.id, metric), now, (units, meter.limit), units, keep)
+                self._series.add("meters", (account.id, metric), now, (units, meter.limit), keep)
         if keep:
             self._no_slots.clear()
             self._read_windows(now, at, state)
@@ -544,16 +543,16 @@ class ReplicationTally:
                 still = remaining(at, window, key.rings[which])
                 left, limit = min([*told, (still, window.limit)])
                 row = (*counts, still, limit - left, limit, window.length)
-                self._series.add("windows", (token, which.label), now, row, counts[1], True)
+                self._series.add("windows", (token, which.label), now, row, True)
 
     def _read_queues(self, now: Micros) -> None:
         for kind in JobKind:
             jobs = self._jobs.get(kind)
             if jobs is None:
-                self._series.add("queues", (kind.value,), now, (0, 0, None), 0, True)
+                self._series.add("queues", (kind.value,), now, (0, 0, None), True)
                 continue
             row = (jobs.most_busy, jobs.most_waiting, jobs.capacity)
-            self._series.add("queues", (kind.value,), now, row, jobs.most_waiting, True)
+            self._series.add("queues", (kind.value,), now, row, True)
             jobs.most_busy, jobs.most_waiting = jobs.busy, jobs.waiting
 
     # Rows

@@ -8,20 +8,32 @@ width where all replications show one level, as at the start.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from ranksim.core.contract.facts import JobKind
 from ranksim.inference.counts import counted
 from ranksim.inference.estimate import Estimate
-from ranksim.inference.kinds import Kind, MetricSample, interval
+from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.means import estimate
 from ranksim.inference.shares import clustered
-from ranksim.twin.sim.histogram import Histogram
-from ranksim.twin.sim.metrics import LOST, REFUSING, kind_of, last, scalars, unit_of, utilisation
-from ranksim.twin.sim.series import COLUMNS as SERIES
-from ranksim.twin.sim.series import LABELS
+from ranksim.twin.sim.metric_families import (
+    ENDPOINTS,
+    FAMILIES,
+    LEVELS,
+    LOST,
+    QUANTILES,
+    REFUSING,
+    Fields,
+    Metric,
+    derive,
+    last,
+    with_histogram,
+)
+from ranksim.twin.sim.metrics import job_row, metric_of, scalars
+from ranksim.twin.sim.series import SERIES
 from ranksim.twin.sim.statistics import Replication
 
 Row = dict[str, Any]
@@ -31,59 +43,302 @@ Counts = list[dict[Key, float]]
 """One dict for each replication."""
 
 
+class _Run(NamedTuple):
+    """What tables are made of."""
+
+    replications: Sequence[Replication]
+    level: float
+    remarks: Iterable[str] = ()
+    fixed: Collection[str] = ()
+
+    def counts(self, key: Callable[[Row], Key | None]) -> Counts:
+        """Sum the calls of each replication by a key; rows of which it is None are left out."""
+        counts: Counts = []
+        for replication in self.replications:
+            sums: dict[Key, float] = {}
+            for row in replication.calls:
+                which = key(row)
+                if which is not None:
+                    sums[which] = sums.get(which, 0) + row["count"]
+            counts.append(sums)
+        return counts
+
+    def each(self, counts: Counts) -> Iterator[tuple[Key, Estimate]]:
+        """Estimate the mean count of each key, sorted; a replication without the key counts 0."""
+        for key in sorted({key for sums in counts for key in sums}):
+            yield key, counted([sums.get(key, 0) for sums in counts], self.level)
+
+    def by_endpoint(self) -> Iterator[tuple[str, Rows]]:
+        """Yield each endpoint's rows over the replications, sorted by its name."""
+        endpoints: dict[str, Rows] = {}
+        for replication in self.replications:
+            for row in replication.endpoints:
+                endpoints.setdefault(row["endpoint"], []).append(row)
+        yield from sorted(endpoints.items())
+
+    def estimates(
+        self, fields: Mapping[str, Metric], rows: Sequence[Mapping[str, Any]]
+    ) -> Iterator[Estimate]:
+        """Estimate fields of a family, each by the rows that replications have of it."""
+        values = [dict(derive(fields, row)) for row in rows]
+        for field, metric in fields.items():
+            yield interval(MetricSample(metric.kind, [value[field] for value in values]), self.level)
+
+
+class Table(NamedTuple):
+    """What makes the rows of a table, and its columns."""
+
+    rows: Callable[[_Run], Iterator[Key]]
+    columns: tuple[str, ...]
+
+
+ENDS = ("low", "high")
+
+
 def _ends(*columns: str) -> tuple[str, ...]:
-    """Each column with the two ends of its interval."""
+    """Return each column with the two ends of its interval."""
     return tuple(f"{column}{end}" for column in columns for end in ("", "_low", "_high"))
 
 
-JOBS = ("queued", "started", "done", "failed", "joined")
+def _of(fields: Fields, *names: str) -> Fields:
+    return {name: fields[name] for name in names}
+
+
+JOBS = _of(
+    FAMILIES["jobs"],
+    *("queued", "started", "done", "failed", "joined", "wait.mean", "wait.p50", "wait.p95", "wait.p99"),
+    *("utilisation", "mean_waiting", "max_waiting"),
+)
+EVENTS = _of(
+    ENDPOINTS,
+    *("events", "acknowledged", "lost", *LOST, "pending", "duplicates", "disabled", "disabled_at"),
+)
 ATTEMPTS = ("sent", "acknowledged", "failed")
-EVENTS = ("events", "acknowledged")
-LATER = (*LOST, "pending", "duplicates", "disabled")
+QUOTAS = (
+    ("slots", _of(LEVELS["slots"], "used", "max_used"), "limit"),
+    ("meters", _of(LEVELS["meters"], "used", "max"), "limit"),
+    ("spend", _of(LEVELS["spend"], "spent", "max"), "ceiling_uusd"),
+)
+"""Series with a limit, their fields at the end and at most, and the column of the limit."""
 
-COLUMNS = {
-    "totals": ("what", "unit", "value", "low", "high"),
-    "operations": ("operation", "outcome", "status", "count", "low", "high"),
-    "codes": ("check", "code", "count", "low", "high", *_ends("share")),
-    "levels": ("account", "resource", "unit", *_ends("last", "highest"), "limit"),
-    "calls": ("client", "operation", "outcome", "status", "count", "low", "high"),
-    "refusals": ("code", "check", "client", "operation", "count", "low", "high", *_ends("share")),
-    "windows": ("t", *LABELS["windows"], *SERIES["windows"], "low", "high"),
-    "queues": ("t", *LABELS["queues"], *SERIES["queues"], "low", "high"),
-    "meters": ("t", *LABELS["meters"], *SERIES["meters"], "low", "high"),
-    "slots": ("t", *LABELS["slots"], *SERIES["slots"], "low", "high"),
-    "spend": ("t", *LABELS["spend"], *SERIES["spend"], "low", "high"),
-    "jobs": (
-        "kind",
-        *_ends(*JOBS),
-        "wait_mean",
-        "low",
-        "high",
-        *_ends("wait_p50", "wait_p95", "wait_p99", "utilisation", "mean_waiting", "max_waiting"),
+
+# Calls
+
+
+def _totals(run: _Run) -> Iterator[Key]:
+    """The few numbers to see first; of jobs, events and provider cost where there are any."""
+    values = [scalars(replication) for replication in run.replications]
+
+    def total(what: str, *names: str) -> Key:
+        sums = [sum(value.get(name) or 0 for name in names) for value in values]
+        _, unit, kind, *_ = metric_of(names[0])
+        return what, unit, *interval(MetricSample(kind, sums), run.level)
+
+    calls, refused = ([value[name] or 0 for value in values] for name in ("calls.total", "refusals.total"))
+    yield total("calls", "calls.total")
+    if any(calls):
+        yield "refused", "share", *clustered(refused, calls, run.level)
+    if any(replication.jobs for replication in run.replications):
+        yield total("jobs_done", *(f"jobs.{kind}.done" for kind in JobKind))
+    if any(replication.endpoints for replication in run.replications):
+        yield total("events", "deliveries.events")
+        if any(value["deliveries.lost"] for value in values):
+            yield total("lost", "deliveries.lost")
+    accounts = {
+        row["account"] for replication in run.replications for row in replication.series.get("spend", ())
+    }
+    if accounts:
+        yield total("provider_cost", *(f"spend.{account}.max" for account in sorted(accounts)))
+
+
+def _calls(*columns: str) -> Table:
+    def rows(run: _Run) -> Iterator[Key]:
+        for key, count in run.each(run.counts(lambda row: tuple(row[column] for column in columns))):
+            yield *key, *count
+
+    return Table(rows, (*columns, "count", *ENDS))
+
+
+def _codes(run: _Run) -> Iterator[Key]:
+    refused = run.counts(lambda row: (row["check"], row["code"]) if row["outcome"] in REFUSING else None)
+    together = [sum(counts.values()) for counts in refused]
+    for key, count in run.each(refused):
+        yield *key, *count, *clustered([counts.get(key, 0) for counts in refused], together, run.level)
+
+
+def _refusals(run: _Run) -> Iterator[Key]:
+    def refusal(row: Row) -> Key | None:
+        if row["outcome"] not in REFUSING:
+            return None
+        return row["code"], row["check"], row["client"], row["operation"]
+
+    calls = run.counts(lambda row: (row["client"], row["operation"]))
+    refused = run.counts(refusal)
+    for key, count in run.each(refused):
+        hits, trials = (
+            [counts.get(key, 0) for counts in refused],
+            [counts.get(key[2:], 0) for counts in calls],
+        )
+        yield *key, *count, *clustered(hits, trials, run.level)
+
+
+# Series
+
+
+def _levels(run: _Run) -> Iterator[Key]:
+    for table, fields, limit in QUOTAS:
+        by_name: dict[Key, Rows] = {}
+        for replication in run.replications[:1] if f"{table}." in run.fixed else run.replications:
+            for series in replication.series.get(table, ()):
+                by_name.setdefault((series["account"], series.get("metric", table)), []).append(series)
+        unit = next(iter(fields.values())).unit
+        for (account, resource), rows in sorted(by_name.items()):
+            limits = MetricSample("amount", [last(series[limit]) for series in rows])
+            ends = chain.from_iterable(run.estimates(fields, rows))
+            yield account, resource, unit, *ends, interval(limits, run.level).mean
+
+
+def _series(table: str) -> Table:
+    labels, columns, measured, _ = SERIES[table]
+
+    def rows(run: _Run) -> Iterator[Key]:
+        by_name: dict[Key, dict[int, list[tuple[float, ...]]]] = {}
+        for replication in run.replications:
+            for series in replication.series.get(table, ()):
+                samples = by_name.setdefault(tuple(series[label] for label in labels), {})
+                values = zip(*(series[column] for column in columns), strict=True)
+                for t, sample in zip(series["t"], values, strict=True):
+                    samples.setdefault(t, []).append(sample)
+        for names, samples in sorted(by_name.items()):
+            for t, sampled in sorted(samples.items()):
+                means = [None if None in values else fmean(values) for values in zip(*sampled, strict=True)]
+                _, low, high = estimate([sample[columns.index(measured)] for sample in sampled], run.level)
+                yield t, *names, *means, None if low is None else max(0.0, low), high
+
+    return Table(rows, ("t", *labels, *columns, *ENDS))
+
+
+# Jobs and deliveries
+
+
+def _jobs(run: _Run) -> Iterator[Key]:
+    for kind in dict.fromkeys(kind for replication in run.replications for kind in replication.jobs):
+        rows = [job_row(replication, kind) for replication in run.replications if kind in replication.jobs]
+        yield kind, *chain.from_iterable(run.estimates(JOBS, rows))
+
+
+def _by_number(attempts: Sequence[Rows], level: float) -> Iterator[Key]:
+    """Yield each number that attempts of replications have, and how many were sent and came to what."""
+    for number in sorted({row["attempt"] for rows in attempts for row in rows}):
+        counts = (
+            counted([sum(row[field] for row in rows if row["attempt"] == number) for rows in attempts], level)
+            for field in ATTEMPTS
+        )
+        yield number, *chain.from_iterable(counts)
+
+
+def _attempts(run: _Run) -> Iterator[Key]:
+    together = [
+        [attempt for row in replication.endpoints for attempt in row["attempts"]]
+        for replication in run.replications
+    ]
+    return _by_number(together, run.level)
+
+
+def _deliveries(run: _Run) -> Iterator[Key]:
+    for endpoint, rows in run.by_endpoint():
+        for row in _by_number([row["attempts"] for row in rows], run.level):
+            yield endpoint, *row
+
+
+def _answers(run: _Run) -> Iterator[Key]:
+    for endpoint, rows in run.by_endpoint():
+        for answer in sorted({answer for row in rows for answer in row["answers"]}):
+            yield endpoint, answer, *counted([row["answers"].get(answer, 0) for row in rows], run.level)
+
+
+def _delays(run: _Run) -> Iterator[Key]:
+    delays = {q: f"delay.{field}" for field, q in QUANTILES.items()}
+    for endpoint, plain in run.by_endpoint():
+        rows = [with_histogram(row, "delay") for row in plain]
+        if any(row["delay"].count for row in rows):
+            quantiles = run.estimates(_of(ENDPOINTS, *delays.values()), rows)
+            for q, quantile in zip(delays, quantiles, strict=True):
+                yield endpoint, q, *quantile
+
+
+def _endpoints(run: _Run) -> Iterator[Key]:
+    for endpoint, rows in run.by_endpoint():
+        *counts, disabled_at = run.estimates(EVENTS, rows)
+        # An instant stays whole: the mean of the first disablings, where there were any.
+        instants = (None if end is None else round(end) for end in disabled_at)
+        reason = next((row["disablings"][0][1] for row in rows if row["disablings"]), None)
+        yield endpoint, rows[0]["account"], *chain.from_iterable(counts), *instants, reason
+
+
+def _delivering(run: _Run) -> Iterator[Key]:
+    for endpoint, rows in run.by_endpoint():
+        stretches: dict[int, list[Sequence[float]]] = {}
+        for row in rows:
+            for t, *counts in row["stretches"]:
+                stretches.setdefault(t, []).append(counts)
+        for t, several in sorted(stretches.items()):
+            good, bad, delays, lost = zip(*several, strict=True)
+            known = [delay for delay in delays if delay is not None]
+            longest = fmean(known) if known else None
+            yield t, endpoint, sum(good) / len(rows), sum(bad) / len(rows), longest, sum(lost) / len(rows)
+
+
+def _spans(column: str) -> Table:
+    def rows(run: _Run) -> Iterator[Key]:
+        for endpoint, several in run.by_endpoint():
+            spans = Counter((begin, end) for row in several for begin, end in row[column])
+            yield from ((endpoint, *span, number / len(several)) for span, number in sorted(spans.items()))
+
+    return Table(rows, ("endpoint", "t", "until", "share"))
+
+
+def _notes(run: _Run) -> Iterator[Key]:
+    yield from ((None, remark, 1) for remark in run.remarks)
+    for index, replication in enumerate(run.replications):
+        yield from ((index, text, count) for text, count in replication.notes.items())
+
+
+# The tables
+
+
+def _columns(fields: Fields, main: str) -> tuple[str, ...]:
+    """Return the columns of fields with their intervals; the ends of the `main` one are `low` and `high`."""
+    plain = dict(zip(_ends(main), (main, *ENDS), strict=True))
+    columns = _ends(*(field.replace(".", "_") for field in fields))
+    return tuple(plain.get(column, column) for column in columns)
+
+
+TABLES = {
+    "totals": Table(_totals, ("what", "unit", "value", *ENDS)),
+    "operations": _calls("operation", "outcome", "status"),
+    "codes": Table(_codes, ("check", "code", "count", *ENDS, *_ends("share"))),
+    "levels": Table(_levels, ("account", "resource", "unit", *_ends("last", "highest"), "limit")),
+    "calls": _calls("client", "operation", "outcome", "status"),
+    "refusals": Table(_refusals, ("code", "check", "client", "operation", "count", *ENDS, *_ends("share"))),
+    **{table: _series(table) for table in SERIES},
+    "jobs": Table(_jobs, ("kind", *_columns(JOBS, "wait_mean"))),
+    "attempts": Table(_attempts, ("attempt", *_ends(*ATTEMPTS))),
+    "deliveries": Table(
+        _deliveries, ("endpoint", "attempt", "sent", *ENDS, *_ends("acknowledged", "failed"))
     ),
-    "attempts": ("attempt", *_ends(*ATTEMPTS)),
-    "deliveries": ("endpoint", "attempt", "sent", "low", "high", *_ends("acknowledged", "failed")),
-    "answers": ("endpoint", "answer", "count", "low", "high"),
-    "delays": ("endpoint", "quantile", "delay", "low", "high"),
-    "endpoints": (
-        "endpoint",
-        "account",
-        *_ends(*EVENTS),
-        "lost",
-        "low",
-        "high",
-        *_ends(*LATER, "disabled_at"),
-        "reason",
-    ),
-    "delivering": ("t", "endpoint", "acknowledged", "failed", "delay", "lost"),
-    "outages": ("endpoint", "t", "until", "share"),
-    "disabled": ("endpoint", "t", "until", "share"),
-    "notes": ("replication", "text", "count"),
+    "answers": Table(_answers, ("endpoint", "answer", "count", *ENDS)),
+    "delays": Table(_delays, ("endpoint", "quantile", "delay", *ENDS)),
+    "endpoints": Table(_endpoints, ("endpoint", "account", *_columns(EVENTS, "lost"), "reason")),
+    "delivering": Table(_delivering, ("t", "endpoint", "acknowledged", "failed", "delay", "lost")),
+    "outages": _spans("outages"),
+    "disabled": _spans("disabled_spans"),
+    "notes": Table(_notes, ("replication", "text", "count")),
 }
-"""The columns of each table; times are µs, money is µUSD (`_uusd`, or where the `unit` says so).
+"""The tables of a result, in their order; times are µs, money is µUSD (`_uusd`, or where the `unit` says so).
 
-`low` and `high` are about the column before them; in a series about the one that MEASURED names. Quantiles of
-waits and of delays are those of a replication, on average, as those of metrics are.
+`low` and `high` are about the column before them; in a series about its `measured` one. Quantiles of waits
+and of delays are those of a replication, on average, as those of metrics are.
 `operations`, `codes` and `attempts` are of all clients and endpoints together, `levels` how full each
 allowance was at the end and at most, and a code's share one of all refusals. A stretch of `delivering` has
 the attempts made in it, and of the events that came in it the longest delay and how many were lost; one
@@ -91,30 +346,28 @@ without any is left out. `disabled` are the spans in which failures had disabled
 such a span, or of an outage, is of the replications that have it.
 """
 
+COLUMNS = {name: table.columns for name, table in TABLES.items()}
+
 WORDS = ("what", "unit", "account", "resource")
 """The columns of a table with a `unit` that have none themselves."""
 
-MEASURED = {
-    "windows": "fullest",
-    "queues": "waiting",
-    "meters": "used",
-    "slots": "used",
-    "spend": "spent_uusd",
-}
-"""The column of a series that `low` and `high` are about."""
+ENDS_OF = {"spend": "money", "jobs": "duration", "delays": "duration"}
+"""What `low` and `high` are in tables where they are no counts."""
 
 
 def quantities(table: str) -> dict[str, str]:
     """Return what the columns of a table are that are instants, durations or money, by name."""
-    found = {name: "money" for name in COLUMNS[table] if name.endswith("_uusd")}
-    found |= {name: "instant" for name in COLUMNS[table] if name in ("t", "until", *_ends("disabled_at"))}
-    spans = ("delay", "length")
-    found |= {name: "duration" for name in COLUMNS[table] if name in spans or name.startswith("wait_")}
-    of_measured = {"spend": "money", "jobs": "duration", "delays": "duration"}.get(table)
-    return found | ({"low": of_measured, "high": of_measured} if of_measured else {})
-
-
-DELAYS = (0.5, 0.9, 0.95, 0.99, 1.0)
+    quantities = {}
+    for column in COLUMNS[table]:
+        if column.endswith("_uusd"):
+            quantities[column] = "money"
+        elif column in ("t", "until", *_ends("disabled_at")):
+            quantities[column] = "instant"
+        elif column in ("delay", "length") or column.startswith("wait_"):
+            quantities[column] = "duration"
+        elif column in ENDS and table in ENDS_OF:
+            quantities[column] = ENDS_OF[table]
+    return quantities
 
 
 def build(
@@ -123,306 +376,12 @@ def build(
     remarks: Iterable[str] = (),
     fixed: Collection[str] = (),
 ) -> dict[str, Rows]:
-    """Build every table, by name, in the order of COLUMNS.
+    """Return every table, by name, in the order of TABLES.
 
     `fixed` is how metrics begin of which nothing is drawn: one replication tells all, and has no interval.
     """
-    if "" in fixed:
-        replications = replications[:1]
+    run = _Run(replications[:1] if "" in fixed else replications, level, remarks, fixed)
     return {
-        "totals": _totals(replications, level),
-        "operations": _operations(replications, level),
-        "codes": _codes(replications, level),
-        "levels": _levels(replications, level, fixed),
-        "calls": _calls(replications, level),
-        "refusals": _refusals(replications, level),
-        **{table: _series(table, replications, level) for table in SERIES},
-        "jobs": _jobs(replications, level),
-        "attempts": _attempts(replications, level),
-        "deliveries": _deliveries(replications, level),
-        "answers": _answers(replications, level),
-        "delays": _delays(replications, level),
-        "endpoints": _endpoints(replications, level),
-        "delivering": _delivering(replications),
-        "outages": _spans("outages", "outages", replications),
-        "disabled": _spans("disabled", "disabled_spans", replications),
-        "notes": _notes(replications, remarks),
+        name: [dict(zip(table.columns, row, strict=True)) for row in table.rows(run)]
+        for name, table in TABLES.items()
     }
-
-
-def _row(table: str, *values: Any) -> Row:
-    return dict(zip(COLUMNS[table], values, strict=True))
-
-
-# All together
-
-
-def _totals(replications: Sequence[Replication], level: float) -> Rows:
-    """The few numbers to see first; of jobs, events and provider cost where there are any."""
-    seen = [scalars(replication) for replication in replications]
-
-    def total(what: str, *names: str) -> Row:
-        kind, unit = kind_of(names[0]), unit_of(names[0])
-        values = [sum(found.get(name) or 0 for name in names) for found in seen]
-        return _row("totals", what, unit, *_mean(values, level, kind))
-
-    calls, refused = ([found[name] or 0 for found in seen] for name in ("calls.total", "refusals.total"))
-    rows = [total("calls", "calls.total")]
-    if any(calls):
-        rows.append(_row("totals", "refused", "share", *clustered(refused, calls, level)))
-    if any(replication.jobs for replication in replications):
-        rows.append(total("jobs_done", *(f"jobs.{kind}.done" for kind in JobKind)))
-    if any(replication.endpoints for replication in replications):
-        rows.append(total("events", "deliveries.events"))
-        if any(found["deliveries.lost"] for found in seen):
-            rows.append(total("lost", "deliveries.lost"))
-    accounts = {row["account"] for replication in replications for row in replication.series.get("spend", ())}
-    if accounts:
-        rows.append(total("provider_cost", *(f"spend.{account}.max" for account in sorted(accounts))))
-    return rows
-
-
-def _operations(replications: Sequence[Replication], level: float) -> Rows:
-    counts = _count(replications, lambda row: (row["operation"], row["outcome"], row["status"]))
-    return [_row("operations", *key, *count) for key, count in _each(counts, level)]
-
-
-def _codes(replications: Sequence[Replication], level: float) -> Rows:
-    refused = _count(
-        replications, lambda row: (row["check"], row["code"]) if row["outcome"] in REFUSING else None
-    )
-    together = [sum(found.values()) for found in refused]
-    return [
-        _row("codes", *key, *count, *clustered([found.get(key, 0) for found in refused], together, level))
-        for key, count in _each(refused, level)
-    ]
-
-
-def _levels(replications: Sequence[Replication], level: float, fixed: Collection[str] = ()) -> Rows:
-    rows = []
-    for table, unit in (("slots", "count"), ("meters", "count"), ("spend", "money")):
-        kind: Kind = "count" if unit == "count" else "amount"
-        limit = "ceiling_uusd" if table == "spend" else "limit"
-        found: dict[Key, Rows] = {}
-        for replication in replications[:1] if f"{table}." in fixed else replications:
-            for series in replication.series.get(table, ()):
-                found.setdefault((series["account"], series.get("metric", table)), []).append(series)
-        for (account, resource), several in sorted(found.items()):
-            ends = _mean((last(series[MEASURED[table]]) for series in several), level, kind)
-            highest = _mean((series["peak"] for series in several), level, kind)
-            most = _mean((last(series[limit]) for series in several), level).mean
-            rows.append(_row("levels", account, resource, unit, *ends, *highest, most))
-    return rows
-
-
-# Calls
-
-
-def _count(replications: Sequence[Replication], key: Callable[[Row], Key | None]) -> Counts:
-    """Sum the call counts of each replication by a key; rows of which it is None are left out."""
-    counts: Counts = []
-    for replication in replications:
-        found: dict[Key, float] = {}
-        for row in replication.calls:
-            which = key(row)
-            if which is not None:
-                found[which] = found.get(which, 0) + row["count"]
-        counts.append(found)
-    return counts
-
-
-def _each(counts: Counts, level: float) -> list[tuple[Key, Estimate]]:
-    """Estimate the mean count of each key, sorted; a replication without the key counts 0."""
-    keys = sorted({key for found in counts for key in found})
-    return [(key, counted([found.get(key, 0) for found in counts], level)) for key in keys]
-
-
-def _calls(replications: Sequence[Replication], level: float) -> Rows:
-    counts = _count(
-        replications, lambda row: (row["client"], row["operation"], row["outcome"], row["status"])
-    )
-    return [_row("calls", *key, *count) for key, count in _each(counts, level)]
-
-
-def _refusals(replications: Sequence[Replication], level: float) -> Rows:
-    def refusal(row: Row) -> Key | None:
-        if row["outcome"] not in REFUSING:
-            return None
-        return row["code"], row["check"], row["client"], row["operation"]
-
-    calls = _count(replications, lambda row: (row["client"], row["operation"]))
-    refused = _count(replications, refusal)
-    rows = []
-    for key, count in _each(refused, level):
-        hits, trials = [found.get(key, 0) for found in refused], [found.get(key[2:], 0) for found in calls]
-        rows.append(_row("refusals", *key, *count, *clustered(hits, trials, level)))
-    return rows
-
-
-# Series
-
-
-def _series(table: str, replications: Sequence[Replication], level: float) -> Rows:
-    labels, columns = LABELS[table], SERIES[table]
-    measured = columns.index(MEASURED[table])
-    found: dict[Key, dict[int, list[tuple[float, ...]]]] = {}
-    for replication in replications:
-        for series in replication.series.get(table, ()):
-            samples = found.setdefault(tuple(series[label] for label in labels), {})
-            values = zip(*(series[column] for column in columns), strict=True)
-            for t, sample in zip(series["t"], values, strict=True):
-                samples.setdefault(t, []).append(sample)
-    rows = []
-    for names, samples in sorted(found.items()):
-        for t, sampled in sorted(samples.items()):
-            means = [None if None in values else fmean(values) for values in zip(*sampled, strict=True)]
-            _, low, high = estimate([values[measured] for values in sampled], level)
-            low = None if low is None else max(0.0, low)
-            rows.append(_row(table, t, *names, *means, low, high))
-    return rows
-
-
-# Jobs
-
-
-def _mean(values: Iterable[float | None], level: float, kind: Kind = "amount") -> Estimate:
-    """Estimate the mean of what was observed."""
-    return interval(MetricSample(kind, list(values)), level)
-
-
-def _quantile(histograms: Sequence[Histogram], q: float, level: float) -> Estimate:
-    """Estimate the mean of a replication's quantile, as that of the metric of its name."""
-    return _mean((histogram.quantile(q) for histogram in histograms), level, "quantile")
-
-
-def _jobs(replications: Sequence[Replication], level: float) -> Rows:
-    kinds = dict.fromkeys(kind for replication in replications for kind in replication.jobs)
-    rows = []
-    for kind in kinds:
-        found = [(r.jobs[kind], r.end - r.start) for r in replications if kind in r.jobs]
-        jobs = [job for job, _ in found]
-        waits = [Histogram.from_plain(job["wait"]) for job in jobs]
-        rows.append(
-            _row(
-                "jobs",
-                kind,
-                *(end for field in JOBS for end in counted([job[field] for job in jobs], level)),
-                *_mean((wait.mean for wait in waits), level),
-                *(end for q in (0.5, 0.95, 0.99) for end in _quantile(waits, q, level)),
-                *_mean((utilisation(job) for job in jobs), level, "fraction"),
-                *_mean((job["waiting"] / length for job, length in found if length), level),
-                *counted([job["max_waiting"] for job in jobs], level),
-            )
-        )
-    return rows
-
-
-# Deliveries
-
-
-def _by_endpoint(replications: Sequence[Replication]) -> dict[str, Rows]:
-    """Collect each endpoint's rows over the replications, sorted by its name."""
-    found: dict[str, Rows] = {}
-    for replication in replications:
-        for row in replication.endpoints:
-            found.setdefault(row["endpoint"], []).append(row)
-    return dict(sorted(found.items()))
-
-
-def _attempts(replications: Sequence[Replication], level: float) -> Rows:
-    of_all = [[attempt for row in one.endpoints for attempt in row["attempts"]] for one in replications]
-    return [_row("attempts", *row) for row in _by_number(of_all, level)]
-
-
-def _deliveries(replications: Sequence[Replication], level: float) -> Rows:
-    return [
-        _row("deliveries", endpoint, *row)
-        for endpoint, found in _by_endpoint(replications).items()
-        for row in _by_number([row["attempts"] for row in found], level)
-    ]
-
-
-def _by_number(attempts: Sequence[Rows], level: float) -> Iterator[tuple[float | None, ...]]:
-    """Give each number that attempts of replications have, and how many were sent and came to what."""
-    for number in sorted({one["attempt"] for found in attempts for one in found}):
-        counts = (
-            counted(
-                [sum(one[field] for one in found if one["attempt"] == number) for found in attempts], level
-            )
-            for field in ATTEMPTS
-        )
-        yield number, *(end for count in counts for end in count)
-
-
-def _answers(replications: Sequence[Replication], level: float) -> Rows:
-    return [
-        _row("answers", endpoint, answer, *counted([row["answers"].get(answer, 0) for row in found], level))
-        for endpoint, found in _by_endpoint(replications).items()
-        for answer in sorted({answer for row in found for answer in row["answers"]})
-    ]
-
-
-def _delays(replications: Sequence[Replication], level: float) -> Rows:
-    rows = []
-    for endpoint, found in _by_endpoint(replications).items():
-        delays = [Histogram.from_plain(row["delay"]) for row in found]
-        if any(delay.count for delay in delays):
-            for q in DELAYS:
-                rows.append(_row("delays", endpoint, q, *_quantile(delays, q, level)))
-    return rows
-
-
-def _endpoints(replications: Sequence[Replication], level: float) -> Rows:
-    rows = []
-    for endpoint, found in _by_endpoint(replications).items():
-
-        def many(*fields: str, of: Rows = found) -> Estimate:
-            return counted([sum(row[field] for field in fields) for row in of], level)
-
-        first = [row["disablings"][0] for row in found if row["disablings"]]
-        # An instant stays whole: the mean of the first disablings, where there were any.
-        disabled = _mean((t for t, _ in first), level, "mean")
-        rows.append(
-            _row(
-                "endpoints",
-                endpoint,
-                found[0]["account"],
-                *(end for field in EVENTS for end in many(field)),
-                *many(*LOST),
-                *(end for field in LATER for end in many(field)),
-                *(None if end is None else round(end) for end in disabled),
-                first[0][1] if first else None,
-            )
-        )
-    return rows
-
-
-def _delivering(replications: Sequence[Replication]) -> Rows:
-    rows = []
-    for endpoint, found in _by_endpoint(replications).items():
-        stretches: dict[int, list[Sequence[float]]] = {}
-        for row in found:
-            for t, *counted_in in row["stretches"]:
-                stretches.setdefault(t, []).append(counted_in)
-        for t, seen in sorted(stretches.items()):
-            good, bad, delays, lost = zip(*seen, strict=True)
-            sums = (sum(values) / len(found) for values in (good, bad))
-            known = [delay for delay in delays if delay is not None]
-            longest = fmean(known) if known else None
-            rows.append(_row("delivering", t, endpoint, *sums, longest, sum(lost) / len(found)))
-    return rows
-
-
-def _spans(table: str, field: str, replications: Sequence[Replication]) -> Rows:
-    rows = []
-    for endpoint, found in _by_endpoint(replications).items():
-        seen = Counter((begin, end) for row in found for begin, end in row[field])
-        rows += [_row(table, endpoint, *when, n / len(found)) for when, n in sorted(seen.items())]
-    return rows
-
-
-def _notes(replications: Sequence[Replication], remarks: Iterable[str]) -> Rows:
-    rows = [_row("notes", None, remark, 1) for remark in remarks]
-    for index, replication in enumerate(replications):
-        rows += [_row("notes", index, text, count) for text, count in replication.notes.items()]
-    return rows

@@ -9,7 +9,7 @@ from ranksim.report import units
 from ranksim.report.assumptions import overrides, rests_on
 from ranksim.report.heading import ExpectationVerdict, Heading
 from ranksim.twin.sim.expectations import ExpectationResult, judge
-from ranksim.twin.sim.metrics import unit_of
+from ranksim.twin.sim.metrics import label, statement, unit_of
 
 if TYPE_CHECKING:
     from ranksim.twin.sim.results import Result
@@ -30,9 +30,7 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
         version=VERSION,
         policy=scenario.policy.name,
         verdicts=tuple(
-            ExpectationVerdict(
-                finding.passed, finding.text, finding.expectation.metric, _found(finding, result)
-            )
+            in_words(finding.passed, finding.text, finding.expectation.metric, _found(finding, result))
             for finding in judge(scenario.expect, result)
         ),
         notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
@@ -42,6 +40,12 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
         invoice=_invoice(scenario),
         plans={name: account.plan for name, account in scenario.accounts.items()},
     )
+
+
+def in_words(holds: bool, text: str, metric: str, found: str) -> ExpectationVerdict:
+    """Return a verdict with the words of its metric; `found` is its value with its interval."""
+    words = label(metric, found), statement(metric, found.replace("T", " "))
+    return ExpectationVerdict(holds, text, metric, found, *words)
 
 
 def _found(finding: ExpectationResult, result: Result) -> str:

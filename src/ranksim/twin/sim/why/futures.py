@@ -26,7 +26,8 @@ from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.report import units
 from ranksim.report.progress import Tell
 from ranksim.twin.sim.expectations import READERS, show
-from ranksim.twin.sim.metrics import REFUSING, check_name, scalars, unit_of
+from ranksim.twin.sim.metric_families import REFUSING
+from ranksim.twin.sim.metrics import check_name, scalars, unit_of
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally, SilentTally
 from ranksim.twin.sim.timeline import OfReceiver, ResizePool

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ranksim.report.metric_words import label, statement
-from ranksim.twin.sim.metrics import NAMED, always
+from ranksim.twin.sim.metric_families import ABOUT, FAMILIES
+from ranksim.twin.sim.metrics import always, label, statement
 
 NAMES = {
     "NAME": "x",
@@ -43,7 +43,7 @@ def test_a_metric_in_words(metric: str, value: str, words: str, sentence: str) -
 
 def test_every_metric_has_words() -> None:
     named = [
-        f"{family}.{NAMES[about]}.{field}" for family, (about, fields) in NAMED.items() for field in fields
+        f"{family}.{NAMES[about]}.{field}" for family, about in ABOUT.items() for field in FAMILIES[family]
     ]
     for metric in (*always(), *named):
         words = label(metric, "2")
