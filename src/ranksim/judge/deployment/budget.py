@@ -159,9 +159,9 @@ class Budget:
         if not self._fits(send):
             return None
         like, units = like_of(send), units_of(send)
-        known = like in self._prices
+        is_priced = like in self._prices
         held = self._wants(like, units)
-        self._outstanding.append(_Outstanding(send, self._name(send.key), like, units, held, known))
+        self._outstanding.append(_Outstanding(send, self._name(send.key), like, units, held, is_priced))
         return send
 
     def must_wait(self, send: Send) -> bool:
@@ -241,28 +241,32 @@ class Budget:
             account.first = account.most = account.last = spent
         grown = account.unexplained + spent - account.last
         account.last, account.most = spent, max(account.most, spent)
-        mine = [call for call in self._outstanding if call.account == name]
-        shown = [call for call in mine if call.shown_from is not None and call.shown_from <= received.sent]
-        if any(not call.known and call not in shown for call in mine):  # it may be what has cost this
+        outstanding = [call for call in self._outstanding if call.account == name]
+        counted = [
+            call for call in outstanding if call.shown_from is not None and call.shown_from <= received.sent
+        ]
+        if any(
+            not call.known and call not in counted for call in outstanding
+        ):  # it may be what has cost this
             account.unexplained = max(0, grown)
-            shown = [call for call in shown if call.known]
+            counted = [call for call in counted if call.known]
             grown = 0
         else:
             account.unexplained = 0
-        self._settle(shown, mine, grown)
+        self._settle(counted, outstanding, grown)
 
-    def _settle(self, shown: list[_Outstanding], mine: list[_Outstanding], grown: int) -> None:
+    def _settle(self, counted: list[_Outstanding], outstanding: list[_Outstanding], grown: int) -> None:
         """Take in that the cost of an account has grown so much by calls that a reading shows."""
-        self._grown -= {call.like for call in shown}
-        told = sum(self._prices.get(call.like, 0) * call.units for call in mine)
-        new = [call for call in shown if call.like not in self._prices]
-        for call in shown:
+        self._grown -= {call.like for call in counted}
+        expected = sum(self._prices.get(call.like, 0) * call.units for call in outstanding)
+        new = [call for call in counted if call.like not in self._prices]
+        for call in counted:
             price = self._prices.get(call.like)
-            if grown > told and price is None:  # it was alone with what costs nothing
-                self._prices[call.like] = -(-(grown - told) // call.units)
+            if grown > expected and price is None:  # it was alone with what costs nothing
+                self._prices[call.like] = -(-(grown - expected) // call.units)
                 self._books_at_once |= call.job is not None and not call.unbooked
-            elif grown > told and price is not None and not new:  # all are dearer, as far as can be told
-                seen = -(-price * grown // told) if told else -(-grown // call.units)
+            elif grown > expected and price is not None and not new:  # all are dearer, as far as can be told
+                seen = -(-price * grown // expected) if expected else -(-grown // call.units)
                 self._prices[call.like] = max(price, seen)
             elif price is None and call.accepted:
                 if call.job is not None and not call.unbooked and not self._books_at_once:
@@ -290,17 +294,17 @@ class Budget:
         like = like_of(send)
         if self._of(send.key).first is None:
             return False
-        if not all(one.known for one in self._outstanding):
+        if not all(call.known for call in self._outstanding):
             return False
         if like not in self._prices and units_of(send) > FIRST_UNITS:
             return False
-        if like not in self._prices and any(one.held for one in self._outstanding):
+        if like not in self._prices and any(call.held for call in self._outstanding):
             return False
         return self.spent() + max(1, self._wants(like, units_of(send))) <= self.cap
 
     def _wants(self, like: Priced, units: int) -> int:
         """What must be left for a call (µUSD) beside those under way."""
-        beside = like in self._prices and any(one.held for one in self._outstanding)
+        beside = like in self._prices and any(call.held for call in self._outstanding)
         return self._most(like, units) * (HEADROOM if beside else 1)
 
     def _most(self, like: Priced, units: int) -> int:
@@ -311,7 +315,9 @@ class Budget:
         small = like.domain in self._made or like.domain == (self.failing_domain or None)
         if price is None and like.operation == "jobs.create" and not small:
             return LARGE_JOB
-        same = price or max((one for known, one in self._prices.items() if known[:2] == like[:2]), default=0)
+        same = price or max(
+            (amount for priced, amount in self._prices.items() if priced[:2] == like[:2]), default=0
+        )
         if same:
             return min(ELSEWHERE * same, max(UNSEEN_JOB, HEADROOM * same)) * units
         return UNSEEN.get(like.kind or like.operation, UNSEEN_JOB) * units
@@ -397,7 +403,7 @@ def units_of(send: Send) -> int:
     """Return how many times what is priced a call asks for: keywords of briefs."""
     body = _fields(send)
     lists = [body.get(name) for name in ("keyword_ids", "keywords")]
-    counts = [len(one) for one in lists if isinstance(one, list)]
+    counts = [len(items) for items in lists if isinstance(items, list)]
     return max(1, *counts) if counts and send.operation == "keyword_briefs.create" else 1
 
 
@@ -462,8 +468,8 @@ def spent_of(cost: Mapping[str, Any]) -> int | None:
     if "spent" in cost:
         return micros_of(cost["spent"])
     parts = [micros_of(cost[name]) for name in ("settled", "reserved") if name in cost]
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
+    stated = [part for part in parts if part is not None]
+    return sum(stated) if stated else None
 
 
 def micros_of(amount: Any) -> int | None:

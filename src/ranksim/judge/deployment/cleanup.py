@@ -73,22 +73,22 @@ class Remains:
     def found(self, kind: str, key: str, ids: Iterable[str]) -> None:
         """Note all things of a kind that are there; nobody has tried to remove them."""
         self._unlisted.pop((kind, key), None)
-        for one in ids:
-            self._things.setdefault((kind, key, one), NO_TIME)
+        for item in ids:
+            self._things.setdefault((kind, key, item), NO_TIME)
 
-    def gone(self, kind: str, key: str, one: str) -> None:
+    def gone(self, kind: str, key: str, item: str) -> None:
         """Take off one thing that was removed."""
-        self._things.pop((kind, key, one), None)
+        self._things.pop((kind, key, item), None)
 
-    def stays(self, kind: str, key: str, one: str, why: str) -> None:
+    def stays(self, kind: str, key: str, item: str, why: str) -> None:
         """Note why one thing could not be removed."""
-        self._things[kind, key, one] = why
+        self._things[kind, key, item] = why
 
     def listed(self) -> list[Left]:
         """Return what is there, by kind and reason."""
         groups = defaultdict[tuple[str, str, str], list[str]](list)
-        for (kind, key, one), why in self._things.items():
-            groups[kind, key, why].append(one)
+        for (kind, key, item), why in self._things.items():
+            groups[kind, key, why].append(item)
         for (kind, key), why in self._unlisted.items():
             groups.setdefault((kind, key, why), [])
         ordered = sorted(groups.items(), key=lambda group: KINDS.index(group[0][0]))
@@ -110,7 +110,7 @@ class Created:
 
 def marks_of(item: Mapping[str, Any]) -> set[str]:
     """Return the marks that a thing carries."""
-    return {one for name in SHOWN for one in MARK.findall(str(item.get(name) or ""))}
+    return {mark for name in SHOWN for mark in MARK.findall(str(item.get(name) or ""))}
 
 
 def owning_keys(reach: Reach) -> list[KeyReach]:
@@ -175,18 +175,18 @@ class _Removing:
         places: Sequence[Mapping[str, str]] = ({},)
         if kind == "keywords":  # of which an account may have a great many
             lists = yield from self.found("keyword_lists")
-            places = [{"list_id": one} for one in lists]
-            places += [{"domain_id": one} for one in self.reach.target.usable_domains]
+            places = [{"list_id": thing} for thing in lists]
+            places += [{"domain_id": thing} for thing in self.reach.target.usable_domains]
         for place in places:
             listed = yield from self._listed(kind, place)
             if listed is None:
                 return []
-            for one in listed:
-                if "list_id" in place or self._created(one):
-                    items.append(one)
+            for thing in listed:
+                if "list_id" in place or self._created(thing):
+                    items.append(thing)
                 else:
-                    self.remains.others.update(marks_of(one))
-        ids = [str(one["id"]) for one in items]
+                    self.remains.others.update(marks_of(thing))
+        ids = [str(thing["id"]) for thing in items]
         if kind == "domains":
             self.domains = set(ids)
         self.remains.found(kind, self.key, ids)
@@ -215,19 +215,19 @@ class _Removing:
     def remove(self, kind: str, ids: Iterable[str]) -> Generator[Any, Any, list[str]]:
         """Remove things of a kind; return those that stay."""
         stay = []
-        for one in ids:
+        for thing in ids:
             if kind not in self.ended:
-                why = yield from self._remove(kind, one)
+                why = yield from self._remove(kind, thing)
                 if not why:
-                    self.remains.gone(kind, self.key, one)
+                    self.remains.gone(kind, self.key, thing)
                     continue
-            stay.append(one)
-            self.remains.stays(kind, self.key, one, self.ended.get(kind) or why)
+            stay.append(thing)
+            self.remains.stays(kind, self.key, thing, self.ended.get(kind) or why)
         return stay
 
-    def _remove(self, kind: str, one: str) -> Generator[Any, Any, str]:
+    def _remove(self, kind: str, thing: str) -> Generator[Any, Any, str]:
         """Remove one thing; return why it stays, "" where it does not."""
-        path = {"id": one}
+        path = {"id": thing}
         answer: Received = yield from politely(Send(f"{kind}.delete", self.key, path=path))
         if answer.status in (404, 410):  # it went with something else, or nothing of its kind can be removed
             there: Received = yield from politely(Send(f"{kind}.get", self.key, path=path))

@@ -98,8 +98,8 @@ class KeyReach:
 
     def items(self, operation: str) -> tuple[Mapping[str, Any], ...]:
         """Return what the first page of a list shows that has an id, or nothing."""
-        found = self.reads.get(operation)
-        items = found if isinstance(found, list) else []
+        answer = self.reads.get(operation)
+        items = answer if isinstance(answer, list) else []
         return tuple(item for item in items if isinstance(item, dict) and "id" in item)
 
     def ids(self, operation: str) -> tuple[str, ...]:
@@ -107,8 +107,8 @@ class KeyReach:
         return tuple(str(item["id"]) for item in self.items(operation))
 
     def _object(self, operation: str) -> Mapping[str, Any]:
-        found = self.reads.get(operation)
-        return found if isinstance(found, dict) else NOTHING
+        answer = self.reads.get(operation)
+        return answer if isinstance(answer, dict) else NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +139,13 @@ class Reach:
         return tuple(key for key in self.usable() if key.purpose in purposes)
 
 
-def declared(target: Target, found: Mapping[str, KeyReach]) -> dict[str, TraceKey]:
+def declared(target: Target, reached: Mapping[str, KeyReach]) -> dict[str, TraceKey]:
     """Declare whose each key of a target is, for a trace's header: as found, else as the target says."""
     return {
         name: TraceKey(
-            account=(found[name].account if name in found else "") or key.account,
+            account=(reached[name].account if name in reached else "") or key.account,
             environment=key.environment,
-            domain_id=found[name].domain_id if name in found else key.domain_id,
+            domain_id=reached[name].domain_id if name in reached else key.domain_id,
         )
         for name, key in target.keys.items()
     }
@@ -270,12 +270,13 @@ def _account_names(keys: Collection[KeyReach]) -> dict[str, str]:
     """
     readers = [key for key in keys if key.account_id]
     given = [key for key in readers if key.account]
-    for one, other in combinations(given, 2):
-        alike = one.account == other.account, one.account_id == other.account_id
-        if one.environment == other.environment and alike[0] != alike[1]:
+    for account, other in combinations(given, 2):
+        alike = account.account == other.account, account.account_id == other.account_id
+        if account.environment == other.environment and alike[0] != alike[1]:
             raise BadInput(
-                f"target: the keys {one.name} and {other.name} are of the accounts {one.account} and "
-                f"{other.account} there, and GET /v1/account says {one.account_id} and {other.account_id}; "
+                f"target: the keys {account.name} and {other.name} are of the accounts {account.account} and "
+                f"{other.account} there, and GET /v1/account says {account.account_id} and "
+                f"{other.account_id}; "
                 "give all keys of one account one account, and those of others another"
             )
     named = {(key.environment, key.account_id): key.account for key in given}
@@ -330,8 +331,8 @@ def state(reach: Reach) -> Program:
 def content(reach: Reach) -> Program:
     """Read what else an account has that a run might change, once for each account, as far as lists go."""
     keys = [key for key in reversed(reach.usable()) if key.purpose != "scoped"]
-    whole = {(key.environment, key.account or key.name): key for key in keys}
-    for key in whole.values():
+    unbound = {(key.environment, key.account or key.name): key for key in keys}
+    for key in unbound.values():
         for operation in CONTENT:
             if operation not in key.lacks:
                 yield from pages(Send(operation, key.name))

@@ -29,8 +29,8 @@ def resolve_lost(reach: Reach, unknown: Sequence[Unknown]) -> Program:
     """
     keys: dict[str, None] = {}
     seen: set[tuple[str, str | None]] = set()
-    for one in unknown:
-        send = one.send
+    for call in unknown:
+        send = call.send
         if (send.key, send.idempotency_key) in seen or send.idempotency_key is None:
             continue
         seen.add((send.key, send.idempotency_key))

@@ -58,7 +58,7 @@ class Ownership:
         place = self._place(send)
         changed = {str(send.path.get("id", "")), str(body.get("id", ""))} - NOBODYS
         named = set(_named(body)) - NOBODYS - self.usable
-        return all((place, one) in self._made for one in changed | named)
+        return all((place, thing) in self._made for thing in changed | named)
 
     def saw(self, send: Send, received: Received) -> None:
         """Learn from the reply to a creation what was made."""
@@ -66,9 +66,9 @@ class Ownership:
             return
         body, data, place = _body(send), received.data, self._place(send)
         made = created_by(data) if send.operation == "keywords.create" else [data]
-        for one in made or ():
-            if isinstance(one, Mapping) and "id" in one and _as_asked(one, body):
-                self._made.add((place, str(one["id"])))
+        for thing in made or ():
+            if isinstance(thing, Mapping) and "id" in thing and _as_asked(thing, body):
+                self._made.add((place, str(thing["id"])))
 
     def _place(self, send: Send) -> str:
         """The environment of a call: an id may be another one's elsewhere (S1)."""

@@ -74,12 +74,12 @@ def launch(
     with tempfile.TemporaryDirectory(prefix="ranksim-load-") as name:
         folder = Path(name)
         (folder / "locustfile.py").write_text(plan.locustfile, encoding="utf-8")
-        with (plan.out / LOG).open("wb") as log, _stopping() as asked:
+        with (plan.out / LOG).open("wb") as log, _stopping() as stops:
             child = subprocess.Popen(
                 _words(plan), cwd=folder, env=_variables(plan, folder), stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-            _wait(child, plan, asked, progress)
+            _wait(child, plan, stops, progress)
             if not plan.trace.exists():
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)  # workers whose leader was killed make nothing more
@@ -88,7 +88,7 @@ def launch(
             _leave_nothing(plan.out)
             raise BadInput(problem.read_text(encoding="utf-8"))
     if not plan.trace.exists():
-        _salvage(plan, asked, tidy)
+        _salvage(plan, stops, tidy)
 
 
 def _words(plan: LaunchPlan) -> list[str]:
@@ -126,18 +126,18 @@ def _variables(plan: LaunchPlan, folder: Path) -> dict[str, str]:
 @contextmanager
 def _stopping() -> Iterator[list[int]]:
     """Note down the signals that ask us to stop."""
-    asked: list[int] = []
+    stops: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda got, _: asked.append(got)) for number in numbers]
+    before = [signal.signal(number, lambda got, _: stops.append(got)) for number in numbers]
     try:
-        yield asked
+        yield stops
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
 
 
 def _wait(
-    child: subprocess.Popen[bytes], plan: LaunchPlan, asked: list[int], progress: Callable[[float], None]
+    child: subprocess.Popen[bytes], plan: LaunchPlan, stops: list[int], progress: Callable[[float], None]
 ) -> None:
     """Wait for the child; the first signal ends the load in good order, the second kills."""
     began, passed_on = time.monotonic(), 0
@@ -146,7 +146,7 @@ def _wait(
             child.wait(0.1)
             return
         progress(min(1.0, (time.monotonic() - began) / plan.seconds))
-        if len(asked) > passed_on:
+        if len(stops) > passed_on:
             passed_on += 1
             with suppress(ProcessLookupError):
                 if passed_on < AT_ONCE:
@@ -155,18 +155,18 @@ def _wait(
                     os.killpg(child.pid, signal.SIGKILL)
 
 
-def _salvage(plan: LaunchPlan, asked: list[int], tidy: Tidy | None) -> None:
+def _salvage(plan: LaunchPlan, stops: list[int], tidy: Tidy | None) -> None:
     """Make a trace of what a child that did not come to its end has left."""
     left = sorted(plan.out.glob(".parts-*"))
     if not left:
-        if asked:
+        if stops:
             _leave_nothing(plan.out)
             raise KeyboardInterrupt
         raise BadInput(f"Locust ended before it recorded anything; {plan.out / LOG} says why")
-    if tidy is not None and len(asked) < AT_ONCE:
+    if tidy is not None and len(stops) < AT_ONCE:
         clock = AnchoredClock.here()
         aside = PartRecorder(left[-1] / "part-tidy.jsonl", part="tidy", clock=clock, salt=b"")
-        aside.note(TIDIED, left=[asdict(one) for one in tidy(plan.out)])
+        aside.note(TIDIED, left=[asdict(thing) for thing in tidy(plan.out)])
         aside.close()
     merging.merge(left[-1], plan.trace)
     shutil.rmtree(left[-1], ignore_errors=True)

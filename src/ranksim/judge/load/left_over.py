@@ -38,18 +38,18 @@ def left_over(lines: Iterable[Line]) -> list[Left]:
             if thing is not None:
                 made[noun, str(thing.get("id"))] = key, str(thing.get("domain_id"))
         elif done == "delete" and status is not None and (status < 300 or status in (404, 410)):
-            gone = str(line["path"]).rpartition("/")[2]
-            made.pop((noun, gone), None)
+            removed = str(line["path"]).rpartition("/")[2]
+            made.pop((noun, removed), None)
             if noun == "domains":
-                made = {thing: told for thing, told in made.items() if told[1] != gone}
+                made = {thing: maker for thing, maker in made.items() if maker[1] != removed}
     groups: dict[tuple[str, str], list[str]] = {}
-    for (noun, one), (key, _) in made.items():
-        groups.setdefault((noun, key), []).append(one)
+    for (noun, item), (key, _) in made.items():
+        groups.setdefault((noun, key), []).append(item)
     left = [Left(noun, key, NOT_REMOVED, tuple(ids)) for (noun, key), ids in groups.items()]
     for (noun, key), calls in unseen.items():
         if calls:
             left.append(Left(noun, key, f"{units.many(calls, 'call')} without a reply may have made some"))
-    return sorted(left, key=lambda one: KINDS.index(one.kind))
+    return sorted(left, key=lambda item: KINDS.index(item.kind))
 
 
 def created_in(lines: Iterable[Line]) -> Created:
@@ -92,10 +92,10 @@ def _operation(line: Line) -> tuple[str, str]:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _data(text: object) -> Mapping[str, Any] | None:

@@ -96,9 +96,9 @@ def joined(
 def miss(directory: Path) -> None:
     """Write into the header of a run that exchanges or attempts are missing."""
     header = directory / HEADER
-    told = json.loads(header.read_text(encoding="utf-8")) | {"capture": PARTIAL}
+    header_line = json.loads(header.read_text(encoding="utf-8")) | {"capture": PARTIAL}
     with new_file(header) as temporary:  # a full disk leaves the header as it is
-        temporary.write_text(json.dumps(told), encoding="utf-8")
+        temporary.write_text(json.dumps(header_line), encoding="utf-8")
 
 
 def outlived(directory: Path) -> bool | None:
@@ -132,13 +132,13 @@ def _known(line: Line, until: int) -> Line:
 
 def lost(directory: Path) -> list[Unknown]:
     """Return the POSTs with an Idempotency-Key whose replies nobody saw, from the parts so far."""
-    found = []
+    lines = []
     for part in sorted(directory.glob("part-*.jsonl")):
         for line in _joined(part, Merged()):
             key = line.get("request_headers", {}).get("Idempotency-Key")
             if key and line["method"] == "POST" and line["received"] is None and line["effect"] == "unknown":
-                found.append(Unknown(_sent(line, key), line["id"]))
-    return found
+                lines.append(Unknown(_sent(line, key), line["id"]))
+    return lines
 
 
 def _sent(line: Line, idempotency_key: str) -> Send:
@@ -200,8 +200,8 @@ def _timed(lines: Iterator[Line]) -> Iterator[tuple[int, Line]]:
     """Return each line with its instant; one without takes that of the line before."""
     last = 0
     for line in lines:
-        found = line.get("sent", line.get("received", line.get("t")))
-        last = max(last, found if isinstance(found, int) else 0)
+        instant = line.get("sent", line.get("received", line.get("t")))
+        last = max(last, instant if isinstance(instant, int) else 0)
         yield last, line
 
 
@@ -239,13 +239,13 @@ def _joined(part: Path, merged: Merged) -> Iterator[Line]:
 
 def _shift(part: Path) -> tuple[int, int]:
     """Read how far the leader's clock was ahead of a part's: it stands first, and again near the end."""
-    found = (0, 0)
+    bounds = (0, 0)
     with part.open("rb") as file:
         first = file.readline()
         file.seek(max(0, part.stat().st_size - 4096))
         for line in _of_kind("shift", [first, *file]):
-            found = line["low"], line["high"]
-    return found
+            bounds = line["low"], line["high"]
+    return bounds
 
 
 def _shifted(line: Line, low: int, high: int) -> Line:
@@ -284,11 +284,11 @@ def _placed(line: Line, endpoints: Mapping[str, str]) -> Line:
 
 def _endpoints(parts: list[Path]) -> dict[str, str]:
     """Read which path of the receiver belongs to which endpoint."""
-    found: dict[str, str] = {}
+    endpoints: dict[str, str] = {}
     for part in parts:
         with part.open("rb") as file:
-            found |= {line["path"]: line["endpoint"] for line in _of_kind("endpoint", file)}
-    return found
+            endpoints |= {line["path"]: line["endpoint"] for line in _of_kind("endpoint", file)}
+    return endpoints
 
 
 def _of_kind(kind: str, raws: Iterable[bytes]) -> Iterator[Line]:

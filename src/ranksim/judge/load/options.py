@@ -46,16 +46,16 @@ class LoadOptions:
     @classmethod
     def of(cls, environment: Any) -> LoadOptions:
         """Read them from a Locust environment."""
-        found = environment.parsed_options
+        parsed = environment.parsed_options
         return cls(
             environment.host or "",
-            found.target or "",
-            found.out or "",
-            found.spend_cap or "",
-            bool(found.dry_run_only),
-            found.sharing or "",
-            bool(found.gzip),
-            found.seed,
+            parsed.target or "",
+            parsed.out or "",
+            parsed.spend_cap or "",
+            bool(parsed.dry_run_only),
+            parsed.sharing or "",
+            bool(parsed.gzip),
+            parsed.seed,
         )
 
     @classmethod
@@ -103,7 +103,7 @@ class LoadOptions:
 
     def variables(self) -> dict[str, str]:
         """Return them as environment variables, which our arguments of Locust are read from."""
-        said = {
+        values = {
             "TARGET": self.file,
             "SPEND_CAP": self.spend_cap,
             "DRY_RUN_ONLY": "true" if self.dry_run_only else "",
@@ -111,7 +111,7 @@ class LoadOptions:
             "GZIP": "true" if self.gzip else "",
             "SEED": "" if self.seed is None else str(self.seed),
         }
-        return {f"RANKSIM_LOAD_{name}": value for name, value in said.items() if value}
+        return {f"RANKSIM_LOAD_{name}": value for name, value in values.items() if value}
 
     def directory(self, profile: str) -> Path:
         """Where the trace goes: a new directory here, unless one is named."""
@@ -126,8 +126,8 @@ class LoadOptions:
         try:
             return Target.simple(with_scheme(self.host), token, os.environ)
         except BadInput as error:
-            said = str(error).replace("target: environments.production:", "--host:")
-            raise BadInput(said.replace("target: keys.main.token:", f"{KEY}:")) from None
+            message = str(error).replace("target: environments.production:", "--host:")
+            raise BadInput(message.replace("target: keys.main.token:", f"{KEY}:")) from None
 
 
 @contextmanager

@@ -134,8 +134,8 @@ class Leader:
         finally:
             self._opening = None
         if self.distributed:
-            asked, self._asked = self._asked, []
-            for client in asked:
+            waiting, self._asked = self._asked, []
+            for client in waiting:
                 self._tell(client)
         else:
             self.context.take(self.run.part, 0)
@@ -320,5 +320,5 @@ class Worker:
 
 def _totals(stats: Any) -> dict[str, Any]:
     """What Locust counted itself."""
-    failed = {f"{one.method} {one.name}: {one.error}": one.occurrences for one in stats.errors.values()}
+    failed = {f"{row.method} {row.name}: {row.error}": row.occurrences for row in stats.errors.values()}
     return {"requests": stats.total.num_requests, "failures": stats.total.num_failures, "failed": failed}

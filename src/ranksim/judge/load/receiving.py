@@ -59,30 +59,30 @@ class ReceiverClient:
     def listen(self, script: str) -> str:
         """Have a new path answered as a script says; gives its URL, or "" where the receiver is silent."""
         path = f"/{self.prefix}/{self.recorder.part}/{next(self._numbers)}"
-        said = {"path": path, "script": script.split(",")}
-        return self.url + path if self._ask("PUT", "/scripts", said) else ""
+        body = {"path": path, "script": script.split(",")}
+        return self.url + path if self._ask("PUT", "/scripts", body) else ""
 
     def observe(self, reply: str) -> None:
         """Learn from a reply which endpoint has a path of ours, and by which secret it signs."""
         if f"{self.url}/{self.prefix}/" not in reply:
             return
-        for found in _objects(json.loads(reply)):
-            url = found.get("url")
+        for entry in _objects(json.loads(reply)):
+            url = entry.get("url")
             if not isinstance(url, str) or not url.startswith(f"{self.url}/{self.prefix}/"):
                 continue
             path = urlsplit(url).path.removeprefix(urlsplit(self.url).path)
-            for secret in (found.get(name) for name in SECRET_FIELDS):
+            for secret in (entry.get(name) for name in SECRET_FIELDS):
                 if isinstance(secret, str) and secret:
                     self.recorder.hide(secret)
                     self._ask("POST", "/secrets", {"path": path, "secret": secret})
-            endpoint = found.get("id")
+            endpoint = entry.get("id")
             if isinstance(endpoint, str) and (path, endpoint) not in self._known:
                 self._known.add((path, endpoint))
                 self.recorder.endpoint(path, endpoint)
 
-    def _ask(self, method: str, what: str, said: Any) -> bool:
+    def _ask(self, method: str, what: str, body: Any) -> bool:
         try:
-            ask(self.url, method, what, said, self.token)
+            ask(self.url, method, what, body, self.token)
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.recorder.note("the webhook receiver could not be reached", error=str(error))
             return False
@@ -105,9 +105,9 @@ class LocalReceiver:
         own = {name: text for name, text in os.environ.items() if not name.startswith("RANKSIM_RECEIVE_")}
         own["RANKSIM_RECEIVE_CONTROL_TOKEN"] = self.token
         self._said = directory / "receiver.err"
-        with self._said.open("wb") as said:
+        with self._said.open("wb") as output:
             self._process = subprocess.Popen(
-                words, env=own, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said,
+                words, env=own, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=output,
                 start_new_session=True,
             )  # fmt: skip
         self.url = self._announced()
@@ -168,7 +168,7 @@ class RemoteReceiver:
         if came and came[0]["number"] > 1 and came[0]["received"] - high > self.began:
             recorder.note("the receiver keeps the latest requests only; some of the run's may be missing")
         shift = (low + high) // 2
-        return [_shifted(one, shift) for one in came if one["endpoint"].startswith(f"/{prefix}/")]
+        return [_shifted(entry, shift) for entry in came if entry["endpoint"].startswith(f"/{prefix}/")]
 
     def _compare(self) -> tuple[int, int]:
         """Bound from below and above by how much the receiver's clock is ahead of ours, in µs."""
@@ -185,7 +185,12 @@ class RemoteReceiver:
 
 
 def ask(
-    url: str, method: str, what: str, said: Any = None, token: str | None = None, patience: float = PATIENCE
+    url: str,
+    method: str,
+    what: str,
+    document: Any = None,
+    token: str | None = None,
+    patience: float = PATIENCE,
 ) -> Any:
     """Ask a receiver's control API, which has so many seconds for its answer.
 
@@ -195,7 +200,7 @@ def ask(
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.netloc, timeout=PATIENCE)
     try:
-        body = None if said is None else json.dumps(said).encode()
+        body = None if document is None else json.dumps(document).encode()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         connection.connect()
         bound(connection, Deadline.of(lambda: time.monotonic_ns() // 1000, patience), LARGEST_ANSWER)
@@ -209,11 +214,11 @@ def ask(
     return json.loads(text)
 
 
-def _shifted(one: dict[str, Any], ahead: int) -> dict[str, Any]:
-    answered = one["answered"]
+def _shifted(entry: dict[str, Any], ahead: int) -> dict[str, Any]:
+    answered = entry["answered"]
     return {
-        **one,
-        "received": one["received"] - ahead,
+        **entry,
+        "received": entry["received"] - ahead,
         "answered": None if answered is None else answered - ahead,
     }
 

@@ -158,8 +158,8 @@ class PartRecorder:
     def _safe(self, value: Any) -> Any:
         """Return a value without what must not be written."""
         if isinstance(value, str):
-            for token, shown in self._hidden.items():
-                value = value.replace(token, shown)
+            for token, alias in self._hidden.items():
+                value = value.replace(token, alias)
         elif isinstance(value, Mapping):
             value = {name: self._safe(inner) for name, inner in value.items()}
         elif isinstance(value, list | tuple):

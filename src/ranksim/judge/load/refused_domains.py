@@ -29,10 +29,10 @@ class RefusedDomains:
     @classmethod
     def of(cls, lines: Iterable[Mapping[str, Any]]) -> RefusedDomains:
         """Read a trace."""
-        found = cls()
+        refused = cls()
         for line in lines:
-            found.take(line)
-        return found
+            refused.take(line)
+        return refused
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Learn from a line."""
@@ -42,9 +42,9 @@ class RefusedDomains:
                 self.bound |= {name} if key.get("domain_id") else set()
             return
         key, status = str(line.get("api_key")), line.get("status")
-        asked = line.get("operations") == ["domains.create"]
+        is_creation = line.get("operations") == ["domains.create"]
         home = self.environments.get(key) == line.get("environment")
-        if status is None or not asked or not home or key in self.bound:
+        if status is None or not is_creation or not home or key in self.bound:
             return
         self.made[key] += status < 300
         if status in LIMITS:

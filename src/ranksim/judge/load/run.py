@@ -97,8 +97,8 @@ class Part:
             name: account_named(key["environment"], key["account"])
             for name, key in shared.reach.get("keys", {}).items()
         }
-        known = reach_from_message(shared.reach, target) if shared.reach else Reach(target)
-        self.ownership = Ownership.of(known)
+        reach = reach_from_message(shared.reach, target) if shared.reach else Reach(target)
+        self.ownership = Ownership.of(reach)
 
     def session(self, client: str = "", until: Micros = DISTANT_FUTURE) -> Session:
         """Connections of one user, with no call under way after an instant."""
@@ -238,7 +238,7 @@ class LoadRun:
         finally:
             if removing:
                 left = self.remove([self.shared.seed], self.clock.now() + TIDYING)
-                self.part.recorder.note(TIDIED, left=[asdict(one) for one in left])
+                self.part.recorder.note(TIDIED, left=[asdict(thing) for thing in left])
             if totals is not None:
                 self.part.recorder.note("what Locust counted", **totals)
             self._fetch_deliveries()
@@ -254,33 +254,33 @@ class LoadRun:
         if self._receiver is None:
             recorder.note("there is no webhook receiver that the deployment could reach")
         until = self.started + self.settings.opening
-        found: Reach | None = self.part.perform(explore(target), "explore", until)
-        if found is None:
+        reach: Reach | None = self.part.perform(explore(target), "explore", until)
+        if reach is None:
             raise BadInput(self._too_slow)
-        if not found.main:
-            reasons = "; ".join(f"{key.name}: {key.reason}" for key in found.keys.values())
+        if not reach.main:
+            reasons = "; ".join(f"{key.name}: {key.reason}" for key in reach.keys.values())
             check = "check the address, which is without the /v1, and the keys"
             raise BadInput(f"no key of the target works ({reasons}); {check}")
-        self._write_header(found)
-        self.part.perform(state(found), "before", until)
+        self._write_header(reach)
+        self.part.perform(state(reach), "before", until)
         if self.clock.now() > until:
             raise BadInput(self._too_slow)
-        self.part.perform(content(found), "before", until)
+        self.part.perform(content(reach), "before", until)
         if target.dry_run_only:
-            return found
-        kept = self.part.perform(irremovable(found.main), "explore", until) or {}
-        return replace(found, lacks={**found.lacks, **kept})
+            return reach
+        kept = self.part.perform(irremovable(reach.main), "explore", until) or {}
+        return replace(reach, lacks={**reach.lacks, **kept})
 
     @property
     def _too_slow(self) -> str:
         length = units.duration(self.settings.opening)
         return f"the deployment could not be read within {length}; see why it answers so slowly"
 
-    def _write_header(self, found: Reach) -> None:
+    def _write_header(self, reach: Reach) -> None:
         header = Header(
             started=self.started,
             targets=dict(self.target.environments),
-            keys=declared(self.target, found.keys),
+            keys=declared(self.target, reach.keys),
             exclusive=self.target.exclusive,
             clock=self.clock.described(),
         )
@@ -305,7 +305,7 @@ class LoadRun:
                 self.part.recorder.note("what the receiver got could not be fetched", error=str(error))
                 merging.miss(self.directory)
                 return
-            lines = "".join(json.dumps(one) + "\n" for one in came)
+            lines = "".join(json.dumps(delivery) + "\n" for delivery in came)
             (self.directory / merging.RECEIVER).write_text(lines, encoding="utf-8")
 
     def _stop_receiver(self) -> bool:
@@ -324,14 +324,14 @@ def trace_path(out: Path, packed: bool) -> Path:
     return path
 
 
-def reach_to_message(found: Reach) -> dict[str, Any]:
+def reach_to_message(reach: Reach) -> dict[str, Any]:
     """Return what can be exercised as plain data, without the target and its keys' tokens."""
     keys = {
         name: {**{field: getattr(key, field) for field in KeyReach.__slots__}, "lacks": dict(key.lacks),
                "reads": dict(key.reads)}
-        for name, key in found.keys.items()
+        for name, key in reach.keys.items()
     }  # fmt: skip
-    return {"keys": keys, "main": found.main, "lacks": dict(found.lacks), "date": found.date}
+    return {"keys": keys, "main": reach.main, "lacks": dict(reach.lacks), "date": reach.date}
 
 
 def reach_from_message(data: Mapping[str, Any], target: Target) -> Reach:

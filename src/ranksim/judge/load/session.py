@@ -123,9 +123,9 @@ class Session:
     def _connected(self, base: tuple[str, str], deadline: Deadline) -> http.client.HTTPConnection:
         """A connection that the other side has not closed as yet."""
         left = deadline.left()
-        known = self._connections.get(base)
-        if known is not None and known.sock is not None and not _readable(known.sock):
-            return known
+        kept = self._connections.get(base)
+        if kept is not None and kept.sock is not None and not _readable(kept.sock):
+            return kept
         self._drop(base)
         scheme, place = base
         connection = (
@@ -200,19 +200,21 @@ class _Request:
     def of(cls, send: Send, target: Target) -> _Request:
         environment = send.environment or target.environment_of(send.key)
         if environment not in target.environments:
-            known = ", ".join(target.environments)
-            raise BadInput(f"{send.operation}: the target has no environment {environment!r}; it has {known}")
+            environments = ", ".join(target.environments)
+            raise BadInput(
+                f"{send.operation}: the target has no environment {environment!r}; it has {environments}"
+            )
         method, path, url = _addressed(send, environment, target)
         query = {name: str(value) for name, value in send.query.items()}
         parts = urlsplit(url)
-        asked = "&".join(filter(None, (parts.query, urlencode(query))))
+        query_text = "&".join(filter(None, (parts.query, urlencode(query))))
         body, key = body_of(send), target.keys.get(send.key)
         return cls(
             send=send,
             environment=environment,
             account="" if key is None else key.account,
             base=(parts.scheme, parts.netloc),
-            below=(parts.path or "/") + (f"?{asked}" if asked else ""),
+            below=(parts.path or "/") + (f"?{query_text}" if query_text else ""),
             method=method,
             path=path,
             query=query,

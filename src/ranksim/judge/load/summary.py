@@ -95,9 +95,9 @@ class Summary:
                      f"{'delivery' if self.deliveries == 1 else 'deliveries'}")  # fmt: skip
         lines += self.used_up.lines()
         lines += [
-            f"not all that {one.account} spent is known: {one.unread}"
-            for one in self.used_up.by_account()
-            if one.unread
+            f"not all that {amount.account} spent is known: {amount.unread}"
+            for amount in self.used_up.by_account()
+            if amount.unread
         ]
         lines += [*self.untouched.lines(), *self.refused_domains.lines()]
         if self.left:
@@ -154,9 +154,9 @@ def _graphql_code(reply: dict[str, Any]) -> str:
 
 def _quantiles(values: list[Micros]) -> str:
     ordered = sorted(values)
-    shown = []
+    texts = []
     for share in QUANTILES:
         at = ordered[min(len(ordered) - 1, int(share * len(ordered)))]
         name = "longest" if share == 1 else f"{share * 100:g} %"
-        shown.append(f"{name} {units.duration(at)}")
-    return ", ".join(shown)
+        texts.append(f"{name} {units.duration(at)}")
+    return ", ".join(texts)

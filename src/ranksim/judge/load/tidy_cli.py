@@ -68,7 +68,7 @@ def tidy(
         return
     left = (list_created if show else tidied)(reach, created, clock, until)
     heading = "there is:" if show else "left:"
-    lines = [heading, *(f"  {line}" for line in left_lines([asdict(one) for one in left]))]
+    lines = [heading, *(f"  {line}" for line in left_lines([asdict(thing) for thing in left]))]
     print_out("".join(f"{line}\n" for line in (lines if left else ["nothing is left"])))
     if left and not show:
         raise typer.Exit(SOMETHING_LEFT)
@@ -79,12 +79,12 @@ def _created(directory: Path | None, marks: list[str]) -> "Created":
     from ranksim.judge.deployment.cleanup import MARK, Created
     from ranksim.judge.load.left_over import created_in, recorded
 
-    for one in marks:
-        if MARK.fullmatch(one) is None:
-            raise BadInput(f"--mark: expected a mark such as ranksim-9a313c9f, found {one!r}")
+    for mark in marks:
+        if MARK.fullmatch(mark) is None:
+            raise BadInput(f"--mark: expected a mark such as ranksim-9a313c9f, found {mark!r}")
     if directory is None:
         return Created(frozenset(marks))
-    found = created_in(recorded(directory))
-    if not found.marks:
+    created = created_in(recorded(directory))
+    if not created.marks:
         raise BadInput(f"{directory}: its run created nothing that carries a mark")
-    return Created(found.marks.union(marks), found.urls)
+    return Created(created.marks.union(marks), created.urls)

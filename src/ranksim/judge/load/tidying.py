@@ -46,8 +46,8 @@ def explored(target: Target, clock: AnchoredClock, until: Micros) -> Reach:
     """Find out what the keys of a target can do. Raises BadInput where none works."""
     reach: Reach | None = _perform(explore(target), target, clock, until)
     if reach is None or not reach.main:
-        known = {} if reach is None else reach.keys
-        reasons = "; ".join(f"{key.name}: {key.reason}" for key in known.values()) or "no time was left"
+        reached = {} if reach is None else reach.keys
+        reasons = "; ".join(f"{key.name}: {key.reason}" for key in reached.values()) or "no time was left"
         check = "check the address, which is without the /v1, and the keys"
         raise BadInput(f"no key of the target works ({reasons}); {check}")
     return reach

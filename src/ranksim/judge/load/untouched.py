@@ -58,10 +58,10 @@ class Untouched:
     @classmethod
     def of(cls, lines: Iterable[Mapping[str, Any]]) -> Untouched:
         """Read a trace."""
-        found = cls()
+        untouched = cls()
         for line in lines:
-            found.take(line)
-        return found
+            untouched.take(line)
+        return untouched
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Learn from a line."""
@@ -106,12 +106,12 @@ class Untouched:
         if not other:
             return [f"untouched: what was there before reads the same after: {counted}"]
         same = len(unique) - len(other)
-        said = [f"of {counted} that were there before, {units.count(same)} read the same after, not:"]
+        sentences = [f"of {counted} that were there before, {units.count(same)} read the same after, not:"]
         named = [f"  {noun} {which}: {how}" for (noun, which), how in other.items()]
-        said += named[:MOST_NAMED]
+        sentences += named[:MOST_NAMED]
         if len(named) > MOST_NAMED:
-            said.append(f"  and {units.count(len(named) - MOST_NAMED)} more")
-        return said
+            sentences.append(f"  and {units.count(len(named) - MOST_NAMED)} more")
+        return sentences
 
     def _is_gone(self, name: Name) -> bool:
         return name[:2] in self.after.whole and name not in self.after.things
@@ -121,6 +121,8 @@ class Untouched:
         was, now = self.before.things[name], self.after.things.get(name)
         if was == now:
             return ""
-        fields = [] if now is None else [one for one in {**was, **now} if was.get(one) != now.get(one)]
+        fields = (
+            [] if now is None else [field for field in {**was, **now} if was.get(field) != now.get(field)]
+        )
         what = "gone" if now is None else ", ".join(fields)
         return f"{what} ({'the run wrote to it' if name[2] in self.written else 'not by the run'})"

@@ -92,9 +92,9 @@ class UsedUp:
         """Learn from a trace's header whose each key is."""
         keys = line.get("keys") or {}
         of = {name: (key.get("account") or name, key.get("environment") or "") for name, key in keys.items()}
-        known = Counter(account for account, _ in set(of.values()))
+        keys_by_account = Counter(account for account, _ in set(of.values()))
         self.owners = {  # environments may use one id for two accounts (S1)
-            name: account if known[account] == 1 else f"{account} in {environment}"
+            name: account if keys_by_account[account] == 1 else f"{account} in {environment}"
             for name, (account, environment) in of.items()
         }
 
@@ -139,19 +139,19 @@ class UsedUp:
 
     def by_account(self) -> list[AccountSpent]:
         """Return what each account spent that was read, or that may have spent anything."""
-        found = []
+        lines = []
         for name, account in sorted(self.accounts.items()):
             spends = account.spending is not None
             if account.read is None and spends:
-                found.append(
+                lines.append(
                     AccountSpent(name, 0, 0, f"its usage was not read ({account.why or 'not asked'})")
                 )
             elif account.read is not None:
                 height = account.earlier[""] + account.most[""] - account.first[""]
                 later = spends and (account.spending or 0) > account.read
                 unread = "its usage was not read after its last call that can spend" if later else ""
-                found.append(AccountSpent(name, account.grown(""), height, unread))
-        return found
+                lines.append(AccountSpent(name, account.grown(""), height, unread))
+        return lines
 
     def lines(self) -> list[str]:
         """Return a line for each account of which something was used up, or one that says: nothing was."""

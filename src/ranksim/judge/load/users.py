@@ -42,9 +42,9 @@ CONTEXT = WorkerContext()
 
 def user_class(which: str | Profile) -> type[User]:
     """Make the class of users that run a profile, of ours by its name, or any. Raises BadInput."""
-    known = profile(which) if isinstance(which, str) else which
-    title = "".join(word.capitalize() for word in known.name.replace("-", "_").split("_"))
-    inside = {"abstract": False, "profile": known, "__doc__": known.aim, "__module__": __name__}
+    chosen = profile(which) if isinstance(which, str) else which
+    title = "".join(word.capitalize() for word in chosen.name.replace("-", "_").split("_"))
+    inside = {"abstract": False, "profile": chosen, "__doc__": chosen.aim, "__module__": __name__}
     return type(title, (ProfileUser,), inside)
 
 

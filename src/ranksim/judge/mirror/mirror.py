@@ -37,20 +37,20 @@ def mirrored(target: Target, within: Micros | None = None) -> MirroredWorld:
         until = clock.now() + within
         session = Session(target, recorder, client="mirror", timeout=PATIENCE, until=until)
         try:
-            found: Reading | None = drive(read(target), session)
+            reading: Reading | None = drive(read(target), session)
         finally:
             session.close()
             recorder.close()
-    if found is None:
+    if reading is None:
         raise BadInput(
             f"mirror: the deployment could not be read within {units.duration(within)}; see why it answers "
             "so slowly"
         )
-    if not found.accounts:
-        tried = "; ".join(f"{name}: {why}" for name, why in found.unknown.items())
+    if not reading.accounts:
+        tried = "; ".join(f"{name}: {why}" for name, why in reading.unknown.items())
         raise BadInput(
             f"mirror: no key of the target tells of its account ({tried}); check the address, which is "
             "without the /v1, and give a key that is not bound to a domain"
         )
-    now = clock.now() if found.date is None else found.date + SECOND  # a Date has no fraction (RFC 9110)
-    return world_of(found, next(iter(target.environments.values())), now)
+    now = clock.now() if reading.date is None else reading.date + SECOND  # a Date has no fraction (RFC 9110)
+    return world_of(reading, next(iter(target.environments.values())), now)

@@ -75,20 +75,20 @@ def shows_count(keyword_list: Item) -> bool:
 def read(target: Target) -> Generator[Any, Any, Reading]:
     """Read every account that a target has keys of."""
     reach: Reach = yield from explore(target)
-    found: dict[tuple[str, str], list[str]] = {}
+    lists_of: dict[tuple[str, str], list[str]] = {}
     unknown: dict[str, str] = {}
     for key in reach.keys.values():
         if key.usable and key.account:
-            found.setdefault((key.environment, key.account), []).append(key.name)
+            lists_of.setdefault((key.environment, key.account), []).append(key.name)
         else:
             unknown[key.name] = key.reason or NO_ACCOUNT
     accounts = []
-    for (environment, _), names in found.items():
-        whole = [name for name in names if "account.get" in reach.keys[name].reads]
-        if not whole:
+    for (environment, _), names in lists_of.items():
+        unbound = [name for name in names if "account.get" in reach.keys[name].reads]
+        if not unbound:
             unknown |= {name: reach.keys[name].lacks.get("account.get", NO_ACCOUNT) for name in names}
             continue
-        main = reach.keys[whole[0]]
+        main = reach.keys[unbound[0]]
         lists: dict[str, list[Item]] = {}
         for operation in OWNED:
             if operation not in main.lacks:

@@ -37,7 +37,7 @@ class MirroredWorld:
 def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
     """Make a twin of what was read of `host` by `now`; it starts with the next full second."""
     now = -(-now // SECOND) * SECOND
-    shown = Policy().catalogue
+    catalogue = Policy().catalogue
     plans: dict[str, Any] = {}
     twin = MirroredWorld({}, {})
     accounts: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         "long jobs take, which operations an allowance is for but briefs, every assumption (U)"
     )
     twin.notes.append("not shown by the API, and so not known here: prices; write them into catalogue.yaml")
-    shared = shown.model_dump(mode="json")
+    shared = catalogue.model_dump(mode="json")
     twin.catalogue = {
         "name": "mirror",
         "note": f"Plans as {host} shows them; prices are not shown, unit costs and durations illustrative.",
@@ -108,12 +108,12 @@ def _plan(read: ReadAccount, notes: list[str]) -> dict[str, Any]:
     entitled, usage = read.single("account.entitlements"), read.single("account.usage")
     slots = read.single("slots.get")
     dimensions = _mapping(entitled.get("dimensions"))
-    for operation, told in (
+    for operation, noun in (
         ("account.entitlements", entitled),
         ("account.usage", usage),
         ("slots.get", slots),
     ):
-        if not told:
+        if not noun:
             why = read.lacks.get(operation, "it was not answered")
             notes.append(
                 f"{read.name}: {operation} could not be read ({why}), so its limits are out of reach here"
@@ -141,27 +141,29 @@ def _plan(read: ReadAccount, notes: list[str]) -> dict[str, Any]:
 
 def _capabilities(entitled: Item, read: ReadAccount, notes: list[str]) -> list[str]:
     """The capabilities as shown; where none of ours is among them, ours, all of them, are beside them."""
-    shown = [str(name) for name in entitled.get("capabilities") or ()]
-    known = sorted(set(CAPABILITY_OF.values()))
-    if set(shown) & set(known):
+    names = [str(name) for name in entitled.get("capabilities") or ()]
+    nameable = sorted(set(CAPABILITY_OF.values()))
+    if set(names) & set(nameable):
         tracking = CAPABILITY_OF["scans"]
-        if tracking in shown or not read.lists.get("scans.list"):
-            return shown
+        if tracking in names or not read.lists.get("scans.list"):
+            return names
         notes.append(
             f"{read.name}: it has scans, so {tracking} is allowed, which is not among its capabilities"
         )
-        return [*shown, tracking]
+        return [*names, tracking]
     notes.append(
-        f"{read.name}: what the capabilities {', '.join(shown) or '(none told)'} allow is not shown, so all "
+        f"{read.name}: what the capabilities {', '.join(names) or '(none told)'} allow is not shown, so all "
         "is allowed; write capability_of into the catalogue"
     )
-    return [*shown, *known]
+    return [*names, *nameable]
 
 
 def _meters(usage: Item) -> list[Item]:
-    found = usage.get("metrics")
+    metrics = usage.get("metrics")
     return (
-        [one for one in found if isinstance(one, dict) and "metric" in one] if isinstance(found, list) else []
+        [metric for metric in metrics if isinstance(metric, dict) and "metric" in metric]
+        if isinstance(metrics, list)
+        else []
     )
 
 
@@ -181,13 +183,13 @@ def _quota(meter: Item) -> dict[str, Any]:
 def _account(
     read: ReadAccount, plan: str, terms: Mapping[str, Any], now: Micros, notes: list[str]
 ) -> dict[str, Any]:
-    told, usage = read.single("account.get"), read.single("account.usage")
+    stated, usage = read.single("account.get"), read.single("account.usage")
     hosts = _hosts(read)
     account: dict[str, Any] = {"plan": plan, "environment": read.environment}
-    status = told.get("status")
+    status = stated.get("status")
     if isinstance(status, str):
         account["status"] = status
-    anchor = told.get("billing_anchor") or told.get("period_start")
+    anchor = stated.get("billing_anchor") or stated.get("period_start")
     if isinstance(anchor, str):
         account["anchor"] = anchor
     else:
@@ -226,7 +228,7 @@ def _portfolio(host: str, domain: str, read: ReadAccount) -> dict[str, Any]:
     return {
         "domains": [host],
         "lists": max(1, len(lists)),
-        "keywords": sum(_keywords(one, read) for one in lists),
+        "keywords": sum(_keywords(tracked, read) for tracked in lists),
         "scans": [_scan(scan) for scan in own("scans.list")],
         "labels": len(own("labels.list")),
         "competitors": len(own("competitors.list")),
@@ -243,7 +245,7 @@ def _keywords(keyword_list: Item, read: ReadAccount) -> int:
 
 def _uncounted(read: ReadAccount) -> Iterator[str]:
     """Say of how many lists nobody can tell how many keywords they have."""
-    silent = [one for one in read.lists.get("keyword_lists.list", ()) if not shows_count(one)]
+    silent = [listing for listing in read.lists.get("keyword_lists.list", ()) if not shows_count(listing)]
     words = read.lists.get(KEYWORDS, ())
     if not silent or (KEYWORDS in read.lists and all("list_id" in word for word in words)):
         return
@@ -258,8 +260,8 @@ def _uncounted(read: ReadAccount) -> Iterator[str]:
 def _scan(scan: Item) -> dict[str, Any]:
     pairings, places = scan.get("engine_devices"), scan.get("geographies")
     return {
-        "engine_devices": [_pairing(one) for one in pairings or ()] or ["google/desktop"],
-        "geographies": [_place(one) for one in places or ()] or ["US"],
+        "engine_devices": [_pairing(part) for part in pairings or ()] or ["google/desktop"],
+        "geographies": [_place(part) for part in places or ()] or ["US"],
         "active": scan.get("active") is not False,
     }
 
@@ -273,8 +275,8 @@ def _pairing(given: Any) -> str:
 def _place(given: Any) -> Any:
     if not isinstance(given, dict):
         return str(given)
-    told = {name: str(given[name]) for name in ("country", "location_id", "language") if given.get(name)}
-    return told if "country" in told else {**told, "country": "US"}
+    place = {name: str(given[name]) for name in ("country", "location_id", "language") if given.get(name)}
+    return place if "country" in place else {**place, "country": "US"}
 
 
 def _planned(portfolio: Mapping[str, Any]) -> int:
@@ -310,19 +312,19 @@ def _cooldowns(
 
 def _receivers(read: ReadAccount, account: str, made: int, notes: list[str]) -> dict[str, Any]:
     hosts = _hosts(read)
-    found: dict[str, Any] = {}
+    receivers: dict[str, Any] = {}
     for number, endpoint in enumerate(read.lists.get("webhooks.list", ()), made + 1):
         if endpoint.get("enabled") is False:
             notes.append(f"{read.name}: endpoint {endpoint.get('id')} is disabled there, and left out here")
             continue
         bound = endpoint.get("domain_id")
-        found[f"endpoint-{number}"] = {
+        receivers[f"endpoint-{number}"] = {
             "account": account,
             "url": str(endpoint.get("url") or ""),
-            "event_types": [str(one) for one in endpoint.get("event_types") or ()],
+            "event_types": [str(event_type) for event_type in endpoint.get("event_types") or ()],
             **({"domain": hosts[bound]} if bound in hosts else {}),
         }
-    return found
+    return receivers
 
 
 # Small readings

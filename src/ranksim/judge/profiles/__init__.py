@@ -43,8 +43,8 @@ PROFILES = (
 
 def profile(name: str) -> Profile:
     """Return the profile of a name. Raises BadInput."""
-    for known in PROFILES:
-        if known.name == name:
-            return known
-    names = [known.name for known in PROFILES]
+    for candidate in PROFILES:
+        if candidate.name == name:
+            return candidate
+    names = [candidate.name for candidate in PROFILES]
     raise BadInput(f"profile: expected one of {', '.join(names)}, found {name!r}{near(name, names)}")

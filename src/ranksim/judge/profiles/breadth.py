@@ -101,8 +101,8 @@ def _resources(reach: Reach, seed: int) -> Program:
     for noun in ("jobs", "keyword_briefs"):
         yield from _walked(reach, Kind(noun, (), (), {}), ())
         yield from politely(Send(f"{noun}.list", reach.main, query={"limit": "200"}))
-    found: Received = yield from politely(Send("analyses.list", reach.main))
-    items = found.data if isinstance(found.data, list) else []
+    analyses: Received = yield from politely(Send("analyses.list", reach.main))
+    items = analyses.data if isinstance(analyses.data, list) else []
     for item in items[:1]:
         path = {"id": str(item.get("id")) if isinstance(item, dict) else "none"}
         yield from politely(Send("analyses.findings", reach.main, path=path))
@@ -158,7 +158,7 @@ def _each(reach: Reach, seed: int, kind: Kind) -> Program:
         once = named(seed, "breadth", noun, number) if noun == "scans" else None
         send = Send(f"{noun}.create", key, body=body, idempotency_key=once)
         made.append(id_of((yield from _told(seed, send))))
-    made = [one for one in made if one]
+    made = [made_id for made_id in made if made_id]
     if not made:
         return
     path = {"id": made[0]}
@@ -171,9 +171,9 @@ def _each(reach: Reach, seed: int, kind: Kind) -> Program:
         yield from politely(back)
         yield from politely(Send(f"{noun}.get", key, path=path))
     yield from politely(Send(f"{noun}.list", key, query=kind.listed))
-    gone = yield from _walked(reach, kind, made)
+    deleted = yield from _walked(reach, kind, made)
     yield from politely(Send(f"{noun}.list", key, query={**kind.listed, "limit": "200"}))
-    path = {"id": next(one for one in reversed(made) if one != gone or len(made) == 1)}
+    path = {"id": next(made_id for made_id in reversed(made) if made_id != deleted or len(made) == 1)}
     yield from _told(seed, Send(f"{noun}.delete", key, path=path))
     yield from _told(seed, Send(f"{noun}.get", key, path=path))
 
@@ -197,9 +197,9 @@ def _multiplied(reach: Reach, seed: int, domain: str) -> Program:
     body = keywords_body(listed, two)
     answer = yield from politely(Send("keywords.create", key, body=body, idempotency_key=f"{name}-words"))
     yield from politely(Send("slots.get", key))
-    made = [one for one in created_by(answer.data) or () if isinstance(one, dict)] if answer.ok else []
-    for one in made[:1]:
-        yield from _gone(key, "keywords.delete", str(one.get("id")))
+    made = [thing for thing in created_by(answer.data) or () if isinstance(thing, dict)] if answer.ok else []
+    for thing in made[:1]:
+        yield from _gone(key, "keywords.delete", str(thing.get("id")))
         back = Send("keywords.create", key, body=keywords_body(listed, two[:1]))
         yield from politely(replace(back, idempotency_key=f"{name}-back"))
         yield from politely(Send("slots.get", key))
@@ -229,7 +229,7 @@ def _gone(key: str, operation: str, thing: str) -> Program:
 
 def _walked(reach: Reach, kind: Kind, made: Sequence[str]) -> Generator[Any, Any, str]:
     """Walk by small pages, and remove one of ours once a page has shown it; return which."""
-    gone, limit = "", "1" if kind.listed else "5"
+    deleted, limit = "", "1" if kind.listed else "5"
     query, operation = dict(kind.listed), f"{kind.noun}.list"
     for _ in range(PAGES):
         answer: Received = yield from politely(Send(operation, reach.main, query={**query, "limit": limit}))
@@ -237,14 +237,16 @@ def _walked(reach: Reach, kind: Kind, made: Sequence[str]) -> Generator[Any, Any
         if not answer.ok or not isinstance(cursor, str):
             break
         items = answer.data if isinstance(answer.data, list) else []
-        shown = [
-            one for one in made if any(isinstance(item, dict) and item.get("id") == one for item in items)
+        listed_ids = [
+            made_id
+            for made_id in made
+            if any(isinstance(item, dict) and item.get("id") == made_id for item in items)
         ]
-        if shown and not gone:
-            gone = shown[0]
-            yield from politely(Send(f"{kind.noun}.delete", reach.main, path={"id": gone}))
+        if listed_ids and not deleted:
+            deleted = listed_ids[0]
+            yield from politely(Send(f"{kind.noun}.delete", reach.main, path={"id": deleted}))
         query = {**kind.listed, "cursor": cursor}
-    return gone
+    return deleted
 
 
 def _keywords(reach: Reach, seed: int, domain: str, listed: str) -> Program:
@@ -253,7 +255,7 @@ def _keywords(reach: Reach, seed: int, domain: str, listed: str) -> Program:
     body = keywords_body(listed, words(seed, "breadth", count=3))
     once = named(seed, "breadth", "keywords")
     answer: Received = yield from _told(seed, Send("keywords.create", key, body=body, idempotency_key=once))
-    created = [one for one in created_by(answer.data) or () if isinstance(one, dict)] if answer.ok else []
+    created = [item for item in created_by(answer.data) or () if isinstance(item, dict)] if answer.ok else []
     label = id_of(
         (yield from politely(Send("labels.create", key, body=label_body(domain, named(seed, "on")))))
     )
@@ -321,8 +323,8 @@ def _repeats(reach: Reach, seed: int) -> Program:
         once = named(seed, "repeat", noun)
         send = Send(f"{noun}.create", reach.main, idempotency_key=once)
         body = _body(noun, seed, domain, listed, "one")
-        for one in (body, body, _body(noun, seed, domain, listed, "other")):
-            yield from politely(replace(send, body=one))
+        for variant in (body, body, _body(noun, seed, domain, listed, "other")):
+            yield from politely(replace(send, body=variant))
         if noun in DRY:
             dry = replace(send, idempotency_key=f"{once}-dry", body={**body, "dry_run": True})
             for again in (dry, dry, replace(dry, body=body)):

@@ -44,12 +44,12 @@ LOOKS = 30
 
 def ceiling(reach: Reach, user: int, users: int, seed: int) -> Program:
     """Climb to the ceiling with the user's share of the keys, again and again."""
-    mine = steep_ones(reach)[user::users]
-    if not mine:
+    assigned = steep_ones(reach)[user::users]
+    if not assigned:
         yield from watch(reach)
         return
     rungs = []
-    for key in mine:
+    for key in assigned:
         rungs.append((yield from a_rung(reach, key, seed, user)))
     while True:
         for rung in rungs:
@@ -106,7 +106,7 @@ def _climbed(reach: Reach, rung: Rung) -> Generator[Any, Any, list[str]]:
     spent, limit = _cost((yield from read_used(rung)))
     for number in range(MOST_JOBS):
         turn = number % len(prices)
-        kind = list(prices)[turn] if number < TRIED else max(prices, key=lambda one: prices[one])
+        kind = list(prices)[turn] if number < TRIED else max(prices, key=lambda kind_name: prices[kind_name])
         if number >= TRIED and (not limit or limit - spent > (MOST_JOBS - number) * prices[kind]):
             break
         where = yield from _free(reach, rung, cooled)
@@ -139,8 +139,8 @@ def _climbed(reach: Reach, rung: Rung) -> Generator[Any, Any, list[str]]:
 def _all_over(reach: Reach, rung: Rung) -> Program:
     """Wait until no job of the account runs, as its list shows them, but not for ever."""
     for _ in range(LOOKS):
-        found = yield from politely(Send("jobs.list", rung.key.name, query={"limit": "200"}))
-        if not isinstance(found.data, list) or all(has_ended(job) for job in found.data):
+        jobs = yield from politely(Send("jobs.list", rung.key.name, query={"limit": "200"}))
+        if not isinstance(jobs.data, list) or all(has_ended(job) for job in jobs.data):
             return
         yield Pause(LOOKED // reach.target.time_scale)
 

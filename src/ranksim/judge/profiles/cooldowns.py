@@ -57,9 +57,9 @@ AFTER = 4
 
 def cooldowns(reach: Reach, user: int, users: int, seed: int) -> Program:
     """Try the user's share of the kinds, again and again, each time on new domains."""
-    mine, turn = KINDS[user::users] if reach.main else (), 0
-    while mine:
-        for kind in mine:
+    assigned, turn = KINDS[user::users] if reach.main else (), 0
+    while assigned:
+        for kind in assigned:
             yield from _cooled(reach, seed, kind, turn)
         turn += 1
         yield Lap()
@@ -68,8 +68,8 @@ def cooldowns(reach: Reach, user: int, users: int, seed: int) -> Program:
 
 def stated(reach: Reach, kind: str) -> Micros | None:
     """Return how long a kind cools by the main account's entitlements, business µs; None where not told."""
-    told = reach.keys[reach.main].reads.get("account.entitlements")
-    lengths = told.get("cooldown_seconds") if isinstance(told, dict) else None
+    entitlements = reach.keys[reach.main].reads.get("account.entitlements")
+    lengths = entitlements.get("cooldown_seconds") if isinstance(entitlements, dict) else None
     seconds = lengths.get(kind) if isinstance(lengths, dict) else None
     if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
         return None
@@ -81,14 +81,14 @@ def _cooled(reach: Reach, seed: int, kind: str, turn: int) -> Program:
 
     Nothing is told where the job failed, which may end its cooldown, or where the rate limit refused calls.
     """
-    length, told = stated(reach, kind), False
+    length, is_stated = stated(reach, kind), False
     if length == 0 or (length is not None and length // reach.target.time_scale > LONGEST):
         return
     for number in range(TRIES):
-        if told:
+        if is_stated:
             break
         yield Pause(REST // reach.target.traffic_scale if number else 0)
-        length, told = yield from _asked_again(reach, seed, kind, (turn, number), length)
+        length, is_stated = yield from _asked_again(reach, seed, kind, (turn, number), length)
     if length is not None and is_short(length):
         yield from _at_places(reach, seed, kind, turn, length)
 
@@ -121,7 +121,9 @@ def _asked_again(
     draw = chance(f"cooldowns {kind} {turn}", seed, 0)
     before = first.sent + (length - HIDDEN) // scale - 2 * trip - MARGIN
     now: Micros = yield Pause(0)
-    told = before <= now and kind != "rank_run"  # which is joined while it runs, and hides what cools then
+    is_stated = (
+        before <= now and kind != "rank_run"
+    )  # which is joined while it runs, and hides what cools then
     for instant in (now + draw.randrange(max(1, before - now)), before):
         if instant <= now or before - now > LONGEST:
             continue
@@ -129,10 +131,10 @@ def _asked_again(
         answer: Received = yield replace(send, idempotency_key=f"{once}-{instant}")
         if answer.ok:
             return length, done
-        told = told or answer.code == "cooldown_active"
+        is_stated = is_stated or answer.code == "cooldown_active"
         now = answer.received
     answered = yield from _after(replace(send, idempotency_key=once), first.received + length // scale, scale)
-    return length, done and told and answered
+    return length, done and is_stated and answered
 
 
 def _crowded(reach: Reach, answer: Received) -> Generator[Any, Any, bool]:
@@ -207,25 +209,25 @@ def _after(send: Send, over: Micros, scale: int) -> Generator[Any, Any, bool]:
     Tell if any was answered.
     """
     yield Until(over + MARGIN)
-    told = False
+    is_stated = False
     for number in range(AFTER):
         answer: Received = yield replace(send, idempotency_key=f"{send.idempotency_key}-over-{number}")
         if answer.code == "cooldown_active":
-            wait = HIDDEN // scale if not told else min(bounded_wait(answer) // scale, LONGEST)
-            told = True
+            wait = HIDDEN // scale if not is_stated else min(bounded_wait(answer) // scale, LONGEST)
+            is_stated = True
             yield Pause(wait + 4 * MARGIN)
         elif answer.status == 429:
             yield Pause(bounded_wait(answer))
         elif answer.status:
-            return told or answer.ok
-    return told
+            return is_stated or answer.ok
+    return is_stated
 
 
 def _needs(reach: Reach, users: int) -> Needs:
     scale = reach.target.time_scale
-    known = [stated(reach, kind) or 0 for kind in KINDS] if reach.main else []
-    waited = [length // scale for length in known if length // scale <= LONGEST]
-    short = [length for length in known if is_short(length)]
+    lengths = [stated(reach, kind) or 0 for kind in KINDS] if reach.main else []
+    waited = [length // scale for length in lengths if length // scale <= LONGEST]
+    short = [length for length in lengths if is_short(length)]
     each = max([30 * SECOND // scale + 5 * SECOND, *waited])
     places = PLACES * (15 * SECOND // scale + APART // reach.target.traffic_scale) if short else 0
     return Needs(

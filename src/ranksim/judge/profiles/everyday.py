@@ -131,8 +131,8 @@ class EverydayUser:
         if dice < 98:
             body = job_body(kind, self.domain)
             return Send("jobs.create", key, body=body, idempotency_key=once)
-        asked = words(self.seed, "brief", self.name, first=self.turn)
-        body = briefs_body(self.domain, asked)
+        keywords = words(self.seed, "brief", self.name, first=self.turn)
+        body = briefs_body(self.domain, keywords)
         return Send("keyword_briefs.create", key, body=body, idempotency_key=once)
 
 

@@ -10,14 +10,14 @@ from typing import Any
 from ranksim.core.callers.steps import Received, Send
 
 
-def _listing(name: str, shown: str, *filters: str) -> str:
+def _listing(name: str, selection: str, *filters: str) -> str:
     """Return a document that reads a page of a list."""
-    given = "".join(f", ${one}: ID" for one in filters)
-    passed = "".join(f", {one}: ${one}" for one in filters)
+    given = "".join(f", ${filter_name}: ID" for filter_name in filters)
+    passed = "".join(f", {filter_name}: ${filter_name}" for filter_name in filters)
     return (
         f"query ($first: Int, $after: String{given})"
         f" {{ {name}(first: $first, after: $after{passed})"
-        f" {{ nodes {{ {shown} }} pageInfo {{ hasNextPage endCursor }} }} }}"
+        f" {{ nodes {{ {selection} }} pageInfo {{ hasNextPage endCursor }} }} }}"
     )
 
 
@@ -104,13 +104,13 @@ def nodes_in(answer: Received) -> list[Any]:
 
 def cursor_after(answer: Received) -> str:
     """Return the cursor of the page after this one, "" of a last page: that may have an `endCursor`, too."""
-    told = _connection(answer).get("pageInfo")
-    if not isinstance(told, dict) or told.get("hasNextPage") is not True:
+    page_info = _connection(answer).get("pageInfo")
+    if not isinstance(page_info, dict) or page_info.get("hasNextPage") is not True:
         return ""
-    return str(told.get("endCursor") or "")
+    return str(page_info.get("endCursor") or "")
 
 
 def _connection(answer: Received) -> dict[str, Any]:
     data = answer.data
-    found = next(iter(data.values()), None) if isinstance(data, dict) else None
-    return found if isinstance(found, dict) else {}
+    field = next(iter(data.values()), None) if isinstance(data, dict) else None
+    return field if isinstance(field, dict) else {}

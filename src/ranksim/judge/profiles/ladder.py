@@ -56,12 +56,12 @@ FOREVER = ("entitlement_required", "subscription_inactive")
 
 def ladder(reach: Reach, user: int, users: int, seed: int, *, up: bool = True) -> Program:
     """Climb with the user's share of the keys, again and again, `up` to the ceiling where it is steep."""
-    mine = climbers(reach)[user::users]
-    if not mine:
+    assigned = climbers(reach)[user::users]
+    if not assigned:
         yield from watch(reach)
         return
     rungs = []
-    for key in mine:
+    for key in assigned:
         rungs.append((yield from a_rung(reach, key, seed, user)))
     while True:
         for rung in rungs:

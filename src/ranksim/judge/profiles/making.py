@@ -56,7 +56,7 @@ def a_domain(reach: Reach, seed: int, *parts: object, key: str = "") -> Making:
 
 def used_domain(reach: Reach, key: str) -> str:
     """Return a domain that was there before, that the target says may be used and a key can see, or ""."""
-    return next((one for one in reach.target.use_domains if one in _seen(reach, key)), "")
+    return next((domain for domain in reach.target.use_domains if domain in _seen(reach, key)), "")
 
 
 def failing_domain(reach: Reach, key: str) -> str:
@@ -140,9 +140,9 @@ def over(answer: Received) -> bool:
     return has_ended(answer.data)
 
 
-def has_ended(shown: Any) -> bool:
+def has_ended(item: Any) -> bool:
     """Return whether what is shown is a job that has ended, however its states are called (U39)."""
-    job = shown if isinstance(shown, Mapping) else {}
+    job = item if isinstance(item, Mapping) else {}
     return job.get("status") in ("done", "failed") or bool(job.get("finished_at") or job.get("error_detail"))
 
 

@@ -55,9 +55,9 @@ def race(reach: Reach, user: int, users: int, seed: int) -> Program:
     own = yield from a_domain(reach, seed, "race", user, key=key.name)
     stake = yield from _stake(reach, key, users, seed)
     tight = []
-    for one in reach.of("near_limit"):
-        tight.append((yield from _stake(reach, one, users, seed, maker=one.name)))
-    tight = [one for one in tight if one.listed]
+    for candidate in reach.of("near_limit"):
+        tight.append((yield from _stake(reach, candidate, users, seed, maker=candidate.name)))
+    tight = [candidate for candidate in tight if candidate.listed]
     turn = 0
     while True:
         yield from meet(ROUND // reach.target.traffic_scale, SECOND)
@@ -130,8 +130,8 @@ def _needs(reach: Reach, users: int) -> Needs:
     return Needs(
         TURNS * max(ROUND // reach.target.traffic_scale, 4 * SECOND),
         TURNS // 2 * racers,
-        sum(racers * most if one is None else min(one, racers * most) for one in left),
-        sum(users * most if one is None else min(one, users * most) for one in room),
+        sum(racers * most if amount is None else min(amount, racers * most) for amount in left),
+        sum(users * most if amount is None else min(amount, users * most) for amount in room),
     )
 
 

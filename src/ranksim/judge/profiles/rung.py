@@ -78,8 +78,8 @@ class Rung:
 
     def cooldown(self, spend: str) -> Micros | None:
         """Return how long an operation cools by what the plan states (business time), or None."""
-        told = self.key.reads.get("account.entitlements")
-        lengths = told.get("cooldown_seconds") if isinstance(told, Mapping) else None
+        entitlements = self.key.reads.get("account.entitlements")
+        lengths = entitlements.get("cooldown_seconds") if isinstance(entitlements, Mapping) else None
         seconds = lengths.get(spend) if isinstance(lengths, Mapping) else None
         if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
             return None
@@ -123,7 +123,7 @@ def a_rung(reach: Reach, key: KeyReach, seed: int, user: int) -> Generator[Any, 
     An account past due may make no scan. Where one of its domains may be used, a list that is there is taken.
     """
     used = used_domain(reach, key.name) if key.purpose == "past_due" else ""
-    lists = [one["id"] for one in key.items("keyword_lists.list") if one.get("domain_id") == used]
+    lists = [listing["id"] for listing in key.items("keyword_lists.list") if listing.get("domain_id") == used]
     if lists:
         return Rung(key, used, str(lists[0]), seed, user)
     domain = yield from a_domain(reach, seed, "ladder", user, key=key.name)

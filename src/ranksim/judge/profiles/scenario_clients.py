@@ -67,7 +67,7 @@ class DeployedSetting:
 
 def key_for(reach: Reach, account: str, key: str | None) -> str:
     """Name the target's key for a scenario's: "account.key" where there is one, else "account", else main."""
-    usable = {one.name for one in reach.usable()}
+    usable = {usable_key.name for usable_key in reach.usable()}
     return next((name for name in (f"{account}.{key}", account) if name in usable), reach.main)
 
 
@@ -118,7 +118,7 @@ def _owned(reach: Reach, seed: int, name: str, spec: AccountSpec) -> Generator[A
     All users send the same POSTs under the same Idempotency-Keys, and so get the same ids.
     """
     key = reach.keys[key_for(reach, name, None)]
-    actor = Actor(name, key.account, key.environment, {one.name: key.name for one in spec.keys})
+    actor = Actor(name, key.account, key.environment, {key_spec.name: key.name for key_spec in spec.keys})
     label = host_label(name).lower()
     numbers = count(1)
 

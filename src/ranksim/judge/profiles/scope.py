@@ -203,10 +203,10 @@ def _others(reach: Reach, seed: int, user: int, turn: int) -> Program:
     """Ask with each account's key for what belongs to another account."""
     strangers = reach.of("other_account", "near_limit", "past_due")
     pairs = [(reach.keys[reach.main], other) for other in strangers]
-    for mine, other in [*pairs, *((other, mine) for mine, other in pairs)]:
+    for own, other in [*pairs, *((other, own) for own, other in pairs)]:
         for kind in ("domains", "keyword_lists", "scans", "webhooks"):
             for which in other.ids(f"{kind}.list")[:2]:
-                yield Send(f"{kind}.get", mine.name, path={"id": which})
+                yield Send(f"{kind}.get", own.name, path={"id": which})
         yield Pause(200 * MILLISECOND)
 
 

@@ -96,8 +96,8 @@ def _one_walk(
     """
     limit, cursors, given = draw.choice(LIMITS), [], dict(query)
     for _ in range(60):
-        asked = {**given, "limit": limit} if limit else given
-        answer: Received = yield from politely(Send(operation, reach.main, query=asked))
+        page_query = {**given, "limit": limit} if limit else given
+        answer: Received = yield from politely(Send(operation, reach.main, query=page_query))
         body = answer.body if isinstance(answer.body, dict) else {}
         cursor = body.get("next_cursor") if answer.ok else None
         if not isinstance(cursor, str):
@@ -147,16 +147,16 @@ def _connected(
 ) -> Generator[Any, Any, list[str]]:
     """Walk keywords over GraphQL; delete the last item of the first page, where one goes; return cursors."""
     cursors, sized = [], {"limit": limit} if limit else {}
-    asked = {**query, **sized}
+    page_variables = {**query, **sized}
     for _ in range(pages):
-        send = over_graphql(Send("keywords.list", reach.main, query=asked))
+        send = over_graphql(Send("keywords.list", reach.main, query=page_variables))
         assert send is not None
         answer: Received = yield from politely(send)
         cursor = cursor_after(answer)
         if not cursor:
             break
         cursors.append(cursor)
-        asked = {**query, **sized, "cursor": cursor}
+        page_variables = {**query, **sized, "cursor": cursor}
         last = nodes_in(answer)[-1:] if goes and len(cursors) == 1 else []
         for item in last:
             yield from politely(Send("keywords.delete", reach.main, path={"id": str(item.get("id"))}))

@@ -37,8 +37,8 @@ PHASES = (45, 10)
 def parts(user: int, users: int) -> list[tuple[RateClass, int, int]]:
     """Return what a user probes: (class, its number among the partners, how many partners)."""
     if users < len(CLASSES):
-        mine = CLASSES[user::users]
-        return [(rate_class, 0, 1) for rate_class in mine]
+        assigned = CLASSES[user::users]
+        return [(rate_class, 0, 1) for rate_class in assigned]
     which = user % len(CLASSES)
     partners = len(range(which, users, len(CLASSES)))
     return [(CLASSES[which], user // len(CLASSES), partners)]
