@@ -309,13 +309,24 @@ def tables(results_by_column: dict[str, dict[str, dict[str, Any]]]) -> list[str]
             cells = " | ".join(map(_cell, rows))
             missed.append(f"| {one.name} | {one.way.rule}, {one.way.case} | {cells} |")
     return [
-        *("### Ways shown, by rule", "", *_head("rule", "ways", *COLUMNS)),
-        *(f"| {rule} | {' | '.join(map(str, count))} |" for rule, count in sorted(counts.items())),
+        *("### Ways shown, by rule", "", *(_by_rule(column, counts) for column in COLUMNS)),
         *("", "### Ways that default settings or lost replies do not show", ""),
         *(*_head("way", "rule and case", *COLUMNS), *missed),
         *("", "Hidden by the numbers of the seed:", "", *_by_reason(hidden_ways)),
         *("", "### Ways without a switch", "", *_by_reason(unbroken()), ""),
     ]
+
+
+def _by_rule(column: str, counts: dict[str, list[int]]) -> str:
+    """State of how many rules a column shows all ways, and which it shows in part or not at all."""
+    shown = {rule: (count[1 + COLUMNS.index(column)], count[0]) for rule, count in sorted(counts.items())}
+    complete = sum(count == ways for count, ways in shown.values())
+    part = [f"`{rule}` ({count} of {ways})" for rule, (count, ways) in shown.items() if 0 < count < ways]
+    none = [f"`{rule}`" for rule, (count, _) in shown.items() if not count]
+    return (
+        f"- *{column}*: all ways of {complete} rules; some of {', '.join(part) or 'no other'}; "
+        f"none of {', '.join(none) or 'no rule'}"
+    )
 
 
 def _head(*columns: str) -> list[str]:
