@@ -272,6 +272,13 @@ def test_a_price_that_is_not_known_is_not_taken_for_nothing() -> None:
     assert found.notes
 
 
+def test_a_price_that_only_b_does_not_know_is_not_taken_for_nothing() -> None:
+    unknown = catalogue({"flat": {"price": 0}}).model_copy(update={"prices_known": False})
+    found = compare(population(), FLAT, unknown, policy=CALENDAR, replications=2)
+    assert "The margin is not known, since B does not know what flat costs" in found.sentence
+    assert found.margins == ()
+
+
 def test_nobody_is_assumed_to_leave_and_that_is_said() -> None:
     found = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
     assert (

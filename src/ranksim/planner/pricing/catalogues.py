@@ -89,7 +89,8 @@ def unknown_prices(catalogue: Catalogue, plans: Iterable[str]) -> tuple[str, ...
 
 
 def lacking_prices(sides: Mapping[str, Catalogue], plans: Iterable[str]) -> tuple[str, ...]:
-    """Say which side's catalogue does not know what some plans cost."""
+    """Return for each side whose catalogue does not know what some plans cost, which these are."""
+    plans = tuple(plans)
     return tuple(
         f"{side} does not know what {' and '.join(unknown)} costs (write it into the catalogue {one.name})"
         for side, one in sides.items()
