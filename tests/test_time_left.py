@@ -16,8 +16,7 @@ from ranksim.judge.conformance.calibrate.calibrate import calibrate
 from ranksim.judge.conformance.compare import compare_all
 from ranksim.planner.capacity.workers import Peak, workers_needed
 from ranksim.planner.fleet.population import Population
-from ranksim.planner.pricing import back_test as back_testing
-from ranksim.planner.pricing import importing
+from ranksim.planner.pricing import recording as recordings
 from ranksim.planner.pricing.back_test import Side, back_test, read_accounts
 from ranksim.planner.pricing.break_even import break_even
 from ranksim.planner.pricing.column_back_test import back_test_columns
@@ -89,8 +88,7 @@ WORK = [peak, ceilings, replayed, imported, served, searched, asked, judged, cal
 
 @pytest.mark.parametrize("work", WORK)
 def test_the_share_that_is_done_grows(work: Callable[[Tell], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (importing, back_testing):
-        monkeypatch.setattr(module, "OFTEN", 3)
+    monkeypatch.setattr(recordings, "OFTEN", 3)
     told: list[float | None] = []
     work(lambda share, text: told.append(share))
     shares = [share for share in told if share is not None]

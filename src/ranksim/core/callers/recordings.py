@@ -123,7 +123,7 @@ class IdTranslation:
         self._here: dict[str, str] = {}
         self._taken: set[str] = set()
 
-    def __contains__(self, there: str) -> bool:
+    def __contains__(self, there: object) -> bool:
         return there in self._here
 
     def get(self, there: str) -> str | None:

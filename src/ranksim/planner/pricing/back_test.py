@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,6 @@ from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.yamlfile import read_yaml
 from ranksim.core.errors import BadInput
-from ranksim.core.records import OFTEN
 from ranksim.planner.fleet.offers import add_ons_price
 from ranksim.planner.pricing.catalogues import (
     Moves,
@@ -32,9 +32,9 @@ from ranksim.planner.pricing.catalogues import (
     selling,
 )
 from ranksim.planner.pricing.changes import Change, changes, taken_over, terms_view
-from ranksim.planner.pricing.common import anchored_notes, told_reasons
+from ranksim.planner.pricing.common import anchored_notes, reason_rows, reasons_text
 from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking, read_recording
-from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, spec_for
+from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, specs_of
 from ranksim.report import units
 from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
 from ranksim.report.frames import save_csv
@@ -91,6 +91,19 @@ class Side:
         """The catalogue with customers moved."""
         return moved(self.catalogue, self.moves, self.catalogue.name)
 
+    def plan_of(self, spec: AccountSpec, sold: Catalogue, unknown: str, at: str) -> str:
+        """Return the plan that an account is served on, of those `sold`; `at` names its add-ons in errors.
+
+        Raises BadInput: with the message `unknown` if nobody says which plan it is, or for what is not sold.
+        """
+        plan = self.plan or spec.plan
+        if not plan:
+            raise BadInput(unknown)
+        check_plan(plan, sold, "plan", self.catalogue.name, movable=not self.plan)
+        check_priced(sold, (plan,), "plan")
+        check_add_ons(spec.add_ons, sold, at, self.catalogue.name)
+        return plan
+
     @property
     def text(self) -> str:
         """The side in words."""
@@ -101,29 +114,21 @@ MONEY = ("price", "add_ons", "revenue", "cost", "margin")
 """The columns of an invoice that are money."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackTest:
-    """Calls as recorded, under A and, if there are two sides, under B; invoices; what was left out.
+@dataclass(frozen=True, kw_only=True)
+class RecordedAnswer(ABC):
+    """What a back-test tells, whichever engine served the calls: a service, or the columns' compiled kernel.
 
-    `terms`: in what the catalogues of two sides differ, and `taken_over` what one has from the other.
-    `anchored` says whose billing months are taken to begin with the recording.
-    `calls`: id, at, account, operation, recorded and its code, a and b (statuses) with codes and costs
-    (µUSD), change. `invoices`: side, account, month, begins, ends, plan, price, add_ons, revenue, cost,
-    margin.
+    `where` names the recording; `sides` are A's text and, if there are two, B's. `left_out` counts calls that
+    are not in the answer, by reason. `terms`: in what the catalogues of two sides differ, and `taken_over`
+    what one has from the other. `anchored` says whose billing months are taken to begin with the recording.
     """
 
     __repr__ = answer_repr
     _repr_html_ = answer_html
     frame = answer_frame
-    quantities: ClassVar[Quantities] = {
-        "calls": {"at": "instant", "a_cost": "money", "b_cost": "money"},
-        "invoices": {"begins": "instant", "ends": "instant", **dict.fromkeys(MONEY, "money")},
-    }
 
     where: str
     sides: tuple[str, ...]
-    calls: tuple[Row, ...]
-    invoices: tuple[Row, ...]
     left_out: Mapping[str, int]
     terms: tuple[Change, ...] = ()
     taken_over: tuple[str, ...] = ()
@@ -132,24 +137,75 @@ class BackTest:
     plots = ("outcomes",)
 
     @property
+    def last(self) -> str:
+        """The letter of the last side, A or B."""
+        return "AB"[len(self.sides) - 1]
+
+    @property
+    def columns_of_outcomes(self) -> tuple[str, ...]:
+        """The columns that hold what became of calls: as recorded, and under each side."""
+        return ("recorded", "a", "b")[: 1 + len(self.sides)]
+
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The notes that say which recording was served under which sides."""
+        named = zip("AB", self.sides, strict=False)
+        return f"{self.where}. " + " ".join(f"{name}: {text}." for name, text in named), *self.taken_over
+
+    @property
+    @abstractmethod
+    def refusals(self) -> list[Row]:
+        """Calls refused by code: as recorded, and under each side."""
+
+    def refusals_view(self) -> list[View]:
+        """The refusals as a table for people."""
+        columns = {"code": "text"} | dict.fromkeys(self.columns_of_outcomes, "count")
+        return views_of("Refusals", self.refusals, columns)
+
+    def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
+        """Draw the refusals by code, as recorded and under each side."""
+        from ranksim.planner.pricing import plots
+
+        return plots.outcomes(self.refusals, ax)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BackTest(RecordedAnswer):
+    """Calls as recorded, under A and, if there are two sides, under B; invoices; what was left out.
+
+    `calls`: id, at, account, operation, recorded and its code, a and b (statuses) with codes and costs
+    (µUSD), change. `invoices`: side, account, month, begins, ends, plan, price, add_ons, revenue, cost,
+    margin.
+    """
+
+    quantities: ClassVar[Quantities] = {
+        "calls": {"at": "instant", "a_cost": "money", "b_cost": "money"},
+        "invoices": {"begins": "instant", "ends": "instant", **dict.fromkeys(MONEY, "money")},
+    }
+
+    calls: tuple[Row, ...]
+    invoices: tuple[Row, ...]
+
+    @property
     def changes(self) -> list[Row]:
         """The calls whose outcome changes, counted by kind, operation and codes."""
-        before, after = ("a", "b") if len(self.sides) == 2 else ("recorded", "a")
-        found = Counter(
+        before, after = self.columns_of_outcomes[-2:]
+        counts = Counter(
             (row["change"], row["operation"], row[f"{before}_code"], row[f"{after}_code"])
             for row in self.calls
             if row["change"]
         )
         names = ("change", "operation", "was", "becomes")
-        return [dict(zip(names, key, strict=True)) | {"calls": n} for key, n in found.most_common()]
+        return [dict(zip(names, key, strict=True)) | {"calls": n} for key, n in counts.most_common()]
 
     @property
     def refusals(self) -> list[Row]:
         """Calls refused by code: as recorded, under A, under B."""
-        names = ("recorded", "a", "b")[: 1 + len(self.sides)]
-        found = {name: Counter(row[f"{name}_code"] for row in self.calls) for name in names}
-        codes = sorted({code for count in found.values() for code in count if code})
-        return [{"code": code} | {name: found[name][code] for name in names} for code in codes]
+        counts = {
+            name: Counter(row[f"{name}_code"] for row in self.calls) for name in self.columns_of_outcomes
+        }
+        codes = sorted({code for count in counts.values() for code in count if code})
+        return [{"code": code} | {name: count[code] for name, count in counts.items()} for code in codes]
 
     def count(self, change: str) -> int:
         """How many calls changed in this way."""
@@ -162,7 +218,7 @@ class BackTest:
     @property
     def sentence(self) -> str:
         """The answer in a sentence or two."""
-        last = "AB"[len(self.sides) - 1]
+        last = self.last
         against = "A" if last == "B" else "the recording"
         money = f"{last} invoices {units.usd(self.total('revenue', last))}"
         if last == "B":
@@ -176,12 +232,10 @@ class BackTest:
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
         same = sum(row["a"] == row["recorded"] for row in self.calls) / len(self.calls)
-        named = zip("AB", self.sides, strict=False)
         return (
-            f"{self.where}. " + " ".join(f"{name}: {text}." for name, text in named),
-            *self.taken_over,
+            *self.described,
             f"A answers {units.percent(same)} of the calls with the status that was recorded.",
-            f"Not replayed: {told_reasons(self.left_out)}.",
+            f"Not replayed: {reasons_text(self.left_out)}.",
             *self.anchored,
         )
 
@@ -193,7 +247,7 @@ class BackTest:
             "invoices": list(self.invoices),
             "changes": self.changes,
             "refusals": self.refusals,
-            "left_out": [{"reason": reason, "calls": count} for reason, count in self.left_out.items()],
+            "left_out": reason_rows(self.left_out),
         }
 
     def views(self) -> list[View]:
@@ -204,11 +258,11 @@ class BackTest:
         shown += views_of(
             "Invoices", self.invoices, words | money, "Price and add-ons of whole billing months."
         )
-        names = ("recorded", "a", "b")[: 1 + len(self.sides)]
-        shown += views_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
+        shown += self.refusals_view()
         columns = {"change": "text", "operation": "text", "was": "text", "becomes": "text", "calls": "count"}
         shown += views_of("Changes", self.changes, columns)
         columns = {"id": "text", "at": "instant", "account": "text", "operation": "text", "change": "text"}
+        names = self.columns_of_outcomes
         changed = [
             row | {name: row[f"{name}_code"] or units.text(row[name]) for name in names}
             for row in self.calls
@@ -216,12 +270,6 @@ class BackTest:
         ]
         columns |= dict.fromkeys(names, "text")
         return shown + views_of("Calls that change", changed, columns)
-
-    def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
-        """Draw the refusals by code, as recorded and under each side."""
-        from ranksim.planner.pricing import plots
-
-        return plots.outcomes(self.refusals, ax)
 
     def save_csv(self, path: Path) -> None:
         """Write the calls as CSV, a line each. Raises BadInput when it cannot be written."""
@@ -251,30 +299,28 @@ def back_test(
         recording = read_recording(recording)
     if isinstance(accounts, str | Path):
         accounts = read_accounts(accounts)
-    sides, terms, taken = running_alike(sides)
-    replays, specs = [], dict[str, AccountSpec]()
-    for side in sides:
-        specs = _specs(recording, side, accounts or {}, keywords)
-        replays.append(ReplayedService(recording, specs, selling(base, side.sold()), seed))
+    sides, terms, taken_over = running_alike(sides)
+    described = specs_of(recording, accounts or {}, keywords)
+    replays = [
+        ReplayedService(recording, _served(described, side), selling(base, side.sold()), seed)
+        for side in sides
+    ]
     left_out = Counter(recording.left_out)
     outcomes: list[tuple[RecordedCall, list[ReplayOutcome]]] = []
-    calls = recording.calls
     with noted("serving recorded calls", progress) as tell:
-        for number, asked in enumerate(calls):
-            if number % OFTEN == 0:
-                tell(number / len(calls), f"{units.many(number, 'call')} of {units.count(len(calls))}")
+        for number, call in recording.each(tell):
             # A call that one side cannot place the others cannot either: portfolios are the same.
-            if resource := replays[0].lacks(asked):
+            if resource := replays[0].lacks(call):
                 left_out[lacking(resource)] += 1
             else:
-                outcomes.append((asked, [replay.call(asked, number) for replay in replays]))
+                outcomes.append((call, [replay.call(call, number) for replay in replays]))
     for replay in replays:
         replay.finish()
     if not outcomes:
         raise BadInput(
             f"{recording.where}: every call names what was there before the recording; give --accounts"
         )
-    rows = [_row(asked, found, replays) for asked, found in outcomes]
+    rows = [_row(call, results, replays) for call, results in outcomes]
     by_account: dict[str, list[Row]] = {}
     for row in rows:
         by_account.setdefault(row["account"], []).append(row)
@@ -284,14 +330,14 @@ def back_test(
         for row in _invoices(replay, letter, by_account)
     ]
     return BackTest(
-        recording.where,
-        tuple(side.text for side in sides),
-        tuple(rows),
-        tuple(invoices),
-        dict(left_out),
-        terms,
-        taken,
-        anchored_notes(specs, calls[0].at, base),
+        where=recording.where,
+        sides=tuple(side.text for side in sides),
+        calls=tuple(rows),
+        invoices=tuple(invoices),
+        left_out=dict(left_out),
+        terms=terms,
+        taken_over=taken_over,
+        anchored=anchored_notes(described, recording.calls[0].at, base),
     )
 
 
@@ -308,46 +354,29 @@ def running_alike(
     if len(sides) != 2:
         raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
     a, b = (side.catalogue for side in sides)
-    both = [replace(side, catalogue=one) for side, one in zip(sides, alike(a, b), strict=True)]
+    both = [replace(side, catalogue=catalogue) for side, catalogue in zip(sides, alike(a, b), strict=True)]
     return both, changes(both[0].sold(), both[1].sold()), taken_over(a, b)
 
 
-def _specs(
-    recording: Recording, side: Side, known: Mapping[str, AccountSpec], keywords: int
-) -> dict[str, AccountSpec]:
-    """The accounts of a side, each on its plan. Raises BadInput for one that is not on sale."""
-    sold, of = side.sold(), side.catalogue.name
-    specs = {}
-    for name in recording.accounts:
-        spec = known.get(name)
-        plan = side.plan or (spec.plan if spec is not None else "")
-        if not plan:
-            raise BadInput(
-                f"accounts: nobody says which plan {name!r} is on; give --plan, or name it in --accounts"
-            )
-        check_plan(plan, sold, "plan", of, movable=not side.plan)
-        check_priced(sold, (plan,), "plan")
-        if spec is None:
-            specs[name] = spec_for(recording, name, plan, keywords)
-        else:
-            check_add_ons(spec.add_ons, sold, f"accounts.{name}.add_ons", of)
-            specs[name] = spec.model_copy(update={"plan": plan})
+def _served(described: Mapping[str, AccountSpec], side: Side) -> dict[str, AccountSpec]:
+    """Return the accounts of a side, each on its plan. Raises BadInput for one that is not on sale."""
+    specs, sold = {}, side.sold()
+    for name, spec in described.items():
+        unknown = f"accounts: nobody says which plan {name!r} is on; give --plan, or name it in --accounts"
+        plan = side.plan_of(spec, sold, unknown, f"accounts.{name}.add_ons")
+        specs[name] = spec.model_copy(update={"plan": plan})
     check_moves((spec.plan for spec in specs.values()), side.moves)
     return specs
 
 
-def _row(asked: RecordedCall, found: Sequence[ReplayOutcome], replays: Sequence[ReplayedService]) -> Row:
-    row: Row = {"id": asked.id, "at": asked.at, "account": asked.account, "operation": asked.operation}
-    row |= {"recorded": asked.status, "recorded_code": _code(asked.status, asked.code)}
-    for name, outcome, replay in zip("ab", found, replays, strict=False):
+def _row(call: RecordedCall, results: Sequence[ReplayOutcome], replays: Sequence[ReplayedService]) -> Row:
+    row: Row = {"id": call.id, "at": call.at, "account": call.account, "operation": call.operation}
+    row |= {"recorded": call.status, "recorded_code": _code(call.status, call.code)}
+    for name, outcome, replay in zip("ab", results, replays, strict=False):
         row[name], row[f"{name}_code"] = outcome.status, _code(outcome.status, outcome.code)
         row[f"{name}_cost"] = replay.cost_of(outcome)
-    if len(found) == 2:
-        return row | {"change": _change(found[0].admitted, row["a_code"], found[1].admitted, row["b_code"])}
-    admitted = asked.status is not None and asked.status < 400
-    if asked.status is None:
-        return row | {"change": ""}
-    return row | {"change": _change(admitted, row["recorded_code"], found[0].admitted, row["a_code"])}
+    before, after = ("recorded", "a", "b")[len(results) - 1 : len(results) + 1]
+    return row | {"change": _change(row[before], row[f"{before}_code"], row[after], row[f"{after}_code"])}
 
 
 def _code(status: int | None, code: str) -> str:
@@ -355,36 +384,34 @@ def _code(status: int | None, code: str) -> str:
     return "" if status is None or status < 400 else code or str(status)
 
 
-def _change(was: bool, code: str, becomes: bool, new_code: str) -> str:
-    if was != becomes:
-        return ADMITTED if becomes else REFUSED
+def _change(was: int | None, code: str, becomes: int, new_code: str) -> str:
+    """How an outcome changes, by status and code; "" for not at all, and where no reply was recorded."""
+    if was is None:
+        return ""
+    if (was < 400) != (becomes < 400):
+        return ADMITTED if becomes < 400 else REFUSED
     # An access log shows statuses alone, which tell no code from another.
     return OTHERWISE if code != new_code and not code.isdecimal() else ""
 
 
 def _invoices(replay: ReplayedService, letter: str, calls: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
-    """One row an account and billing month that the recording touches; price and add-ons are whole."""
+    """Yield one row an account and billing month that the recording touches; price and add-ons are whole."""
     catalogue = replay.service.policy.catalogue
     last = replay.recording.calls[-1].at
-    for name, mine in calls.items():
+    for name, rows in calls.items():
         account = replay.service.state.accounts[replay.actors[name].account]
         extras = add_ons_price(catalogue, account.add_ons.items())
         price = catalogue.plans[account.plan].price
         for number, (begins, ends) in enumerate(_months(account.books.anchor, replay.start, last), 1):
-            cost = sum(row[f"{letter}_cost"] for row in mine if begins <= row["at"] < ends)
-            yield {
-                "side": letter.upper(),
-                "account": name,
-                "month": str(number),
-                "begins": begins,
-                "ends": ends,
-                "plan": account.plan,
-                "price": price,
-                "add_ons": extras,
-                "revenue": price + extras,
-                "cost": cost,
-                "margin": price + extras - cost,
-            }
+            cost = sum(row[f"{letter}_cost"] for row in rows if begins <= row["at"] < ends)
+            bill = {"price": price, "add_ons": extras} | bill_of(price + extras, cost)
+            month = {"month": str(number), "begins": begins, "ends": ends, "plan": account.plan}
+            yield {"side": letter.upper(), "account": name} | month | bill
+
+
+def bill_of(revenue: int, cost: int) -> Row:
+    """Return the columns of an invoice that every engine tells, µUSD."""
+    return {"revenue": revenue, "cost": cost, "margin": revenue - cost}
 
 
 def _months(anchor: Micros, first: Micros, last: Micros) -> Iterator[tuple[Micros, Micros]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,20 +16,16 @@ from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, Integers, Records
 from ranksim.planner.pricing.audit import Audit, audit, sample
-from ranksim.planner.pricing.back_test import Side, running_alike
-from ranksim.planner.pricing.changes import Change, terms_view
+from ranksim.planner.pricing.back_test import RecordedAnswer, Side, bill_of, running_alike
+from ranksim.planner.pricing.changes import terms_view
 from ranksim.planner.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
 from ranksim.planner.pricing.columns import Columns
-from ranksim.planner.pricing.common import anchored_notes, told_reasons
+from ranksim.planner.pricing.common import anchored_notes, reason_rows, reasons_text
 from ranksim.report import units
-from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
+from ranksim.report.answer import Quantities, Row, Tables, views_of
 from ranksim.report.frames import save_csv
-from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.tables import View
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MONEY = ("revenue", "cost", "margin")
 """The columns of customers and invoices that are money."""
@@ -60,31 +56,23 @@ class ServedSide:
         return made
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnBackTest:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ColumnBackTest(RecordedAnswer):
     """Recorded calls in columns under one side or two, customer by customer.
 
-    `refused_then` counts the calls of each account that were refused when they were recorded, by outcome;
-    `terms`, `taken_over` and `anchored` are as in `BackTest`.
+    `refused_then` counts the calls of each account that were refused when they were recorded, by outcome.
     """
 
-    columns: Columns
-    served: tuple[ServedSide, ...]
-    refused_then: Integers
-    engine: str
-    terms: tuple[Change, ...] = ()
-    taken_over: tuple[str, ...] = ()
-    anchored: tuple[str, ...] = ()
-
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
     quantities: ClassVar[Quantities] = {
         "customers": dict.fromkeys(MONEY, "money"),
         "invoices": {"ends": "instant", **dict.fromkeys(MONEY, "money")},
         "days": {"day": "date"},
     }
-    plots = ("outcomes",)
+
+    columns: Columns
+    served: tuple[ServedSide, ...]
+    refused_then: Integers
+    engine: str
 
     @property
     def share(self) -> float:
@@ -95,7 +83,7 @@ class ColumnBackTest:
     @property
     def sentence(self) -> str:
         """The answer in a sentence or two."""
-        last, name = self.served[-1], "AB"[len(self.served) - 1]
+        last, name = self.served[-1], self.last
         against = "under A" if name == "B" else "when they were recorded"
         billed, cost = (units.usd(int(amounts.sum())) for amounts in (last.revenue, last.cost))
         money = f"{name} bills {billed} at a provider cost of {cost}"
@@ -112,14 +100,12 @@ class ColumnBackTest:
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
-        named = zip("AB", self.served, strict=False)
-        beyond = told_reasons(self.columns.unmodelled, "none")
-        failing = any(any(one.side.catalogue.job_failure_rates.values()) for one in self.served)
+        beyond = reasons_text(self.columns.unmodelled, "none")
+        failing = any(any(served.side.catalogue.job_failure_rates.values()) for served in self.served)
         return (
-            f"{self.columns.where}. " + " ".join(f"{name}: {one.side.text}." for name, one in named),
-            *self.taken_over,
-            *(f"Audit of {name}: {one.audit.text}" for name, one in zip("AB", self.served, strict=False)),
-            f"Not in the columns: {told_reasons(self.columns.left_out)}.",
+            *self.described,
+            *(f"Audit of {name}: {served.audit.text}" for name, served in self._by_letter()),
+            f"Not in the columns: {reasons_text(self.left_out)}.",
             f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
             "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
             + (", although the catalogue lets some fail." if failing else "."),
@@ -131,10 +117,13 @@ class ColumnBackTest:
     def _gave_up(self, customers: int) -> list[str]:
         """Say what is not known of customers who were refused something when they were recorded."""
         who = f"{units.many(customers, 'customer')} met a refusal when they were recorded"
-        said = (
+        hidden = (
             "what they gave up asking for then is not in the recording, so under wider limits they would use"
         )
-        return [f"{who}: {said} at least what is shown."] if customers else []
+        return [f"{who}: {hidden} at least what is shown."] if customers else []
+
+    def _by_letter(self) -> Iterator[tuple[str, ServedSide]]:
+        return zip("AB", self.served, strict=False)
 
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
@@ -145,65 +134,58 @@ class ColumnBackTest:
             "days": list(self._days()),
             "refusals": self.refusals,
             "censored": self.censored,
-            "left_out": [{"reason": why, "calls": n} for why, n in self.columns.left_out.items()],
-            "unmodelled": [{"reason": why, "calls": n} for why, n in self.columns.unmodelled.items()],
+            "left_out": reason_rows(self.left_out),
+            "unmodelled": reason_rows(self.columns.unmodelled),
         }
 
     @cached_property
     def customers(self) -> list[Row]:
         """A row a customer and side, with the sentence that one would send them."""
         rows = []
-        for name, one in zip("AB", self.served, strict=False):
-            days, cost = _days_by_account(one.days), one.cost
+        for name, served in self._by_letter():
+            days, cost = _days_by_account(served.days), served.cost
             for row, account in enumerate(self.columns.accounts):
-                made: Row = {"side": name, "account": account.name, "plan": one.sold[row][0]}
-                made |= {"calls": int(one.billed.calls[row]), "revenue": int(one.revenue[row])}
-                made |= {"cost": int(cost[row]), "margin": int(one.revenue[row] - cost[row])}
-                made |= {OUTCOMES[o]: int(one.refused[row, k]) for k, o in enumerate(REFUSED)}
-                rows.append(made | {"sentence": self._told(one, row, days.get(row, ()))})
+                customer: Row = {"side": name, "account": account.name, "plan": served.sold[row][0]}
+                customer |= {"calls": int(served.billed.calls[row])}
+                customer |= bill_of(int(served.revenue[row]), int(cost[row]))
+                customer |= {OUTCOMES[o]: int(served.refused[row, k]) for k, o in enumerate(REFUSED)}
+                rows.append(customer | {"sentence": self._sentence(served, row, days.get(row, ()))})
         return rows
 
-    def _told(self, one: ServedSide, row: int, days: Sequence[int]) -> str:
-        plan, months = one.sold[row][0], int(one.billed.months[row])
-        told = (
-            f"On {plan} you would have been billed {units.usd(int(one.revenue[row]))} for "
+    def _sentence(self, served: ServedSide, row: int, days: Sequence[int]) -> str:
+        plan, months = served.sold[row][0], int(served.billed.months[row])
+        billed = (
+            f"On {plan} you would have been billed {units.usd(int(served.revenue[row]))} for "
             f"{units.many(months, 'month')}"
         )
-        refused, calls = int(one.refused[row].sum()), int(one.billed.calls[row])
+        refused, calls = int(served.refused[row].sum()), int(served.billed.calls[row])
         if not refused:
-            return f"{told}, and none of your {calls:,} calls would have been refused."
+            return f"{billed}, and none of your {calls:,} calls would have been refused."
         codes = ", ".join(
-            f"{int(one.refused[row, k]):,} {OUTCOMES[o]}"
+            f"{int(served.refused[row, k]):,} {OUTCOMES[o]}"
             + (" (never before)" if not self.refused_then[row, k] else "")
             for k, o in enumerate(REFUSED)
-            if one.refused[row, k]
+            if served.refused[row, k]
         )
         return (
-            f"{told}, and {refused:,} of your {calls:,} calls would have been refused on "
+            f"{billed}, and {refused:,} of your {calls:,} calls would have been refused on "
             f"{units.many(len(days), 'day')}, first on {_date(days[0])}: {codes}."
         )
 
     def _invoices(self) -> Iterator[Row]:
-        for name, one in zip("AB", self.served, strict=False):
+        for name, served in self._by_letter():
+            billed = served.billed
             for row, account in enumerate(self.columns.accounts):
-                count = int(one.billed.months[row])
-                revenue = int(one.revenue[row]) // count
+                count = int(billed.months[row])
                 for month in range(count):
-                    cost = int(one.billed.spend[row, month])
-                    yield {
-                        "side": name,
-                        "account": account.name,
-                        "month": str(month + 1),
-                        "ends": int(one.billed.ends[row, month]),
-                        "plan": one.sold[row][0],
-                        "revenue": revenue,
-                        "cost": cost,
-                        "margin": revenue - cost,
-                    }
+                    ends = int(billed.ends[row, month])
+                    invoice = {"side": name, "account": account.name, "month": str(month + 1), "ends": ends}
+                    bill = bill_of(int(served.revenue[row]) // count, int(billed.spend[row, month]))
+                    yield invoice | {"plan": served.sold[row][0]} | bill
 
     def _days(self) -> Iterator[Row]:
-        for name, one in zip("AB", self.served, strict=False):
-            for account, day, activity, outcome, calls in one.days.tolist():
+        for name, served in self._by_letter():
+            for account, day, activity, outcome, calls in served.days.tolist():
                 yield {
                     "side": name,
                     "account": self.columns.accounts[account].name,
@@ -216,12 +198,10 @@ class ColumnBackTest:
     @property
     def refusals(self) -> list[Row]:
         """Calls refused by code: as recorded, and under each side."""
-        rows = []
-        for k, outcome in enumerate(REFUSED):
-            row: Row = {"code": OUTCOMES[outcome], "recorded": int(self.refused_then[:, k].sum())}
-            row |= {name: int(one.refused[:, k].sum()) for name, one in zip("ab", self.served, strict=False)}
-            rows.append(row)
-        return [row for row in rows if any(value for name, value in row.items() if name != "code")]
+        counts = [refused.sum(axis=0) for refused in (self.refused_then, *(s.refused for s in self.served))]
+        rows = zip((OUTCOMES[o] for o in REFUSED), *(of_side.tolist() for of_side in counts), strict=True)
+        columns = ("code", *self.columns_of_outcomes)
+        return [dict(zip(columns, row, strict=True)) for row in rows if any(row[1:])]
 
     @property
     def censored(self) -> list[Row]:
@@ -237,24 +217,16 @@ class ColumnBackTest:
 
     def views(self) -> list[View]:
         """The answer as tables for people; of the customers, those with the most calls refused."""
-        names = ("recorded", "a", "b")[: 1 + len(self.served)]
-        shown = terms_view(self.terms)
-        shown += views_of("Refusals", self.refusals, {"code": "text"} | dict.fromkeys(names, "count"))
+        views = terms_view(self.terms) + self.refusals_view()
         columns = {"code": "text", "customers": "count", "calls": "count", "still_refused": "count"}
-        shown += views_of(
+        views += views_of(
             "Demand that old limits cut short", self.censored, columns, "At least; see the notes."
         )
-        last = "AB"[len(self.served) - 1]
-        mine = [row for row in self.customers if row["side"] == last]
-        mine.sort(key=lambda row: -sum(row[OUTCOMES[outcome]] for outcome in REFUSED))
+        customers = [row for row in self.customers if row["side"] == self.last]
+        customers.sort(key=lambda row: -sum(row[OUTCOMES[outcome]] for outcome in REFUSED))
         columns = {"account": "text", "sentence": "text"}
-        return shown + views_of(f"Customers under {last}", mine[:MOST_SHOWN], columns, "Most refused first.")
-
-    def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
-        """Draw the refusals by code, as recorded and under each side."""
-        from ranksim.planner.pricing import plots
-
-        return plots.outcomes(self.refusals, ax)
+        title = f"Customers under {self.last}"
+        return views + views_of(title, customers[:MOST_SHOWN], columns, "Most refused first.")
 
     def save_csv(self, path: Path) -> None:
         """Write the customers as CSV, a line each, with their sentences. Raises BadInput."""
@@ -267,10 +239,10 @@ def _date(day: int) -> str:
 
 def _days_by_account(days: Integers) -> dict[int, list[int]]:
     """The days on which each account has calls refused, in order."""
-    found: defaultdict[int, list[int]] = defaultdict(list)
+    by_account: defaultdict[int, list[int]] = defaultdict(list)
     for account, day in np.unique(days[:, :2], axis=0).tolist():
-        found[account].append(day)
-    return found
+        by_account[account].append(day)
+    return by_account
 
 
 def back_test_columns(
@@ -290,7 +262,7 @@ def back_test_columns(
     Raises BadInput.
     """
     base = policy_of(policy)
-    sides, terms, taken = running_alike(sides)
+    sides, terms, taken_over = running_alike(sides)
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]
     then = refusals_of(columns)
@@ -308,9 +280,18 @@ def back_test_columns(
         for number, test in enumerate(tests):
             comparing(number / len(tests), f"comparing {units.many(len(test.chosen), 'customer')}")
             done.append(test.done())
-    described = {account.name: account.spec for account in columns.accounts}
-    anchored = anchored_notes(described, columns.start, base)
-    return ColumnBackTest(columns, tuple(done), then, runs[0].fleet.engine, terms, taken, anchored)
+    return ColumnBackTest(
+        where=columns.where,
+        sides=tuple(side.text for side in sides),
+        left_out=columns.left_out,
+        columns=columns,
+        served=tuple(done),
+        refused_then=then,
+        engine=runs[0].fleet.engine,
+        terms=terms,
+        taken_over=taken_over,
+        anchored=anchored_notes(columns.specs, columns.start, base),
+    )
 
 
 class _Test:
@@ -326,9 +307,10 @@ class _Test:
 
     def serve(self, chunk: Records) -> None:
         self.run.serve(chunk)
-        mine = chunk[np.isin(chunk["outcome"], REFUSED)]
-        if len(mine):
-            days = np.stack([mine["account"], mine["at"] // DAY, mine["activity"], mine["outcome"]], axis=1)
+        refused = chunk[np.isin(chunk["outcome"], REFUSED)]
+        if len(refused):
+            columns = refused["account"], refused["at"] // DAY, refused["activity"], refused["outcome"]
+            days = np.stack(columns, axis=1)
             kinds, counts = np.unique(days, axis=0, return_counts=True)
             self.days.append(np.column_stack([kinds, counts]))
         if self.chosen:
@@ -360,8 +342,8 @@ def _merged(days: Sequence[Integers]) -> Integers:
     """The same days of two chunks as one row."""
     if not days:
         return np.zeros((0, 5), dtype=np.int64)
-    whole = np.concatenate(days)
-    kinds, place = np.unique(whole[:, :4], axis=0, return_inverse=True)
+    rows = np.concatenate(days)
+    kinds, place = np.unique(rows[:, :4], axis=0, return_inverse=True)
     counts = np.zeros(len(kinds), dtype=np.int64)
-    np.add.at(counts, place.reshape(-1), whole[:, 4])
+    np.add.at(counts, place.reshape(-1), rows[:, 4])
     return np.column_stack([kinds, counts])

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from ranksim.core.contract.facts import JobKind
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
-from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.offers import Sold, price_of, sold_of
 from ranksim.planner.fleet.recorded_fleet import RecordedFleet
 from ranksim.planner.fleet.rows import REFUSED, Integers, Records
 from ranksim.planner.pricing.back_test import Side
-from ranksim.planner.pricing.catalogues import check_add_ons, check_moves, check_plan, check_priced, selling
+from ranksim.planner.pricing.catalogues import check_moves, selling
 from ranksim.planner.pricing.columns import Columns, accounts_for, sold_to
 
 
@@ -76,8 +75,8 @@ class ColumnRun:
         """Return what each account pays for a billing month at the prices of a catalogue, µUSD."""
         accounts = self.fleet.accounts
         prices = np.array([price_of(catalogue, sold) for sold in accounts.sold], dtype=np.int64)
-        found: Integers = prices[accounts.customers["offer"]]
-        return found
+        monthly: Integers = prices[accounts.customers["offer"]]
+        return monthly
 
 
 def refusals_of(columns: Columns) -> Integers:
@@ -88,31 +87,22 @@ def refusals_of(columns: Columns) -> Integers:
 def tally(counts: Integers, chunk: Records, column: str) -> None:
     """Count refused calls by account and kind; `column` is "outcome", or "recorded" for those of then."""
     for k, outcome in enumerate(REFUSED):
-        mine = chunk["account"][chunk[column] == outcome]
-        counts[:, k] += np.bincount(mine, minlength=len(counts))
+        accounts = chunk["account"][chunk[column] == outcome]
+        counts[:, k] += np.bincount(accounts, minlength=len(counts))
 
 
 def newly_refused(refused: Integers, before: Integers) -> NDArray[np.bool_]:
     """Return which accounts meet a kind of refusal that they never met, of counts by account and kind."""
-    found: NDArray[np.bool_] = ((refused > 0) & (before == 0)).any(axis=1)
-    return found
+    newly: NDArray[np.bool_] = ((refused > 0) & (before == 0)).any(axis=1)
+    return newly
 
 
 def sold_under(columns: Columns, side: Side) -> tuple[Sold, ...]:
     """Return what each account is sold under a side. Raises BadInput for what is not on sale."""
-    catalogue = side.sold()
-    sold = []
+    sold, catalogue = [], side.sold()
     for account in columns.accounts:
-        plan = side.plan or account.spec.plan
-        if not plan:
-            raise BadInput(
-                f"{columns.where}: nobody says which plan account {account.name} is on; give --plan"
-            )
-        check_plan(plan, catalogue, "plan", catalogue.name, movable=not side.plan)
-        check_priced(catalogue, (plan,), "plan")
-        found = sold_of(plan, account.spec.add_ons)
-        check_add_ons(dict(found[1]), catalogue, "add-ons", catalogue.name)
-        sold.append(found)
+        unknown = f"{columns.where}: nobody says which plan account {account.name} is on; give --plan"
+        sold.append(sold_of(side.plan_of(account.spec, catalogue, unknown, "add-ons"), account.spec.add_ons))
     check_moves((plan for plan, _ in sold), side.moves)
     return tuple(sold)
 

@@ -107,12 +107,17 @@ class Columns:
     chunks: Callable[[], Iterator[Records]]
 
     @property
+    def specs(self) -> dict[str, AccountSpec]:
+        """What is known of each account, by name."""
+        return {account.name: account.spec for account in self.accounts}
+
+    @property
     def unmodelled(self) -> dict[str, int]:
         """Calls whose effect on later ones the kernel leaves out, by reason."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for account in self.accounts:
-            found.update(account.unmodelled)
-        return dict(found)
+            counts.update(account.unmodelled)
+        return dict(counts)
 
     def renamed(self, names: Callable[[str], str]) -> Columns:
         """Return the same calls of accounts, and of hosts, that have other names."""

@@ -8,6 +8,7 @@ from ranksim.core.clock import Micros
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.report import units
+from ranksim.report.answer import Row
 from ranksim.report.units import instant
 
 FEWEST = 2
@@ -52,6 +53,11 @@ def margin_of_b(margin: Mapping[str, Any]) -> str:
     return f"B earns {size} {'more' if sign > 0 else 'less'} margin than A{same}"
 
 
-def told_reasons(counts: Mapping[str, int], nothing: str = "nothing") -> str:
-    """Say how many there are for each reason; `nothing` where there are none."""
+def reason_rows(counts: Mapping[str, int]) -> list[Row]:
+    """Return a row of a table for each reason: how many calls there are for it."""
+    return [{"reason": reason, "calls": count} for reason, count in counts.items()]
+
+
+def reasons_text(counts: Mapping[str, int], nothing: str = "nothing") -> str:
+    """Return a list of how many there are for each reason; `nothing` where there are none."""
     return "; ".join(f"{count:,} {reason}" for reason, count in counts.items()) or nothing

@@ -54,7 +54,7 @@ def import_recording(
     from ranksim.core.files import check_outputs
     from ranksim.planner.pricing.back_test import read_accounts
     from ranksim.planner.pricing.columns import save, save_names
-    from ranksim.planner.pricing.importing import columns_of, told
+    from ranksim.planner.pricing.importing import columns_of, summary
     from ranksim.planner.pricing.recording import read_recording, read_rules
 
     imported("pyarrow", "columns need pyarrow", "plots")
@@ -71,4 +71,4 @@ def import_recording(
         save(made, columns, drawn)
         if names is not None:
             save_names(made, names, drawn)
-    print_out(told(made) + f"\nWritten to {columns}\n")
+    print_out(summary(made) + f"\nWritten to {columns}\n")

@@ -20,7 +20,6 @@ from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.callers.request_factory import on_one
 from ranksim.core.contract.facts import JobKind, RateClass, Spend
 from ranksim.core.draws import Purpose
-from ranksim.core.records import OFTEN
 from ranksim.core.rules.admission import GRANTED
 from ranksim.core.rules.slots import fold
 from ranksim.core.service.bodies import BriefsBody, JobBody, KeywordsBody, RequestBody, ScanBody
@@ -38,9 +37,9 @@ from ranksim.planner.fleet.rows import (
     to_records,
 )
 from ranksim.planner.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
-from ranksim.planner.pricing.common import told_reasons
+from ranksim.planner.pricing.common import reasons_text
 from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking
-from ranksim.planner.pricing.replay import RESOURCES, spec_for
+from ranksim.planner.pricing.replay import RESOURCES, specs_of
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 
@@ -89,12 +88,18 @@ class Owner:
     domains: dict[str, int] = field(default_factory=dict)
     lists: dict[str, ImportedList] = field(default_factory=dict)
     keywords: dict[str, tuple[str, str]] = field(default_factory=dict)
-    known: set[str] = field(default_factory=set)
+    owned: set[str] = field(default_factory=set)
     made_domains: list[str] = field(default_factory=list)
     things: dict[int, tuple[str, int]] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     repeated: set[tuple[str | None, str]] = field(default_factory=set)
     unmodelled: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def account(self) -> ColumnAccount:
+        """The account as columns keep it."""
+        made = tuple(self.made_domains)
+        return ColumnAccount(self.name, self.spec, self.calls, made, self.things, dict(self.unmodelled))
 
     def lists_of(self, domain: int) -> list[str]:
         """The lists of a domain."""
@@ -113,24 +118,19 @@ def columns_of(
 
     `progress` is told how many calls were made into rows; without it a notebook shows that.
     """
-    made = _Import(recording, accounts or {}, keywords, seed)
+    importer = _Importer(recording, accounts or {}, keywords, seed)
     with noted("making columns", progress) as tell:
-        rows = list(made.rows(tell))
+        rows = list(importer.rows(tell))
     calls = to_records(rows, CallRow) if rows else blank(0, CallRow)
     return Columns(
         where=recording.where,
-        accounts=tuple(
-            ColumnAccount(
-                one.name, one.spec, one.calls, tuple(one.made_domains), one.things, dict(one.unmodelled)
-            )
-            for one in made.owners.values()
-        ),
-        keys=len(made.keys),
-        things=made.things,
+        accounts=tuple(owner.account for owner in importer.owners.values()),
+        keys=len(importer.keys),
+        things=importer.things,
         start=recording.calls[0].at,
         end=recording.calls[-1].at + 1,
         calls=len(rows),
-        left_out=dict(made.left_out),
+        left_out=dict(importer.left_out),
         chunks=lambda: (_by_account(calls[at : at + CHUNK]) for at in range(0, len(calls), CHUNK)),
     )
 
@@ -140,43 +140,31 @@ def _by_account(calls: Records) -> Records:
     return calls[np.argsort(calls["account"], kind="stable")]
 
 
-class _Import:
+class _Importer:
     def __init__(
-        self, recording: Recording, known: Mapping[str, AccountSpec], keywords: int, seed: int
+        self, recording: Recording, described: Mapping[str, AccountSpec], keywords: int, seed: int
     ) -> None:
         self.recording = recording
         self.left_out = Counter(recording.left_out)
         self.keys: dict[tuple[str, str | None], int] = {}
         self.things = 0
-        self.owners: dict[str, Owner] = {}
-        for row, name in enumerate(recording.accounts):
-            spec = known.get(name) or spec_for(recording, name, "", keywords)
-            self.owners[name] = _owner(recording, name, spec, row, seed)
-        self.created = recording.created()
-        self.needed = {
-            (call.account, which)
-            for call in recording.calls
-            for _, which in call.refers()
-            if (call.account, which) in self.created
+        specs = specs_of(recording, described, keywords)
+        self.owners = {
+            name: _owner(recording, name, spec, row, seed) for row, (name, spec) in enumerate(specs.items())
         }
+        self.created = recording.created
+        self.needed = {
+            (call.account, id_) for call in recording.calls for _, id_ in call.refers()
+        } & self.created
 
     def rows(self, tell: Tell) -> Iterator[CallRow]:
-        calls = self.recording.calls
-        for number, asked in enumerate(calls):
-            if number % OFTEN == 0:
-                tell(number / len(calls), f"{units.many(number, 'call')} of {units.count(len(calls))}")
-            owner = self.owners[asked.account]
-            if resource := self._lacks(owner, asked):
+        for number, call in self.recording.each(tell):
+            owner = self.owners[call.account]
+            if resource := self.recording.lacks(call, owner.owned):
                 self.left_out[lacking(resource)] += 1
                 continue
             owner.calls += 1
-            yield self._row(owner, asked, number)
-
-    def _lacks(self, owner: Owner, asked: RecordedCall) -> str:
-        for resource, which in asked.refers():
-            if which not in owner.known and (asked.account, which) not in self.created:
-                return resource
-        return ""
+            yield self._row(owner, call, number)
 
     def _row(self, owner: Owner, asked: RecordedCall, number: int) -> CallRow:
         operation = OPERATIONS[asked.operation]
@@ -265,7 +253,7 @@ def _owner(recording: Recording, name: str, spec: AccountSpec, row: int, seed: i
     before = {
         resource: recording.before.get((name, resource), [])[: owned[resource]] for resource in RESOURCES
     }
-    owner.known = {which for ids in before.values() for which in ids}
+    owner.owned = {id_ for ids in before.values() for id_ in ids}
     for place in range(count):
         ids = before["domains"]
         owner.domains[ids[place] if place < len(ids) else f"(domain {place})"] = place
@@ -421,11 +409,11 @@ READERS = {
 }
 
 
-def told(columns: Columns) -> str:
-    """Say what became columns, what was left out, and what the kernel cannot follow."""
-    beyond = told_reasons(columns.unmodelled, "none")
+def summary(columns: Columns) -> str:
+    """Return in words what became columns, what was left out, and what the kernel cannot follow."""
+    beyond = reasons_text(columns.unmodelled, "none")
     return (
         f"{units.many(columns.calls, 'call')} of {units.many(len(columns.accounts), 'account')}.\n"
-        f"Left out: {told_reasons(columns.left_out)}.\n"
+        f"Left out: {reasons_text(columns.left_out)}.\n"
         f"Beyond what columns can follow, so that later calls may come out otherwise: {beyond}."
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -18,11 +19,12 @@ from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.views import created_by
 from ranksim.core.contract.yamlfile import read_yaml, refuse_yaml
 from ranksim.core.errors import BadInput
-from ranksim.core.records import Passed, parsed_object, read_access_log, read_lines
+from ranksim.core.records import OFTEN, Passed, parsed_object, read_access_log, read_lines
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.routes import match, values_of
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
-from ranksim.planner.pricing.common import told_reasons
+from ranksim.planner.pricing.common import reasons_text
+from ranksim.report import units
 from ranksim.report.progress import Tell, noted, shares
 
 PREFIX = "/v1/"
@@ -81,7 +83,7 @@ class RecordedCall:
         return tuple(found)
 
 
-@dataclass(slots=True)
+@dataclass
 class Recording:
     """Calls in order of time, why others cannot be made again, the keys, and what was there before.
 
@@ -99,9 +101,25 @@ class Recording:
         """The accounts that called, in order."""
         return list(dict.fromkeys(call.account for call in self.calls))
 
+    def each(self, tell: Tell) -> Iterator[tuple[int, RecordedCall]]:
+        """Yield every call with its number; `tell` reports how many have passed."""
+        for number, call in enumerate(self.calls):
+            if number % OFTEN == 0:
+                passed = f"{units.many(number, 'call')} of {units.count(len(self.calls))}"
+                tell(number / len(self.calls), passed)
+            yield number, call
+
+    @cached_property
     def created(self) -> set[tuple[str, str]]:
-        """Return the account and the id of what recorded calls made."""
-        return {(call.account, which) for call in self.calls for which, _ in call.made}
+        """The account and the id of what recorded calls made."""
+        return {(call.account, id_) for call in self.calls for id_, _ in call.made}
+
+    def lacks(self, call: RecordedCall, owned: Container[str]) -> str:
+        """Return the resource that a call names, and which is neither `owned` nor made by a call; or ""."""
+        for resource, id_ in call.refers():
+            if id_ not in owned and (call.account, id_) not in self.created:
+                return resource
+        return ""
 
 
 def lacking(resource: str) -> str:
@@ -137,14 +155,13 @@ def _read(path: str | Path, rules: Sequence[RecordingRule], passed: Passed) -> R
     is_trace = first.lstrip().startswith("{")
     made = _of_trace(path, passed) if is_trace else _of_log(path, rules, passed)
     if not made.calls:
-        why = told_reasons(dict(made.left_out.most_common(3)), "it holds none")
+        why = reasons_text(dict(made.left_out.most_common(3)), "it holds none")
         raise BadInput(f"{path}: no call of it can be replayed ({why}); record calls of this API")
     made.calls.sort(key=lambda call: call.at)
-    created = made.created()
     seen: dict[tuple[str, str], dict[str, None]] = {}
     for call in made.calls:
         for resource, which in call.refers():
-            if (call.account, which) not in created:
+            if (call.account, which) not in made.created:
                 seen.setdefault((call.account, resource), {})[which] = None
     for call in made.calls:
         if call.key in made.keys and (bound := made.keys[call.key].domain_id) is not None:

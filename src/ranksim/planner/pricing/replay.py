@@ -49,10 +49,14 @@ class ReplayOutcome:
     cost: int = 0
     job: str = ""
 
-    @property
-    def admitted(self) -> bool:
-        """Whether the call did what it asked for."""
-        return self.status < 400
+
+def specs_of(
+    recording: Recording, described: Mapping[str, AccountSpec], keywords: int
+) -> dict[str, AccountSpec]:
+    """Return the accounts of a recording as they are `described`; others by `spec_for`, without a plan."""
+    return {
+        name: described.get(name) or spec_for(recording, name, "", keywords) for name in recording.accounts
+    }
 
 
 def spec_for(recording: Recording, account: str, plan: str, keywords: int) -> AccountSpec:
@@ -107,7 +111,6 @@ class ReplayedService:
             self.actors[name] = self._open(name, specs[name])
         self._number_from(1 + max(self.places.values()))
         self.service.waive((), self.now)
-        self.created = recording.created()
 
     def _number_from(self, place: int) -> None:
         """Let ids go on where those of the account in this place begin."""
@@ -140,12 +143,9 @@ class ReplayedService:
         self._settle(tasks)
         return reply
 
-    def lacks(self, asked: RecordedCall) -> str:
+    def lacks(self, call: RecordedCall) -> str:
         """Return what a call names that was there before the recording and is in no portfolio, or ""."""
-        for resource, which in asked.refers():
-            if which not in self.ids[asked.account] and (asked.account, which) not in self.created:
-                return resource
-        return ""
+        return self.recording.lacks(call, self.ids[call.account])
 
     def call(self, asked: RecordedCall, number: int) -> ReplayOutcome:
         """Make a recorded call again, at its instant."""

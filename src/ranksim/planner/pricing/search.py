@@ -269,8 +269,7 @@ def search(
         row["best"] = n == best
     tornado = [] if best is None else _tornado(everybody[best], answer)
     rows.sort(key=lambda row: (not row["best"], not row["final"], -row["rounds"], -row["change"]))
-    described = {account.name: account.spec for account in columns.accounts}
-    anchored = anchored_notes(described, columns.start, base)
+    anchored = anchored_notes(columns.specs, columns.start, base)
     return Search(
         columns, tuple(grid), tuple(rows), tuple(tornado), answer, risk, level, seed, served, anchored
     )
