@@ -270,12 +270,12 @@ def _account_names(keys: Collection[KeyReach]) -> dict[str, str]:
     """
     readers = [key for key in keys if key.account_id]
     given = [key for key in readers if key.account]
-    for account, other in combinations(given, 2):
-        alike = account.account == other.account, account.account_id == other.account_id
-        if account.environment == other.environment and alike[0] != alike[1]:
+    for reader, other in combinations(given, 2):
+        alike = reader.account == other.account, reader.account_id == other.account_id
+        if reader.environment == other.environment and alike[0] != alike[1]:
             raise BadInput(
-                f"target: the keys {account.name} and {other.name} are of the accounts {account.account} and "
-                f"{other.account} there, and GET /v1/account says {account.account_id} and "
+                f"target: the keys {reader.name} and {other.name} are of the accounts {reader.account} and "
+                f"{other.account} there, and GET /v1/account says {reader.account_id} and "
                 f"{other.account_id}; "
                 "give all keys of one account one account, and those of others another"
             )
