@@ -123,7 +123,7 @@ def check(
     deployment = options.target()
     elsewhere = not is_local(deployment)
     pinned = policy or (Path(deployment.policy) if deployment.policy else None)
-    known = None if pinned is None else Policy.load(pinned)
+    pinned_policy = None if pinned is None else Policy.load(pinned)
     asking = elsewhere and not yes and not plan_only
     if asking and not sys.stdin.isatty():
         raise BadInput(
@@ -139,7 +139,7 @@ def check(
             names,
             asking,
             plan_only,
-            known,
+            pinned_policy,
             str(pinned or ""),
             required,
             model,
@@ -180,9 +180,9 @@ def _check(wanted: _Wanted) -> None:
         print_out(wrapped("".join(f"{line}\n" for line in told.lines(plan))))
         return not wanted.plan_only and _agreed(wanted.asking, bool(staying(plan.reach.lacks)))
 
-    asked = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy, wanted.model)
+    request = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy, wanted.model)
     twin = mirrored(wanted.options.target(), wanted.length) if wanted.model and not wanted.plan_only else None
-    done = carried_out(asked, agreed, shown, _stopping, wanted.began)
+    done = carried_out(request, agreed, shown, _stopping, wanted.began)
     if done is not None:
         _report(wanted, *done, twin)
 
@@ -204,17 +204,17 @@ def _report(
     checking.troubles += RefusedDomains.of(recording.lines()).lines()
     judgement = checking.judgement.about({*checking.plan.rules, *check_required(wanted.required)})
     trace = str(recording.trace) if checking.whole else str(recording.directory)
-    whole = exhibits([recording.trace], judgement) if checking.whole else None
+    evidence = exhibits([recording.trace], judgement) if checking.whole else None
     modelled = None if twin is None else _modelled(twin, checking, recording)
-    found = plain(
+    document = plain(
         judgement,
         trace=trace,
         policy=wanted.policy_path,
         required=wanted.required,
         model=modelled,
-        exhibits=whole,
+        exhibits=evidence,
     )
-    found["check"] = {
+    document["check"] = {
         "time": wanted.length,
         "took": checking.elapsed,
         "calls": checking.answers.total(),
@@ -224,23 +224,26 @@ def _report(
         "not_run": checking.not_run(),
         "undecided": checking.undecided_because(),
         "troubles": checking.troubles,
-        "left": [asdict(one) for one in checking.left],
+        "left": [asdict(part) for part in checking.left],
         "untouched": Untouched.of(recording.lines()).lines(),
         "spent": checking.spent,
         "spend_cap": checking.plan.reach.target.spend_cap,
         "exclusive": checking.plan.reach.target.exclusive,
-        "accounts": [asdict(one) for one in checking.money],
+        "accounts": [asdict(part) for part in checking.money],
     }
-    parts = [f"{line}\n" for line in said_first(found["check"])]
-    parts += [rendered(report.summary(found)), wrapped("".join(_ending(found["check"], checking, recording)))]
+    parts = [f"{line}\n" for line in said_first(document["check"])]
+    parts += [
+        rendered(report.summary(document)),
+        wrapped("".join(_ending(document["check"], checking, recording))),
+    ]
     try:
-        parts += [f"{line}\n" for line in _write(wanted, found, checking, recording)]
+        parts += [f"{line}\n" for line in _write(wanted, document, checking, recording)]
     except (OSError, BadInput) as error:
         parts.append(f"not written: {error}\n")
     print_out(*parts)
-    if report.fails(found):
+    if report.fails(document):
         raise typer.Exit(DEVIATES)
-    if not found["check"]["tasks"]:
+    if not document["check"]["tasks"]:
         raise typer.Exit(NOTHING_CHECKED)
 
 
@@ -269,26 +272,26 @@ def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecord
     from ranksim.report import units
 
     decided = len(check["rules"]) - len(check["undecided"])
-    said = ["", f"decided: {decided} of {units.many(len(check['rules']), 'rule')}"]
-    said += [f"  not {names}: {why}" for why, names in by_reason(check["undecided"])]
-    said += [f"did not run: {name}: {why}" for name, why in check["not_run"].items()]
-    said.append(
+    lines = ["", f"decided: {decided} of {units.many(len(check['rules']), 'rule')}"]
+    lines += [f"  not {names}: {why}" for why, names in by_reason(check["undecided"])]
+    lines += [f"did not run: {name}: {why}" for name, why in check["not_run"].items()]
+    lines.append(
         f"{units.many(checking.answers.total(), 'call')} of tasks in {units.duration(checking.elapsed)}"
     )
-    said += spent_lines(check["accounts"], exclusive=check["exclusive"])
-    said += [f"trouble: {one}" for one in checking.troubles]
-    said += check["untouched"]
+    lines += spent_lines(check["accounts"], exclusive=check["exclusive"])
+    lines += [f"trouble: {text}" for text in checking.troubles]
+    lines += check["untouched"]
     if checking.left:
-        said.append("created, and not removed:")
-        said += [f"  {one}" for one in left_lines(check["left"])]
-        said.append(f"`ranksim tidy {recording.trace.parent}` tries again, with the same address and keys")
+        lines.append("created, and not removed:")
+        lines += [f"  {text}" for text in left_lines(check["left"])]
+        lines.append(f"`ranksim tidy {recording.trace.parent}` tries again, with the same address and keys")
     if not checking.whole:
-        said.append(f"the trace was not written; what was recorded lies in {recording.directory}")
-    return [f"{line}\n" for line in said]
+        lines.append(f"the trace was not written; what was recorded lies in {recording.directory}")
+    return [f"{line}\n" for line in lines]
 
 
 def _write(
-    wanted: _Wanted, found: dict[str, Any], checking: "Checking", recording: "CheckRecording"
+    wanted: _Wanted, report: dict[str, Any], checking: "Checking", recording: "CheckRecording"
 ) -> list[str]:
     """Write the page, JUnit, JSON and the calibrated policy beside the trace; return what to say of them.
 
@@ -302,13 +305,13 @@ def _write(
     from ranksim.report.document import as_text
 
     texts = {
-        PAGE: page(found),
-        JUNIT: junit(found),
-        JSON: as_text(as_document(found)),
+        PAGE: page(report),
+        JUNIT: junit(report),
+        JSON: as_text(as_document(report)),
     }
     for name, text in texts.items():
         _put(recording.trace.parent / name, text)
-    said = []
+    lines = []
     if recording.trace.exists() and checking.judgement is not None:
         found_out = calibrate(
             checking.judgement.history, wanted.policy, enough=lambda: checking.left_of_time < SECOND
@@ -317,12 +320,12 @@ def _write(
         _put(recording.trace.parent / POLICY, texts[POLICY])
         if found_out.untried:
             untried = units.many(len(found_out.untried), "assumption")
-            said.append(
+            lines.append(
                 f"{POLICY}: there was no time to try every option of {untried}; "
                 f"`ranksim calibrate {recording.trace}` does"
             )
     names = ([recording.trace.name] if recording.trace.exists() else []) + list(texts)
-    return [*said, f"written to {recording.trace.parent}: {', '.join(names)}"]
+    return [*lines, f"written to {recording.trace.parent}: {', '.join(names)}"]
 
 
 def _put(path: Path, text: str) -> None:

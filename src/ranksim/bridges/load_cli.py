@@ -28,7 +28,11 @@ def _names(incomplete: str) -> list[tuple[str, str]]:
     """The profiles that a shell completes a word to, with their aims."""
     from ranksim.judge.profiles import PROFILES
 
-    return [(one.name, one.aim) for one in PROFILES if one.name.startswith(incomplete)]
+    return [
+        (known_profile.name, known_profile.aim)
+        for known_profile in PROFILES
+        if known_profile.name.startswith(incomplete)
+    ]
 
 
 def load(
@@ -205,10 +209,18 @@ def _listed() -> Styled:
 
     nobody = Target.simple("http://127.0.0.1", "none")
     rows = []
-    for one in PROFILES:
-        once = _once(one, nobody, one.users)
-        amounts = _amounts(_whole(one, once, one.duration)) or "nothing"
-        rows.append((one.name, one.aim, amounts, written(one.duration), written(once.length)))
+    for known_profile in PROFILES:
+        once = _once(known_profile, nobody, known_profile.users)
+        amounts = _amounts(_whole(known_profile, once, known_profile.duration)) or "nothing"
+        rows.append(
+            (
+                known_profile.name,
+                known_profile.aim,
+                amounts,
+                written(known_profile.duration),
+                written(once.length),
+            )
+        )
     headings = ("profile", "aim", "uses up at most", "runs", "once through")
     return rendered([to_rich(View("Load profiles", headings, 3, tuple(rows))), Text(), Text(PROFILES_SAY)])
 
@@ -275,8 +287,8 @@ def _report(trace: Path, deployment: "Target") -> None:
         words += ["--policy", deployment.policy]
     summary = Summary.of(trace)
     if summary.left is None:
-        summary.left = [asdict(one) for one in left_over(recorded(trace.parent))]
-    spent = [asdict(one) for one in summary.used_up.by_account()]
+        summary.left = [asdict(part) for part in left_over(recorded(trace.parent))]
+    spent = [asdict(part) for part in summary.used_up.by_account()]
     lines = cap_passed(spent, deployment.spend_cap, exclusive=deployment.exclusive)
     lines += summary.lines()
     if summary.left:

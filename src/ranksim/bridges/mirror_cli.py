@@ -38,13 +38,13 @@ def mirror(
     twin = mirrored(options.target())
     write(twin, out)
     accounts = list(twin.scenario["accounts"])
-    one = f" --account {accounts[0]}" if len(accounts) > 1 else ""
+    option = f" --account {accounts[0]}" if len(accounts) > 1 else ""
     lines = [f"Written to {out}: {units.many(len(accounts), 'account')}, {', '.join(accounts)}"]
     lines += [f"note: {note}" for note in twin.notes]
     lines += [
         f"next: ranksim run {out}/world.yaml",
         f"      ranksim serve --policy {out}/policy.yaml --state {out}/{STATE}",
-        f"      ranksim capacity fit --scenario {out}/world.yaml{one}",
-        f"      ranksim price compare --scenario {out}/world.yaml{one} --b CATALOGUE",
+        f"      ranksim capacity fit --scenario {out}/world.yaml{option}",
+        f"      ranksim price compare --scenario {out}/world.yaml{option} --b CATALOGUE",
     ]
     print_out("\n".join(lines) + "\n")

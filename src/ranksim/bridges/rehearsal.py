@@ -283,8 +283,8 @@ class Rehearsal:
 
     def written(self, reply: Reply) -> None:
         """Note that a reply was written."""
-        for one in reply.replies if isinstance(reply, Batch) else (reply,):
-            self.service.written(one, self._business(self.now))
+        for part in reply.replies if isinstance(reply, Batch) else (reply,):
+            self.service.written(part, self._business(self.now))
 
     def render(self, flight: Flight, reply: Reply) -> Seen:
         """Return a reply as it leaves the deployment."""

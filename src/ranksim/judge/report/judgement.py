@@ -39,10 +39,10 @@ def summary(judgement: Plain) -> list[RenderableType]:
     if judgement["model"] is not None:
         parts += [Text(), Text("Measured against the model", style="bold"), Text(MODEL), Text()]
         parts.append(to_rich(model_view(judgement["model"])))
-    rules, shown = judgement["rules"], _verdicts(judgement["rules"])
+    rules, verdicts = judgement["rules"], _verdicts(judgement["rules"])
     if "check" in judgement:  # which tells itself what it did not decide, and what that waits for
-        return [*parts, *shown, *_required(judgement)]
-    return [*parts, *shown, *_undecided(rules), *_required(judgement), *_not_exercised(rules)]
+        return [*parts, *verdicts, *_required(judgement)]
+    return [*parts, *verdicts, *_undecided(rules), *_required(judgement), *_not_exercised(rules)]
 
 
 MODEL = (
@@ -53,7 +53,7 @@ MODEL = (
 
 def model_view(rows: Sequence[Plain]) -> View:
     """Return what was measured beside what was predicted, ready to show."""
-    shown = tuple(
+    cells = tuple(
         (
             row["name"],
             _with_interval(row, "measured"),
@@ -65,7 +65,7 @@ def model_view(rows: Sequence[Plain]) -> View:
         )
         for row in rows
     )
-    return View("", ("what", "measured", "predicted", "margin", "verdict"), 5, shown)
+    return View("", ("what", "measured", "predicted", "margin", "verdict"), 5, cells)
 
 
 def _with_interval(row: Plain, side: str) -> str:
@@ -84,7 +84,7 @@ def deviates(rule: Plain) -> bool:
 
 def consequences(rule: Plain, judgement: Plain) -> list[Plain]:
     """Return the rules that deviate only because this one does."""
-    return [one for one in judgement["rules"] if one["follows"] == rule["name"]]
+    return [other for other in judgement["rules"] if other["follows"] == rule["name"]]
 
 
 def headline(judgement: Plain, *, names: bool = True) -> str:
@@ -118,8 +118,10 @@ MOST_UNSEEN = 3
 
 def _unseen(unseen: Sequence[Plain], most: int) -> list[str]:
     """Say what did not happen, and how many cases nothing could show for want of it."""
-    said = [f"{one['what']}: {units.many(one['cases'], 'case')} not seen" for one in unseen[:most]]
-    return [*said, f"{units.count(len(unseen) - most)} more like it"] if len(unseen) > most else said
+    sentences = [f"{row['what']}: {units.many(row['cases'], 'case')} not seen" for row in unseen[:most]]
+    return (
+        [*sentences, f"{units.count(len(unseen) - most)} more like it"] if len(unseen) > most else sentences
+    )
 
 
 def _failed(missing: Sequence[str], judgement: Plain, names: bool) -> str:
@@ -129,13 +131,13 @@ def _failed(missing: Sequence[str], judgement: Plain, names: bool) -> str:
         ("not conform", [name for name in missing if name not in conforming]),
         ("not conform in all cases", [name for name in missing if name in conforming]),
     )
-    said: list[str] = []
+    sentences: list[str] = []
     for what, group in groups:
         if group:
-            count = units.count(len(group)) if said else units.many(len(group), "required rule")
+            count = units.count(len(group)) if sentences else units.many(len(group), "required rule")
             named = f": {', '.join(group)}" if names else ""
-            said.append(f"{count} {'do' if len(group) > 1 else 'does'} {what}{named}")
-    return ("; " if names else ", ").join(said)
+            sentences.append(f"{count} {'do' if len(group) > 1 else 'does'} {what}{named}")
+    return ("; " if names else ", ").join(sentences)
 
 
 def run_lines(judgement: Plain) -> list[str]:
@@ -143,8 +145,8 @@ def run_lines(judgement: Plain) -> list[str]:
     coverage, agreement = judgement["coverage"], judgement["agreement"]
     several = len(judgement["traces"]) > 1
     lines = [
-        (f"{number}/  " if several else "") + _trace_line(one)
-        for number, one in enumerate(judgement["traces"], 1)
+        (f"{number}/  " if several else "") + _trace_line(recorded)
+        for number, recorded in enumerate(judgement["traces"], 1)
     ]
     lines += [
         f"coverage: {coverage['exercised']} of {units.many(coverage['cases'], 'case')} exercised, and "
@@ -161,13 +163,13 @@ def run_lines(judgement: Plain) -> list[str]:
     return [*lines, *_clock(judgement)]
 
 
-def _trace_line(one: Plain) -> str:
+def _trace_line(recorded: Plain) -> str:
     """Return what one trace holds, in a line."""
-    lost = f", {units.count(one['lost'])} without a reply" if one["lost"] else ""
-    began, lasted = units.instant(one["started"]), one["ended"] - one["started"]
+    lost = f", {units.count(recorded['lost'])} without a reply" if recorded["lost"] else ""
+    began, lasted = units.instant(recorded["started"]), recorded["ended"] - recorded["started"]
     return (
-        f"{one['trace'] or 'trace'}: {units.many(one['exchanges'], 'exchange')}{lost}, "
-        f"{units.many(one['deliveries'], 'webhook attempt')}, {units.duration(lasted)} from {began}"
+        f"{recorded['trace'] or 'trace'}: {units.many(recorded['exchanges'], 'exchange')}{lost}, "
+        f"{units.many(recorded['deliveries'], 'webhook attempt')}, {units.duration(lasted)} from {began}"
     )
 
 
@@ -183,10 +185,10 @@ def _clock(judgement: Plain) -> list[str]:
 
 def verdict(rule: Plain) -> str:
     """Return the verdict on a rule in words: where it conforms in some of its cases, so."""
-    cases, said = len(rule["cases"]), str(rule["verdict"])
-    if said == "conforms" and rule["exercised"] < cases:
+    cases, word = len(rule["cases"]), str(rule["verdict"])
+    if word == "conforms" and rule["exercised"] < cases:
         return f"partly conforms: {rule['exercised']} of {cases} cases"
-    return said
+    return word
 
 
 def cases_left(rule: Plain) -> str:
@@ -215,9 +217,9 @@ def _deviation(rule: Plain, judgement: Plain) -> list[RenderableType]:
         parts += [Padding(Text(line), (0, 0, 0, 4)) for line in exhibit_lines(piece, judgement["exhibits"])]
         if piece["readings"]:
             parts.append(Padding(Text(readings_line(piece), overflow="fold"), (0, 0, 0, 4)))
-    for one in consequences(rule, judgement):
-        said = f"from it follows {one['name']}: {one['because']}"
-        parts.append(Padding(Text(said, overflow="fold"), (0, 0, 0, 2)))
+    for consequence in consequences(rule, judgement):
+        sentence = f"from it follows {consequence['name']}: {consequence['because']}"
+        parts.append(Padding(Text(sentence, overflow="fold"), (0, 0, 0, 2)))
     return parts
 
 
@@ -232,7 +234,7 @@ def exhibit_lines(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
 
 def readings_line(piece: Plain) -> str:
     """Return by which exchanges each reading of what is open is excluded."""
-    excluded = (f"{one['reading']} by {' '.join(one['exchanges'])}" for one in piece["readings"])
+    excluded = (f"{reading['reading']} by {' '.join(reading['exchanges'])}" for reading in piece["readings"])
     return f"no reading explains it; excluded are {'; '.join(excluded)}"
 
 

@@ -113,8 +113,8 @@ def timeline(figure: Plain) -> str:
             parts.append(_diamond(x(due), height, says))
         if attempt is None:
             over = due is not None and due < figure["ended"]
-            said = "did not come" if over else "not due before the end"
-            parts.append(_text(WIDE - RIGHT + 12, height + 4, said, kind="bad" if over else ""))
+            remark = "did not come" if over else "not due before the end"
+            parts.append(_text(WIDE - RIGHT + 12, height + 4, remark, kind="bad" if over else ""))
             continue
         answer = "no answer" if attempt["status"] is None else f"{attempt['status']}"
         off = (
@@ -151,8 +151,8 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
 
 
-def _text(x: float, y: float, said: str, anchor: str = "start", kind: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(said)}</text>'
+def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(words)}</text>'
 
 
 def _dot(x: float, y: float, says: str, kind: str, marked: bool, radius: float = 2.5) -> str:

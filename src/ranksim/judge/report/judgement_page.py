@@ -103,9 +103,9 @@ def _required(judgement: Plain) -> list[str]:
     for rule in judgement["rules"]:
         if rule["name"] in judgement["missing"]:
             name, left = escape(rule["name"]), cases_left(rule) if rule["verdict"] == "conforms" else ""
-            said = f"{verdict(rule)}{f'; not exercised: {left}' if left else ''}"
+            words = f"{verdict(rule)}{f'; not exercised: {left}' if left else ''}"
             items.append(
-                f'<li><a class="bad" href="#{name}">{foldable(rule["name"])}</a>: {escape(said)}</li>'
+                f'<li><a class="bad" href="#{name}">{foldable(rule["name"])}</a>: {escape(words)}</li>'
             )
     return ["<p>Required, and not conforming:</p>", "<ul>", *items, "</ul>"] if items else []
 
@@ -128,13 +128,13 @@ def _deviations(judgement: Plain) -> list[str]:
                 parts.append(f'<p class="soft">and {len(more)} more like it: {named}</p>')
         follow = consequences(rule, judgement)
         parts += ["<p>What follows from it, and is no cause of its own:</p>"] if follow else []
-        for one in follow:
-            said = f"{one['because']}; broken {units.many(one['broken'], 'time')}"
-            name = escape(one["name"])
+        for consequence in follow:
+            sentence = f"{consequence['because']}; broken {units.many(consequence['broken'], 'time')}"
+            name = escape(consequence["name"])
             parts.append(
-                f'<details class="piece"><summary><a href="#{name}">{name}</a>: {escape(said)}</summary>'
+                f'<details class="piece"><summary><a href="#{name}">{name}</a>: {escape(sentence)}</summary>'
             )
-            parts += [*_evidence(one["evidence"][0], judgement, unfolded=False), "</details>"]
+            parts += [*_evidence(consequence["evidence"][0], judgement, unfolded=False), "</details>"]
     return parts
 
 
@@ -157,15 +157,15 @@ def _named(piece: Plain) -> str:
 
 def _facts(rule: Plain, judgement: Plain) -> str:
     """Return the facts of a rule; what each says is told where the pointer rests."""
-    told = judgement["facts"]
-    return ", ".join(linked(f"S{number}", told.get(f"S{number}", "")) for number in rule["facts"])
+    facts = judgement["facts"]
+    return ", ".join(linked(f"S{number}", facts.get(f"S{number}", "")) for number in rule["facts"])
 
 
 def _evidence(piece: Plain, judgement: Plain, *, unfolded: bool) -> list[str]:
     """Return a piece of evidence: expected, found, the difference in words, and what was exchanged, whole."""
     about = f"{piece['about']}: " if piece["about"] else ""
     rows = [("expected", piece["expected"]), ("found", piece["found"]), ("difference", piece["says"])]
-    cells = "".join(f"<dt>{label}</dt><dd>{escape(said)}</dd>" for label, said in rows if said)
+    cells = "".join(f"<dt>{label}</dt><dd>{escape(value)}</dd>" for label, value in rows if value)
     parts = ['<div class="piece">', f"<p>{escape(about)}</p>" if about else "", f"<dl>{cells}</dl>"]
     parts += [staircase(piece["staircase"])] if "staircase" in piece else []
     parts += [timeline(piece["timeline"])] if "timeline" in piece else []
@@ -175,7 +175,8 @@ def _evidence(piece: Plain, judgement: Plain, *, unfolded: bool) -> list[str]:
         parts += [_attempt(name, attempt, unfolded) for attempt in judgement["attempts"].get(name, [])[:1]]
     if piece["readings"]:
         excluded = [
-            f"{one['reading']}: {one['says']} ({', '.join(one['exchanges'])})" for one in piece["readings"]
+            f"{reading['reading']}: {reading['says']} ({', '.join(reading['exchanges'])})"
+            for reading in piece["readings"]
         ]
         parts.append(
             _folded("no reading of what is open explains it: what excludes each", excluded, unfolded=False)
@@ -299,8 +300,8 @@ def _model(rows: Sequence[Plain] | None) -> list[str]:
     if rows is None:
         return []
     view = model_view(rows)
-    shown = [_row(*cells) for cells in view.rows]
-    return ["<h2>Measured against the model</h2>", f"<p>{escape(MODEL)}</p>", *_table(view.headings, shown)]
+    lines = [_row(*cells) for cells in view.rows]
+    return ["<h2>Measured against the model</h2>", f"<p>{escape(MODEL)}</p>", *_table(view.headings, lines)]
 
 
 def _answers(answers: Sequence[Plain]) -> list[str]:

@@ -38,7 +38,7 @@ def images(judgement: Mapping[str, Any]) -> dict[str, str]:
     rows = judgement["throughput"]
     if len(rows) < 2:
         return {}
-    latency = partial(draw_latency, whole=judgement["latency"]["p99"])
+    latency = partial(draw_latency, length=judgement["latency"]["p99"])
     return {"throughput": _svg(draw_throughput, rows), "latency": _svg(latency, rows)}
 
 
@@ -70,10 +70,10 @@ def draw_throughput(rows: Sequence[Row], ax: Axes) -> None:
     _finish(ax)
 
 
-def draw_latency(rows: Sequence[Row], ax: Axes, whole: Micros | None) -> None:
+def draw_latency(rows: Sequence[Row], ax: Axes, length: Micros | None) -> None:
     """Draw latency quantiles step by step; dashed from when a call was to be sent, where that was planned.
 
-    `whole` is the p99 of all calls (µs), None where none was answered.
+    `length` is the p99 of all calls (µs), None where none was answered.
     """
     times = _seconds(rows)
     for prefix, style, suffix in (("", "-", ""), ("planned_", "--", " from plan")):
@@ -92,7 +92,7 @@ def draw_latency(rows: Sequence[Row], ax: Axes, whole: Micros | None) -> None:
     ax.yaxis.set_major_locator(import_module("matplotlib.ticker").LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:,g}")
     ax.yaxis.set_minor_formatter("")
-    title(ax, f"99 % of calls take at most {units.duration(whole)}" if whole is not None else "No reply")
+    title(ax, f"99 % of calls take at most {units.duration(length)}" if length is not None else "No reply")
     ax.set_ylabel("latency (ms, log)")
     _finish(ax)
 

@@ -47,8 +47,8 @@ def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
         "testcase", classname=f"ranksim.{family}", name=f"{rule['name']}: {rule['says']}"
     )
     if rule["follows"]:
-        said = f"broken only where {rule['follows']} is: {rule['because']}"
-        ElementTree.SubElement(case, "skipped", message=said)
+        sentence = f"broken only where {rule['follows']} is: {rule['because']}"
+        ElementTree.SubElement(case, "skipped", message=sentence)
     elif rule["verdict"] == "deviates":
         first = rule["evidence"][0]
         failure = ElementTree.SubElement(case, "failure", message=first["says"], type="deviates")
@@ -68,8 +68,8 @@ def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
     elif rule["verdict"] != "conforms":
         ElementTree.SubElement(case, "skipped", message=_why(rule, judgement))
     if len(rule["cases"]) > 1 and rule["exercised"]:
-        told = ElementTree.SubElement(case, "system-out")
-        told.text = "\n".join(_cases(rule))
+        output = ElementTree.SubElement(case, "system-out")
+        output.text = "\n".join(_cases(rule))
     return case
 
 
@@ -86,9 +86,9 @@ def _cases(rule: Plain) -> list[str]:
 
 
 def _why(rule: Plain, judgement: Plain) -> str:
-    told = why_open(judgement, rule)
-    if told:
-        return f"{rule['verdict']}: {told}"
+    because = why_open(judgement, rule)
+    if because:
+        return f"{rule['verdict']}: {because}"
     if rule["verdict"] == "not exercised":
         return f"not exercised; profile that would: {rule['exercise'] or 'none'}"
     if rule["verdict"] == "conforms":

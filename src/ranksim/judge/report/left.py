@@ -11,7 +11,7 @@ SHOWN = 3
 """So many ids are shown of each group."""
 
 
-def left_lines(groups: Sequence[Mapping[str, Any]], shown: int = SHOWN) -> list[str]:
+def left_lines(groups: Sequence[Mapping[str, Any]], most: int = SHOWN) -> list[str]:
     """Return a line for each group: its `kind`, the `key` that sees it, `why` it is left, and its `ids`."""
     lines = []
     for group in groups:
@@ -20,8 +20,8 @@ def left_lines(groups: Sequence[Mapping[str, Any]], shown: int = SHOWN) -> list[
         if not ids:
             lines.append(f"{kind} {where} may be left: {group['why']}")
             continue
-        named = ", ".join(ids[:shown]) + (
-            f" and {units.count(len(ids) - shown)} more" if len(ids) > shown else ""
+        named = ", ".join(ids[:most]) + (
+            f" and {units.count(len(ids) - most)} more" if len(ids) > most else ""
         )
         lines.append(f"{units.many(len(ids), kind.removesuffix('s'))} {where}: {group['why']} ({named})")
     return lines

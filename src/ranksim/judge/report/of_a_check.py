@@ -18,8 +18,8 @@ Plain = Mapping[str, Any]
 
 def check_of(judgement: Plain) -> Plain | None:
     """Return what a check did, or None where the judgement is of traces alone."""
-    found: Plain | None = judgement.get("check")
-    return found
+    check: Plain | None = judgement.get("check")
+    return check
 
 
 def why_open(judgement: Plain, rule: Plain) -> str:
@@ -27,8 +27,8 @@ def why_open(judgement: Plain, rule: Plain) -> str:
     check = check_of(judgement)
     if check is None or rule["verdict"] not in ("undecided", "not exercised"):
         return ""
-    asked = rule["name"] in check["rules"] or rule["verdict"] == "undecided"
-    return str(check["undecided"].get(rule["name"], "" if asked else "it was not asked for"))
+    is_wanted = rule["name"] in check["rules"] or rule["verdict"] == "undecided"
+    return str(check["undecided"].get(rule["name"], "" if is_wanted else "it was not asked for"))
 
 
 def told(check: Plain) -> str:
@@ -74,7 +74,7 @@ def _listed(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _table(title: str, headings: tuple[str, str], rows: Any) -> list[str]:
-    cells = [f"<tr><td>{foldable(one)}</td><td>{foldable(other)}</td></tr>" for one, other in rows]
+    cells = [f"<tr><td>{foldable(label)}</td><td>{foldable(other)}</td></tr>" for label, other in rows]
     heading = "".join(f"<th>{name}</th>" for name in headings)
     table = ['<div class="wide"><table>', f"<tr>{heading}</tr>", *cells, "</table></div>"]
     return [f"<h2>{title}</h2>", *table] if cells else []
@@ -83,15 +83,15 @@ def _table(title: str, headings: tuple[str, str], rows: Any) -> list[str]:
 def suite(check: Plain) -> ElementTree.Element:
     """Return a suite of JUnit: a test case a task, skipped where it did not run, or not to its end."""
     names = dict.fromkeys((*check["tasks"], *check["not_run"]))
-    found = ElementTree.Element("testsuite", name="check", tests=str(len(names)), failures="0", errors="0")
-    found.set("skipped", str(len(check["not_run"])))
+    element = ElementTree.Element("testsuite", name="check", tests=str(len(names)), failures="0", errors="0")
+    element.set("skipped", str(len(check["not_run"])))
     for name in names:
-        case = ElementTree.SubElement(found, "testcase", classname="ranksim.check", name=f"task {name}")
+        case = ElementTree.SubElement(element, "testcase", classname="ranksim.check", name=f"task {name}")
         if name in check["not_run"]:
             ElementTree.SubElement(case, "skipped", message=check["not_run"][name])
-    said = [*said_first(check), told(check), *check["untouched"]]
-    said += (f"created, and not removed: {one}" for one in left_lines(check["left"]))
-    ElementTree.SubElement(found, "system-out").text = "\n".join(said)
+    lines = [*said_first(check), told(check), *check["untouched"]]
+    lines += (f"created, and not removed: {line}" for line in left_lines(check["left"]))
+    ElementTree.SubElement(element, "system-out").text = "\n".join(lines)
     if check["troubles"]:
-        ElementTree.SubElement(found, "system-err").text = "\n".join(check["troubles"])
-    return found
+        ElementTree.SubElement(element, "system-err").text = "\n".join(check["troubles"])
+    return element

@@ -20,7 +20,7 @@ def cap_passed(accounts: Sequence[Plain], cap: int | None, *, exclusive: bool) -
     Each account has its `account`, what it `spent`, its `height` (both µUSD) and what is `unread`;
     `exclusive` says that nobody else spent there.
     """
-    height, spent = (sum(one[name] for one in accounts) for name in ("height", "spent"))
+    height, spent = (sum(account[name] for account in accounts) for name in ("height", "spent"))
     if cap is None or height <= cap:
         return []
     reserved = f", {units.usd(height)} at the height with what was reserved" if height > spent else ""
@@ -31,17 +31,19 @@ def cap_passed(accounts: Sequence[Plain], cap: int | None, *, exclusive: bool) -
 
 def spent_lines(accounts: Sequence[Plain], *, exclusive: bool) -> list[str]:
     """Return what was spent in all, by account where there are several, and what could not be read."""
-    known = [one for one in accounts if not one["unread"] or one["spent"] or one["height"]]
+    read = [account for account in accounts if not account["unread"] or account["spent"] or account["height"]]
     if not accounts:
         return ["spent nothing: nothing was called that can spend"]
-    if not known:
+    if not read:
         lines = ["what was spent is not known"]
     else:
-        each = ", ".join(f"{one['account']} {units.usd(one['spent'])}" for one in known)
-        least = "at least " if any(one["unread"] for one in accounts) else ""
-        total = units.usd(sum(one["spent"] for one in known))
+        each = ", ".join(f"{account['account']} {units.usd(account['spent'])}" for account in read)
+        least = "at least " if any(account["unread"] for account in accounts) else ""
+        total = units.usd(sum(account["spent"] for account in read))
         by = "by usage before and after" + ("" if exclusive else OTHERS)
-        lines = [f"spent {least}{total} {by}" + (f": {each}" if len(known) > 1 else "")]
+        lines = [f"spent {least}{total} {by}" + (f": {each}" if len(read) > 1 else "")]
     return lines + [
-        f"not all that {one['account']} spent is known: {one['unread']}" for one in accounts if one["unread"]
+        f"not all that {account['account']} spent is known: {account['unread']}"
+        for account in accounts
+        if account["unread"]
     ]

@@ -96,9 +96,9 @@ def state_of(job: Mapping[str, Json]) -> str:
 
     An end by another name than the assumed one is taken for an end only if it says when, or why, it ended.
     """
-    said = str(job.get("status")).lower()
-    state = STATE_OF.get(said, "")
-    ended = state in ("done", "failed") and said != state
+    status = str(job.get("status")).lower()
+    state = STATE_OF.get(status, "")
+    ended = state in ("done", "failed") and status != state
     return "" if ended and not (job.get("finished_at") or job.get("error_detail")) else state
 
 
@@ -120,4 +120,4 @@ def moment(value: Json) -> Micros | None:
 def plainest(word: str) -> str:
     """Return what any way to fold or tidy a text could leave of it (U65): its letters and digits."""
     folded = unicodedata.normalize("NFKD", word).casefold()
-    return "".join(one for one in folded if one.isalnum()) or folded.strip()
+    return "".join(letter for letter in folded if letter.isalnum()) or folded.strip()

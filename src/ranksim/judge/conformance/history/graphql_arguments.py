@@ -25,14 +25,14 @@ DEEPEST: Final = 20
 
 def arguments(query: Json, variables: Json) -> dict[str, Json]:
     """Return them by name; variables that were not given are left out. Empty where they cannot be read."""
-    found = _parsed(query) if isinstance(query, str) else None
-    return _put_in(found or {}, variables)
+    parsed = _parsed(query) if isinstance(query, str) else None
+    return _put_in(parsed or {}, variables)
 
 
 def sure_arguments(query: Json, variables: Json) -> dict[str, Json] | None:
     """Return them where they are all that a document says of what it asks for, else None."""
-    found = _parsed(query) if _is_simple(query) else None
-    return None if found is None else _put_in(found, variables)
+    parsed = _parsed(query) if _is_simple(query) else None
+    return None if parsed is None else _put_in(parsed, variables)
 
 
 def _is_simple(query: Json) -> bool:
@@ -68,9 +68,9 @@ class _Variable(str):
     __slots__ = ()
 
 
-def _put_in(found: Mapping[str, Json], variables: Json) -> dict[str, Json]:
+def _put_in(parsed: Mapping[str, Json], variables: Json) -> dict[str, Json]:
     given: Mapping[str, Json] = variables if isinstance(variables, dict) else {}
-    return {name: _filled(value, given) for name, value in found.items() if not _absent(value, given)}
+    return {name: _filled(value, given) for name, value in parsed.items() if not _absent(value, given)}
 
 
 def _absent(value: Json, given: Mapping[str, Json]) -> bool:
@@ -81,9 +81,9 @@ def _filled(value: Json, given: Mapping[str, Json]) -> Json:
     if isinstance(value, _Variable):
         return given.get(value)
     if isinstance(value, dict):
-        return {name: _filled(one, given) for name, one in value.items() if not _absent(one, given)}
+        return {name: _filled(item, given) for name, item in value.items() if not _absent(item, given)}
     if isinstance(value, list):
-        return [_filled(one, given) for one in value]
+        return [_filled(item, given) for item in value]
     return value
 
 
@@ -92,7 +92,7 @@ def _parsed(query: str) -> dict[str, Json] | None:
     """Return the arguments as they stand, None where they cannot be read."""
     if '"""' in query:
         return None
-    tokens = iter([found for found in _TOKEN.findall(query) if found[0] != "#"])
+    tokens = iter([match for match in _TOKEN.findall(query) if match[0] != "#"])
     try:
         for token in tokens:  # what stands before the fields: the operation, its name and variables
             if token == "(":
@@ -112,12 +112,12 @@ def _parsed(query: str) -> dict[str, Json] | None:
 
 def _members(tokens: Iterator[str], end: str, depth: int) -> dict[str, Json]:
     """Read `name: value` up to a bracket. Raises ValueError or StopIteration where it cannot be read."""
-    found: dict[str, Json] = {}
+    members: dict[str, Json] = {}
     while (name := next(tokens)) != end:
         if next(tokens) != ":":
             raise ValueError(name)
-        found[name] = _value(next(tokens), tokens, depth)
-    return found
+        members[name] = _value(next(tokens), tokens, depth)
+    return members
 
 
 def _value(token: str, tokens: Iterator[str], depth: int) -> Json:

@@ -50,7 +50,7 @@ def query_of(operation: str, body: Json) -> dict[str, str] | None:
     return query
 
 
-def page_of(operation: str, connection: Json, asked: dict[str, str]) -> dict[str, Json] | None:
+def page_of(operation: str, connection: Json, query: dict[str, str]) -> dict[str, Json] | None:
     """Return a connection as the collection that REST would answer with; None where that is not sure.
 
     A last page may have an `endCursor`, so whether more is there is `hasNextPage`. It is left out of a reply
@@ -68,11 +68,11 @@ def page_of(operation: str, connection: Json, asked: dict[str, str]) -> dict[str
         if not all(node.get("kind") in set(JobKind) for node in nodes):
             return None
     page: dict[str, Json] = {"data": nodes}
-    told = connection.get("pageInfo")
-    if isinstance(told, dict) and "endCursor" in told:
-        more = told.get("hasNextPage")
-        if more is True or (more is False and "limit" in asked):
-            page |= {"has_more": more, "next_cursor": told["endCursor"] if more else None}
+    page_info = connection.get("pageInfo")
+    if isinstance(page_info, dict) and "endCursor" in page_info:
+        more = page_info.get("hasNextPage")
+        if more is True or (more is False and "limit" in query):
+            page |= {"has_more": more, "next_cursor": page_info["endCursor"] if more else None}
     return page
 
 

@@ -116,8 +116,8 @@ class ObservedRun:
     @property
     def _unsaid(self) -> set[int]:
         """The rate of what was sent before any note told of one."""
-        told = min((pace.t for pace in self.paces), default=DISTANT_FUTURE)
-        before = self.began < told if self.began is not None else not self.paces
+        first_pace = min((pace.t for pace in self.paces), default=DISTANT_FUTURE)
+        before = self.began < first_pace if self.began is not None else not self.paces
         return {1} if before else set()
 
     def key(self, name: str) -> TraceKey:
@@ -143,7 +143,11 @@ class History:
 
     @staticmethod
     def _as_judged(seen: Iterable[Observation]) -> Iterator[Observation]:
-        return (one.as_lost() if one.reply_unrecorded else one for one in seen if not one.request_unrecorded)
+        return (
+            exchange.as_lost() if exchange.reply_unrecorded else exchange
+            for exchange in seen
+            if not exchange.request_unrecorded
+        )
 
     def shown(self, takers: Callable[[Observation], Sequence[Taker]]) -> Iterator[Micros]:
         """Hand each exchange to all that take its like, in order of sending; return when it was sent."""

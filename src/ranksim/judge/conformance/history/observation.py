@@ -247,8 +247,8 @@ def asks_dry(body: Json, surface: str) -> bool:
         return body.get("dry_run") is True
     given = body.get("variables")
     inside = given.get("input") if isinstance(given, dict) else None
-    found = [values.get("dryRun") for values in (given, inside) if isinstance(values, dict)]
-    return True in found or bool(_DRY.search(str(body.get("query"))))
+    values_given = [values.get("dryRun") for values in (given, inside) if isinstance(values, dict)]
+    return True in values_given or bool(_DRY.search(str(body.get("query"))))
 
 
 @dataclass(slots=True)

@@ -110,8 +110,8 @@ class PackedObservations(Sequence[Observation]):
         return seen
 
     def _told(self, index: int) -> tuple[Any, ...]:
-        told: tuple[Any, ...] = marshal.loads(self._packed[self._ends[index] : self._ends[index + 1]])
-        return told
+        fields: tuple[Any, ...] = marshal.loads(self._packed[self._ends[index] : self._ends[index + 1]])
+        return fields
 
 
 def _example(kind: tuple[Any, ...]) -> Observation:

@@ -74,6 +74,6 @@ class SpillFile(Generic[T]):
             self._write()
         self._file.seek(self._ends[number])
         data = self._file.read(self._ends[number + 1] - self._ends[number])
-        found = self._kind(*marshal.loads(data))
-        self._near[number % NEAR] = number, found
-        return found
+        detail = self._kind(*marshal.loads(data))
+        self._near[number % NEAR] = number, detail
+        return detail

@@ -166,8 +166,8 @@ class Reader:
             return
         created = seen.operations and all(name.endswith(".create") for name in seen.operations)
         if not created and not seen.parameters:
-            said = (str(value) for value in leaves(seen.body))
-            self.history.run.mutated |= {word for text in said for word in _WORD.findall(text)}
+            texts = (str(value) for value in leaves(seen.body))
+            self.history.run.mutated |= {word for text in texts for word in _WORD.findall(text)}
             if not self._is_known(seen):
                 self.history.run.changed |= {name.partition(".")[0] for name in seen.operations} or {ALL}
         if not seen.operations or not (seen.parameters or FOLLOWED.issuperset(seen.operations)):
@@ -199,18 +199,18 @@ class Reader:
     def _account_of(self, seen: Observation) -> None:
         """Note whose a key is by what it reads. Raises BadInput where the header contradicts it."""
         run, account = self.history.run, seen.data.get("id") if isinstance(seen.data, dict) else None
-        known = run.header.keys.get(seen.key)
-        if not isinstance(account, str) or known is None or known.environment != seen.environment:
+        trace_key = run.header.keys.get(seen.key)
+        if not isinstance(account, str) or trace_key is None or trace_key.environment != seen.environment:
             return
         run.read_as[seen.environment, seen.key] = account
         for (environment, key), other in run.read_as.items():
             stated = run.header.keys[key].account
-            if environment != seen.environment or not stated or not known.account:
+            if environment != seen.environment or not stated or not trace_key.account:
                 continue
-            if (stated == known.account) != (other == account):
+            if (stated == trace_key.account) != (other == account):
                 raise BadInput(
                     f"keys: the header gives {key} the account {stated} and {seen.key} the account "
-                    f"{known.account}, and GET /v1/account says {other} and {account} ({seen.id}); give "
+                    f"{trace_key.account}, and GET /v1/account says {other} and {account} ({seen.id}); give "
                     "keys of one account one account there, and those of others another"
                 )
 
@@ -244,13 +244,13 @@ class Reader:
         extra = note.model_extra or {}
         if isinstance(extra.get("repeated"), int):
             self.history.run.repeated += extra["repeated"]
-        told = {
+        readers = {
             name: extra[name]
             for name in ("business", "rate", "traffic_rate")
             if isinstance(extra.get(name), int)
         }
-        if note.t is not None and told:
-            self.history.run.paces += (Pace(note.t, **told),)
+        if note.t is not None and readers:
+            self.history.run.paces += (Pace(note.t, **readers),)
 
 
 def _repeats(rows: PackedObservations) -> tuple[set[int], bool]:
@@ -313,19 +313,19 @@ def see(
     reply: Json,
     index: int,
     header: Header,
-    shown: set[Thing],
+    seen_things: set[Thing],
     shelf: SpillFile[ObservationDetail],
 ) -> Observation:
     """Make of one exchange, whose parsed reply is given, what a judge needs.
 
-    `shown` is what was shown over REST before, to which this one is added.
+    `seen_things` is what was shown over REST before, to which this one is added.
     """
     outside = _outside(exchange, reply)
     operation, parameters = ("", {}) if outside else _operation(exchange)
     key = exchange.api_key or ""
     lost = exchange.status is None or exchange.received is None
     operations = () if outside else exchange.operations
-    told = ObservationDetail(exchange.path, parameters, exchange.query or {}, operations, exchange.planned)
+    detail = ObservationDetail(exchange.path, parameters, exchange.query or {}, operations, exchange.planned)
     seen = Observation(
         shelf,
         index=index,
@@ -345,28 +345,28 @@ def see(
         reply_unrecorded=not lost and exchange.response is None,
         request_unrecorded=_request_unrecorded(exchange, header),
     )
-    _see_request(seen, told, exchange)
+    _see_request(seen, detail, exchange)
     # under an Idempotency-Key a reply might be that of an earlier call (U33)
     mappable = seen.surface == "graphql" and seen.idempotency_key is None
-    listed = query_of(operation, told.body) if mappable else None
+    listed = query_of(operation, detail.body) if mappable else None
     if listed is not None:
-        told.query = listed
+        detail.query = listed
     if not lost:
-        _see_headers(seen, told, exchange)
-        known = header.keys.get(key)
-        scoped = known is not None and known.domain_id is not None
+        _see_headers(seen, detail, exchange)
+        trace_key = header.keys.get(key)
+        scoped = trace_key is not None and trace_key.domain_id is not None
         keeps = scoped or listed is not None or operation in KEEPS_ITEMS
-        _see_reply(seen, told, reply, listed, keeps)
+        _see_reply(seen, detail, reply, listed, keeps)
         noun = operation.partition(".")[0]
-        if noun in UPDATED and isinstance(told.data, dict):
+        if noun in UPDATED and isinstance(detail.data, dict):
             if seen.surface == "rest":
-                shown.add((seen.environment, noun, str(told.data.get("id"))))
+                seen_things.add((seen.environment, noun, str(detail.data.get("id"))))
             elif seen.updates and mappable:
-                name = _updated(told)
-                told.parameters = {"id": name} if (seen.environment, noun, name) in shown else {}
+                name = _updated(detail)
+                detail.parameters = {"id": name} if (seen.environment, noun, name) in seen_things else {}
         if exchange.query is None and seen.surface == "rest" and seen.has_more is not None:
-            seen.has_more = told.next_cursor = None  # of what list it is a page, nobody can tell
-    shelf.put(told)
+            seen.has_more = detail.next_cursor = None  # of what list it is a page, nobody can tell
+    shelf.put(detail)
     return seen
 
 
@@ -406,40 +406,40 @@ def _outside(exchange: Exchange, reply: Json) -> bool:
 
 def _account(exchange: Exchange, header: Header) -> str:
     """Whose books it touches: the account that the header names, else the key stands for it."""
-    known = header.keys.get(exchange.api_key or "")
-    if known is not None and known.account:
-        return known.account
+    trace_key = header.keys.get(exchange.api_key or "")
+    if trace_key is not None and trace_key.account:
+        return trace_key.account
     return exchange.account or (exchange.api_key or "")
 
 
-def _see_request(seen: Observation, told: ObservationDetail, exchange: Exchange) -> None:
+def _see_request(seen: Observation, detail: ObservationDetail, exchange: Exchange) -> None:
     for name, value in (exchange.request_headers or {}).items():
         if name.lower() == "idempotency-key":
             seen.idempotency_key = intern(value)
     if seen.safe:
         return
-    told.body = parsed(exchange.body)
-    seen.dry_run = asks_dry(told.body, seen.surface)
+    detail.body = parsed(exchange.body)
+    seen.dry_run = asks_dry(detail.body, seen.surface)
     if seen.idempotency_key is not None:
-        meaning = exchange.body if told.body is None else json.dumps(told.body, sort_keys=True)
+        meaning = exchange.body if detail.body is None else json.dumps(detail.body, sort_keys=True)
         query = json.dumps(sorted((exchange.query or {}).items()))
-        told.fingerprint = _digest(f"{seen.method} {told.path} {query} {meaning}".encode())
-        told.wording = _digest((exchange.body or "").encode())
+        detail.fingerprint = _digest(f"{seen.method} {detail.path} {query} {meaning}".encode())
+        detail.wording = _digest((exchange.body or "").encode())
 
 
-def _see_headers(seen: Observation, told: ObservationDetail, exchange: Exchange) -> None:
+def _see_headers(seen: Observation, detail: ObservationDetail, exchange: Exchange) -> None:
     headers = {name.lower(): value for name, value in (exchange.response_headers or {}).items()}
     seen.limit = _first_whole(headers.get("ratelimit-limit"))
     seen.remaining = _first_whole(headers.get("ratelimit-remaining"))
     seen.reset = _first_whole(headers.get("ratelimit-reset"))
     seen.retry_after = _whole(headers.get("retry-after"))
     if seen.retry_after is None:
-        told.retry_at = http_date(headers.get("retry-after", ""))
+        detail.retry_at = http_date(headers.get("retry-after", ""))
     seen.replayed = headers.get(MARK, "").lower() == "true"
 
 
 def _see_reply(
-    seen: Observation, told: ObservationDetail, reply: Json, listed: dict[str, str] | None, keeps: bool
+    seen: Observation, detail: ObservationDetail, reply: Json, listed: dict[str, str] | None, keeps: bool
 ) -> None:
     """Read a reply; `listed` is the query of a list that was asked for over GraphQL, else None."""
     if not isinstance(reply, dict):
@@ -449,23 +449,23 @@ def _see_reply(
         page = None if listed is None else page_of(seen.operation, reply.get("data"), listed)
         reply = page or reply
     if seen.idempotency_key is not None:
-        said = {name: value for name, value in reply.items() if name != "request_id"}
-        told.answer = _digest(json.dumps(said, sort_keys=True).encode())
+        stated = {name: value for name, value in reply.items() if name != "request_id"}
+        detail.answer = _digest(json.dumps(stated, sort_keys=True).encode())
     if "code" in reply and not (seen.surface == "rest" and 200 <= seen.status <= 299):
         seen.code = intern(str(reply["code"]))
-        told.meta = reply["meta"] if isinstance(reply.get("meta"), dict) else {}
+        detail.meta = reply["meta"] if isinstance(reply.get("meta"), dict) else {}
         return
     data = reply.get("data")
     if isinstance(data, list):
         named = [item for item in data if isinstance(item, dict) and "id" in item]
         jobs = seen.operation == "jobs.list"
-        told.data = tuple(job_name(item) if jobs else str(item["id"]) for item in named)
-        told.items = data if keeps else None
+        detail.data = tuple(job_name(item) if jobs else str(item["id"]) for item in named)
+        detail.items = data if keeps else None
         more, cursor = reply.get("has_more"), reply.get("next_cursor")
         seen.has_more = more if isinstance(more, bool) else None
-        told.next_cursor = cursor if isinstance(cursor, str) else None
+        detail.next_cursor = cursor if isinstance(cursor, str) else None
     else:
-        told.data = data
+        detail.data = data
 
 
 def _root_field(reply: dict[str, Json]) -> dict[str, Json]:
@@ -479,21 +479,23 @@ def _root_field(reply: dict[str, Json]) -> dict[str, Json]:
     return {"data": fields[0]} if len(fields) == 1 else dict(reply)
 
 
-def _updated(told: ObservationDetail) -> str:
+def _updated(detail: ObservationDetail) -> str:
     """Return the id of what an update over GraphQL surely made, "" where that is not sure.
 
     It can be read whole, and its reply is the thing it names, alone: beside errors of its own, as a
     payload may carry, it may have done nothing (U83).
     """
-    body = told.body if isinstance(told.body, dict) else {}
-    given, shown = sure_arguments(body.get("query"), body.get("variables")), told.data
-    if isinstance(shown, dict) and len(shown) == 1 and "id" not in shown:
-        [shown] = shown.values()
+    body = detail.body if isinstance(detail.body, dict) else {}
+    given, updated = sure_arguments(body.get("query"), body.get("variables")), detail.data
+    if isinstance(updated, dict) and len(updated) == 1 and "id" not in updated:
+        [updated] = updated.values()
     if given is None or given.keys() != {"id", "input"} or not isinstance(given["input"], dict):
         return ""
     name = given["id"]
-    known = isinstance(name, str | int) and isinstance(shown, dict) and str(shown.get("id")) == str(name)
-    return str(name) if known else ""
+    is_named = (
+        isinstance(name, str | int) and isinstance(updated, dict) and str(updated.get("id")) == str(name)
+    )
+    return str(name) if is_named else ""
 
 
 # Paths
@@ -501,8 +503,8 @@ def _updated(told: ObservationDetail) -> str:
 
 def route(method: str, path: str) -> tuple[str, dict[str, str]]:
     """Find the operation and parameters of a REST path, whatever stands before its /v1/; else ("", {})."""
-    _, found, rest = path.partition("/v1/")
-    if not found:
+    _, base, rest = path.partition("/v1/")
+    if not base:
         return "", {}
     methods, values = offered(rest.partition("?")[0].rstrip("/"))
     return (methods[method], dict(values)) if method in methods else ("", {})
@@ -546,8 +548,8 @@ def http_date(text: str) -> int | None:
     from email.utils import parsedate_to_datetime
 
     try:
-        said = parsedate_to_datetime(text) if text else None
-        return None if said is None or said.tzinfo is None else int(said.timestamp())
+        moment = parsedate_to_datetime(text) if text else None
+        return None if moment is None or moment.tzinfo is None else int(moment.timestamp())
     except (ValueError, OverflowError):
         return None
 

@@ -54,14 +54,16 @@ def check_clock(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     stands between a refusal and the last moment since which `limit` calls may have come before it. Refused
     calls change nothing (`refused_count`).
     """
-    found = overfilled(calls, beside=calls.limit)
-    if found is not None:
-        return found
+    evidence = overfilled(calls, beside=calls.limit)
+    if evidence is not None:
+        return evidence
     arcs = clock_arcs(calls)
     cover = covering(arcs, calls.length)
     if cover is None:
         return None
-    who = sorted({int(one) for index in cover for one in (arcs.who[index], arcs.other[index])})
+    who = sorted(
+        {int(index_of_call) for index in cover for index_of_call in (arcs.who[index], arcs.other[index])}
+    )
     says = (
         f"wherever the edges of clock windows of {format_millis(calls.length)} stand, these calls exclude "
         f"it: more than {calls.limit} would be admitted in one, or fewer than {calls.limit} and then a "
@@ -150,13 +152,13 @@ def open_phases(arcs: Arcs, length: int) -> list[tuple[int, int]]:
     end = begin + np.minimum(arcs.high - arcs.low, length)
     begin, end = np.concatenate([begin - length, begin]), np.concatenate([end - length, end])
     order = np.argsort(begin, kind="stable")
-    reached, found = 0, []
+    reached, phases = 0, []
     for low, high in zip(begin[order].tolist(), end[order].tolist(), strict=True):
         if low > reached:
-            found.append((reached, min(low, length)))
+            phases.append((reached, min(low, length)))
         reached = max(reached, high)
         if reached >= length:
             break
     if reached < length:
-        found.append((reached, length))
-    return found
+        phases.append((reached, length))
+    return phases

@@ -59,13 +59,13 @@ def closest(
         if explaining:
             break
     if not explaining and one_sided:
-        reading = min(one_sided, key=lambda one: abs(one_sided[one][0] - limit))
+        reading = min(one_sided, key=lambda name: abs(one_sided[name][0] - limit))
         explaining = [(reading, one_sided[reading][1])]
     if len({side for _, side in explaining}) == 1:
         reading, side = explaining[0]
         return side, _fails(side, reading, under[reading]) or examined.against[reading]
     against = next(iter(examined.against.values()))
-    refused = {examined.calls.log.id(int(one)) for one in examined.calls.refused.who}
+    refused = {examined.calls.log.id(int(name)) for name in examined.calls.refused.who}
     return NO_MORE if refused.isdisjoint(against.exchanges[-1:]) else NO_FEWER, against
 
 

@@ -71,8 +71,8 @@ def check_counter(calls: WindowCalls, refused_count: bool, *, stated: bool = Fal
     counted leaves some; no group is admitted that is more than `group_bounds` allow. `stated`: an admitted
     reply states no fewer, and no more than may be (S105).
     """
-    if not stated and (found := faster_than_refill(calls, rounded_up=True)) is not None:
-        return found
+    if not stated and (evidence := faster_than_refill(calls, rounded_up=True)) is not None:
+        return evidence
     who = _excluded(calls, refused_count, stated=stated)
     if who is None:
         return None

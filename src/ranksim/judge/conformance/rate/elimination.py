@@ -64,7 +64,7 @@ class Examined:
     @property
     def excluded(self) -> Excluded:
         """What is excluded whatever headers say."""
-        return {reading: found for reading, found in self.against.items() if reading not in self.acting}
+        return {reading: evidence for reading, evidence in self.against.items() if reading not in self.acting}
 
 
 def readings(ledger: KeyLedger, rate_class: RateClass, options: Options) -> list[Interpretation]:
@@ -77,12 +77,12 @@ def readings(ledger: KeyLedger, rate_class: RateClass, options: Options) -> list
     tried_dry = ledger.any_dry(rate_class) or (len(debits) > 1 and ledger.any_dry(RateClass.EXPENSIVE))
     dry = _open(options, "dry_run_class", ("same", "free")) if tried_dry else (default.dry_run,)
     graphql = options.candidates("graphql_cost") if ledger.any_graphql() else (default.graphql,)
-    found = [
+    combinations = [
         Interpretation(*chosen)
         for chosen in product(options.candidates("window"), counted, debits, dry, graphql)
         if not (chosen[0] == "clock" and chosen[1] and len(counted) > 1)  # the same as not counting them
     ]
-    return sorted(found, key=lambda reading: reading.departs(default))
+    return sorted(combinations, key=lambda reading: reading.departs(default))
 
 
 def default_reading(options: Options) -> Interpretation:
@@ -102,9 +102,9 @@ def examine(
 ) -> Examined:
     """Try readings until the default one survives, those that earlier calls of the window excluded aside."""
     result: Examined | None = None
-    known: Counted = {}
+    counted: Counted = {}
     for reading in readings(ledger, rate_class, options):
-        calls = calls_under(reading, known, ledger, rate_class, run, options)
+        calls = calls_under(reading, counted, ledger, rate_class, run, options)
         result = result or Examined(ledger.name, calls)
         against = excluded.get(reading) or acts_otherwise(ledger, rate_class, reading, calls)
         if against is None:
@@ -124,38 +124,38 @@ def excludes(
     limits: Iterable[int], ledger: KeyLedger, rate_class: RateClass, run: ObservedRun, options: Options
 ) -> Evidence | None:
     """Return what shows that no reading admits and refuses so under one of these limits; None if one may."""
-    known: Counted = {}
+    counted: Counted = {}
     against: Evidence | None = None
     for limit, reading in product(limits, readings(ledger, rate_class, options)):
-        calls = calls_under(reading, known, ledger, rate_class, run, options).allowing(limit)
-        found = acts_otherwise(ledger, rate_class, reading, calls)
-        if found is None:
+        calls = calls_under(reading, counted, ledger, rate_class, run, options).allowing(limit)
+        evidence = acts_otherwise(ledger, rate_class, reading, calls)
+        if evidence is None:
             return None
-        against = against or found
+        against = against or evidence
     return against
 
 
 def calls_under(
     reading: Interpretation,
-    known: Counted,
+    counted_by_reading: Counted,
     ledger: KeyLedger,
     rate_class: RateClass,
     run: ObservedRun,
     options: Options,
 ) -> WindowCalls:
-    """Return the calls of a window under a reading: `known` by what counts where."""
+    """Return the calls of a window under a reading: `counted_by_reading`, by what counts where."""
     counted = (reading.debits_write, reading.dry_run, reading.graphql)
-    if counted not in known:
-        known[counted] = calls_of(ledger, rate_class, reading, run, options)
-    return known[counted]
+    if counted not in counted_by_reading:
+        counted_by_reading[counted] = calls_of(ledger, rate_class, reading, run, options)
+    return counted_by_reading[counted]
 
 
 def acts_otherwise(
     ledger: KeyLedger, rate_class: RateClass, reading: Interpretation, calls: WindowCalls
 ) -> Evidence | None:
     """Return what a reading cannot have admitted or refused, whatever headers say."""
-    found = _dry_refused(ledger, rate_class, reading, calls)
-    return found or CHECKS[reading.window](calls, reading.refused_count)
+    evidence = _dry_refused(ledger, rate_class, reading, calls)
+    return evidence or CHECKS[reading.window](calls, reading.refused_count)
 
 
 def _dry_refused(

@@ -22,11 +22,11 @@ AFTER_ALL = DISTANT_FUTURE * 2 - 1
 
 def check_first_hit(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     """A window from its first hit admits at most `limit` calls, and refuses only when it has as many."""
-    found = overfilled(calls, beside=calls.limit - 1)
-    if found is not None or refused_count:
-        return found or _check_extended(calls)
-    found = refused_too_early(calls, refused_count)
-    return found or (Chain(calls).check() if calls.exclusive else None)
+    evidence = overfilled(calls, beside=calls.limit - 1)
+    if evidence is not None or refused_count:
+        return evidence or _check_extended(calls)
+    evidence = refused_too_early(calls, refused_count)
+    return evidence or (Chain(calls).check() if calls.exclusive else None)
 
 
 def _check_extended(calls: WindowCalls) -> Evidence | None:
@@ -116,9 +116,9 @@ class Chain:
         at = -AFTER_ALL
         while self._find(at):
             while True:
-                found = self._narrow() or self._crowded()
-                if found is not None:
-                    return found
+                evidence = self._narrow() or self._crowded()
+                if evidence is not None:
+                    return evidence
                 if not self._next():
                     return None
                 if self.high - self.low >= self.calls.length:
@@ -133,7 +133,7 @@ class Chain:
         finders = (
             (self._silence, self._refusal, self._opener) if self.stated else (self._silence, self._refusal)
         )
-        options = [found for finder in finders if (found := finder(at)) is not None]
+        options = [option for finder in finders if (option := finder(at)) is not None]
         if not options:
             return False
         self.low, self.high, self.admitted_after, self.after, self.low_who, self.high_who = min(options)

@@ -88,12 +88,12 @@ def faster_than_refill(calls: WindowCalls, *, rounded_up: bool) -> Evidence | No
 
 def opened(side: CallIntervals, calls: WindowCalls) -> Ints:
     """For each call: calls sent before it, times the window, less what refilled until it."""
-    found: Ints = np.arange(len(side)) * calls.short - (side.sent - calls.start) * calls.limit
-    return found
+    bounds: Ints = np.arange(len(side)) * calls.short - (side.sent - calls.start) * calls.limit
+    return bounds
 
 
 def least_opened(side: CallIntervals, t: Ints, calls: WindowCalls) -> Ints:
     """The smallest `opened` of a call sent by each instant."""
     least = np.minimum.accumulate(opened(side, calls))
-    found: Ints = least[np.maximum(side.begun(t) - 1, 0)]
-    return found
+    bounds: Ints = least[np.maximum(side.begun(t) - 1, 0)]
+    return bounds

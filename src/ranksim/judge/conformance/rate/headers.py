@@ -112,15 +112,15 @@ class HeaderJudge:
         """Judge each response, and each call that followed a refusal."""
         limits, even = classes_by_limit(self.options), steady(run)
         for exchange in self.pending:
-            rate_class, known = nominal(exchange, self.options), not foreign(exchange, run)
+            rate_class, is_own = nominal(exchange, self.options), not foreign(exchange, run)
             if not exchange.lost and exchange.surface != "app":
-                _judge_headers(exchange, rate_class is not None and known, self.options, self.tally)
+                _judge_headers(exchange, rate_class is not None and is_own, self.options, self.tally)
                 if limits:
                     _judge_class(exchange, rate_class, limits, self.options, self.tally)
                 if limited(exchange):
                     _judge_refusal(exchange, _label(exchange, rate_class, limits), self.options, self.tally)
             if even:
-                following = self._next_calls(exchange, rate_class, limits) if known else ()
+                following = self._next_calls(exchange, rate_class, limits) if is_own else ()
                 for pair in following:
                     _judge_honoured(*pair, run, self.options, self.tally)
             elif limited(exchange) and not self.unsteady:
@@ -157,7 +157,7 @@ class HeaderJudge:
 
 def _evidence(says: str, *exchanges: Observation, expected: str = "") -> Evidence:
     about = f"key {exchanges[0].key or 'none'}, {exchanges[0].operation or exchanges[0].path}"
-    ids = tuple(one.id for one in exchanges)
+    ids = tuple(exchange.id for exchange in exchanges)
     return Evidence(says, ids, about=about, at=exchanges[0].sent, expected=expected)
 
 
@@ -203,14 +203,14 @@ def _impossible(exchange: Observation, keyed: bool, options: Options) -> str:
 
 def _judge_reset_format(exchange: Observation, options: Options, tally: Tally) -> None:
     """An instant instead of seconds is the other option of U5."""
-    found = "epoch" if (exchange.reset or 0) >= EPOCH else "delta"
+    stated_format = "epoch" if (exchange.reset or 0) >= EPOCH else "delta"
     assumed = options.default("reset_format")
-    if found == assumed or (assumed == "epoch" and exchange.reset == 0):
+    if stated_format == assumed or (assumed == "epoch" and exchange.reset == 0):
         return
     evidence = _evidence(f"RateLimit-Reset is {exchange.reset}", exchange)
     if options.pinned("reset_format"):
         tally.broke(HEADERS, evidence, case=kind_of_answer(exchange))
-    tally.differs(5, f"reset_format: {assumed}", found, evidence)
+    tally.differs(5, f"reset_format: {assumed}", stated_format, evidence)
 
 
 # Classes
@@ -238,15 +238,15 @@ def _judge_class(
     stands = next(limit for limit, named in limits.items() if named == wanted)
     evidence = _evidence(says, exchange, expected=f"RateLimit-Limit {stands}")
     if exchange.dry_run and RateClass.READ in (stated, wanted):
-        number, name, found = 10, "dry_run_class", "read" if stated == RateClass.READ else "same or free"
+        number, name, acting = 10, "dry_run_class", "read" if stated == RateClass.READ else "same or free"
     elif OPERATIONS[exchange.operation].tracking and stated != RateClass.READ:
-        number, name, found = 2, "tracking_class", stated.label
+        number, name, acting = 2, "tracking_class", stated.label
     else:
         tally.broke(CLASSES, evidence, case=case)
         return
     if options.pinned(name):
         tally.broke(CLASSES, evidence, case=case)
-    tally.differs(number, f"{name}: {options.default(name)}", found, evidence)
+    tally.differs(number, f"{name}: {options.default(name)}", acting, evidence)
 
 
 # Refusals
@@ -265,12 +265,12 @@ def _judge_refusal(exchange: Observation, case: str, options: Options, tally: Ta
         absent = _evidence("a 429 has no Retry-After that can be read", exchange)
         tally.check(RETRY_AFTER, present, absent, case=case)
     if present:
-        found, assumed = _retry_format(exchange), options.default("retry_after_format")
-        if found != assumed:
-            evidence = _evidence(f"Retry-After is {found.replace('_', ' ')}", exchange)
+        stated_format, assumed = _retry_format(exchange), options.default("retry_after_format")
+        if stated_format != assumed:
+            evidence = _evidence(f"Retry-After is {stated_format.replace('_', ' ')}", exchange)
             if options.pinned("retry_after_format"):
                 tally.broke(RETRY_AFTER, evidence, case=case)
-            tally.differs(6, f"retry_after_format: {assumed}", found, evidence)
+            tally.differs(6, f"retry_after_format: {assumed}", stated_format, evidence)
     if exchange.code != "rate_limited" and exchange.surface == "rest":
         tally.differs(
             7,

@@ -128,8 +128,8 @@ def steady(run: ObservedRun) -> bool:
 def classes_by_limit(options: Options) -> dict[int, RateClass]:
     """Find a class by its limit, where no two have the same (S102-S104)."""
     rates = options.facts.rates
-    found = {rates.of(rate_class): rate_class for rate_class in RateClass}
-    return found if len(found) == len(RateClass) else {}
+    by_limit = {rates.of(rate_class): rate_class for rate_class in RateClass}
+    return by_limit if len(by_limit) == len(RateClass) else {}
 
 
 def nominal(exchange: Observation, options: Options) -> RateClass | None:
@@ -255,11 +255,11 @@ class CallLog:
             return {}
         kinds = np.frombuffer(self._kind, np.uint32)
         rows = self._rows(run, options)
-        count = np.array([len(found) for found in rows], np.int64)[kinds]
+        count = np.array([len(combination) for combination in rows], np.int64)[kinds]
         who = np.repeat(np.arange(len(kinds)), count)
         nth = np.arange(len(who)) - np.repeat(np.cumsum(count) - count, count)
-        starts = np.cumsum([0, *(len(found) for found in rows)])[:-1]
-        flat = [row for found in rows for row in found]
+        starts = np.cumsum([0, *(len(combination) for combination in rows)])[:-1]
+        flat = [row for combination in rows for row in combination]
         place = starts[kinds[who]] + nth
         columns = {
             name: np.array([row[at] for row in flat], np.dtype(COLUMNS[name]))[place] if flat else NONE
@@ -271,10 +271,10 @@ class CallLog:
         owners = [(exchange.environment, exchange.account, exchange.key) for exchange in self._examples]
         numbers = {owner: number for number, owner in enumerate(dict.fromkeys(owners))}
         owned = np.array([numbers[owner] for owner in owners], np.int64)[kinds[who]]
-        found, firsts = np.unique(owned, return_index=True)
+        combination, firsts = np.unique(owned, return_index=True)
         names = list(numbers)
         ledgers = {}
-        for number in found[np.argsort(firsts)]:
+        for number in combination[np.argsort(firsts)]:
             chosen = np.flatnonzero(owned == number)
             owner = names[int(number)]
             ledgers[owner] = KeyLedger(
@@ -284,9 +284,12 @@ class CallLog:
 
     def _rows(self, run: ObservedRun, options: Options) -> list[list[tuple[int, ...]]]:
         """Return of each kind of call how it is counted: once, or in each class that it may have debited."""
-        known = classes_by_limit(options)
+        by_limit = classes_by_limit(options)
         learnt = {
-            name: known[limit] for name, found in self.limits.items() for limit in found if limit in known
+            name: by_limit[limit]
+            for name, limits in self.limits.items()
+            for limit in limits
+            if limit in by_limit
         }
         return [
             []
@@ -299,7 +302,7 @@ class CallLog:
                     int(exchange.surface == "graphql"),
                     -1 if exchange.limit is None else exchange.limit,
                 )
-                for kind, rate_class in _counts(exchange, known, learnt, options)
+                for kind, rate_class in _counts(exchange, by_limit, learnt, options)
             ]
             for exchange in self._examples
         ]
@@ -307,7 +310,7 @@ class CallLog:
 
 def _counts(
     exchange: Observation,
-    known: dict[int, RateClass],
+    by_limit: dict[int, RateClass],
     learnt: dict[tuple[str, bool], RateClass],
     options: Options,
 ) -> list[tuple[int, RateClass]]:
@@ -320,7 +323,7 @@ def _counts(
     assumed = nominal(exchange, options)
     if assumed is None:
         return []
-    stated = known.get(-1 if exchange.limit is None else exchange.limit)
+    stated = by_limit.get(-1 if exchange.limit is None else exchange.limit)
     if stated is None and exchange.surface == "rest" and exchange.named:
         stated = learnt.get((exchange.operation, exchange.dry_run))
     kind = _kind(exchange)
@@ -330,8 +333,8 @@ def _counts(
     if exchange.limit is not None and kind != UNSURE:
         return [(kind, assumed)]
     choices = product(options.candidates("tracking_class"), options.candidates("dry_run_class"))
-    found = {_class(exchange, str(tracking), str(dry_run)) for tracking, dry_run in choices}
-    classes = sorted(rate_class for rate_class in found if rate_class is not None)
+    classes_of_choices = {_class(exchange, str(tracking), str(dry_run)) for tracking, dry_run in choices}
+    classes = sorted(rate_class for rate_class in classes_of_choices if rate_class is not None)
     if not exchange.named:
         classes = list(RateClass)
     unnamed = kind == REFUSED and RateClass.EXPENSIVE in classes

@@ -16,8 +16,8 @@ def check_log(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     Necessary: no `limit` + 1 admitted calls lie within less than a window for certain; and before every
     refusal, `limit` calls may lie within one. With `refused_count` refused calls are in the log as well.
     """
-    found = overfilled(calls, beside=0) or (_log_full(calls) if refused_count else None)
-    return found or refused_too_early(calls, refused_count)
+    evidence = overfilled(calls, beside=0) or (_log_full(calls) if refused_count else None)
+    return evidence or refused_too_early(calls, refused_count)
 
 
 def _log_full(calls: WindowCalls) -> Evidence | None:
@@ -73,8 +73,10 @@ def check_gcra(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     a refusal some x has so many possible calls that less than one token may be left. With `refused_count`
     refused calls take tokens too.
     """
-    found = faster_than_refill(calls, rounded_up=False) or (_bucket_empty(calls) if refused_count else None)
-    return found or _bucket_too_few(calls, refused_count)
+    evidence = faster_than_refill(calls, rounded_up=False) or (
+        _bucket_empty(calls) if refused_count else None
+    )
+    return evidence or _bucket_too_few(calls, refused_count)
 
 
 def _bucket_empty(calls: WindowCalls) -> Evidence | None:
@@ -133,12 +135,12 @@ def _longest(drained: CallIntervals, t: Ints, calls: WindowCalls) -> Ints:
     here = (t - base) * calls.limit - drained.before(t) * window
     if not len(drained):
         return here
-    known = drained.ends[drained.ends <= int(t.max())]
-    if not len(known):
+    past = drained.ends[drained.ends <= int(t.max())]
+    if not len(past):
         return here
-    starts = (known - base) * calls.limit - np.searchsorted(known, known, "left") * window
+    starts = (past - base) * calls.limit - np.searchsorted(past, past, "left") * window
     best = np.maximum.accumulate(starts)
-    index = np.searchsorted(known, t, "right") - 1
+    index = np.searchsorted(past, t, "right") - 1
     earlier = np.where(index >= 0, best[np.maximum(index, 0)], here)
     longest: Ints = np.maximum(here, earlier)
     return longest

@@ -82,10 +82,10 @@ def _too_few_counted(calls: WindowCalls, window: str, refused_count: bool) -> Ev
 
 
 def _first(calls: WindowCalls, wrong: Mask, stated: Ints, bound: Ints, what: str) -> Evidence | None:
-    found = np.flatnonzero(wrong)
-    if not len(found):
+    indices = np.flatnonzero(wrong)
+    if not len(indices):
         return None
-    which = found[0]
+    which = indices[0]
     says = (
         f"RateLimit-Remaining is {calls.limit - int(stated[which])} of {calls.limit}: {int(stated[which])} "
         f"counted, but {what.format(int(bound[which]))}"
@@ -99,47 +99,47 @@ def _first(calls: WindowCalls, wrong: Mask, stated: Ints, bound: Ints, what: str
 def _by_window(calls: WindowCalls) -> tuple[Ints, Ints]:
     """Return the statements in order of the end they tell of, and where among them each window begins."""
     stated = calls.stated
-    known = np.flatnonzero((stated.high >= stated.low) & (stated.done - stated.sent < calls.length // 4))
-    middle = (stated.low[known] + stated.high[known]) // 2
+    stating = np.flatnonzero((stated.high >= stated.low) & (stated.done - stated.sent < calls.length // 4))
+    middle = (stated.low[stating] + stated.high[stating]) // 2
     order = np.argsort(middle, kind="stable")
     first = np.flatnonzero(np.concatenate([[True], np.diff(middle[order]) > calls.length // 2]))
-    return known[order], first[: len(known)]
+    return stating[order], first[: len(stating)]
 
 
 def _edges(calls: WindowCalls, window: str) -> Evidence | None:
     """One window has one end, no two of its calls have one number, and numbers follow the order of calls."""
-    known, first = _by_window(calls)
-    if not len(known):
+    stating, first = _by_window(calls)
+    if not len(stating):
         return None
-    which = np.cumsum(np.isin(np.arange(len(known)), first)) - 1
+    which = np.cumsum(np.isin(np.arange(len(stating)), first)) - 1
     return (
-        _one_number_twice(calls, known, which)
-        or _out_of_order(calls, known, which)
-        or _ends_apart(calls, known, first)
-        or (_too_soon(calls, known, first) if window == "first_hit" else _no_phase(calls, known, first))
+        _one_number_twice(calls, stating, which)
+        or _out_of_order(calls, stating, which)
+        or _ends_apart(calls, stating, first)
+        or (_too_soon(calls, stating, first) if window == "first_hit" else _no_phase(calls, stating, first))
     )
 
 
-def _one_number_twice(calls: WindowCalls, known: Ints, which: Ints) -> Evidence | None:
+def _one_number_twice(calls: WindowCalls, stating: Ints, which: Ints) -> Evidence | None:
     """Two admitted replies of one window never state the same Remaining: one of them was not counted."""
     stated = calls.stated
-    order = np.lexsort((stated.counted[known], which))
-    number, window = stated.counted[known][order], which[order]
+    order = np.lexsort((stated.counted[stating], which))
+    number, window = stated.counted[stating][order], which[order]
     twice = np.flatnonzero((np.diff(number) == 0) & (np.diff(window) == 0))
     if not len(twice):
         return None
-    one, other = known[order[twice[0]]], known[order[twice[0] + 1]]
+    early, other = stating[order[twice[0]]], stating[order[twice[0] + 1]]
     says = (
         f"two calls of one window are both told RateLimit-Remaining {calls.limit - int(number[twice[0]])}: "
         "one was not counted"
     )
-    return calls.evidence(says, int(stated.who[one]), int(stated.who[other]))
+    return calls.evidence(says, int(stated.who[early]), int(stated.who[other]))
 
 
-def _out_of_order(calls: WindowCalls, known: Ints, which: Ints) -> Evidence | None:
+def _out_of_order(calls: WindowCalls, stating: Ints, which: Ints) -> Evidence | None:
     """A call that was over before another was sent has the lower number in their window."""
     stated = calls.stated
-    order = known[np.lexsort((stated.counted[known], which))]
+    order = stating[np.lexsort((stated.counted[stating], which))]
     window = np.sort(which)
     latest = stated.sent[order] + window * 0
     # The running latest sending restarts with each window.
@@ -159,71 +159,83 @@ def _out_of_order(calls: WindowCalls, known: Ints, which: Ints) -> Evidence | No
     return calls.evidence(says, int(stated.who[later]), int(stated.who[before]))
 
 
-def _ends_apart(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
+def _ends_apart(calls: WindowCalls, stating: Ints, first: Ints) -> Evidence | None:
     """All replies of a window state one end."""
     stated = calls.stated
-    low, high = np.maximum.reduceat(stated.low[known], first), np.minimum.reduceat(stated.high[known], first)
+    low, high = (
+        np.maximum.reduceat(stated.low[stating], first),
+        np.minimum.reduceat(stated.high[stating], first),
+    )
     apart = np.flatnonzero(low > high + calls.slack)
     if not len(apart):
         return None
-    one = known[np.argmax(stated.low[known] == low[apart[0]])]
-    other = known[np.argmax(stated.high[known] == high[apart[0]])]
+    early = stating[np.argmax(stated.low[stating] == low[apart[0]])]
+    other = stating[np.argmax(stated.high[stating] == high[apart[0]])]
     says = (
         f"RateLimit-Reset ends one window both after {calls.clock(low[apart[0]])} and before "
         f"{calls.clock(high[apart[0]])}"
     )
-    return calls.evidence(says, int(stated.who[one]), int(stated.who[other]))
+    return calls.evidence(says, int(stated.who[early]), int(stated.who[other]))
 
 
-def _too_soon(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
+def _too_soon(calls: WindowCalls, stating: Ints, first: Ints) -> Evidence | None:
     """Windows from first hits end at least one length apart."""
     stated = calls.stated
-    low, high = np.maximum.reduceat(stated.low[known], first), np.minimum.reduceat(stated.high[known], first)
+    low, high = (
+        np.maximum.reduceat(stated.low[stating], first),
+        np.minimum.reduceat(stated.high[stating], first),
+    )
     soon = np.flatnonzero(high[1:] < low[:-1] + calls.short)
     if not len(soon):
         return None
-    one = known[np.argmax(stated.low[known] == low[soon[0]])]
-    other = known[np.argmax(stated.high[known] == high[soon[0] + 1])]
+    early = stating[np.argmax(stated.low[stating] == low[soon[0]])]
+    other = stating[np.argmax(stated.high[stating] == high[soon[0] + 1])]
     says = (
         f"RateLimit-Reset ends two windows of {format_millis(calls.length)} less than "
         f"{format_millis(int(high[soon[0] + 1]) - int(low[soon[0]]))} apart"
     )
-    return calls.evidence(says, int(stated.who[one]), int(stated.who[other]))
+    return calls.evidence(says, int(stated.who[early]), int(stated.who[other]))
 
 
-def _no_phase(calls: WindowCalls, known: Ints, first: Ints) -> Evidence | None:
+def _no_phase(calls: WindowCalls, stating: Ints, first: Ints) -> Evidence | None:
     """Windows on a clock end whole lengths apart."""
-    arcs = stated_arcs(calls, known, first)
+    arcs = stated_arcs(calls, stating, first)
     cover = covering(arcs, calls.length)
     if cover is None:
         return None
     says = f"the ends that RateLimit-Reset tells are not whole windows of {format_millis(calls.length)} apart"
-    who = sorted({int(one) for index in cover for one in (arcs.who[index], arcs.other[index])})
+    who = sorted(
+        {int(index_of_call) for index in cover for index_of_call in (arcs.who[index], arcs.other[index])}
+    )
     return calls.evidence(says, *who)
 
 
 def edge_arcs(calls: WindowCalls) -> Arcs:
     """Return the phases that the stated ends exclude; rounding is up or down, which adds a second."""
-    known, first = _by_window(calls)
-    if not len(known):
+    stating, first = _by_window(calls)
+    if not len(stating):
         return Arcs(NONE, NONE, NONE, NONE)
-    arcs = stated_arcs(calls, known, first)
+    arcs = stated_arcs(calls, stating, first)
     kept = arcs.high - arcs.low > calls.second
     return Arcs(arcs.low[kept] + calls.second, arcs.high[kept], arcs.who[kept], arcs.other[kept])
 
 
-def stated_arcs(calls: WindowCalls, known: Ints, first: Ints) -> Arcs:
+def stated_arcs(calls: WindowCalls, stating: Ints, first: Ints) -> Arcs:
     """Return the phases that the stated ends exclude, as `clocked` counts them."""
     stated = calls.stated
-    low, high = np.maximum.reduceat(stated.low[known], first), np.minimum.reduceat(stated.high[known], first)
-    last = [*first[1:], len(known)]
+    low, high = (
+        np.maximum.reduceat(stated.low[stating], first),
+        np.minimum.reduceat(stated.high[stating], first),
+    )
+    last = [*first[1:], len(stating)]
     at_low = [
-        begin + int(np.argmax(stated.low[known[begin:end]])) for begin, end in zip(first, last, strict=True)
+        begin + int(np.argmax(stated.low[stating[begin:end]])) for begin, end in zip(first, last, strict=True)
     ]
     at_high = [
-        begin + int(np.argmin(stated.high[known[begin:end]])) for begin, end in zip(first, last, strict=True)
+        begin + int(np.argmin(stated.high[stating[begin:end]]))
+        for begin, end in zip(first, last, strict=True)
     ]
-    who, other = stated.who[known[at_low]], stated.who[known[at_high]]
+    who, other = stated.who[stating[at_low]], stated.who[stating[at_high]]
     return Arcs(high, low + calls.length, who, other).shrunk(calls)
 
 
@@ -231,15 +243,15 @@ def _openers(calls: WindowCalls) -> Evidence | None:
     """A reply that states the first call opens a window: at least one length after the one before did."""
     stated = calls.stated
     first = np.flatnonzero(stated.counted == 1)
-    one, other = first[:-1], first[1:]  # whichever of them came first
-    lasted = np.maximum(stated.done[other] - stated.sent[one], stated.done[one] - stated.sent[other])
+    early, other = first[:-1], first[1:]  # whichever of them came first
+    lasted = np.maximum(stated.done[other] - stated.sent[early], stated.done[early] - stated.sent[other])
     soon = np.flatnonzero(lasted < calls.short)
     if len(soon):
         says = (
             f"RateLimit-Remaining starts again after {format_millis(int(lasted[soon[0]]))} at most, and a "
             f"window lasts {format_millis(calls.length)}"
         )
-        return calls.evidence(says, int(stated.who[one[soon[0]]]), int(stated.who[other[soon[0]]]))
+        return calls.evidence(says, int(stated.who[early[soon[0]]]), int(stated.who[other[soon[0]]]))
     timed = first[stated.high[first] >= stated.low[first]]
     wrong = (stated.low[timed] > stated.done[timed] + calls.long) | (
         stated.high[timed] + calls.second < stated.sent[timed] + calls.short

@@ -188,7 +188,7 @@ class WindowCalls:
 
     def evidence(self, says: str, *who: int) -> Evidence:
         """Make evidence of the calls at these positions; hidden ones have no name."""
-        known = sorted({int(one) for one in who if one != HIDDEN})
-        at = min((self.log.sent(one) for one in known), default=None)
+        involved = sorted({int(call) for call in who if call != HIDDEN})
+        at = min((self.log.sent(call) for call in involved), default=None)
         expected = f"{self.limit} calls in {format_millis(self.length)}, and headers that count them so"
-        return Evidence(says, tuple(self.log.id(one) for one in known), (), self.about, at, expected)
+        return Evidence(says, tuple(self.log.id(call) for call in involved), (), self.about, at, expected)

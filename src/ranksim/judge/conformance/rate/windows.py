@@ -126,25 +126,25 @@ class WindowJudge:
         ledgers = log.ledgers(run, self.options).values()
         excluded = self.excluded.setdefault(owner, dict(self.earlier.get(owner, {})))
         for rate_class in RateClass:
-            found = {}
+            examined_by_key = {}
             for ledger in ledgers:
                 if ledger.has(rate_class):
-                    known = excluded.get((ledger.name, rate_class), {})
-                    examined = examine(ledger, rate_class, run, self.options, known)
-                    found[ledger.name] = ledger, examined
+                    exclusions = excluded.get((ledger.name, rate_class), {})
+                    examined = examine(ledger, rate_class, run, self.options, exclusions)
+                    examined_by_key[ledger.name] = ledger, examined
                     excluded[ledger.name, rate_class] = examined.excluded
-            _judge_account(found, rate_class, run, self.options, self.tally)
+            _judge_account(examined_by_key, rate_class, run, self.options, self.tally)
 
 
 def _judge_account(
-    found: dict[str, tuple[KeyLedger, Examined]],
+    examined_by_key: dict[str, tuple[KeyLedger, Examined]],
     rate_class: RateClass,
     run: ObservedRun,
     options: Options,
     tally: Tally,
 ) -> None:
-    shared = len(found) > 1 and _judge_scope(found, rate_class, run, options, tally)
-    for ledger, examined in found.values():
+    shared = len(examined_by_key) > 1 and _judge_scope(examined_by_key, rate_class, run, options, tally)
+    for ledger, examined in examined_by_key.values():
         if shared:
             tally.open(BY_CLASS[rate_class], "the keys of the account share a window")
         else:
@@ -152,7 +152,7 @@ def _judge_account(
 
 
 def _judge_scope(
-    found: dict[str, tuple[KeyLedger, Examined]],
+    examined_by_key: dict[str, tuple[KeyLedger, Examined]],
     rate_class: RateClass,
     run: ObservedRun,
     options: Options,
@@ -162,13 +162,13 @@ def _judge_scope(
 
     They are apart when together they cannot be explained in any way, and each alone can.
     """
-    together = _merged([ledger for ledger, _ in found.values()])
+    together = _merged([ledger for ledger, _ in examined_by_key.values()])
     explained = bool(examine(together, rate_class, run, options, {}).surviving)
-    failing = [examined for _, examined in found.values() if not examined.surviving]
+    failing = [examined for _, examined in examined_by_key.values() if not examined.surviving]
     if failing:
         if explained:
             evidence = with_readings(next(iter(failing[0].against.values())), failing[0])
-            says = f"{evidence.says}; but the keys {', '.join(found)} of the account share a window"
+            says = f"{evidence.says}; but the keys {', '.join(examined_by_key)} of the account share a window"
             evidence = replace(evidence, says=says, expected="a window for each key")
             tally.broke(PER_KEY, evidence, case=rate_class.label)
             return True
@@ -179,7 +179,7 @@ def _judge_scope(
     else:
         ids = [
             name
-            for _, examined in found.values()
+            for _, examined in examined_by_key.values()
             for name in examined.calls.evidence("", *examined.calls.admitted.who[:1]).exchanges
         ]
         tally.held(PER_KEY, case=rate_class.label, by=ids)

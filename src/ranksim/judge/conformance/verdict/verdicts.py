@@ -224,7 +224,7 @@ class _RuleCounts:
             del reasons[says]  # of the runs that were merged
         if verdict == Verdict.UNDECIDED and self.held and not wanting:
             reasons[IN_KEEPING] = self.held
-        told = [(says, 1) for says in wanting]
+        counted = [(says, 1) for says in wanting]
         return Finding(
             rule,
             verdict,
@@ -232,7 +232,7 @@ class _RuleCounts:
             self.broken,
             self.open,
             tuple(self.evidence),
-            (*told, *reasons.most_common()),
+            (*counted, *reasons.most_common()),
             _cases(self),
             wanting,
             tuple(self.breaches),
@@ -266,16 +266,16 @@ class Tally:
         counts.held += count
         if case is None or not count:
             return
-        told = counts.case(case)
-        told.held += count
-        told.note(by)
+        counted = counts.case(case)
+        counted.held += count
+        counted.note(by)
 
     def covers(self, rule: str, case: str, by: Iterable[str], *, holds: bool = True) -> None:
         """Note a case in which a rule held or broke, beside its instances, which are counted elsewhere."""
-        told = self._counts[rule].case(case)
-        told.held += holds
-        told.broken += not holds
-        told.note(by)
+        counted = self._counts[rule].case(case)
+        counted.held += holds
+        counted.broken += not holds
+        counted.note(by)
 
     def open(self, rule: str, why: str, count: int = 1) -> None:
         """Note that the rule was exercised and is undecided; `why` is a short reason that repeats."""
@@ -286,15 +286,15 @@ class Tally:
     def broke(self, rule: str, evidence: Evidence, *, case: str = ANY) -> None:
         """Note that the rule broke: `evidence` cannot be explained by any placement of the calls."""
         counts = self._counts[rule]
-        told = counts.case(case)
-        told.broken += 1
+        counted = counts.case(case)
+        counted.broken += 1
         by = (*evidence.exchanges, *evidence.deliveries)
-        told.note(by)
+        counted.note(by)
         counts.broken += 1
         if len(counts.breaches) < MOST_BREACHES:
             counts.breaches.append((evidence.about, *by))
         counts.evidence.append(evidence)
-        counts.evidence.sort(key=lambda found: (found.size, -1 if found.at is None else found.at))
+        counts.evidence.sort(key=lambda piece: (piece.size, -1 if piece.at is None else piece.at))
         del counts.evidence[KEPT:]
 
     def check(self, rule: str, holds: bool, evidence: Evidence, *, case: str | None = ANY) -> None:
@@ -306,7 +306,7 @@ class Tally:
 
     def differs(self, number: int, assumed: object, found: object, evidence: Evidence) -> None:
         """Note that the default of assumption U`number` is excluded; a number is noted once."""
-        if all(known.number != number for known in self.differences):
+        if all(earlier.number != number for earlier in self.differences):
             self.differences.append(Difference(number, str(assumed), str(found), evidence))
 
     def findings(self) -> tuple[Finding, ...]:
@@ -316,7 +316,7 @@ class Tally:
 
 def merged_findings(runs: Sequence[Sequence[Finding]]) -> tuple[Finding, ...]:
     """Return the findings of several runs as one: what held, broke or stayed open in any of them."""
-    return tuple(_merged(found) for found in zip(*runs, strict=True))
+    return tuple(_merged(findings) for findings in zip(*runs, strict=True))
 
 
 def _merged(findings: Sequence[Finding]) -> Finding:
@@ -329,15 +329,17 @@ def _merged(findings: Sequence[Finding]) -> Finding:
         counts.breaches += finding.breaches
         counts.reasons.update(dict(finding.reasons))
         for case in finding.cases:
-            told = counts.case(case.name)
-            told.held += case.held
-            told.broken += case.broken
-            told.note(case.by)
+            counted = counts.case(case.name)
+            counted.held += case.held
+            counted.broken += case.broken
+            counted.note(case.by)
     if len(counts.cases) > 1:  # a run in which nothing came up has no case of its own
         counts.cases = {
-            name: told for name, told in counts.cases.items() if name != ANY or told.held or told.broken
+            name: counted
+            for name, counted in counts.cases.items()
+            if name != ANY or counted.held or counted.broken
         }
-    counts.evidence.sort(key=lambda found: found.size)
+    counts.evidence.sort(key=lambda piece: piece.size)
     del counts.evidence[KEPT:]
     return counts.finding(findings[0].rule)
 
@@ -361,7 +363,9 @@ def _verdict(counts: _RuleCounts, wanting: Sequence[str]) -> Verdict:
 
 def _cases(counts: _RuleCounts) -> tuple[Case, ...]:
     """Return the cases of a rule, at least one."""
-    cases = tuple(Case(name, told.held, told.broken, tuple(told.by)) for name, told in counts.cases.items())
+    cases = tuple(
+        Case(name, counted.held, counted.broken, tuple(counted.by)) for name, counted in counts.cases.items()
+    )
     return cases or (Case(ANY),)
 
 
