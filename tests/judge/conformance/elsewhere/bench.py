@@ -52,6 +52,8 @@ END = "<!-- end of bench -->"
 TIME = 10 * MINUTE
 LOST = 0.02
 COLUMNS = ("default", "lost", "shared", "half")
+FEW = 10
+"""Of more ways that share a reason the page gives the number."""
 T = TypeVar("T")
 
 
@@ -338,7 +340,11 @@ def _by_reason(reasons: dict[str, str]) -> list[str]:
     items: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         items.setdefault(reason, []).append(name)
-    return [f"- {reason}: {'; '.join(names)}" for reason, names in items.items()]
+    return [f"- {reason}: {_few(names)}" for reason, names in items.items()]
+
+
+def _few(names: list[str]) -> str:
+    return "; ".join(names) if len(names) <= FEW else f"{len(names)} ways"
 
 
 def _cell(row: dict[str, Any] | None) -> str:
