@@ -6,7 +6,7 @@ itself.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +41,8 @@ EPOCHS = 400 * DAY
 """How long before the start the first of the older accounts opened; it spreads their billing months."""
 
 
-@dataclass(frozen=True, slots=True)
-class Customers:
-    """Some consecutive accounts of a population.
+class Customers(NamedTuple):
+    """Some consecutive accounts of a population, in the order of `kernel.Given`.
 
     `customers` has shape (n,), `first_domains` (n,) tells where the domains of each begin in `domains`, and
     `odds` (n, activities) the chance of each activity or an earlier one, in 2**53. Per segment: `segments`

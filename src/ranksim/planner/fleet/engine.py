@@ -11,10 +11,10 @@ from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.errors import BadInput, whole
 from ranksim.core.rules.books import Books
 from ranksim.planner.fleet.bounds import check_bounds
-from ranksim.planner.fleet.customers import Customers, customers_of
+from ranksim.planner.fleet.customers import customers_of
 from ranksim.planner.fleet.kernel import Given, Ledger
 from ranksim.planner.fleet.machines import Compiled, Interpreted, machine
-from ranksim.planner.fleet.offers import Offers, offers_of
+from ranksim.planner.fleet.offers import offers_of
 from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.fleet.rows import (
@@ -102,7 +102,7 @@ def _opened(side: FleetSide, seed: int, first: int, last: int, log: int = 0) -> 
     offers = offers_of(side.population, side.policy)
     customers = customers_of(side.population, side.policy, offers, seed, first, last)
     ledger = ledger_of(last - first, side.population.length, len(offers.metrics), log)
-    return SideRun(side, offers, given_of(customers, offers), ledger)
+    return SideRun(side, offers, Given(*customers, *offers[2:]), ledger)
 
 
 def _serve(runs: Sequence[SideRun], engine: str, seed: int, threads: int, chunk: int) -> None:
@@ -157,28 +157,6 @@ def _result(run: SideRun, engine: str, seed: int) -> FleetResult:
 def signed(seed: int) -> int:
     """Return a seed as the kernel takes it, a signed integer of 64 bits."""
     return (seed + 2**63) % 2**64 - 2**63
-
-
-def given_of(customers: Customers, offers: Offers) -> Given:
-    """Return what the kernel reads: accounts, and what they are sold."""
-    return Given(
-        customers=customers.customers,
-        first_domains=customers.first_domains,
-        domains=customers.domains,
-        odds=customers.odds,
-        segments=customers.segments,
-        habits=customers.habits,
-        reactions=customers.reactions,
-        hours=customers.hours,
-        levels=customers.levels,
-        offers=offers.offers,
-        operations=offers.operations,
-        meters=offers.meters,
-        windows=offers.windows,
-        terms=offers.terms,
-        ways=offers.ways,
-        durations=offers.durations,
-    )
 
 
 def ledger_of(accounts: int, length: int, metrics: int, log: int) -> Ledger:

@@ -6,33 +6,19 @@ from typing import Any
 import numpy as np
 
 from ranksim.core.extras import missing
-from ranksim.core.rules.books import Ask, Books, Terms, Window
+from ranksim.core.rules.books import Ask, Window
 from ranksim.core.rules.windows import SLIDING_LOG
 from ranksim.planner.fleet import compiled as compiler
 from ranksim.planner.fleet import kernel
 from ranksim.planner.fleet.kernel import SPENDS, Desk, Given, Tape
 from ranksim.planner.fleet.rows import (
-    AccountTally,
     ActivityRate,
-    Allowance,
-    BlockedSpan,
-    CallRow,
-    CustomerRow,
-    DomainRow,
     DrawnRequest,
-    Habit,
     Integers,
-    LoggedRequest,
-    Month,
-    Offer,
-    OperationRow,
     Queue,
-    Reaction,
     Records,
     RequestRow,
     RunCooldown,
-    SegmentRow,
-    ServiceTerms,
     blank,
     to_records,
     to_rows,
@@ -41,35 +27,6 @@ from ranksim.planner.fleet.sides import SideRun
 
 ROOM = 1 << 16
 """Requests that a tape has room for at first: so few that they stay in the cache between sides."""
-
-ROWS: dict[str, type] = {
-    "customers": CustomerRow,
-    "calls": CallRow,
-    "segment": SegmentRow,
-    "domains": DomainRow,
-    "segments": SegmentRow,
-    "habits": Habit,
-    "reactions": Reaction,
-    "offers": Offer,
-    "operations": OperationRow,
-    "meters": Allowance,
-    "windows": Window,
-    "terms": Terms,
-    "ways": ServiceTerms,
-    "tallies": AccountTally,
-    "months": Month,
-    "blocks": BlockedSpan,
-    "books": Books,
-    "log": LoggedRequest,
-    "cooldowns": RunCooldown,
-    "backlog": RequestRow,
-    "paces": ActivityRate,
-    "requests": DrawnRequest,
-    "ask": Ask,
-    "request": RequestRow,
-    "queue": Queue,
-}
-"""The row class of each record array of the kernel; the other arrays hold integers."""
 
 
 def machine(compiled: bool | None) -> str:
@@ -125,12 +82,12 @@ class Interpreted:
         """Draw the requests of the accounts in rows [first, last); give `last`."""
         run = self.runs[0]
         room = 32 + run.expected(first, last) // 2
-        mine, paces = loose(_part(run.given, first, last)), [ActivityRate()]
+        given, paces = loose(_part(run.given, first, last)), [ActivityRate()]
         came = -1
         while came < last - first:
             room *= 2
             self.tape = Tape([DrawnRequest() for _ in range(room)], [0] * (last - first + 1))
-            came = kernel.draw(0, last - first, run.start, self.seed, mine, paces, self.tape)
+            came = kernel.draw(0, last - first, run.start, self.seed, given, paces, self.tape)
         return last
 
     def serve(self, side: int, rows: Integers, first: int) -> None:
@@ -147,8 +104,8 @@ class Interpreted:
             (rows - first).tolist(), 0, run.short, self.seed, loose(given), loose(desk_of(given)), self.tape,
             written,
         )  # fmt: skip
-        for name, array in records._asdict().items():
-            array[...] = firm(getattr(written, name), ROWS.get(name))
+        for array, rows_of_array in zip(records, written, strict=True):
+            array[...] = firm(rows_of_array)
 
 
 def _part(given: Given, first: int, last: int) -> Given:
@@ -182,18 +139,13 @@ def ring_of(windows: Records) -> int:
 
 def loose(arrays: Any) -> Any:
     """Return the arrays of a named tuple as lists of slotted rows, or of integers."""
-    return arrays._replace(
-        **{
-            name: to_rows(array, ROWS[name]) if array.dtype.names else array.tolist()
-            for name, array in arrays._asdict().items()
-        }
-    )
+    return type(arrays)(*(to_rows(array) if array.dtype.names else array.tolist() for array in arrays))
 
 
-def firm(rows: Any, row: type | None) -> Any:
-    """Return lists of slotted rows as records again, as deep as they are."""
-    if row is None or not rows:
+def firm(rows: Any) -> Any:
+    """Return lists of slotted rows as records again, as deep as they are; integers stay lists."""
+    if not rows or isinstance(rows[0], int):
         return rows
     if isinstance(rows[0], list):
-        return np.stack([firm(inner, row) for inner in rows])
-    return to_records(rows, row)
+        return np.stack([firm(inner) for inner in rows])
+    return to_records(rows, type(rows[0]))

@@ -1,7 +1,7 @@
 """What a fleet knows of a policy: its plans, operations and assumptions as rows of integers."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,9 +33,8 @@ Sold = tuple[str, tuple[tuple[str, int], ...]]
 """A plan by name with add-ons: name and count."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offers:
-    """The plans that a population is on, as records.
+class Offers(NamedTuple):
+    """The plans that a population is on, as records; those after `metrics` in the order of `kernel.Given`.
 
     `sold` names them; `offers` has shape (k,), `operations` (k, activities), `meters` (k, metrics + 1) whose
     last column never refuses, `windows` (rate classes,), `durations` (job kinds, QUANTILES) in µs.

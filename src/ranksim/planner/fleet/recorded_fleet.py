@@ -13,19 +13,16 @@ from ranksim.planner.fleet import compiled as compiler
 from ranksim.planner.fleet import recorded
 from ranksim.planner.fleet.bounds import check_policy
 from ranksim.planner.fleet.customers import Customers
-from ranksim.planner.fleet.engine import given_of, ledger_of, signed
+from ranksim.planner.fleet.engine import ledger_of, signed
 from ranksim.planner.fleet.kernel import SPENDS, Given, Ledger
-from ranksim.planner.fleet.machines import ROWS, firm, loose, machine, ring_of
+from ranksim.planner.fleet.machines import firm, loose, machine, ring_of
 from ranksim.planner.fleet.offers import Offers, Sold, offers_for
 from ranksim.planner.fleet.recorded import KeptRows
 from ranksim.planner.fleet.rows import (
     ACTIVITIES,
     OUTCOMES,
-    CallRow,
-    CustomerRow,
     Habit,
     Integers,
-    Month,
     Reaction,
     Records,
     RequestRow,
@@ -90,7 +87,7 @@ class RecordedFleet:
             run = compiler.compiled(recorded.run)
             run(0, len(calls), self._seed, calls, self._given, self._kept, self._ledger)
             return
-        rows = to_rows(calls, CallRow)
+        rows = to_rows(calls)
         recorded.run(0, len(rows), self._seed, rows, self._given, self._kept, self._ledger)
         calls["outcome"] = [row.outcome for row in rows]
         calls["amount"] = [row.amount for row in rows]
@@ -100,14 +97,13 @@ class RecordedFleet:
         """What was counted so far, as records: a row an account."""
         if self.engine == "compiled":
             return self._ledger
-        rows = self._ledger._asdict()
-        return Ledger(**{name: np.asarray(firm(rows[name], ROWS.get(name))) for name in rows})
+        return Ledger(*(np.asarray(firm(rows)) for rows in self._ledger))
 
     @property
     def counts(self) -> Integers:
         """Calls by account, activity and outcome."""
-        made: Integers = self.ledger.counts.reshape(-1, len(ACTIVITIES), len(OUTCOMES))
-        return made
+        counts: Integers = self.ledger.counts.reshape(-1, len(ACTIVITIES), len(OUTCOMES))
+        return counts
 
 
 def _given(accounts: RecordedAccounts, offers: Offers) -> Given:
@@ -124,7 +120,7 @@ def _given(accounts: RecordedAccounts, offers: Offers) -> Given:
         hours=nothing,
         levels=nothing,
     )
-    return given_of(customers, offers)
+    return Given(*customers, *offers[2:])
 
 
 def _open(ledger: Ledger, given: Given) -> None:
@@ -143,15 +139,15 @@ def _open(ledger: Ledger, given: Given) -> None:
     # All begin together, so that months are the same where anchors are.
     _, alike, place = np.unique(customers["anchor"], return_index=True, return_inverse=True)
     ends = []
-    for customer in to_rows(customers[alike], CustomerRow):
-        months = list(to_rows(ledger.months[0], Month))
+    for customer in to_rows(customers[alike]):
+        months = to_rows(ledger.months[0])
         open_months(months, customer)
         ends.append([month.ends for month in months])
     ledger.months["ends"] = np.array(ends, dtype=np.int64)[place.reshape(-1)]
 
 
 def _kept(accounts: RecordedAccounts, given: Given) -> KeptRows:
-    fresh = to_rows(given.windows, Window)
+    fresh = to_rows(given.windows)
     for window in fresh:
         windows.start(window)
     keys = max(accounts.keys, 1)

@@ -4,7 +4,7 @@ Times are in µs since the epoch, money in µUSD, flags 0 or 1. `rules.books` ha
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ranksim.core.clock import DISTANT_PAST
 from ranksim.core.contract.facts import Decision, Spend
-from ranksim.core.rules.books import Cooldown, Meter, record_dtype
+from ranksim.core.rules.books import ROWS, Cooldown, Meter, record_dtype
 
 Records = NDArray[np.void]
 Integers = NDArray[np.int64]
@@ -291,18 +291,27 @@ class BlockedSpan:
 def to_records(rows: Iterable[Any], row: type) -> Records:
     """Return rows as an aligned record array, shape (n,)."""
     values = attrgetter(*(field.name for field in fields(row)))
-    return np.array([values(one) for one in rows], dtype=record_dtype(row))
+    return np.array([values(each) for each in rows], dtype=record_dtype(row))
 
 
-def to_rows(records: Records, row: type) -> Any:
+def to_rows(records: Records) -> Any:
     """Return a record array as slotted rows: lists as deep as the array has dimensions."""
     if records.ndim > 1:
-        return [to_rows(inner, row) for inner in records]
+        return [to_rows(inner) for inner in records]
+    row = ROW_OF[records.dtype.names or ()]
     return [row(*values) for values in records.tolist()]
+
+
+ROW_OF: dict[tuple[str, ...], type] = {
+    tuple(field.name for field in fields(row)): row
+    for row in (*ROWS, *globals().values())
+    if isinstance(row, type) and is_dataclass(row)
+}
+"""The row class of the records with these fields."""
 
 
 def blank(shape: int | tuple[int, ...], row: type) -> Records:
     """Return a record array of that shape in which every row has its defaults."""
-    made = np.zeros(shape, dtype=record_dtype(row))
-    made[...] = to_records([row()], row)[0]
-    return made
+    records = np.zeros(shape, dtype=record_dtype(row))
+    records[...] = to_records([row()], row)[0]
+    return records
