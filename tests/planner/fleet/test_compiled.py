@@ -162,7 +162,7 @@ def test_an_edited_rule_is_seen_by_the_next_run(tmp_path: Path) -> None:
     shutil.copytree(Path(ranksim.__file__).parent, root / "ranksim")
     before = run_copy(root, cached)
     assert run_copy(root, cached) == before, "the second run finds what the first compiled"
-    rules = root / "ranksim" / "rules" / "windows.py"
+    rules = root / "ranksim" / "core" / "rules" / "windows.py"
     text = rules.read_text("utf-8")
     assert text.count("if w.count < w.limit:") == 1
     rules.write_text(text.replace("if w.count < w.limit:", "if w.count < 5 * w.limit:"), "utf-8")

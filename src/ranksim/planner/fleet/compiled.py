@@ -145,13 +145,13 @@ def _teach_draws() -> None:
 
     mix: Any = register_jitable(draws._mix)
     golden, flip = np.uint64(draws._GOLDEN), np.uint64(0xAAAA_AAAA_AAAA_AAAA)
-    one, eleven = np.uint64(1), np.uint64(11)
+    unit, eleven = np.uint64(1), np.uint64(11)
 
     @register_jitable
     def ones(x: Any) -> Any:
         count = 0
         while x != np.uint64(0):
-            x &= x - one
+            x &= x - unit
             count += 1
         return count
 
@@ -161,8 +161,8 @@ def _teach_draws() -> None:
             start = mix(golden ^ np.uint64(seed))
             start = mix(start + golden ^ np.uint64(entity))
             start = mix(start + golden ^ np.uint64(purpose))
-            step = mix(start + golden) | one
-            if ones(step ^ (step >> one)) < 24:
+            step = mix(start + golden) | unit
+            if ones(step ^ (step >> unit)) < 24:
                 step ^= flip
             return start, step
 
@@ -171,6 +171,6 @@ def _teach_draws() -> None:
     @overload(requests.drawn)
     def drawn(source: Any, index: Any) -> Any:
         def body(source: Any, index: Any) -> Any:
-            return np.int64(mix(source[0] + (np.uint64(index) + one) * source[1]) >> eleven)
+            return np.int64(mix(source[0] + (np.uint64(index) + unit) * source[1]) >> eleven)
 
         return body

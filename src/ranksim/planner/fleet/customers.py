@@ -23,10 +23,10 @@ from ranksim.planner.fleet.rows import (
     OUTCOMES,
     CustomerRow,
     DomainRow,
-    Habit,
     Integers,
     Reaction,
     Records,
+    RequestSize,
     SegmentRow,
     blank,
     to_records,
@@ -42,7 +42,7 @@ EPOCHS = 400 * DAY
 
 
 class Customers(NamedTuple):
-    """Some consecutive accounts of a population, in the order of `kernel.Given`.
+    """Some consecutive accounts of a population, in the order of `kernel.KernelInputs`.
 
     `customers` has shape (n,), `first_domains` (n,) tells where the domains of each begin in `domains`, and
     `odds` (n, activities) the chance of each activity or an earlier one, in 2**53. Per segment: `segments`
@@ -77,11 +77,11 @@ def customers_of(
     parts = []
     for index, kind in enumerate(kinds):
         chosen = np.flatnonzero(made["segment"] == index)
-        mine = made[chosen]
-        _set_plan(mine, kind, offers, seed)
-        odds[chosen] = _set_usage(mine, kind, seed)
-        parts.append((chosen, _domains(mine, kind, offers, seed)))
-        made[chosen] = mine
+        rows = made[chosen]
+        _set_plan(rows, kind, offers, seed)
+        odds[chosen] = _set_usage(rows, kind, seed)
+        parts.append((chosen, _domains(rows, kind, offers, seed)))
+        made[chosen] = rows
     first_domains, domains = _laid_out(made, parts)
     return Customers(
         customers=made,
@@ -139,46 +139,46 @@ def levels_of(population: Population) -> Integers:
 # Of one segment
 
 
-def _set_plan(mine: Records, kind: Segment, offers: Offers, seed: int) -> None:
-    numbers = mine["number"]
+def _set_plan(rows: Records, kind: Segment, offers: Offers, seed: int) -> None:
+    numbers = rows["number"]
     weights = [choice.weight for choice in kind.plans.values()]
     which = [offers.sold.index(sold_of(plan, choice.add_ons)) for plan, choice in kind.plans.items()]
     picked = _picked(_drawn(seed, 0, numbers, Purpose.PLAN), weights)
-    mine["offer"] = np.array(which, dtype=np.int64)[picked]
-    mine["healthy"] = _drawn(seed, 1, numbers, Purpose.PLAN) >= kind.past_due
+    rows["offer"] = np.array(which, dtype=np.int64)[picked]
+    rows["healthy"] = _drawn(seed, 1, numbers, Purpose.PLAN) >= kind.past_due
     zones = list(kind.calendar.zones)
     picked = _picked(_drawn(seed, 2, numbers, Purpose.PLAN), list(kind.calendar.zones.values()))
-    mine["zone"] = np.array(zones, dtype=np.int64)[picked]
+    rows["zone"] = np.array(zones, dtype=np.int64)[picked]
 
 
-def _set_usage(mine: Records, kind: Segment, seed: int) -> Integers:
+def _set_usage(rows: Records, kind: Segment, seed: int) -> Integers:
     """Draw how often each account does what: sets the mean gap, gives the odds of the activities."""
-    rates = np.zeros((len(mine), len(ACTIVITIES)))
+    rates = np.zeros((len(rows), len(ACTIVITIES)))
     for index, activity in enumerate(ACTIVITIES):
-        u = _drawn(seed, index, mine["number"], Purpose.ARRIVAL)
+        u = _drawn(seed, index, rows["number"], Purpose.ARRIVAL)
         rates[:, index] = kind.usage.of(activity).at(u)
     edges = np.cumsum(rates, axis=1)
     total = edges[:, -1]
     with np.errstate(divide="ignore", invalid="ignore"):
         gaps = np.where(total > 0, DAY / total, 0.0)
         odds = np.where(total[:, None] > 0, edges / total[:, None], 1.0)
-    mine["gap"] = np.rint(np.minimum(gaps, float(LONGEST_GAP))).astype(np.int64)
+    rows["gap"] = np.rint(np.minimum(gaps, float(LONGEST_GAP))).astype(np.int64)
     return np.asarray(np.rint(odds * FULL).astype(np.int64))
 
 
-def _domains(mine: Records, kind: Segment, offers: Offers, seed: int) -> Records:
+def _domains(rows: Records, kind: Segment, offers: Offers, seed: int) -> Records:
     """Draw the portfolios of a segment, customer by customer, cut to what their plans have room for."""
     spec = kind.portfolio
-    mine["domains"] = spec.domains.whole(_drawn(seed, 0, mine["number"], Purpose.SIZE), least=1)
-    counts = mine["domains"]
+    rows["domains"] = spec.domains.whole(_drawn(seed, 0, rows["number"], Purpose.SIZE), least=1)
+    counts = rows["domains"]
     firsts = np.cumsum(counts) - counts
-    owner = np.repeat(np.arange(len(mine)), counts)
-    addresses = mine["number"][owner] << 20 | np.arange(len(owner)) - firsts[owner]
+    owner = np.repeat(np.arange(len(rows)), counts)
+    addresses = rows["number"][owner] << 20 | np.arange(len(owner)) - firsts[owner]
     made = blank(len(owner), DomainRow)
     made["pages"] = spec.pages.whole(_drawn(seed, 2, addresses, Purpose.SIZE))
     made["questions"] = spec.questions.whole(_drawn(seed, 3, addresses, Purpose.SIZE))
     wanted = spec.keywords.whole(_drawn(seed, 1, addresses, Purpose.SIZE))
-    offer = offers.offers[mine["offer"]]
+    offer = offers.offers[rows["offer"]]
     pairings = np.minimum(offer["pairings"], spec.engine_devices)
     tuples = pairings * np.minimum(offer["places"], spec.geographies)
     room = np.where(tuples > 0, offer["slot_limit"] // np.maximum(tuples, 1), np.iinfo(np.int64).max)
@@ -188,7 +188,7 @@ def _domains(mine: Records, kind: Segment, offers: Offers, seed: int) -> Records
     kept = np.minimum(before + wanted, room[owner]) - np.minimum(before, room[owner])
     made["keywords"], made["tuples"] = kept, tuples[owner]
     each = spec.engine_devices * spec.geographies
-    mine["slots_wanted"] = np.bincount(owner, weights=wanted, minlength=len(mine)).astype(np.int64) * each
+    rows["slots_wanted"] = np.bincount(owner, weights=wanted, minlength=len(rows)).astype(np.int64) * each
     return made
 
 
@@ -198,10 +198,10 @@ def _laid_out(made: Records, parts: list[tuple[Integers, Records]]) -> tuple[Int
     first_domains = np.cumsum(counts) - counts
     laid = blank(int(counts.sum()), DomainRow)
     for chosen, domains in parts:
-        mine = counts[chosen]
-        firsts = np.cumsum(mine) - mine
-        offset = np.arange(len(domains)) - np.repeat(firsts, mine)
-        laid[np.repeat(first_domains[chosen], mine) + offset] = domains
+        sizes = counts[chosen]
+        firsts = np.cumsum(sizes) - sizes
+        offset = np.arange(len(domains)) - np.repeat(firsts, sizes)
+        laid[np.repeat(first_domains[chosen], sizes) + offset] = domains
     return first_domains, laid
 
 
@@ -218,18 +218,18 @@ def _segment(kind: Segment) -> SegmentRow:
 def _habits(kind: Segment) -> Records:
     sizes = {name: getattr(kind.sizes, name) for name in type(kind.sizes).model_fields}
     rows = [
-        Habit(sizes[activity].low, sizes[activity].high) if activity in sizes else Habit()
+        RequestSize(sizes[activity].low, sizes[activity].high) if activity in sizes else RequestSize()
         for activity in ACTIVITIES
     ]
-    return to_records(rows, Habit)
+    return to_records(rows, RequestSize)
 
 
 def _reactions(kind: Segment) -> Records:
     rows = []
     for outcome in range(len(OUTCOMES)):
-        said = kind.after_refusal.of(outcome)
-        chance = round(said.retry * FULL)
-        rows.append(Reaction(chance, said.tries, int(said.wait == "backoff"), said.first, said.most))
+        react = kind.after_refusal.of(outcome)
+        chance = round(react.retry * FULL)
+        rows.append(Reaction(chance, react.tries, int(react.wait == "backoff"), react.first, react.most))
     return to_records(rows, Reaction)
 
 

@@ -12,7 +12,7 @@ from ranksim.core.errors import BadInput, whole
 from ranksim.core.rules.books import Books
 from ranksim.planner.fleet.bounds import check_bounds
 from ranksim.planner.fleet.customers import customers_of
-from ranksim.planner.fleet.kernel import Given, Ledger
+from ranksim.planner.fleet.kernel import KernelInputs, Ledger
 from ranksim.planner.fleet.machines import Compiled, Interpreted, machine
 from ranksim.planner.fleet.offers import offers_of
 from ranksim.planner.fleet.population import Population, population_of
@@ -102,7 +102,7 @@ def _opened(side: FleetSide, seed: int, first: int, last: int, log: int = 0) -> 
     offers = offers_of(side.population, side.policy)
     customers = customers_of(side.population, side.policy, offers, seed, first, last)
     ledger = ledger_of(last - first, side.population.length, len(offers.metrics), log)
-    return SideRun(side, offers, Given(*customers, *offers[2:]), ledger)
+    return SideRun(side, offers, KernelInputs(*customers, *offers[2:]), ledger)
 
 
 def _serve(runs: Sequence[SideRun], engine: str, seed: int, threads: int, chunk: int) -> None:

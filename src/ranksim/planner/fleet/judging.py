@@ -109,9 +109,9 @@ def ask_for(account: AccountRows, operation: OperationRow, domain: DomainRow) ->
         ask.estimate = domain.keywords * domain.tuples * operation.unit_cost
         ask.running = 1 if request.at < domain.run_ends else 0
     elif ask.spend < JOB_KINDS:
-        found = domain.questions if ask.spend == AI_SCAN else domain.pages
-        ask.estimate = min(found, operation.cap) * operation.unit_cost
-        if found > operation.cap and account.ways.cap_refuses:
+        size = domain.questions if ask.spend == AI_SCAN else domain.pages
+        ask.estimate = min(size, operation.cap) * operation.unit_cost
+        if size > operation.cap and account.ways.cap_refuses:
             ask.beyond = ENTITLEMENT_REQUIRED
     elif ask.spend == SCANS:
         ask.slots = domain.keywords * segment.pairings * segment.places
@@ -184,10 +184,10 @@ def spend(
 
 def remove(request: RequestRow, domain: DomainRow, books: Books) -> None:
     """Remove keywords: what they occupied is held to the end of the billing month (S26)."""
-    gone = min(request.size, domain.keywords)
-    domain.keywords -= gone
-    if gone > 0 and domain.tuples > 0:
-        admission.hold(request.at, books, gone * domain.tuples)
+    removed = min(request.size, domain.keywords)
+    domain.keywords -= removed
+    if removed > 0 and domain.tuples > 0:
+        admission.hold(request.at, books, removed * domain.tuples)
 
 
 # When a refusal ends

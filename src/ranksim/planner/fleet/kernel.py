@@ -13,7 +13,7 @@ from ranksim.core.rules import windows
 from ranksim.core.rules.admission import GRANTED, JOINED
 from ranksim.planner.fleet.judging import AccountRows, ask_for, charge, refused_until, remove, spend
 from ranksim.planner.fleet.requests import (
-    Course,
+    TrafficPattern,
     arrival,
     comes_back,
     keep,
@@ -50,7 +50,7 @@ SPENDS = len(ACTIVITIES) - 3
 """The activities below this number spend."""
 
 
-class Given(NamedTuple):
+class KernelInputs(NamedTuple):
     """What the kernel reads, of `customers.Customers` and `offers.Offers`; of it, it changes `domains`."""
 
     customers: Any
@@ -71,7 +71,7 @@ class Given(NamedTuple):
     durations: Any
 
 
-class Desk(NamedTuple):
+class KernelState(NamedTuple):
     """What the kernel works with on one account: scratch, made fit by `prepare`.
 
     `windows` and `rings` per rate class, `cooldowns` per domain and operation, `backlog` requests in mind;
@@ -110,7 +110,13 @@ class Ledger(NamedTuple):
 
 
 def draw(
-    first: int, last: int, start: int, seed: int, given: Given, paces: Sequence[ActivityRate], tape: Tape
+    first: int,
+    last: int,
+    start: int,
+    seed: int,
+    given: KernelInputs,
+    paces: Sequence[ActivityRate],
+    tape: Tape,
 ) -> int:
     """Draw the requests of the accounts in rows [first, last), or of as many as the tape has room for.
 
@@ -121,19 +127,19 @@ def draw(
     for row in range(first, last):
         customer = given.customers[row]
         streams = streams_of(seed, customer.number)
-        course = Course(start, given.hours[customer.segment], given.levels)
+        pattern = TrafficPattern(start, given.hours[customer.segment], given.levels)
         odds, habits = given.odds[row], given.habits[customer.segment]
         pace.ends = DISTANT_PAST
         pace.steady = given.segments[customer.segment].steady
         number = 0
-        at = arrival(number, customer.joins, pace, course, customer, streams)
+        at = arrival(number, customer.joins, pace, pattern, customer, streams)
         while at < customer.leaves:
             if used == len(tape.requests):
                 return row
             make(tape.requests[used], number, at, customer, odds, habits, streams)
             used += 1
             number += 1
-            at = arrival(number, at, pace, course, customer, streams)
+            at = arrival(number, at, pace, pattern, customer, streams)
         tape.begins[row - first + 1] = used
     return last
 
@@ -143,8 +149,8 @@ def run(
     first: int,
     short: int,
     seed: int,
-    given: Given,
-    desk: Desk,
+    given: KernelInputs,
+    state: KernelState,
     tape: Tape,
     ledger: Ledger,
 ) -> None:
@@ -155,18 +161,18 @@ def run(
     logged = 0
     for index in range(len(rows)):
         row = rows[index]
-        prepare(row, given, desk, ledger)
+        prepare(row, given, state, ledger)
         if not short or ledger.tallies[row].slots_wanted <= ledger.books[row].slot_limit:
             begins, ends = tape.begins[row - first], tape.begins[row - first + 1]
-            logged = serve(row, begins, ends, short, seed, given, desk, tape, ledger, logged)
+            logged = serve(row, begins, ends, short, seed, given, state, tape, ledger, logged)
 
 
-def prepare(row: int, given: Given, desk: Desk, ledger: Ledger) -> None:
+def prepare(row: int, given: KernelInputs, state: KernelState, ledger: Ledger) -> None:
     """Open the account: full windows, no cooldown, nothing in mind, its plan's limits, its portfolio."""
     customer = given.customers[row]
     offer = given.offers[customer.offer]
-    for rate_class in range(len(desk.windows)):
-        window, model = desk.windows[rate_class], given.windows[rate_class]
+    for rate_class in range(len(state.windows)):
+        window, model = state.windows[rate_class], given.windows[rate_class]
         window.kind = model.kind
         window.limit = model.limit
         window.length = model.length
@@ -174,12 +180,12 @@ def prepare(row: int, given: Given, desk: Desk, ledger: Ledger) -> None:
         windows.start(window)
     operations = given.operations[customer.offer]
     for index in range(customer.domains * SPENDS):
-        cooldown = desk.cooldowns[index]
+        cooldown = state.cooldowns[index]
         cooldown.length = operations[index % SPENDS].cooldown
         cooldown.since = DISTANT_PAST
         cooldown.finish = DISTANT_PAST
-    desk.queue[0].count = 0
-    desk.queue[0].due = DISTANT_FUTURE
+    state.queue[0].count = 0
+    state.queue[0].due = DISTANT_FUTURE
     meters = ledger.meters[row]
     for index in range(len(meters)):
         meters[index].limit = given.meters[customer.offer][index].limit
@@ -205,8 +211,8 @@ def serve(
     ends: int,
     short: int,
     seed: int,
-    given: Given,
-    desk: Desk,
+    given: KernelInputs,
+    state: KernelState,
     tape: Tape,
     ledger: Ledger,
     logged: int,
@@ -215,7 +221,7 @@ def serve(
 
     Arrays are unpacked here and looked up in here: handing them on would count references at every request.
     """
-    customer, request = given.customers[row], desk.request[0]
+    customer, request = given.customers[row], state.request[0]
     streams = streams_of(seed, customer.number)
     account = AccountRows(
         customer,
@@ -225,14 +231,14 @@ def serve(
         ledger.tallies[row],
         given.terms[0],
         given.ways[0],
-        desk.ask[0],
+        state.ask[0],
         request,
         streams,
     )
     first_domain, domains, durations = given.first_domains[row], given.domains, given.durations
     reactions, operations = given.reactions[customer.segment], given.operations[customer.offer]
-    limits, rings, cooldowns, backlog = desk.windows, desk.rings, desk.cooldowns, desk.backlog
-    queue, log, requests = desk.queue[0], ledger.log, tape.requests
+    limits, rings, cooldowns, backlog = state.windows, state.rings, state.cooldowns, state.backlog
+    queue, log, requests = state.queue[0], ledger.log, tape.requests
     counts, months, blocks, meters = (
         ledger.counts[row],
         ledger.months[row],

@@ -10,7 +10,7 @@ from ranksim.core.rules.books import Ask, Window
 from ranksim.core.rules.windows import SLIDING_LOG
 from ranksim.planner.fleet import compiled as compiler
 from ranksim.planner.fleet import kernel
-from ranksim.planner.fleet.kernel import SPENDS, Desk, Given, Tape
+from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, KernelState, Tape
 from ranksim.planner.fleet.rows import (
     ActivityRate,
     DrawnRequest,
@@ -48,7 +48,7 @@ class Compiled:
 
     def __init__(self, runs: Sequence[SideRun], seed: int) -> None:
         self.runs, self.seed = runs, seed
-        self.desks = [desk_of(run.given) for run in runs]
+        self.states = [state_of(run.given) for run in runs]
         self.paces = blank(1, ActivityRate)
         self.tape = Tape(blank(ROOM, DrawnRequest), np.zeros(1, dtype=np.int64))
 
@@ -67,7 +67,7 @@ class Compiled:
         """Serve some accounts on a side; the requests drawn are those of the accounts from row `first` on."""
         run = self.runs[side]
         compiler.compiled(kernel.run)(
-            rows, first, run.short, self.seed, run.given, self.desks[side], self.tape, run.unwritten()
+            rows, first, run.short, self.seed, run.given, self.states[side], self.tape, run.unwritten()
         )
 
 
@@ -82,7 +82,7 @@ class Interpreted:
         """Draw the requests of the accounts in rows [first, last); give `last`."""
         run = self.runs[0]
         room = 32 + run.expected(first, last) // 2
-        given, paces = loose(_part(run.given, first, last)), [ActivityRate()]
+        given, paces = to_lists(_part(run.given, first, last)), [ActivityRate()]
         came = -1
         while came < last - first:
             room *= 2
@@ -99,16 +99,16 @@ class Interpreted:
         records = ledger._replace(
             **{name: array[first:last] for name, array in ledger._asdict().items() if name != "log"}
         )
-        written = loose(records)
+        written = to_lists(records)
         kernel.run(
-            (rows - first).tolist(), 0, run.short, self.seed, loose(given), loose(desk_of(given)), self.tape,
-            written,
+            (rows - first).tolist(), 0, run.short, self.seed, to_lists(given), to_lists(state_of(given)),
+            self.tape, written,
         )  # fmt: skip
         for array, rows_of_array in zip(records, written, strict=True):
-            array[...] = firm(rows_of_array)
+            array[...] = to_arrays(rows_of_array)
 
 
-def _part(given: Given, first: int, last: int) -> Given:
+def _part(given: KernelInputs, first: int, last: int) -> KernelInputs:
     """What is given of the accounts in rows [first, last) alone."""
     customers, firsts = given.customers[first:last], given.first_domains[first:last]
     domains = slice(firsts[0], firsts[-1] + customers["domains"][-1])
@@ -118,10 +118,10 @@ def _part(given: Given, first: int, last: int) -> Given:
     )  # fmt: skip
 
 
-def desk_of(given: Given) -> Desk:
+def state_of(given: KernelInputs) -> KernelState:
     """Room to serve any of the accounts given."""
     domains = int(given.customers["domains"].max())
-    return Desk(
+    return KernelState(
         windows=blank(len(given.windows), Window),
         rings=np.zeros((len(given.windows), ring_of(given.windows)), dtype=np.int64),
         cooldowns=blank(domains * SPENDS, RunCooldown),
@@ -137,15 +137,15 @@ def ring_of(windows: Records) -> int:
     return int(windows["limit"].max()) if windows["kind"][0] == SLIDING_LOG else 1
 
 
-def loose(arrays: Any) -> Any:
+def to_lists(arrays: Any) -> Any:
     """Return the arrays of a named tuple as lists of slotted rows, or of integers."""
     return type(arrays)(*(to_rows(array) if array.dtype.names else array.tolist() for array in arrays))
 
 
-def firm(rows: Any) -> Any:
+def to_arrays(rows: Any) -> Any:
     """Return lists of slotted rows as records again, as deep as they are; integers stay lists."""
     if not rows or isinstance(rows[0], int):
         return rows
     if isinstance(rows[0], list):
-        return np.stack([firm(inner) for inner in rows])
+        return np.stack([to_arrays(inner) for inner in rows])
     return to_records(rows, type(rows[0]))

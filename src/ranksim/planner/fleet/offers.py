@@ -34,7 +34,7 @@ Sold = tuple[str, tuple[tuple[str, int], ...]]
 
 
 class Offers(NamedTuple):
-    """The plans that a population is on, as records; those after `metrics` in the order of `kernel.Given`.
+    """The plans that a population is on, as records: after `metrics`, in the order of `KernelInputs`.
 
     `sold` names them; `offers` has shape (k,), `operations` (k, activities), `meters` (k, metrics + 1) whose
     last column never refuses, `windows` (rate classes,), `durations` (job kinds, QUANTILES) in µs.
@@ -73,22 +73,22 @@ def sold_to(population: Population, policy: Policy) -> tuple[Sold, ...]:
     Raises BadInput for a plan or add-on that the catalogue lacks.
     """
     catalogue = policy.catalogue
-    found: dict[Sold, None] = {}
+    sold: dict[Sold, None] = {}
     for name, segment in population.segments.items():
         for plan, choice in segment.plans.items():
             at = f"segments.{name}.plans.{plan}"
             _expect(at, "plan", plan, catalogue.plans)
             for add_on in choice.add_ons:
                 _expect(f"{at}.add_ons", "add-on", add_on, catalogue.add_ons)
-            found[sold_of(plan, choice.add_ons)] = None
-    return tuple(found)
+            sold[sold_of(plan, choice.add_ons)] = None
+    return tuple(sold)
 
 
-def _expect(at: str, what: str, name: str, known: Mapping[str, object]) -> None:
-    if name not in known:
+def _expect(at: str, what: str, name: str, names: Mapping[str, object]) -> None:
+    if name not in names:
         raise BadInput(
-            f"{at}: no {what} {name!r}; expected one of {', '.join(known) or 'none, for there are none'}"
-            f"{near(name, known)}"
+            f"{at}: no {what} {name!r}; expected one of {', '.join(names) or 'none, for there are none'}"
+            f"{near(name, names)}"
         )
 
 
@@ -189,24 +189,24 @@ def _meters(policy: Policy, plan: Plan, add_ons: dict[str, int], metrics: tuple[
 
 
 def _window(policy: Policy, rate_class: RateClass) -> Window:
-    said = policy.assumptions
+    assumptions = policy.assumptions
     return Window(
-        kind=windows.NAMES.index(said.window),
+        kind=windows.NAMES.index(assumptions.window),
         limit=policy.facts.rates.of(rate_class),
         length=policy.facts.rate_window,
-        counts_refused=int(said.refused_calls_count),
+        counts_refused=int(assumptions.refused_calls_count),
     )
 
 
 def _ways(policy: Policy) -> ServiceTerms:
-    said = policy.assumptions
-    by_slots = said.dimension_refusal == "slot_limit_exceeded"
+    assumptions = policy.assumptions
+    by_slots = assumptions.dimension_refusal == "slot_limit_exceeded"
     return ServiceTerms(
-        debits_write=int(said.expensive_debits_write),
-        cooldown_by_domain=int(said.cooldown_scope == "domain"),
-        cap_refuses=int(said.cap == "refuse"),
-        partial_quota=int(said.quota_grant == "partial"),
-        partial_slots=int(said.over_slots == "partial"),
+        debits_write=int(assumptions.expensive_debits_write),
+        cooldown_by_domain=int(assumptions.cooldown_scope == "domain"),
+        cap_refuses=int(assumptions.cap == "refuse"),
+        partial_quota=int(assumptions.quota_grant == "partial"),
+        partial_slots=int(assumptions.over_slots == "partial"),
         dimension_check=Decision.SLOT_LIMIT_EXCEEDED if by_slots else Decision.ENTITLEMENT_REQUIRED,
     )
 

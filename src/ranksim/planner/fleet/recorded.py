@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ranksim.core.rules.admission import GRANTED, JOINED
 from ranksim.planner.fleet.judging import AccountRows, charge
-from ranksim.planner.fleet.kernel import SPENDS, Given, Ledger, buy, limit, pass_through
+from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger, buy, limit, pass_through
 from ranksim.planner.fleet.requests import streams_of
 from ranksim.planner.fleet.rows import FAULTY, NOT_FOUND, AccountTally, CallRow, Month, RequestRow, SegmentRow
 from ranksim.planner.fleet.tallying import count, month_of
@@ -32,7 +32,7 @@ class KeptRows(NamedTuple):
 
 
 def run(
-    first: int, last: int, seed: int, calls: Sequence[CallRow], given: Given, kept: KeptRows,
+    first: int, last: int, seed: int, calls: Sequence[CallRow], given: KernelInputs, kept: KeptRows,
     ledger: Ledger,
 ) -> None:  # fmt: skip
     """Serve the calls in rows [first, last); those of one account stand in order of time."""
@@ -42,7 +42,7 @@ def run(
 
 
 def serve(
-    index: int, last: int, seed: int, calls: Sequence[CallRow], given: Given, kept: KeptRows,
+    index: int, last: int, seed: int, calls: Sequence[CallRow], given: KernelInputs, kept: KeptRows,
     ledger: Ledger,
 ) -> int:  # fmt: skip
     """Serve the calls of one account that stand together; give the row at which another's begin."""

@@ -14,18 +14,18 @@ from ranksim.planner.fleet import recorded
 from ranksim.planner.fleet.bounds import check_policy
 from ranksim.planner.fleet.customers import Customers
 from ranksim.planner.fleet.engine import ledger_of, signed
-from ranksim.planner.fleet.kernel import SPENDS, Given, Ledger
-from ranksim.planner.fleet.machines import firm, loose, machine, ring_of
+from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger
+from ranksim.planner.fleet.machines import machine, ring_of, to_arrays, to_lists
 from ranksim.planner.fleet.offers import Offers, Sold, offers_for
 from ranksim.planner.fleet.recorded import KeptRows
 from ranksim.planner.fleet.rows import (
     ACTIVITIES,
     OUTCOMES,
-    Habit,
     Integers,
     Reaction,
     Records,
     RequestRow,
+    RequestSize,
     RunCooldown,
     SegmentRow,
     blank,
@@ -75,7 +75,7 @@ class RecordedFleet:
         _open(ledger, given)
         kept = _kept(accounts, given)
         if self.engine == "interpreted":
-            given, ledger, kept = loose(given), loose(ledger), loose(kept)
+            given, ledger, kept = to_lists(given), to_lists(ledger), to_lists(kept)
         self._given, self._ledger, self._kept = given, ledger, kept
 
     def serve(self, calls: Records) -> None:
@@ -97,7 +97,7 @@ class RecordedFleet:
         """What was counted so far, as records: a row an account."""
         if self.engine == "compiled":
             return self._ledger
-        return Ledger(*(np.asarray(firm(rows)) for rows in self._ledger))
+        return Ledger(*(np.asarray(to_arrays(rows)) for rows in self._ledger))
 
     @property
     def counts(self) -> Integers:
@@ -106,7 +106,7 @@ class RecordedFleet:
         return counts
 
 
-def _given(accounts: RecordedAccounts, offers: Offers) -> Given:
+def _given(accounts: RecordedAccounts, offers: Offers) -> KernelInputs:
     """The accounts as those of a population that draws nothing."""
     nothing = np.zeros((1, 1), dtype=np.int64)
     customers = Customers(
@@ -115,15 +115,15 @@ def _given(accounts: RecordedAccounts, offers: Offers) -> Given:
         domains=accounts.domains.copy(),
         odds=nothing,
         segments=blank(1, SegmentRow),
-        habits=blank((1, 1), Habit),
+        habits=blank((1, 1), RequestSize),
         reactions=blank((1, 1), Reaction),
         hours=nothing,
         levels=nothing,
     )
-    return Given(*customers, *offers[2:])
+    return KernelInputs(*customers, *offers[2:])
 
 
-def _open(ledger: Ledger, given: Given) -> None:
+def _open(ledger: Ledger, given: KernelInputs) -> None:
     """Open the accounts: their plans' limits, what their portfolios take, nothing used."""
     customers, offers = given.customers, given.offers[given.customers["offer"]]
     for name in ("limit", "period"):
@@ -146,7 +146,7 @@ def _open(ledger: Ledger, given: Given) -> None:
     ledger.months["ends"] = np.array(ends, dtype=np.int64)[place.reshape(-1)]
 
 
-def _kept(accounts: RecordedAccounts, given: Given) -> KeptRows:
+def _kept(accounts: RecordedAccounts, given: KernelInputs) -> KeptRows:
     fresh = to_rows(given.windows)
     for window in fresh:
         windows.start(window)

@@ -15,10 +15,10 @@ from ranksim.planner.fleet.rows import (
     ActivityRate,
     CustomerRow,
     DrawnRequest,
-    Habit,
     Queue,
     Reaction,
     RequestRow,
+    RequestSize,
 )
 
 WEEK_HOURS = 168
@@ -56,7 +56,7 @@ class Streams(NamedTuple):
     backoff: Stream
 
 
-class Course(NamedTuple):
+class TrafficPattern(NamedTuple):
     """How the pace of a segment runs: from `start`, by hours of the week and by days of the run."""
 
     start: int
@@ -93,7 +93,12 @@ def streams_of(seed: int, number: int) -> Streams:
 
 
 def arrival(
-    number: int, since: int, pace: ActivityRate, course: Course, customer: CustomerRow, streams: Streams
+    number: int,
+    since: int,
+    pace: ActivityRate,
+    pattern: TrafficPattern,
+    customer: CustomerRow,
+    streams: Streams,
 ) -> int:
     """Return the instant of request `number`, the one before being at `since`; DISTANT_FUTURE if none comes.
 
@@ -106,7 +111,7 @@ def arrival(
     now = since
     while now < customer.leaves:
         if now >= pace.ends:
-            turn_hour(now, pace, course, customer)
+            turn_hour(now, pace, pattern, customer)
         if pace.weight * (pace.ends - now) > left:
             return now + left // pace.weight
         left -= pace.weight * (pace.ends - now)
@@ -114,12 +119,12 @@ def arrival(
     return DISTANT_FUTURE
 
 
-def turn_hour(now: int, pace: ActivityRate, course: Course, customer: CustomerRow) -> None:
+def turn_hour(now: int, pace: ActivityRate, pattern: TrafficPattern, customer: CustomerRow) -> None:
     """Set the pace of the hour of the customer's week that holds `now`, and of the day's growth."""
     local = now + customer.zone
-    hour = course.hours[(local // HOUR + MONDAY) % WEEK_HOURS]
+    hour = pattern.hours[(local // HOUR + MONDAY) % WEEK_HOURS]
     pace.ends = now + HOUR - local % HOUR
-    pace.weight = hour * course.levels[(now - course.start) // DAY] // AVERAGE
+    pace.weight = hour * pattern.levels[(now - pattern.start) // DAY] // AVERAGE
 
 
 def _gap(number: int, pace: ActivityRate, customer: CustomerRow, streams: Streams) -> int:
@@ -137,7 +142,7 @@ def make(
     at: int,
     customer: CustomerRow,
     odds: Sequence[int],
-    habits: Sequence[Habit],
+    habits: Sequence[RequestSize],
     streams: Streams,
 ) -> None:
     """Draw request `number`: its activity by the customer's odds, its domain and its size."""

@@ -93,10 +93,10 @@ class FleetResult:
             )
             if apart or not same:
                 raise BadInput("joined: expected consecutive accounts of one run; run the parts anew")
-        whole: dict[str, Any] = {
+        arrays: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS
         }
-        return replace(first, **whole)
+        return replace(first, **arrays)
 
     def fingerprint(self) -> str:
         """A digest of all that was counted: equal for runs that gave the same."""
@@ -182,9 +182,10 @@ class FleetResult:
         self, column: str, shares: Sequence[float] = (0.5, 0.9, 0.95, 0.99), plan: str | None = None
     ) -> dict[float, float]:
         """Quantiles over accounts of a column of `accounts`, of one plan or of all. Raises BadInput."""
-        known = [name for name, (kind, *_) in (self.accounts.dtype.fields or {}).items() if kind.kind != "U"]
-        if column not in known:
-            raise BadInput(f"quantiles: no numbers in {column!r}; expected one of {', '.join(known)}")
+        accounts = self.accounts
+        numbers = [name for name in accounts.dtype.names or () if accounts[name].dtype.kind != "U"]
+        if column not in numbers:
+            raise BadInput(f"quantiles: no numbers in {column!r}; expected one of {', '.join(numbers)}")
         values = self.accounts[column][self._on(plan)]
         if not len(values):
             return dict.fromkeys(shares, float("nan"))
@@ -227,14 +228,14 @@ class FleetResult:
             self._plan_row("all", self._on(None))
         ]
 
-    def _plan_row(self, name: str, mine: NDArray[np.bool_]) -> Row:
-        accounts = self.accounts[mine]
+    def _plan_row(self, name: str, members: NDArray[np.bool_]) -> Row:
+        accounts = self.accounts[members]
         row: Row = {"plan": name, "accounts": len(accounts)}
         for column in ("requests", "calls", "admitted", "given_up", *CODES):
             row[column] = int(accounts[column].sum())
         for code in CODES:
             row[f"hit_{code}"] = int((accounts[code] > 0).sum())
-        row["hit_any"] = int((self.refusals[mine].sum(axis=1) > 0).sum())
+        row["hit_any"] = int((self.refusals[members].sum(axis=1) > 0).sum())
         row["blocked"] = int(accounts["blocked"].sum())
         row["spend"] = int(accounts["spend"].sum())
         for add_on in self.policy.catalogue.add_ons:
@@ -258,12 +259,12 @@ class FleetResult:
         for row in self.plans():
             calls, accounts = max(row["calls"], 1), max(row["accounts"], 1)
             refused = sum(row[code] for code in CODES)
-            shown: Row = {name: row[name] for name in ("plan", "accounts", "calls")}
-            shown["refused_share"] = refused / calls
-            shown |= {f"hit_{code}_share": row[f"hit_{code}"] / accounts for code in CODES}
-            shown["blocked_hours"] = row["blocked"] / HOUR / accounts
-            shown["spend_usd"] = row["spend"] / MICRO_USD
-            rows.append(shown)
+            readable: Row = {name: row[name] for name in ("plan", "accounts", "calls")}
+            readable["refused_share"] = refused / calls
+            readable |= {f"hit_{code}_share": row[f"hit_{code}"] / accounts for code in CODES}
+            readable["blocked_hours"] = row["blocked"] / HOUR / accounts
+            readable["spend_usd"] = row["spend"] / MICRO_USD
+            rows.append(readable)
         return rows
 
     def scalars(self) -> dict[str, float]:
@@ -273,11 +274,11 @@ class FleetResult:
         `hit.any` are shares of accounts; `blocked.mean` is µs an account; `spend.total` µUSD,
         `spend.mean` µUSD an account.
         """
-        found: dict[str, float] = {}
+        scalars: dict[str, float] = {}
         for row in self.plans():
             prefix = "" if row["plan"] == "all" else f"plans.{row['plan']}."
-            found |= {prefix + name: value for name, value in _scalars(row).items()}
-        return found
+            scalars |= {prefix + name: value for name, value in _scalars(row).items()}
+        return scalars
 
     def to_frame(self, what: str = "accounts", integers: bool = False) -> pd.DataFrame:
         """A pandas frame of "accounts", "months", "plans", "operations" or "log", with units.
@@ -316,7 +317,7 @@ ARRAYS = tuple(
 def _scalars(row: Row) -> dict[str, float]:
     accounts = max(row["accounts"], 1)
     refused = sum(row[code] for code in CODES)
-    found = {
+    scalars = {
         "accounts.total": row["accounts"],
         "calls.total": row["calls"],
         "refusals.total": refused,
@@ -327,6 +328,6 @@ def _scalars(row: Row) -> dict[str, float]:
         "spend.total": row["spend"],
         "spend.mean": row["spend"] / accounts,
     }
-    found |= {f"refusals.{code}": row[code] for code in CODES}
-    found |= {f"hit.{code}": row[f"hit_{code}"] / accounts for code in CODES}
-    return found
+    scalars |= {f"refusals.{code}": row[code] for code in CODES}
+    scalars |= {f"hit.{code}": row[f"hit_{code}"] / accounts for code in CODES}
+    return scalars

@@ -91,7 +91,7 @@ class SegmentRow:
 
 
 @dataclass(slots=True)
-class Habit:
+class RequestSize:
     """How many keywords a segment's request of one activity brings: `least` to `most`, evenly."""
 
     least: int = 1

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ranksim.core.contract.facts import Decision, Spend
 from ranksim.core.contract.policy import Policy
 from ranksim.core.rules.admission import WOULD_EXCEED
-from ranksim.planner.fleet.kernel import Given, Ledger
+from ranksim.planner.fleet.kernel import KernelInputs, Ledger
 from ranksim.planner.fleet.offers import Offers
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.fleet.rows import ACTIVITIES, LIFTED, OUTCOMES, Integers
@@ -39,7 +39,7 @@ class SideRun:
 
     side: FleetSide
     offers: Offers
-    given: Given
+    given: KernelInputs
     ledger: Ledger
     before: Sequence[ServedBefore] = ()
 
@@ -55,8 +55,8 @@ class SideRun:
 
     def expected(self, first: int, last: int) -> int:
         """About how many requests the accounts in rows [first, last) make."""
-        mine = self.given.customers[first:last]
-        return int(((mine["leaves"] - mine["joins"]) // np.maximum(mine["gap"], 1)).sum())
+        customers = self.given.customers[first:last]
+        return int(((customers["leaves"] - customers["joins"]) // np.maximum(customers["gap"], 1)).sum())
 
     def unwritten(self) -> Ledger:
         """The ledger, with what of its log is not written yet."""
@@ -72,8 +72,8 @@ class SideRun:
         for other in self.before:
             some = other.may_be_alike[rows]
             if some.any():
-                asked = rows[some]
-                taken = asked[_are_served_alike(self, other, asked)]
+                candidates = rows[some]
+                taken = candidates[_are_served_alike(self, other, candidates)]
                 _copy(self, other.run, taken)
                 rows = np.setdiff1d(rows, taken, assume_unique=True)
         return rows
@@ -92,93 +92,93 @@ class ServedBefore(NamedTuple):
     operations: Flags
 
 
-def are_same_customers(one: Given, other: Given) -> bool:
+def are_same_customers(given: KernelInputs, other: KernelInputs) -> bool:
     """Whether two sides have the same customers with the same requests."""
-    kept = [name for name in one.customers.dtype.names if name not in ("offer", "slots_wanted")]
+    kept = [name for name in given.customers.dtype.names if name not in ("offer", "slots_wanted")]
     return (
-        len(one.customers) == len(other.customers)
-        and bool((one.customers[kept] == other.customers[kept]).all())
+        len(given.customers) == len(other.customers)
+        and bool((given.customers[kept] == other.customers[kept]).all())
         and all(
-            np.array_equal(getattr(one, name), getattr(other, name))
+            np.array_equal(getattr(given, name), getattr(other, name))
             for name in ("odds", "segments", "habits", "reactions", "hours", "levels")
         )
     )
 
 
-def _are_judged_alike(one: SideRun, other: SideRun) -> bool:
+def _are_judged_alike(run: SideRun, other: SideRun) -> bool:
     """Whether what is not of a plan is the same: windows, assumptions, durations, names of metrics."""
-    return one.offers.metrics == other.offers.metrics and all(
-        np.array_equal(getattr(one.given, name), getattr(other.given, name))
+    return run.offers.metrics == other.offers.metrics and all(
+        np.array_equal(getattr(run.given, name), getattr(other.given, name))
         for name in ("windows", "terms", "ways", "durations")
     )
 
 
-def _same_portfolios(one: Given, other: Given) -> Flags:
-    if not np.array_equal(one.customers["domains"], other.customers["domains"]):
-        return np.zeros(len(one.customers), dtype=np.bool_)
-    owner = np.repeat(np.arange(len(one.customers)), one.customers["domains"])
-    differing = np.bincount(owner, weights=one.domains != other.domains, minlength=len(one.customers))
-    same: Flags = (differing == 0) & (one.customers["slots_wanted"] == other.customers["slots_wanted"])
+def _same_portfolios(given: KernelInputs, other: KernelInputs) -> Flags:
+    if not np.array_equal(given.customers["domains"], other.customers["domains"]):
+        return np.zeros(len(given.customers), dtype=np.bool_)
+    owner = np.repeat(np.arange(len(given.customers)), given.customers["domains"])
+    differing = np.bincount(owner, weights=given.domains != other.domains, minlength=len(given.customers))
+    same: Flags = (differing == 0) & (given.customers["slots_wanted"] == other.customers["slots_wanted"])
     return same
 
 
-def _served_before(one: SideRun, other: SideRun) -> ServedBefore:
-    operations = _same_operations(one, other)
-    mine, theirs = one.given.customers["offer"], other.given.customers["offer"]
+def _served_before(run: SideRun, other: SideRun) -> ServedBefore:
+    operations = _same_operations(run, other)
+    own, theirs = run.given.customers["offer"], other.given.customers["offer"]
     # What an account never calls may differ.
-    does = np.diff(one.given.odds, axis=1, prepend=0) > 0
-    may = (operations[mine, theirs] | ~does).all(axis=1)
-    return ServedBefore(other, may & _same_portfolios(one.given, other.given), operations)
+    does = np.diff(run.given.odds, axis=1, prepend=0) > 0
+    may = (operations[own, theirs] | ~does).all(axis=1)
+    return ServedBefore(other, may & _same_portfolios(run.given, other.given), operations)
 
 
-def _same_operations(one: SideRun, other: SideRun) -> Flags:
-    shown = []
-    for run in (one, other):
+def _same_operations(first: SideRun, other: SideRun) -> Flags:
+    tables = []
+    for run in (first, other):
         operations, offers = run.given.operations.copy(), run.given.offers
         lacks = operations["capability"] & ~offers["capabilities"][:, None]
         operations["capability"] = lacks != 0  # which bit a capability is differs by catalogue
-        shown.append(operations)
-    same: Flags = shown[0][:, None] == shown[1][None]
+        tables.append(operations)
+    same: Flags = tables[0][:, None] == tables[1][None]
     for name in ("pairings", "places"):
-        wide = one.given.offers[name][:, None] == other.given.offers[name][None]
+        wide = first.given.offers[name][:, None] == other.given.offers[name][None]
         same[:, :, Spend.SCANS] &= wide
     return same
 
 
-def _copy(one: SideRun, other: SideRun, rows: Integers) -> None:
+def _copy(run: SideRun, other: SideRun, rows: Integers) -> None:
     """Let accounts have come to what they came to on another side; their limits are their own."""
-    for name, array in one.ledger._asdict().items():
+    for name, array in run.ledger._asdict().items():
         if name != "log":
             array[rows] = getattr(other.ledger, name)[rows]
-    mine = one.given.customers["offer"][rows]
-    one.ledger.meters["limit"][rows] = one.given.meters["limit"][mine]
+    own = run.given.customers["offer"][rows]
+    run.ledger.meters["limit"][rows] = run.given.meters["limit"][own]
     for name in ("ceiling", "slot_limit", "capabilities"):
-        one.ledger.books[name][rows] = one.given.offers[name][mine]
+        run.ledger.books[name][rows] = run.given.offers[name][own]
 
 
-def _are_served_alike(one: SideRun, before: ServedBefore, rows: Integers) -> Flags:
+def _are_served_alike(run: SideRun, before: ServedBefore, rows: Integers) -> Flags:
     """Which accounts come to the same on a side as they did on one that was served before.
 
     Those who begin with the same domains; of whose calls every kind costs, waits for and takes the same; and
     of whose limits each is the same, or never refused anything and would not here.
     """
-    other, ways = before.run, one.given.ways[0]
-    mine, theirs = one.given.customers["offer"][rows], other.given.customers["offer"][rows]
+    other, ways = before.run, run.given.ways[0]
+    own, theirs = run.given.customers["offer"][rows], other.given.customers["offer"][rows]
     counts = other.ledger.counts[rows].reshape(len(rows), len(ACTIVITIES), len(OUTCOMES))
     called, met = counts.any(axis=2), counts.sum(axis=1)
-    alike: Flags = (before.operations[mine, theirs] | ~called).all(axis=1)
+    alike: Flags = (before.operations[own, theirs] | ~called).all(axis=1)
 
-    ceiling, was = one.given.offers["ceiling"][mine], other.given.offers["ceiling"][theirs]
+    ceiling, was = run.given.offers["ceiling"][own], other.given.offers["ceiling"][theirs]
     # A lower one that the spend never reached refuses nothing, unless it counts what an ask would cost.
     spent = other.ledger.months["spend"][rows].max(axis=1)
-    low = (spent < ceiling) if one.given.terms[0]["cost_gate"] != WOULD_EXCEED else np.False_
+    low = (spent < ceiling) if run.given.terms[0]["cost_gate"] != WOULD_EXCEED else np.False_
     alike &= (ceiling == was) | (met[:, Decision.COST_CAP_REACHED] == 0) & ((ceiling > was) | low)
 
-    slots, had = one.given.offers["slot_limit"][mine], other.given.offers["slot_limit"][theirs]
+    slots, had = run.given.offers["slot_limit"][own], other.given.offers["slot_limit"][theirs]
     free = (met[:, Decision.SLOT_LIMIT_EXCEEDED] == 0) & (not ways["partial_slots"])
     alike &= (slots == had) | free & (slots > had)
 
-    meters, knew = one.given.meters[mine], other.given.meters[theirs]
+    meters, knew = run.given.meters[own], other.given.meters[theirs]
     limit, allowed = meters["limit"], knew["limit"]
     # A smaller one that was never used up refuses nothing that passed; what passed it and was stopped by a
     # later check was asked for, too.

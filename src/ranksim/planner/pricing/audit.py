@@ -52,7 +52,7 @@ def sample(columns: Columns, seed: int, budget: int | None = None) -> list[int]:
     Only accounts whose every call the kernel can follow are drawn.
     """
     most = max(LEAST, -(-columns.calls // ONE_IN)) if budget is None else budget
-    plain = [row for row, one in enumerate(columns.accounts) if not one.unmodelled and one.calls]
+    plain = [row for row, account in enumerate(columns.accounts) if not account.unmodelled and account.calls]
     plain.sort(key=lambda row: draws.bits(seed, draws.entity("audit"), row, Purpose.CHOICE))
     chosen, calls = [], 0
     for row in plain:

@@ -71,16 +71,16 @@ def check_plan(plan: str, catalogue: Catalogue, at: str, side: str, movable: boo
     """Raise BadInput at a place unless a side's catalogue has a plan; `movable`: a move would help."""
     if plan not in catalogue.plans:
         hint = f", or say where its customers go with --move {plan}=PLAN" if movable else ""
-        known = f"{', '.join(catalogue.plans)}{hint}{near(plan, catalogue.plans)}"
-        raise BadInput(f"{at}: {side} has no plan {plan!r}; expected one of {known}")
+        expected = f"{', '.join(catalogue.plans)}{hint}{near(plan, catalogue.plans)}"
+        raise BadInput(f"{at}: {side} has no plan {plan!r}; expected one of {expected}")
 
 
 def check_add_ons(add_ons: Iterable[str], catalogue: Catalogue, at: str, side: str) -> None:
     """Raise BadInput at a place unless a side's catalogue has all of some add-ons."""
     for add_on in add_ons:
         if add_on not in catalogue.add_ons:
-            known = listed(catalogue.add_ons, add_on) or "none, for there are none"
-            raise BadInput(f"{at}: {side} has no add-on {add_on!r}; expected one of {known}")
+            expected = listed(catalogue.add_ons, add_on) or "none, for there are none"
+            raise BadInput(f"{at}: {side} has no add-on {add_on!r}; expected one of {expected}")
 
 
 def unknown_prices(catalogue: Catalogue, plans: Iterable[str]) -> tuple[str, ...]:
@@ -92,9 +92,9 @@ def lacking_prices(sides: Mapping[str, Catalogue], plans: Iterable[str]) -> tupl
     """Return for each side whose catalogue does not know what some plans cost, which these are."""
     plans = tuple(plans)
     return tuple(
-        f"{side} does not know what {' and '.join(unknown)} costs (write it into the catalogue {one.name})"
-        for side, one in sides.items()
-        if (unknown := unknown_prices(one, plans))
+        f"{side} does not know what {' and '.join(unknown)} costs (write it into the catalogue {sold.name})"
+        for side, sold in sides.items()
+        if (unknown := unknown_prices(sold, plans))
     )
 
 

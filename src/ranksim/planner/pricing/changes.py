@@ -52,7 +52,7 @@ def changes(a: Catalogue, b: Catalogue) -> tuple[Change, ...]:
     A plan or an add-on that only one of them sells is one difference.
     """
     first, second = (side.model_dump(mode="json", exclude=WORDS) for side in (a, b))
-    found: list[Change] = []
+    differences: list[Change] = []
     for part in first:
         sold = part in OFFERS
         for name in dict.fromkeys((*first[part], *second[part])):
@@ -63,29 +63,29 @@ def changes(a: Catalogue, b: Catalogue) -> tuple[Change, ...]:
                 pairs = iter([("", _whether_sold(here), _whether_sold(there))])
             else:
                 pairs = _differing({"": _written(here)}, {"": _written(there)})
-            found += [Change(f"{part}.{name}{at}", part, name, x, y, sold) for at, x, y in pairs]
-    return tuple(found)
+            differences += [Change(f"{part}.{name}{at}", part, name, x, y, sold) for at, x, y in pairs]
+    return tuple(differences)
 
 
-def told(found: Sequence[Change]) -> str:
+def told(differences: Sequence[Change]) -> str:
     """The differences in a sentence: how many, and in which plans, add-ons and other parts."""
-    if not found:
+    if not differences:
         return "B does not differ from A."
     places = dict.fromkeys(
-        f"{OFFERS[one.part]} {one.name}" if one.part in OFFERS else one.part.replace("_", " ")
-        for one in found
+        f"{OFFERS[change.part]} {change.name}" if change.part in OFFERS else change.part.replace("_", " ")
+        for change in differences
     )
-    other = sum(not one.commercial for one in found)
+    other = sum(not change.commercial for change in differences)
     beside = f", {units.count(other)} of them not commercial" if other else ""
-    return f"B differs from A in {units.many(len(found), 'value')}{beside}: {', '.join(places)}."
+    return f"B differs from A in {units.many(len(differences), 'value')}{beside}: {', '.join(places)}."
 
 
-def terms_view(found: Sequence[Change]) -> list[View]:
+def terms_view(differences: Sequence[Change]) -> list[View]:
     """The differences as a table for people, if there are any."""
     columns = dict.fromkeys(("path", "a", "b"), "text")
-    rows = [change.row() for change in found]
-    shown = views_of("What B changes", rows, columns, "By path; – where one does not say.")
-    return [replace(view, leads=True) for view in shown]
+    rows = [change.row() for change in differences]
+    views = views_of("What B changes", rows, columns, "By path; – where one does not say.")
+    return [replace(view, leads=True) for view in views]
 
 
 def taken_over(a: Catalogue, b: Catalogue) -> tuple[str, ...]:

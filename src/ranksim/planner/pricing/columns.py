@@ -128,8 +128,8 @@ class Columns:
         """Return the calls of some accounts, by row."""
         wanted = np.zeros(len(self.accounts), dtype=np.bool_)
         wanted[list(accounts)] = True
-        found = [chunk[wanted[chunk["account"]]] for chunk in self.chunks()]
-        return np.concatenate(found) if found else blank(0, CallRow)
+        chunks = [chunk[wanted[chunk["account"]]] for chunk in self.chunks()]
+        return np.concatenate(chunks) if chunks else blank(0, CallRow)
 
 
 def _renamed(account: ColumnAccount, name: str) -> ColumnAccount:
@@ -181,7 +181,8 @@ def _header(columns: Columns) -> dict[str, Any]:
 
 def save_names(columns: Columns, path: Path, salt: str) -> None:
     """Write the number and the name of each account as CSV, to be kept apart from the columns."""
-    save_csv([{"number": number_of(one.name, salt), "name": one.name} for one in columns.accounts], path)
+    rows = [{"number": number_of(account.name, salt), "name": account.name} for account in columns.accounts]
+    save_csv(rows, path)
 
 
 def read_names(path: Path) -> dict[str, str]:
@@ -207,22 +208,22 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
     """Read a file that `save` wrote; `names` maps its numbers to names to show. Raises BadInput."""
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
-    known = names or {}
+    names = names or {}
     try:
-        whole = parquet.ParquetFile(path)
-        header = json.loads((whole.schema_arrow.metadata or {})[KEY])
-        if header["version"] != VERSION or set(whole.schema_arrow.names) != set(COLUMNS):
+        file = parquet.ParquetFile(path)
+        header = json.loads((file.schema_arrow.metadata or {})[KEY])
+        if header["version"] != VERSION or set(file.schema_arrow.names) != set(COLUMNS):
             raise KeyError
         accounts = tuple(
             ColumnAccount(
-                known.get(one["name"], one["name"]),
-                AccountSpec.model_validate_json(json.dumps(one["spec"])),
-                one["calls"],
-                tuple(one["made_domains"]),
-                {int(number): (what, row) for number, (what, row) in one["things"].items()},
-                one["unmodelled"],
+                names.get(account["name"], account["name"]),
+                AccountSpec.model_validate_json(json.dumps(account["spec"])),
+                account["calls"],
+                tuple(account["made_domains"]),
+                {int(number): (what, row) for number, (what, row) in account["things"].items()},
+                account["unmodelled"],
             )
-            for one in header["accounts"]
+            for account in header["accounts"]
         )
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; check the path, which is read from {Path.cwd()}") from None

@@ -59,11 +59,11 @@ def import_recording(
 
     imported("pyarrow", "columns need pyarrow", "plots")
     check_outputs((columns, names), (recording, accounts, rules))
-    known = {} if accounts is None else read_accounts(accounts)
+    described = {} if accounts is None else read_accounts(accounts)
     with shown("reading") as tell:
         made = columns_of(
             read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5)),
-            accounts=known,
+            accounts=described,
             keywords=keywords,
             progress=part(tell, 0.5, 1.0),
         )

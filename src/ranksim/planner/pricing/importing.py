@@ -166,39 +166,39 @@ class _Importer:
             owner.calls += 1
             yield self._row(owner, call, number)
 
-    def _row(self, owner: Owner, asked: RecordedCall, number: int) -> CallRow:
-        operation = OPERATIONS[asked.operation]
-        row = CallRow(account=owner.row, at=asked.at, recorded=recorded_outcome(asked))
-        if asked.surface != "app" and not operation.keyless:
-            row.key = self.keys.setdefault((asked.account, asked.key), len(self.keys))
+    def _row(self, owner: Owner, call: RecordedCall, number: int) -> CallRow:
+        operation = OPERATIONS[call.operation]
+        row = CallRow(account=owner.row, at=call.at, recorded=recorded_outcome(call))
+        if call.surface != "app" and not operation.keyless:
+            row.key = self.keys.setdefault((call.account, call.key), len(self.keys))
         row.activity = READ if operation.rate == RateClass.READ else WRITE
-        row.needs = self._needs(owner, asked)
-        body = _drafted(owner, asked, number) if asked.drafted else (asked.body or {})
-        was_wrong = row.recorded in (NOT_FOUND, FAULTY) and asked.code != ""
-        if asked.operation in READERS:
-            READERS[asked.operation](owner, row, body)
+        row.needs = self._needs(owner, call)
+        body = _drafted(owner, call, number) if call.drafted else (call.body or {})
+        was_wrong = row.recorded in (NOT_FOUND, FAULTY) and call.code != ""
+        if call.operation in READERS:
+            READERS[call.operation](owner, row, body)
         elif operation.method != "GET" and not was_wrong:
-            _change(owner, row, asked)
-        if asked.drafted and on_one(asked.operation):
+            _change(owner, row, call)
+        if call.drafted and on_one(call.operation):
             owner.unmodelled[MADE_UP] += 1
         if body.get("dry_run") is True and operation.spends:
             row.idle = row.idle or DRY
         if was_wrong:
             row.idle = WRONG
-        self._mind_repeats(owner, row, asked)
-        if asked.made and not row.idle:
-            self._make(owner, row, asked, body)
-        if asked.operation == "keywords.create" and not row.idle:
-            _add(owner, row, asked, body)
+        self._mind_repeats(owner, row, call)
+        if call.made and not row.idle:
+            self._make(owner, row, call, body)
+        if call.operation == "keywords.create" and not row.idle:
+            _add(owner, row, call, body)
         return row
 
-    def _needs(self, owner: Owner, asked: RecordedCall) -> int:
+    def _needs(self, owner: Owner, call: RecordedCall) -> int:
         """The latest thing that the call is about, of those that calls make, be it later."""
-        found = -1
-        for _, which in asked.refers():
-            if (asked.account, which) in self.created:
-                found = max(found, self._thing(owner, which))
-        return found
+        latest = -1
+        for _, which in call.refers():
+            if (call.account, which) in self.created:
+                latest = max(latest, self._thing(owner, which))
+        return latest
 
     def _thing(self, owner: Owner, which: str) -> int:
         if which not in owner.numbers:
@@ -206,15 +206,15 @@ class _Importer:
             self.things += 1
         return owner.numbers[which]
 
-    def _make(self, owner: Owner, row: CallRow, asked: RecordedCall, body: Mapping[str, Any]) -> None:
+    def _make(self, owner: Owner, row: CallRow, call: RecordedCall, body: Mapping[str, Any]) -> None:
         """Note what a call made that others are about; all that one call makes is one thing."""
-        ids = [which for which, _ in asked.made if (asked.account, which) in self.needed]
+        ids = [which for which, _ in call.made if (call.account, which) in self.needed]
         if not ids:
             return
         row.makes = self._thing(owner, ids[0])
         for which in ids:
             owner.numbers[which] = row.makes
-        resource = asked.operation.partition(".")[0]
+        resource = call.operation.partition(".")[0]
         if resource == "domains":
             owner.domains[ids[0]] = row.domain = len(owner.domains)
             owner.made_domains.append(str(body.get("host", "")))
@@ -223,10 +223,10 @@ class _Importer:
             owner.lists[ids[0]] = ImportedList(row.domain, beside=bool(owner.lists_of(row.domain)))
         owner.things[row.makes] = (resource, row.activity if resource == "jobs" else row.domain)
 
-    def _mind_repeats(self, owner: Owner, row: CallRow, asked: RecordedCall) -> None:
-        if asked.idempotency_key is None or OPERATIONS[asked.operation].method != "POST":
+    def _mind_repeats(self, owner: Owner, row: CallRow, call: RecordedCall) -> None:
+        if call.idempotency_key is None or OPERATIONS[call.operation].method != "POST":
             return
-        which = (asked.key, asked.idempotency_key)
+        which = (call.key, call.idempotency_key)
         if which in owner.repeated:
             owner.unmodelled[REPEATS] += 1
             row.idle = row.idle or DRY
@@ -272,18 +272,18 @@ def _owner(recording: Recording, name: str, spec: AccountSpec, row: int, seed: i
     return owner
 
 
-def recorded_outcome(asked: RecordedCall) -> int:
+def recorded_outcome(call: RecordedCall) -> int:
     """Return the outcome that was recorded, as a number; -1 where the reply was lost."""
-    if asked.status is None:
+    if call.status is None:
         return -1
-    if asked.status < 400:
+    if call.status < 400:
         return GRANTED
-    if asked.status == 429:
+    if call.status == 429:
         return LIMITED
-    return OUTCOME_OF.get(asked.code, NOT_FOUND if asked.status == 404 else FAULTY)
+    return OUTCOME_OF.get(call.code, NOT_FOUND if call.status == 404 else FAULTY)
 
 
-def _drafted(owner: Owner, asked: RecordedCall, number: int) -> dict[str, Any]:
+def _drafted(owner: Owner, call: RecordedCall, number: int) -> dict[str, Any]:
     """The body of a line of an access log, with the domain whose turn it is where no rule names one."""
     domains = list(owner.domains)
     domain = domains[(number + owner.phase) % len(domains)]
@@ -300,7 +300,7 @@ def _drafted(owner: Owner, asked: RecordedCall, number: int) -> dict[str, Any]:
             "geographies": [{"country": "US"}],
         },
     }
-    return drafts.get(asked.operation, {}) | (asked.body or {})
+    return drafts.get(call.operation, {}) | (call.body or {})
 
 
 # What each spending operation asks for
@@ -335,8 +335,8 @@ def _read_briefs(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
         row.size = len({fold(word, FOLDING) for word in given.keywords})
         return
     ids = given.keyword_ids or [given.keyword_id]
-    found = [owner.keywords[which] for which in ids if which in owner.keywords]
-    wanted = {(owner.lists[where].domain, word) for where, word in found}
+    keywords = [owner.keywords[which] for which in ids if which in owner.keywords]
+    wanted = {(owner.lists[where].domain, word) for where, word in keywords}
     row.size = len(wanted)
     row.domain = min((domain for domain, _ in wanted), default=0)
 
@@ -352,7 +352,7 @@ def _read_keywords(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
     row.size = len(words - listed.words)
 
 
-def _add(owner: Owner, row: CallRow, asked: RecordedCall, body: Mapping[str, Any]) -> None:
+def _add(owner: Owner, row: CallRow, call: RecordedCall, body: Mapping[str, Any]) -> None:
     """Note what a call adds to a list, as far as it was recorded to have been added."""
     listed = owner.lists.get(str(body.get("list_id")))
     if listed is None:
@@ -367,7 +367,7 @@ def _add(owner: Owner, row: CallRow, asked: RecordedCall, body: Mapping[str, Any
     listed.added |= words - listed.words
     if row.recorded in (GRANTED, -1):
         listed.words |= words
-    labels = {fold(label, FOLDING): which for which, label in asked.made}
+    labels = {fold(label, FOLDING): which for which, label in call.made}
     for word, which in labels.items():
         owner.keywords[which] = (str(body["list_id"]), word)
 
@@ -385,12 +385,12 @@ def _read_scan(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
         owner.unmodelled[BESIDE] += 1
 
 
-def _change(owner: Owner, row: CallRow, asked: RecordedCall) -> None:
+def _change(owner: Owner, row: CallRow, call: RecordedCall) -> None:
     """Note what a call changes that spends nothing."""
-    if asked.operation in UNDOING:
-        owner.unmodelled[UNDOING[asked.operation]] += 1
-    if asked.operation == "keywords.delete" and asked.path.get("id") in owner.keywords:
-        which, word = owner.keywords[asked.path["id"]]
+    if call.operation in UNDOING:
+        owner.unmodelled[UNDOING[call.operation]] += 1
+    if call.operation == "keywords.delete" and call.path.get("id") in owner.keywords:
+        which, word = owner.keywords[call.path["id"]]
         row.activity, row.size = REMOVE, 1
         listed = owner.lists[which]
         row.domain = listed.domain

@@ -70,18 +70,18 @@ def needs(
     least = np.full(len(own.customers), len(plans))
     for index in reversed(range(len(plans))):
         least[enough[_alone(sold, plans[index])]] = index
-    found = []
+    rows = []
     for name in dict.fromkeys(plan for plan, _ in own.sold):
-        mine = own.plan_names == name
+        members = own.plan_names == name
         price = policy.catalogue.plans[name].price
         for index, plan in enumerate(plans):
-            count = int((least[mine] == index).sum())
-            found.append(Need(side, name, "plan", plan.name, count, 0, (plan.price - price) * count))
-        found.append(Need(side, name, "plan", NONE, int((least[mine] == len(plans)).sum()), 0, 0))
+            count = int((least[members] == index).sum())
+            rows.append(Need(side, name, "plan", plan.name, count, 0, (plan.price - price) * count))
+        rows.append(Need(side, name, "plan", NONE, int((least[members] == len(plans)).sum()), 0, 0))
         for add_on, offer in sold.add_ons.items():
-            wanted = own.add_ons_needed(add_on)[mine]
+            wanted = own.add_ons_needed(add_on)[members]
             total = int(wanted.sum())
-            found.append(
+            rows.append(
                 Need(side, name, "add_on", add_on, int((wanted > 0).sum()), total, offer.price * total)
             )
-    return [need for need in found if need.accounts]
+    return [need for need in rows if need.accounts]

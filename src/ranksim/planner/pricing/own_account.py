@@ -58,28 +58,28 @@ class OwnScenario:
     def terms(self) -> list[BoughtTerms]:
         """What the account has bought, from when to when."""
         spec, end = self.scenario.accounts[self.account], self.scenario.end
-        found = [BoughtTerms(self.scenario.start, end, spec.plan, dict(spec.add_ons))]
-        for action in sorted(self.scenario.timeline, key=lambda one: one.at.on(self.scenario.start)):
+        terms = [BoughtTerms(self.scenario.start, end, spec.plan, dict(spec.add_ons))]
+        for action in sorted(self.scenario.timeline, key=lambda action: action.at.on(self.scenario.start)):
             if isinstance(action, ChangePlan | SetAddOn) and action.account == self.account:
-                at, last = action.at.on(self.scenario.start), found.pop()
+                at, last = action.at.on(self.scenario.start), terms.pop()
                 new = last._replace(begins=at)
                 if isinstance(action, ChangePlan):
                     new = new._replace(plan=action.plan)
                 else:
                     new = new._replace(add_ons=last.add_ons | {action.add_on: action.count})
-                found += [last._replace(ends=at), new]
-        return [one for one in found if one.begins < one.ends]
+                terms += [last._replace(ends=at), new]
+        return [bought for bought in terms if bought.begins < bought.ends]
 
     def check_sold(self, catalogue: Catalogue, side: str) -> None:
         """Raise BadInput unless a side's catalogue has all that the account buys."""
-        for one in self.terms:
-            check_plan(one.plan, catalogue, f"accounts.{self.account}", side, movable=True)
-            check_add_ons(one.add_ons, catalogue, f"accounts.{self.account}.add_ons", side)
+        for bought in self.terms:
+            check_plan(bought.plan, catalogue, f"accounts.{self.account}", side, movable=True)
+            check_add_ons(bought.add_ons, catalogue, f"accounts.{self.account}.add_ons", side)
 
     def under(self, catalogue: Catalogue) -> Scenario:
         """The scenario with a catalogue; plans that it does not sell stay what they are to other accounts."""
-        known = self.scenario.policy.catalogue
-        plans, add_ons = known.plans | catalogue.plans, known.add_ons | catalogue.add_ons
+        own = self.scenario.policy.catalogue
+        plans, add_ons = own.plans | catalogue.plans, own.add_ons | catalogue.add_ons
         sold = catalogue.model_copy(update={"plans": plans, "add_ons": add_ons})
         return self.scenario.model_copy(update={"policy": selling(self.scenario.policy, sold)})
 
@@ -155,10 +155,10 @@ def consulted_in(runs: Iterable[AccountRun]) -> tuple[str, ...]:
 def prices(own: OwnScenario, catalogue: Catalogue) -> tuple[int, int]:
     """Return what the account pays for its plans and for its add-ons (µUSD): thirty days to the month."""
     plans = extras = 0
-    for one in own.terms:
-        for_add_ons = catalogue.price_of(one.plan, one.add_ons) - catalogue.plans[one.plan].price
-        monthly = np.array([catalogue.plans[one.plan].price, for_add_ons], dtype=np.int64)
-        paid = charged(monthly, np.array([one.ends - one.begins] * 2, dtype=np.int64))
+    for bought in own.terms:
+        for_add_ons = catalogue.price_of(bought.plan, bought.add_ons) - catalogue.plans[bought.plan].price
+        monthly = np.array([catalogue.plans[bought.plan].price, for_add_ons], dtype=np.int64)
+        paid = charged(monthly, np.array([bought.ends - bought.begins] * 2, dtype=np.int64))
         plans, extras = plans + int(paid[0]), extras + int(paid[1])
     return plans, extras
 

@@ -156,10 +156,11 @@ def ceilings(rows: Sequence[Row], risk: float, ax: Axes | None = None) -> Axes:
     ax = new_figure().subplots() if ax is None else ax
     labels = [(100 * risk, "risk", INK)]
     for number, plan in enumerate(dict.fromkeys(row["plan"] for row in rows)):
-        mine = sorted((row for row in rows if row["plan"] == plan), key=lambda row: float(row["ceiling"]))
+        trials = sorted((row for row in rows if row["plan"] == plan), key=lambda row: float(row["ceiling"]))
         colour = (BLUE, VERMILLION, GREEN)[number % 3]
-        values = [100 * row["upper"] for row in mine]
-        ax.plot([row["ceiling"] / MICRO_USD for row in mine], values, color=colour, marker="o", markersize=3)
+        values = [100 * row["upper"] for row in trials]
+        amounts = [row["ceiling"] / MICRO_USD for row in trials]
+        ax.plot(amounts, values, color=colour, marker="o", markersize=3)
         labels.append((values[-1], plan, colour))
     ax.axhline(100 * risk, color=INK, linestyle="--", linewidth=1)
     ax.set_ylim(bottom=0)
@@ -212,8 +213,8 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None, blocked: str = "custom
     ax.set_xlabel(f"% of {blocked} blocked by a limit of the plan")
     separated(ax.yaxis)
     ax.set_ylabel("change of margin, USD in the run")
-    known = best[-1] if len(best) == 1 else max(best, key=lambda row: float(row["change"]))
-    earns = units.usd(known["change"])
+    earner = best[-1] if len(best) == 1 else max(best, key=lambda row: float(row["change"]))
+    earns = units.usd(earner["change"])
     title(ax, f"{len(best)} of {len(rows)} points are not beaten; the best margin is {earns} more")
     plain_axes(ax)
     return ax
@@ -253,10 +254,11 @@ def candidates(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
         "more margin than under the catalogue as it is, USD a customer; lines: intervals", fontsize=9
     )
     best = next((row for row in rows if row["best"]), None)
-    found = "None that was tried on all refuses few enough"
+    sentence = "None that was tried on all refuses few enough"
     if best:
-        found = f"{_values(best)} earns most: {units.usd(best['change'] / best['customers'])} more a customer"
-    title(ax, of_many(found, len(ranked), len(rows), "candidates"))
+        more = units.usd(best["change"] / best["customers"])
+        sentence = f"{_values(best)} earns most: {more} more a customer"
+    title(ax, of_many(sentence, len(ranked), len(rows), "candidates"))
     plain_axes(ax, grid="x")
     return ax
 
@@ -295,13 +297,13 @@ def _told(row: Row, names: Sequence[str]) -> str:
 def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     """Draw how many replayed calls are refused with each code: as recorded, under A, under B."""
     ax = new_figure().subplots() if ax is None else ax
-    shown = {"recorded": GREY, "a": BLUE, "b": VERMILLION}
-    names = [name for name in shown if rows and name in rows[0]]
+    colours = {"recorded": GREY, "a": BLUE, "b": VERMILLION}
+    names = [name for name in colours if rows and name in rows[0]]
     height = 0.8 / max(len(names), 1)
     for y, row in enumerate(rows):
         for place, name in enumerate(names):
             at = y + (place - (len(names) - 1) / 2) * height
-            ax.barh(at, row[name], height=height * 0.9, color=shown[name])
+            ax.barh(at, row[name], height=height * 0.9, color=colours[name])
             label = name if name == "recorded" else name.upper()
             ax.annotate(
                 f"{label} {units.count(row[name])}", (row[name], at), (3, 0), textcoords="offset points",

@@ -74,13 +74,13 @@ class RecordedCall:
 
     def refers(self) -> Refers:
         """What the call is about, by resource and id."""
-        found = [] if "id" not in self.path else [(self.operation.partition(".")[0], self.path["id"])]
+        references = [] if "id" not in self.path else [(self.operation.partition(".")[0], self.path["id"])]
         for given in (self.query, self.body or {}):
             for name, resource in REFERENCES.items():
                 value = given.get(name)
                 values = value if isinstance(value, list) else [value]
-                found += [(resource, one) for one in values if isinstance(one, str)]
-        return tuple(found)
+                references += [(resource, id_) for id_ in values if isinstance(id_, str)]
+        return tuple(references)
 
 
 @dataclass
@@ -177,11 +177,11 @@ def _of_trace(path: str | Path, passed: Passed) -> Recording:
     trace = Trace.read(path, passed)
     made = Recording(str(path), keys=trace.header.keys)
     for exchange in trace.exchanges:
-        asked = _of_exchange(exchange, made.keys)
-        if isinstance(asked, str):
-            made.left_out[asked] += 1
+        call = _of_exchange(exchange, made.keys)
+        if isinstance(call, str):
+            made.left_out[call] += 1
         else:
-            made.calls.append(asked)
+            made.calls.append(call)
     return made
 
 

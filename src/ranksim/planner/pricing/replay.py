@@ -147,22 +147,22 @@ class ReplayedService:
         """Return what a call names that was there before the recording and is in no portfolio, or ""."""
         return self.recording.lacks(call, self.ids[call.account])
 
-    def call(self, asked: RecordedCall, number: int) -> ReplayOutcome:
+    def call(self, recorded: RecordedCall, number: int) -> ReplayOutcome:
         """Make a recorded call again, at its instant."""
-        self._until(asked.at)
-        actor = self.actors[asked.account]
-        self.asking = self.places[asked.account], self.numbers.get(asked.account, 0)
-        self.numbers[asked.account] = self.asking[1] + 1
-        send = self._draft(asked, number) if asked.drafted else self._again(asked)
-        app = asked.surface == "app"
+        self._until(recorded.at)
+        actor = self.actors[recorded.account]
+        self.asking = self.places[recorded.account], self.numbers.get(recorded.account, 0)
+        self.numbers[recorded.account] = self.asking[1] + 1
+        send = self._draft(recorded, number) if recorded.drafted else self._again(recorded)
+        app = recorded.surface == "app"
         call = Call(
             send.operation,
-            key=None if app else self.tokens[asked.account, asked.key or ""],
+            key=None if app else self.tokens[recorded.account, recorded.key or ""],
             path=send.path,
             query=send.query,
             body=send.body,
-            idempotency_key=asked.idempotency_key,
-            surface=asked.surface,
+            idempotency_key=recorded.idempotency_key,
+            surface=recorded.surface,
             account=actor.account if app else "",
             environment=actor.environment,
         )
@@ -170,27 +170,27 @@ class ReplayedService:
         reply, tasks = step.reply, step.tasks
         self.service.written(reply, self.now)
         self._settle(tasks)
-        if asked.drafted:
-            self.factories[asked.account].learn(send, reply.status, reply.body)
-        self._learn(asked, reply)
+        if recorded.drafted:
+            self.factories[recorded.account].learn(send, reply.status, reply.body)
+        self._learn(recorded, reply)
         return self._outcome(reply)
 
-    def _draft(self, asked: RecordedCall, number: int) -> Send:
+    def _draft(self, call: RecordedCall, number: int) -> Send:
         """Make up what the line of an access log does not tell."""
-        item = Item(body=asked.body or {}, query=dict(asked.query))
-        return self.factories[asked.account].make(asked.operation, number, item)
+        item = Item(body=call.body or {}, query=dict(call.query))
+        return self.factories[call.account].make(call.operation, number, item)
 
-    def _again(self, asked: RecordedCall) -> Send:
+    def _again(self, call: RecordedCall) -> Send:
         """Make the recorded request again, about what stands here for what it was about."""
-        ids = self.ids[asked.account]
-        path = {name: ids.reference(v) if name == "id" else v for name, v in asked.path.items()}
-        query = {n: ids.reference(v) if n in REFERENCES else v for n, v in asked.query.items()}
+        ids = self.ids[call.account]
+        path = {name: ids.reference(v) if name == "id" else v for name, v in call.path.items()}
+        query = {n: ids.reference(v) if n in REFERENCES else v for n, v in call.query.items()}
         if "cursor" in query:
             query["cursor"] = ids.translated(query["cursor"])
-        given = asked.body
+        given = call.body
         if given is not None:
             given = {n: ids.reference(v) if n in REFERENCES else v for n, v in given.items()}
-        return Send(asked.operation, path=path, query=query, body=given)
+        return Send(call.operation, path=path, query=query, body=given)
 
     def finish(self) -> None:
         """Let every job end."""
@@ -238,14 +238,14 @@ class ReplayedService:
         fails = draws.below(1000, seed, place, number, Purpose.JOB_OUTCOME) < rate
         heappush(self.running, (self.now + drawn, len(self.service.state.jobs), task.job, fails))
 
-    def _learn(self, asked: RecordedCall, reply: Reply) -> None:
+    def _learn(self, call: RecordedCall, reply: Reply) -> None:
         """Note which ids here stand for what the recorded call made."""
         if reply.status >= 400 or reply.body is None:
             return
-        ids = self.ids[asked.account]
-        ids.learn_created(asked.made, made_by(asked.operation, reply.body))
-        if asked.cursor and reply.body.get("next_cursor"):
-            ids.put(asked.cursor, reply.body["next_cursor"])
+        ids = self.ids[call.account]
+        ids.learn_created(call.made, made_by(call.operation, reply.body))
+        if call.cursor and reply.body.get("next_cursor"):
+            ids.put(call.cursor, reply.body["next_cursor"])
 
     def _outcome(self, reply: Reply) -> ReplayOutcome:
         """What a call came to; a granted job or brief costs what was estimated."""
