@@ -11,8 +11,8 @@ from ranksim.core.errors import BadInput
 from ranksim.twin.sim.expectations import Expectation, judge, show
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.metric_families import LOST
+from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result
-from ranksim.twin.sim.statistics import Replication
 
 
 def expect(text: Any, **fields: Any) -> Expectation:

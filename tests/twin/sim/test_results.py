@@ -13,8 +13,8 @@ from ranksim.inference.counts import counted
 from ranksim.inference.differences import excess
 from ranksim.report.tables import views
 from ranksim.twin.sim.histogram import Histogram
+from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result
-from ranksim.twin.sim.statistics import Replication
 from ranksim.twin.sim.tables import COLUMNS
 
 

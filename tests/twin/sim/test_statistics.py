@@ -9,11 +9,20 @@ import pytest
 from ranksim.core.clock import HOUR, MINUTE, SECOND
 from ranksim.core.rules.books import Books, Meter, Window
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply
-from ranksim.core.service.events import DeliverySuppressed, EndpointDisabled, EndpointEnabled
+from ranksim.core.service.events import (
+    DeliverySuppressed,
+    EndpointDisabled,
+    EndpointEnabled,
+    JobEnded,
+    JobQueued,
+    JobStarted,
+)
 from ranksim.core.service.state import Account, Delivery, Endpoint, Key, State
+from ranksim.twin.sim.delivery_tally import MAX_DISABLINGS
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.metrics import scalars
-from ranksim.twin.sim.statistics import MAX_DISABLINGS, MAX_NOTES, MAX_SAMPLES, Replication, ReplicationTally
+from ranksim.twin.sim.replication import Replication
+from ranksim.twin.sim.statistics import MAX_NOTES, MAX_SAMPLES, ReplicationTally
 
 START = 1_000 * HOUR
 TIMEOUT = Answer(None, "timeout", 10 * SECOND)
@@ -99,13 +108,13 @@ def test_joined_calls_are_those_of_rank_runs() -> None:
 
 def test_waits_and_outcomes_of_jobs() -> None:
     counted = tally()
-    counted.job_queued(START, "crawl", "a")
-    counted.job_queued(START, "crawl", "b")
-    counted.job_queued(START, "crawl", "full")
-    counted.job_ended(START, "crawl", "full", "failed")
-    counted.job_started(START, "crawl", "a")
-    counted.job_started(START + 100, "crawl", "b")
-    counted.job_ended(START + 200, "crawl", "a", "done")
+    counted.observe([JobQueued(START, "acme", "dom_1", "a", "crawl")])
+    counted.observe([JobQueued(START, "acme", "dom_1", "b", "crawl")])
+    counted.observe([JobQueued(START, "acme", "dom_1", "full", "crawl")])
+    counted.observe([JobEnded(START, "acme", "dom_1", "full", "crawl", "failed", 0, None)])
+    counted.observe([JobStarted(START, "acme", "dom_1", "a", "crawl")])
+    counted.observe([JobStarted(START + 100, "acme", "dom_1", "b", "crawl")])
+    counted.observe([JobEnded(START + 200, "acme", "dom_1", "a", "crawl", "done", 0, None)])
     row = ended(counted).jobs["crawl"]
     wait = Histogram.from_plain(row["wait"])
     assert (row["queued"], row["started"], row["done"], row["failed"]) == (3, 2, 1, 1)
@@ -179,7 +188,9 @@ def test_losses_are_exhausted_cancelled_or_still_pending() -> None:
 def test_a_disabling_keeps_its_instant_and_reason() -> None:
     counted = tally()
     for _ in range(MAX_DISABLINGS + 5):
-        counted.endpoint_disabled(START + 5, "whk_1", "20 consecutive failed deliveries")
+        counted.observe([
+            EndpointDisabled(START + 5, "acme", "whk_1", "20 consecutive failed deliveries", False)
+        ])  # fmt: skip
     row = endpoint(ended(counted))
     assert row["disabled"] == MAX_DISABLINGS + 5
     assert row["disablings"][0] == [START + 5, "20 consecutive failed deliveries"]
@@ -206,9 +217,9 @@ def test_what_is_never_sent_to_a_disabled_endpoint_is_lost() -> None:
 
 def test_an_endpoint_that_was_disabled_before_the_warm_up_ended_stays_so() -> None:
     counted = tally(length=HOUR, warm_up=MINUTE)
-    counted.endpoint_disabled(START, "whk_1", "20 consecutive failed deliveries")
-    counted.delivery_suppressed(START + SECOND, "whk_1")
-    counted.delivery_suppressed(START + 2 * MINUTE, "whk_1")
+    counted.observe([EndpointDisabled(START, "acme", "whk_1", "20 consecutive failed deliveries", False)])
+    counted.observe([DeliverySuppressed(START + SECOND, "acme", "whk_1", "dom_1", "job_1", False)])
+    counted.observe([DeliverySuppressed(START + 2 * MINUTE, "acme", "whk_1", "dom_1", "job_1", False)])
     row = endpoint(ended(counted))
     assert (row["lost_suppressed"], row["disabled"]) == (1, 0)
     assert row["disabled_spans"] == [[START + MINUTE, START + HOUR]]
@@ -375,12 +386,12 @@ def test_what_is_closed_is_forgotten() -> None:
     counted, told = tally(), service()
     for number in range(50):
         opened(told, number)
-        counted.job_queued(START, "crawl", f"job_{number}")
-        counted.job_started(START, "crawl", f"job_{number}")
+        counted.observe([JobQueued(START, "acme", "dom_1", f"job_{number}", "crawl")])
+        counted.observe([JobStarted(START, "acme", "dom_1", f"job_{number}", "crawl")])
         counted.attempt(START, attempt(number, 1), BAD if number % 2 else GOOD, True)
         del told.state.deliveries[number]
     counted.sample(START + 1, told)
-    assert not counted._open
+    assert not counted._deliveries._open
     assert not counted._waiting
     assert not counted._rates
 

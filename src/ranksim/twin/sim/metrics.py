@@ -16,8 +16,8 @@ from ranksim.inference.kinds import MetricSample
 from ranksim.twin.sim import metric_families as families
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.metric_families import Metric, Row, Unit, derive, with_histogram
+from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.series import SERIES
-from ranksim.twin.sim.statistics import Replication
 
 Scalars = dict[str, float | None]
 

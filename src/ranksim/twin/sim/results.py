@@ -19,7 +19,7 @@ from ranksim.report.measured import MetricComparison, MetricEstimate
 from ranksim.report.units import difference_of, many
 from ranksim.twin.sim import tables
 from ranksim.twin.sim.metrics import Scalars, sample_of, scalars, unit_of, unknown, values_of
-from ranksim.twin.sim.statistics import Replication
+from ranksim.twin.sim.replication import Replication
 
 if TYPE_CHECKING:
     import pandas as pd

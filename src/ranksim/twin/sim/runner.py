@@ -28,8 +28,9 @@ from ranksim.report.progress import Tell, nobody, noted
 from ranksim.report.units import level
 from ranksim.twin.sim.drawn import FAMILIES, is_drawn
 from ranksim.twin.sim.metrics import Scalars, check_name, metric_of, sample_of, scalars, unknown
+from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result
-from ranksim.twin.sim.statistics import Replication, ReplicationTally
+from ranksim.twin.sim.statistics import ReplicationTally
 from ranksim.twin.sim.world import World
 
 if TYPE_CHECKING:

@@ -1,13 +1,12 @@
 """What one replication counts and samples, in memory that does not grow with the length of the run.
 
-A `ReplicationTally` observes everything that happens; `finish` gives a `Replication`, plain data that can be
-pickled, written as JSON and put into tables (`results`).
+A `ReplicationTally` observes everything that happens; `finish` gives a `Replication`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros, billing_month, iso
@@ -28,8 +27,11 @@ from ranksim.core.service.events import (
 )
 from ranksim.core.service.service import Service
 from ranksim.core.service.state import State
+from ranksim.twin.sim.delivery_tally import DeliveryTally, Outages
 from ranksim.twin.sim.histogram import Histogram
-from ranksim.twin.sim.series import SampledSeries, account_names, unique
+from ranksim.twin.sim.job_tally import JobTally
+from ranksim.twin.sim.replication import Replication
+from ranksim.twin.sim.series import SampledSeries, account_names
 
 MAX_SAMPLES = 1_000
 """The most samples of a series that are kept; a finer grid is thinned, every peak still seen."""
@@ -39,60 +41,8 @@ MAX_NOTES = 100
 
 LEFT_OUT = f"notes beyond the first {MAX_NOTES} are left out"
 
-MAX_DISABLINGS = 20
-"""The most disablings of one endpoint, and spans in which it was disabled, that are kept."""
-
-MAX_OUTAGES = 100
-"""The most outages of one receiver that are kept."""
-
 NO_LIMIT = 1 << 62
 """What remains of a window in a reply that tells of none."""
-
-
-@dataclass(slots=True)
-class Replication:
-    """The statistics of one replication, from `start` (after the warm-up) to `end`, both µs, as plain data.
-
-    - `calls`: rows of client, operation, outcome, status, code, check, count
-    - `jobs` by kind: queued, started, done, failed, joined, max_waiting; `busy`, `offered` and `waiting` are
-      the time integrals (µs) of the pool's busy workers, its capacity (None: unlimited) and its queue;
-      `wait` (µs) is a histogram
-    - `endpoints`: rows of endpoint, account, events, acknowledged, lost_exhausted, lost_cancelled,
-      lost_suppressed (never sent, as failures had disabled it), pending, duplicates, `disabled` (how often),
-      `disablings` ([instant, reason], the first few), `disabled_spans` ([begin, end] of the time it stayed
-      so, the first few), `attempts` (rows of attempt, sent, acknowledged, failed), `answers` (status or error
-      to count), `delay` (histogram, µs), `outages` ([begin, end] of its receiver, the first few),
-      `stretches` of time, each a thousandth of the run, in which something was tried or became of an event:
-      rows of its begin, the attempts that were acknowledged and that failed in it, and of the events that
-      came in it the longest delay (µs, None without one) and how many were lost
-    - `series` by table: rows of its names, `peak`, and lists of equal length: t and the columns of `COLUMNS`
-    - `invoices`: rows of account, month ("2026-03", in which the billing month begins), uusd: the price of
-      the plan and add-ons that it had at the last sample of that month; None where a price is not known
-    - `notes`: text to how often it was noted
-    - `consulted`: the fields of the policy that the service read, which are no statistics
-    - `network` by client that calls over one: `unanswered`, how many calls got no reply in time, and
-      `response_time`, of the others (histogram, µs); empty without a network
-    """
-
-    seed: int
-    start: Micros
-    end: Micros
-    calls: list[dict[str, Any]]
-    jobs: dict[str, dict[str, Any]]
-    endpoints: list[dict[str, Any]]
-    series: dict[str, list[dict[str, Any]]]
-    notes: dict[str, int]
-    network: dict[str, dict[str, Any]] = field(default_factory=dict)
-    consulted: tuple[str, ...] = ()
-    invoices: list[dict[str, Any]] = field(default_factory=list)
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the statistics as one dict, for JSON; without `network` where there is none."""
-        plain = asdict(self)
-        del plain["consulted"]
-        if not self.network:
-            del plain["network"]
-        return plain
 
 
 @dataclass(slots=True)
@@ -101,103 +51,6 @@ class _Travels:
 
     unanswered: int = 0
     response_time: Histogram = field(default_factory=Histogram)
-
-
-@dataclass(slots=True)
-class _Jobs:
-    """One job kind: its counts, and its pool as it stands since `changed`."""
-
-    queued: int = 0
-    started: int = 0
-    done: int = 0
-    failed: int = 0
-    wait: Histogram = field(default_factory=Histogram)
-    changed: Micros = 0
-    busy: int = 0
-    capacity: int | None = 0
-    waiting: int = 0
-    busy_time: int = 0
-    offered_time: int | None = 0
-    waiting_time: int = 0
-    max_waiting: int = 0
-    most_busy: int = 0
-    """The most since the sample before, as `most_waiting` is."""
-    most_waiting: int = 0
-
-    def pass_time(self, now: Micros) -> None:
-        """Integrate the pool up to `now`."""
-        passed = now - self.changed
-        self.busy_time += self.busy * passed
-        self.waiting_time += self.waiting * passed
-        if self.capacity is None:
-            self.offered_time = None
-        elif self.offered_time is not None:
-            self.offered_time += self.capacity * passed
-        self.changed = now
-
-    def reset(self, now: Micros) -> _Jobs:
-        """Start counting afresh, with the pool as it stands."""
-        return _Jobs(
-            changed=now,
-            busy=self.busy,
-            capacity=self.capacity,
-            waiting=self.waiting,
-            max_waiting=self.waiting,
-            most_busy=self.busy,
-            most_waiting=self.waiting,
-            offered_time=None if self.capacity is None else 0,
-        )
-
-
-@dataclass(slots=True)
-class _Endpoint:
-    """What became of the deliveries to one endpoint."""
-
-    account: str
-    url: str
-    events: int = 0
-    acknowledged: int = 0
-    exhausted: int = 0
-    cancelled: int = 0
-    suppressed: int = 0
-    duplicates: int = 0
-    disabled: int = 0
-    disablings: list[list[Any]] = field(default_factory=list)
-    disabled_since: Micros | None = None
-    disabled_spans: list[list[Micros]] = field(default_factory=list)
-    attempts: dict[int, list[int]] = field(default_factory=dict)
-    """Attempt number to [acknowledged, failed]."""
-    answers: dict[str, int] = field(default_factory=dict)
-    delay: Histogram = field(default_factory=Histogram)
-    stretches: dict[int, list[int]] = field(default_factory=dict)
-    """Number of a stretch of time to [acknowledged, failed, longest delay or -1, lost]."""
-
-    def stretch(self, number: int) -> list[int]:
-        """Return what there is to count of a stretch of time."""
-        found = self.stretches.get(number)
-        if found is None:
-            found = self.stretches[number] = [0, 0, -1, 0]
-        return found
-
-    def enable(self, now: Micros) -> None:
-        """End the time in which it is disabled, if it is."""
-        if self.disabled_since is not None and len(self.disabled_spans) < MAX_DISABLINGS:
-            self.disabled_spans.append([self.disabled_since, now])
-        self.disabled_since = None
-
-    def reset(self, now: Micros) -> _Endpoint:
-        """Start counting afresh; one that is disabled stays so."""
-        since = None if self.disabled_since is None else now
-        return _Endpoint(self.account, self.url, disabled_since=since)
-
-
-@dataclass(slots=True)
-class _Open:
-    """A delivery (event × endpoint) that is neither acknowledged nor given up."""
-
-    endpoint: str
-    created: Micros
-    acted: bool = False
 
 
 class ReplicationTally:
@@ -228,25 +81,23 @@ class ReplicationTally:
         self.start = start
         self.end = start + length
         self.seed = seed
-        self.attempts = attempts
         self.rate_class_of = rate_class_of or {}
         self.endpoint_names: dict[str, str] = {}
-        self.outages: dict[str, Callable[[Micros], list[tuple[Micros, Micros]]]] = {}
+        self.outages: dict[str, Outages] = {}
         self.reserved_counts = reserved_counts
         self.catalogue = catalogue
         self.on_sample = on_sample
         self._cut = start + warm_up if warm_up else DISTANT_FUTURE
         self._stride = max(1, -(-length // (max(1, sample_every) * MAX_SAMPLES)))
-        self._stretch = max(1, -(-length // MAX_SAMPLES))
         self._turn = 0
         self._sampled: Micros | None = None
         self._calls: dict[tuple[str, str, str, int, str, int], int] = {}
         self._rates: dict[tuple[str, str, bool], list[int]] = {}
         self._no_slots: dict[str, int] = {}
-        self._jobs: dict[str, _Jobs] = {}
+        self._jobs: dict[str, JobTally] = {}
         self._waiting: dict[str, Micros] = {}
-        self._endpoints: dict[str, _Endpoint] = {}
-        self._open: dict[int, _Open] = {}
+        width = max(1, -(-length // MAX_SAMPLES))
+        self._deliveries = DeliveryTally(attempts, width, self.endpoint_names, self.outages)
         self._series = SampledSeries()
         self._sold: dict[tuple[str, Micros], tuple[str, dict[str, int]]] = {}
         self._notes: dict[str, int] = {}
@@ -259,17 +110,25 @@ class ReplicationTally:
         for event in events:
             match event:
                 case JobQueued():
-                    self.job_queued(event.at, event.kind, event.job)
+                    self._kind(event.at, event.kind).queued += 1
+                    self._waiting[event.job] = event.at
                 case JobStarted():
-                    self.job_started(event.at, event.kind, event.job)
+                    jobs = self._kind(event.at, event.kind)
+                    jobs.started += 1
+                    jobs.wait.add(event.at - self._waiting.pop(event.job, event.at))
                 case JobEnded():
-                    self.job_ended(event.at, event.kind, event.job, event.outcome)
+                    jobs = self._kind(event.at, event.kind)
+                    if event.outcome == "done":
+                        jobs.done += 1
+                    else:
+                        jobs.failed += 1
+                    self._waiting.pop(event.job, None)  # one that never started has no wait
                 case EndpointDisabled(by_account=False):
-                    self.endpoint_disabled(event.at, event.endpoint, event.reason)
+                    self._deliveries_at(event.at).disabled(event.at, event.endpoint, event.reason)
                 case EndpointEnabled():
-                    self.endpoint_enabled(event.at, event.endpoint)
+                    self._deliveries_at(event.at).endpoint(event.endpoint).enable(event.at)
                 case DeliverySuppressed(by_account=False):
-                    self.delivery_suppressed(event.at, event.endpoint)
+                    self._deliveries_at(event.at).suppressed(event.at, event.endpoint)
                 case CallRefused(code="slot_limit_exceeded"):
                     self._no_slots[event.account] = self._no_slots.get(event.account, 0) + 1
 
@@ -282,14 +141,14 @@ class ReplicationTally:
         self._calls[what] = self._calls.get(what, 0) + 1
         if call.key is not None:
             rate = (call.key, reply.operation, code == "rate_limited")
-            seen = self._rates.get(rate)
-            if seen is None:
-                seen = self._rates[rate] = [0, NO_LIMIT, 0]
-            seen[0] += 1
+            window = self._rates.get(rate)
+            if window is None:
+                window = self._rates[rate] = [0, NO_LIMIT, 0]
+            window[0] += 1
             left = int(reply.headers.get("RateLimit-Remaining", NO_LIMIT))
-            if left < seen[1]:
-                seen[1] = left
-                seen[2] = int(reply.headers["RateLimit-Limit"])
+            if left < window[1]:
+                window[1] = left
+                window[2] = int(reply.headers["RateLimit-Limit"])
 
     def answered(self, now: Micros, client: str, response_time: Micros) -> None:
         """Observe that a reply reached its client over the network, so long (µs) after the call was sent."""
@@ -304,98 +163,13 @@ class ReplicationTally:
             self.reset(self._cut)
         return self._travels.setdefault(client, _Travels())
 
-    def job_queued(self, now: Micros, kind: str, job: str) -> None:
-        """Note that a job was handed to its pool."""
-        self._kind(now, kind).queued += 1
-        self._waiting[job] = now
-
-    def job_started(self, now: Micros, kind: str, job: str) -> None:
-        """Note that a worker took a job up: its wait ends."""
-        jobs = self._kind(now, kind)
-        jobs.started += 1
-        jobs.wait.add(now - self._waiting.pop(job, now))
-
-    def job_ended(self, now: Micros, kind: str, job: str, outcome: str) -> None:
-        """Note that a job ended, "done" or "failed"; one that never started has no wait."""
-        jobs = self._kind(now, kind)
-        if outcome == "done":
-            jobs.done += 1
-        else:
-            jobs.failed += 1
-        self._waiting.pop(job, None)
-
     def pool(self, now: Micros, kind: str, busy: int, capacity: int | None, waiting: int) -> None:
         """Note a pool's new state; the one before lasted until `now`. `capacity` None is unlimited."""
-        jobs = self._kind(now, kind)
-        jobs.pass_time(now)
-        jobs.busy, jobs.capacity, jobs.waiting = busy, capacity, waiting
-        if waiting > jobs.most_waiting:
-            jobs.most_waiting = waiting
-            jobs.max_waiting = max(jobs.max_waiting, waiting)
-        if busy > jobs.most_busy:
-            jobs.most_busy = busy
+        self._kind(now, kind).pool(now, busy, capacity, waiting)
 
     def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
-        """Note an attempt as it is answered; `acted` says whether the receiver acted on the event.
-
-        The first attempt is sent as the event is created, so that its duration tells when that was.
-        """
-        if now >= self._cut:
-            self.reset(self._cut)
-        endpoint = self._endpoint(task.endpoint, task.account, task.url)
-        delivery = self._open.get(task.delivery)
-        if delivery is None:
-            endpoint.events += 1
-            delivery = self._open[task.delivery] = _Open(task.endpoint, now - answer.duration)
-        if acted:
-            endpoint.duplicates += delivery.acted
-            delivery.acted = True
-        success = answer.status is not None and 200 <= answer.status < 300
-        endpoint.attempts.setdefault(task.number, [0, 0])[0 if success else 1] += 1
-        said = answer.error or str(answer.status)
-        endpoint.answers[said] = endpoint.answers.get(said, 0) + 1
-        tried = now // self._stretch
-        stretch = endpoint.stretch(tried)
-        stretch[0 if success else 1] += 1
-        if success:
-            endpoint.acknowledged += 1
-            delay = now - delivery.created
-            endpoint.delay.add(delay)
-            made = delivery.created // self._stretch
-            if made != tried:
-                stretch = endpoint.stretch(made)
-            if delay > stretch[2]:
-                stretch[2] = delay
-            del self._open[task.delivery]
-        elif task.number >= self.attempts:
-            endpoint.exhausted += 1
-            endpoint.stretch(delivery.created // self._stretch)[3] += 1
-            del self._open[task.delivery]
-
-    def endpoint_disabled(self, now: Micros, endpoint: str, reason: str) -> None:
-        """Note that an endpoint was disabled. What that cancels is seen at the next sample."""
-        if now >= self._cut:
-            self.reset(self._cut)
-        row = self._endpoint(endpoint)
-        row.disabled += 1
-        row.disabled_since = now
-        if len(row.disablings) < MAX_DISABLINGS:
-            row.disablings.append([now, reason])
-
-    def endpoint_enabled(self, now: Micros, endpoint: str) -> None:
-        """Note that an endpoint was enabled again."""
-        if now >= self._cut:
-            self.reset(self._cut)
-        self._endpoint(endpoint).enable(now)
-
-    def delivery_suppressed(self, now: Micros, endpoint: str) -> None:
-        """Note an event that an endpoint was never sent, as failures had disabled it."""
-        if now >= self._cut:
-            self.reset(self._cut)
-        row = self._endpoint(endpoint)
-        row.events += 1
-        row.suppressed += 1
-        row.stretch(now // self._stretch)[3] += 1
+        """Count an attempt as it is answered; `acted` says whether the receiver acted on the event."""
+        self._deliveries_at(now).attempt(now, task, answer, acted)
 
     def note(self, text: str) -> None:
         """Keep a remark; the same text twice is counted, and so are those that find no room."""
@@ -407,7 +181,7 @@ class ReplicationTally:
         """Read the service's state into the series: on a fixed grid of `sample_every`, in order of time."""
         if now >= self._cut:
             self.reset(self._cut)
-        self._close_cancelled(service.state)
+        self._deliveries.close_cancelled(service.state)
         self._read(now, now, service.state, keep=self._turn % self._stride == 0)
         self._turn += 1
         if self.on_sample is not None:
@@ -427,9 +201,7 @@ class ReplicationTally:
         self._sold.clear()
         for kind, jobs in self._jobs.items():
             self._jobs[kind] = jobs.reset(now)
-        self._endpoints = {name: row.reset(now) for name, row in self._endpoints.items()}
-        for delivery in self._open.values():
-            self._endpoints[delivery.endpoint].events += 1
+        self._deliveries.reset(now)
 
     def finish(self, now: Micros, service: Service) -> Replication:
         """Return the statistics up to `now`, the end, which itself is outside the run.
@@ -440,8 +212,8 @@ class ReplicationTally:
         if now >= self._cut:
             self.reset(self._cut)
         state = service.state
-        self._close_cancelled(state)
-        self._open_unanswered(state)
+        self._deliveries.close_cancelled(state)
+        self._deliveries.open_unanswered(state)
         if self._sampled != now:
             self._read(now, now - 1, state, keep=True)
         for jobs in self._jobs.values():
@@ -449,13 +221,18 @@ class ReplicationTally:
         notes = dict(self._notes)
         if self._stride > 1:
             notes[f"one sample in {self._stride} is kept; peaks are of all samples"] = 1
+        joined = sum(count for what, count in self._calls.items() if what[2] == "joined")  # rank runs (E10)
         return Replication(
             seed=self.seed,
             start=self.start,
             end=now,
             calls=self._call_rows(),
-            jobs={kind.value: self._job_row(kind) for kind in JobKind if kind in self._jobs},
-            endpoints=self._endpoint_rows(now, state),
+            jobs={
+                kind.value: self._jobs[kind].row(joined if kind == JobKind.RANK_RUN else 0)
+                for kind in JobKind
+                if kind in self._jobs
+            },
+            endpoints=self._deliveries.rows(now, self.start, state),
             series=self._series.rows(state, self._jobs),
             notes=dict(sorted(notes.items())),
             network={
@@ -468,40 +245,18 @@ class ReplicationTally:
 
     # Jobs and deliveries
 
-    def _kind(self, now: Micros, kind: str) -> _Jobs:
+    def _kind(self, now: Micros, kind: str) -> JobTally:
         if now >= self._cut:
             self.reset(self._cut)
         jobs = self._jobs.get(kind)
         if jobs is None:
-            jobs = self._jobs[kind] = _Jobs(changed=now)
+            jobs = self._jobs[kind] = JobTally(now)
         return jobs
 
-    def _endpoint(self, endpoint: str, account: str = "", url: str = "") -> _Endpoint:
-        row = self._endpoints.get(endpoint)
-        if row is None:
-            row = self._endpoints[endpoint] = _Endpoint(account, url)
-        elif url and not row.url:
-            row.account, row.url = account, url
-        return row
-
-    def _close_cancelled(self, state: State) -> None:
-        """Count as cancelled what is still open here but forgotten by the service."""
-        gone = [number for number in self._open if number not in state.deliveries]
-        for number in gone:
-            delivery = self._open.pop(number)
-            endpoint = self._endpoints[delivery.endpoint]
-            endpoint.cancelled += 1
-            endpoint.stretch(delivery.created // self._stretch)[3] += 1
-
-    def _open_unanswered(self, state: State) -> None:
-        """Know every endpoint, and count the events of which not even one attempt has been answered yet."""
-        for endpoint in state.endpoints.values():
-            self._endpoint(endpoint.id, endpoint.account, endpoint.url)
-        for number, delivery in state.deliveries.items():
-            if number not in self._open:
-                row = self._endpoint(delivery.endpoint)
-                row.events += 1
-                self._open[number] = _Open(delivery.endpoint, delivery.created_at)
+    def _deliveries_at(self, now: Micros) -> DeliveryTally:
+        if now >= self._cut:
+            self.reset(self._cut)
+        return self._deliveries
 
     # Samples
 
@@ -532,28 +287,24 @@ class ReplicationTally:
         rates: dict[tuple[str, str], tuple[list[int], list[tuple[int, int]]]] = {}
         for (token, operation, refused), (count, left, limit) in self._rates.items():
             rate_class = self.rate_class_of.get(operation, "")
-            counts, told = rates.setdefault((token, rate_class), ([0, 0], []))
+            counts, readings = rates.setdefault((token, rate_class), ([0, 0], []))
             counts[refused] += count
-            told.append((left, limit))
+            readings.append((left, limit))
         self._rates.clear()
         for token, key in state.keys.items():
             for which in RateClass:
-                counts, told = rates.get((token, which.label), ([0, 0], []))
+                counts, readings = rates.get((token, which.label), ([0, 0], []))
                 window = key.windows[which]
                 still = remaining(at, window, key.rings[which])
-                left, limit = min([*told, (still, window.limit)])
+                left, limit = min([*readings, (still, window.limit)])
                 row = (*counts, still, limit - left, limit, window.length)
                 self._series.add("windows", (token, which.label), now, row, True)
 
     def _read_queues(self, now: Micros) -> None:
         for kind in JobKind:
             jobs = self._jobs.get(kind)
-            if jobs is None:
-                self._series.add("queues", (kind.value,), now, (0, 0, None), True)
-                continue
-            row = (jobs.most_busy, jobs.most_waiting, jobs.capacity)
+            row = (0, 0, None) if jobs is None else jobs.sample()
             self._series.add("queues", (kind.value,), now, row, True)
-            jobs.most_busy, jobs.most_waiting = jobs.busy, jobs.waiting
 
     # Rows
 
@@ -577,74 +328,6 @@ class ReplicationTally:
             }
             for (account, month), (plan, add_ons) in sorted(self._sold.items())
         ]
-
-    def _job_row(self, kind: str) -> dict[str, Any]:
-        jobs = self._jobs[kind]
-        joined = sum(count for what, count in self._calls.items() if what[2] == "joined")  # rank runs (E10)
-        return {
-            "queued": jobs.queued,
-            "started": jobs.started,
-            "done": jobs.done,
-            "failed": jobs.failed,
-            "joined": joined if kind == JobKind.RANK_RUN else 0,
-            "max_waiting": jobs.max_waiting,
-            "busy": jobs.busy_time,
-            "offered": jobs.offered_time,
-            "waiting": jobs.waiting_time,
-            "wait": jobs.wait.to_plain(),
-        }
-
-    def _outages(self, endpoint: str, now: Micros) -> list[list[Micros]]:
-        """Return when an endpoint's receiver was down, of what statistics are about."""
-        if endpoint not in self.outages:
-            return []
-        found = sorted(self.outages[endpoint](now))
-        return [[max(begin, self.start), min(end, now)] for begin, end in found if end > self.start][
-            :MAX_OUTAGES
-        ]
-
-    def _endpoint_rows(self, now: Micros, state: State) -> list[dict[str, Any]]:
-        accounts = account_names(state)
-        names = unique(
-            {
-                which: self.endpoint_names.get(which) or row.url or which
-                for which, row in self._endpoints.items()
-            }
-        )
-        pending: dict[str, int] = {}
-        for row in self._endpoints.values():
-            row.enable(now)
-        for delivery in self._open.values():
-            pending[delivery.endpoint] = pending.get(delivery.endpoint, 0) + 1
-        rows = [
-            {
-                "endpoint": names[which],
-                "account": accounts.get(row.account, row.account),
-                "events": row.events,
-                "acknowledged": row.acknowledged,
-                "lost_exhausted": row.exhausted,
-                "lost_cancelled": row.cancelled,
-                "lost_suppressed": row.suppressed,
-                "pending": pending.get(which, 0),
-                "duplicates": row.duplicates,
-                "disabled": row.disabled,
-                "disablings": row.disablings,
-                "disabled_spans": row.disabled_spans,
-                "attempts": [
-                    {"attempt": number, "sent": good + bad, "acknowledged": good, "failed": bad}
-                    for number, (good, bad) in sorted(row.attempts.items())
-                ],
-                "answers": dict(sorted(row.answers.items())),
-                "delay": row.delay.to_plain(),
-                "outages": self._outages(which, now),
-                "stretches": [
-                    [number * self._stretch, good, bad, delay if delay >= 0 else None, lost]
-                    for number, (good, bad, delay, lost) in sorted(row.stretches.items())
-                ],
-            }
-            for which, row in self._endpoints.items()
-        ]
-        return sorted(rows, key=lambda row: str(row["endpoint"]))
 
 
 class SilentTally(ReplicationTally):

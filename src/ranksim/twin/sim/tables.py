@@ -33,8 +33,8 @@ from ranksim.twin.sim.metric_families import (
     with_histogram,
 )
 from ranksim.twin.sim.metrics import job_row, metric_of, scalars
+from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.series import SERIES
-from ranksim.twin.sim.statistics import Replication
 
 Row = dict[str, Any]
 Rows = list[Row]

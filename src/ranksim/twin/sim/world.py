@@ -30,7 +30,8 @@ from ranksim.twin.sim.simpy_clock import SimpyClock
 from ranksim.twin.sim.workers import Ending, Pool, PoolSpec
 
 if TYPE_CHECKING:
-    from ranksim.twin.sim.statistics import Replication, ReplicationTally
+    from ranksim.twin.sim.replication import Replication
+    from ranksim.twin.sim.statistics import ReplicationTally
 
 UNLIMITED = PoolSpec(capacity="unlimited")
 """The pool of a kind of job for which a scenario names none: every job starts at once."""
