@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import pytest
@@ -12,10 +12,10 @@ import simpy
 from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply
+from ranksim.core.service.events import EndpointDisabled, JobEnded, JobQueued, JobStarted, ServiceEvent
 from ranksim.core.service.service import Service
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.statistics import ReplicationTally
 from ranksim.twin.sim.world import World
 
 BASE = """\
@@ -32,33 +32,32 @@ accounts:
 class Log:
     """A tally that writes down what it is told."""
 
-    observe: Any = ReplicationTally.observe
-
     def __init__(self) -> None:
         self.lines: list[tuple[Any, ...]] = []
         self.endpoint_names: dict[str, str] = {}
         self.outages: dict[str, Any] = {}
 
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        for event in events:
+            match event:
+                case JobQueued():
+                    self.lines.append((event.at, "queued", event.kind))
+                case JobStarted():
+                    self.lines.append((event.at, "started", event.kind))
+                case JobEnded():
+                    self.lines.append((event.at, "ended", event.kind, event.outcome))
+                case EndpointDisabled(by_account=False):
+                    name = self.endpoint_names[event.endpoint]
+                    self.lines.append((event.at, "disabled", name, event.reason))
+
     def call(self, now: int, client: str, call: Call, reply: Reply) -> None:
         self.lines.append((now, "call", client, call.operation, reply.status))
-
-    def job_queued(self, now: int, kind: str, job: str) -> None:
-        self.lines.append((now, "queued", kind))
-
-    def job_started(self, now: int, kind: str, job: str) -> None:
-        self.lines.append((now, "started", kind))
-
-    def job_ended(self, now: int, kind: str, job: str, outcome: str) -> None:
-        self.lines.append((now, "ended", kind, outcome))
 
     def pool(self, now: int, kind: str, busy: int, capacity: int | None, waiting: int) -> None:
         self.lines.append((now, "pool", kind, busy, capacity, waiting))
 
     def attempt(self, now: int, task: Attempt, answer: Answer, acted: bool) -> None:
         self.lines.append((now, "attempt", task.number, answer.error or answer.status, acted))
-
-    def endpoint_disabled(self, now: int, endpoint: str, reason: str) -> None:
-        self.lines.append((now, "disabled", self.endpoint_names[endpoint], reason))
 
     def sample(self, now: int, service: Service) -> None:
         self.lines.append((now, "sample"))
