@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from ranksim.core.contract.assumptions import ASSUMPTIONS
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.register import register
 from ranksim.core.errors import BadInput
 from ranksim.report import assumptions
 
 
 def test_all_are_listed_without_numbers() -> None:
-    assert assumptions.select([]) == list(ASSUMPTIONS)
+    assert assumptions.select([]) == list(register())
 
 
 def test_numbers_are_taken_in_the_order_asked_for() -> None:
@@ -32,7 +32,7 @@ def test_what_tells_of_other_ids_is_named(number: str) -> None:
 
 
 def test_every_assumption_has_a_row_with_its_values() -> None:
-    for assumption in ASSUMPTIONS:
+    for assumption in register():
         row = assumptions.row(assumption, Policy())
         assert list(row["values"]) == list(assumption.fields)
         assert not row["changed"]

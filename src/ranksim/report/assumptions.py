@@ -7,14 +7,12 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ranksim.core.contract.assumptions import ASSUMPTIONS, Assumption
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.register import Assumption, register
 from ranksim.core.errors import BadInput, near
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-CONFIDENCE = {"H": "high", "M": "medium", "L": "low"}
 
 
 def select(numbers: Iterable[str]) -> list[Assumption]:
@@ -22,18 +20,18 @@ def select(numbers: Iterable[str]) -> list[Assumption]:
 
     Raises BadInput for a number that does not exist, and for a word that no assumption has.
     """
-    by_number = {str(assumption.number): assumption for assumption in ASSUMPTIONS}
+    by_number = {str(assumption.number): assumption for assumption in register()}
     chosen = []
     for number in numbers:
         found = by_number.get(number.removeprefix("U").removeprefix("u"))
         having = [found] if found is not None else _about(number)
         if not having:
             other = re.fullmatch("[SsEe][0-9]+", number) is not None
-            close = near(number, [name.rpartition(".")[2] for one in ASSUMPTIONS for name in one.fields])
+            close = near(number, [name.rpartition(".")[2] for one in register() for name in one.fields])
             hint = f"; `ranksim explain {number}` tells of facts and edge cases" if other else ""
-            raise BadInput(f"{number}: no such assumption; they are U1 to U{len(ASSUMPTIONS)}{hint or close}")
+            raise BadInput(f"{number}: no such assumption; they are U1 to U{len(register())}{hint or close}")
         chosen += having
-    return chosen or list(ASSUMPTIONS)
+    return chosen or list(register())
 
 
 def _about(word: str) -> list[Assumption]:
@@ -42,7 +40,7 @@ def _about(word: str) -> list[Assumption]:
         return []
     return [
         one
-        for one in ASSUMPTIONS
+        for one in register()
         if word.lower() in " ".join((one.statement, *one.fields, *map(str, one.options))).lower()
     ]
 
@@ -59,21 +57,21 @@ def row(assumption: Assumption, policy: Policy) -> dict[str, Any]:
         "changed": values != _values(assumption, Policy()),
         "options": list(assumption.options),
         "reason": assumption.reason,
-        "confidence": CONFIDENCE[assumption.confidence],
+        "confidence": assumption.confidence,
         "observe": assumption.observe,
     }
 
 
 def overrides(policy: Policy) -> tuple[tuple[str, str, str], ...]:
     """Number, statement and values of every assumption that a policy changes."""
-    rows = (row(assumption, policy) for assumption in ASSUMPTIONS)
+    rows = (row(assumption, policy) for assumption in register())
     return tuple((r["number"], r["statement"], settings(r["values"])) for r in rows if r["changed"])
 
 
 def rests_on(policy: Policy, consulted: Iterable[str]) -> tuple[dict[str, Any], ...]:
     """The assumptions that set one of these fields of a policy, as rows, those that differ first."""
     read = set(consulted)
-    rows = [row(one, policy) for one in ASSUMPTIONS if read & set(one.fields)]
+    rows = [row(one, policy) for one in register() if read & set(one.fields)]
     return tuple(sorted(rows, key=lambda one: not one["changed"]))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from html import escape
 from typing import Any
 
-from ranksim.core.contract.assumptions import ASSUMPTIONS
 from ranksim.core.contract.facts import FACTS
+from ranksim.core.contract.register import register
 from ranksim.core.printable import LINES, printable
-from ranksim.report.assumptions import CONFIDENCE, settings
+from ranksim.report.assumptions import settings
 from ranksim.report.basis import Basis
 from ranksim.report.heading import Heading, answer_of, by_telling, tiles_of
 from ranksim.report.tables import View, bounded, views
@@ -141,12 +142,15 @@ def tables_page(
     rest = [*plots(drawn, "Figures"), *_tables(view for view in tables if not view.leads)]
     rests = _assumptions(basis.rests_on, basis.overrides)
     again = _again(basis.command)
-    return html_document(title, [*parts, *rest, *rests, *again, f"<footer>{OPEN}{LISTED}</footer>"])
+    return html_document(title, [*parts, *rest, *rests, *again, f"<footer>{_numbers()}</footer>"])
 
 
-OPEN = "What the specification states are facts (S), what it leaves open is assumed (U): "
-
-LISTED = f"S1 to S{len(FACTS)}, U1 to U{len(ASSUMPTIONS)}; “ranksim explain U1” tells of each."
+def _numbers() -> str:
+    """Return the sentence that says what the numbers of a page stand for."""
+    return (
+        "What the specification states are facts (S), what it leaves open is assumed (U): "
+        f"S1 to S{len(FACTS)}, U1 to U{len(register())}; “ranksim explain U1” tells of each."
+    )
 
 
 def html_document(title: str, body: Iterable[str], style: str = "") -> str:
@@ -331,15 +335,17 @@ def _again(command: str) -> list[str]:
     return ["<h2>Run it again</h2>", f"<pre>{escape(command)}</pre>"] if command else []
 
 
-TOLD = {
-    **{f"S{one.number}": one.statement for one in FACTS},
-    **{
-        f"U{one.number}": f"{one.statement}: {one.default}; {one.reason}. Confidence: "
-        f"{CONFIDENCE[one.confidence]}."
-        for one in ASSUMPTIONS
-    },
-}
-"""What a page tells of each fact and assumption that it names."""
+@cache
+def _statements() -> dict[str, str]:
+    """Return what a page tells of each fact and assumption that it names, by number."""
+    facts = {f"S{fact.number}": fact.statement for fact in FACTS}
+    assumed = {
+        f"U{entry.number}": f"{entry.statement}: {entry.default}; {entry.reason}. "
+        f"Confidence: {entry.confidence}."
+        for entry in register()
+    }
+    return facts | assumed
+
 
 MENTION = re.compile(r'href="#([SU][0-9]+)"')
 
@@ -348,7 +354,8 @@ def _named_here(body: Iterable[str]) -> list[str]:
     """What the facts and assumptions say that a page names, where its links lead: it needs no other page."""
     found = {name for part in body for name in MENTION.findall(part)}
     names = sorted(found, key=lambda name: (name[0], int(name[1:])))
-    rows = [f'<dt id="{name}">{_on_the_site(name)}</dt><dd>{escape(TOLD[name])}</dd>' for name in names]
+    statements = _statements()
+    rows = [f'<dt id="{name}">{_on_the_site(name)}</dt><dd>{escape(statements[name])}</dd>' for name in names]
     return ["<h2>Facts and assumptions named here</h2>", '<dl class="told">', *rows, "</dl>"] if rows else []
 
 
@@ -391,9 +398,12 @@ INSIDE = re.compile(r"(?<=[a-z][._])(?=[a-z])")
 
 def with_links(text: str) -> str:
     """Return text as HTML, with the facts and assumptions that it names linked, or told where one points."""
-    return ID.sub(
-        lambda found: linked(found[0], TOLD[found[0]]) if found[0] in TOLD else found[0], foldable(text)
-    )
+    statements = _statements()
+
+    def link(name: re.Match[str]) -> str:
+        return linked(name[0], statements[name[0]]) if name[0] in statements else name[0]
+
+    return ID.sub(link, foldable(text))
 
 
 ID = re.compile(r"\b[SU]\d{1,3}\b")
@@ -411,7 +421,7 @@ def _foot(heading: Heading) -> list[str]:
     return [
         *_again(heading.command),
         f"<footer>ranksim {escape(heading.version)}, seed {heading.seed}: the same seed, the same result."
-        f"{averaged} {OPEN}{LISTED}</footer>",
+        f"{averaged} {_numbers()}</footer>",
     ]
 
 

@@ -1,11 +1,16 @@
 """The register is complete, and it and the policy fields agree."""
 
+import json
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-from ranksim.core.contract.assumptions import ASSUMPTIONS, Assumptions, Statuses, assumption
+from ranksim.core.contract import assumptions
+from ranksim.core.contract.assumptions import Assumptions, Statuses
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.register import assumption, register
+from ranksim.core.contract.yamlfile import read_yaml
 
 SECTIONS = {"assumptions": Assumptions, "statuses": Statuses}
 FIELDS = [(section, name) for section, model in SECTIONS.items() for name in model.model_fields]
@@ -28,15 +33,22 @@ def written(value: object) -> str:
 
 
 def test_the_register_is_complete_and_in_order() -> None:
-    assert [entry.number for entry in ASSUMPTIONS] == list(range(1, 113))
+    assert [entry.number for entry in register()] == list(range(1, 113))
 
 
-@pytest.mark.parametrize("entry", ASSUMPTIONS, ids=lambda entry: f"U{entry.number}")
+@pytest.mark.parametrize("entry", register(), ids=lambda entry: f"U{entry.number}")
 def test_every_entry_is_filled_in(entry: Any) -> None:
     for text in (entry.area, entry.statement, entry.default, entry.reason, entry.observe):
         assert text == text.strip() != ""
-    assert entry.confidence in ("H", "M", "L")
+    assert entry.confidence in ("high", "medium", "low")
     assert len(set(entry.options)) == len(entry.options) != 1
+
+
+def test_the_json_of_the_register_says_what_its_yaml_says() -> None:
+    data = Path(assumptions.__file__).parents[2] / "data"
+    written = read_yaml(data / "assumptions.yaml").data
+    read = json.loads((data / "assumptions.json").read_text("utf-8"))
+    assert read == {str(number): entry for number, entry in written.items()}, "run scripts/shipped_json"
 
 
 def test_assumption_by_number() -> None:
@@ -47,7 +59,7 @@ def test_assumption_by_number() -> None:
 
 @pytest.mark.parametrize(("section", "name"), FIELDS)
 def test_every_field_is_in_the_register(section: str, name: str) -> None:
-    listed = {entry.number for entry in ASSUMPTIONS if f"{section}.{name}" in entry.fields}
+    listed = {entry.number for entry in register() if f"{section}.{name}" in entry.fields}
     assert numbers_of(section, name) == listed
 
 
@@ -55,7 +67,7 @@ def test_the_register_names_only_fields_that_exist() -> None:
     known = {f"{section}.{name}" for section, name in FIELDS}
     known |= {"catalogue." + name for name in ("plans", "unit_costs", "capability_of")}
     known |= {"catalogue.plans.*." + name for name in ("quotas", "cooldowns")}
-    assert {field for entry in ASSUMPTIONS for field in entry.fields} <= known
+    assert {field for entry in register() for field in entry.fields} <= known
 
 
 LITERALS = [
@@ -87,7 +99,7 @@ def test_the_first_value_of_a_choice_is_its_default(name: str) -> None:
     ("number", "option", "fields"),
     [
         pytest.param(entry.number, option, entry.fields, id=f"U{entry.number}-{option}")
-        for entry in ASSUMPTIONS
+        for entry in register()
         if any(field.startswith(("assumptions.", "statuses.")) for field in entry.fields)
         for option in entry.options
     ],

@@ -64,8 +64,8 @@ def test_metrics_of_shipped_catalogues(name: str) -> None:
 def test_the_json_of_a_shipped_catalogue_says_what_its_yaml_says(name: str) -> None:
     folder = Path(policy.__file__).parents[2] / "data" / "catalogues"
     written = validate(Catalogue, read_yaml(folder / f"{name}.yaml"))
-    assert shipped_catalogue(name) == written, "run scripts/catalogues"
-    assert shipped_catalogue(name).model_fields_set == written.model_fields_set, "run scripts/catalogues"
+    assert shipped_catalogue(name) == written, "run scripts/shipped_json"
+    assert shipped_catalogue(name).model_fields_set == written.model_fields_set, "run scripts/shipped_json"
     assert shipped_catalogue(name).model_dump_json() == written.model_dump_json()
 
 

@@ -2,15 +2,19 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ranksim.core.clock import HOUR, MINUTE, SECOND
-from ranksim.core.contract.assumptions import ASSUMPTIONS, Statuses
+from ranksim.core.contract.assumptions import Statuses
 from ranksim.core.contract.facts import Decision, Facts
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.register import register
+from ranksim.core.contract.yamlfile import read_yaml
 from ranksim.core.errors import BadInput
+from ranksim.core.service import errors
 from ranksim.core.service.calls import Call, Fault, Reply
 from ranksim.core.service.errors import TEXTS
 from ranksim.core.service.operations import OPERATIONS, TABLE
@@ -507,7 +511,7 @@ SHORT = {"cost": "cost_cap_reached", "slots": "slot_limit_exceeded", "cooldown":
 @pytest.mark.fact("U26")
 @pytest.mark.parametrize("code", PROVOKE)
 def test_the_meta_of_a_code_is_what_the_assumption_says(open_desk: Any, code: str) -> None:
-    [said] = [entry.default for entry in ASSUMPTIONS if entry.number == 26]
+    [said] = [entry.default for entry in register() if entry.number == 26]
     *parts, rest = said.split("; ")
     assert rest == "otherwise empty"
     told = {SHORT[short]: names for short, names in (part.split(": ") for part in parts)}
@@ -515,6 +519,22 @@ def test_the_meta_of_a_code_is_what_the_assumption_says(open_desk: Any, code: st
     reply = PROVOKE[code](open_desk, {})
     assert reply.body is not None
     assert list(reply.body["meta"]) == (names.split(", ") if names else [])
+
+
+SPECIFICATION = Path(errors.__file__).parents[2] / "data" / "specification.yaml"
+
+
+@pytest.mark.parametrize("code", PROVOKE)
+def test_the_meta_of_a_code_is_what_explain_says(open_desk: Any, codes: Any, code: str) -> None:
+    reply = PROVOKE[code](open_desk, {})
+    assert reply.body is not None
+    assert codes[code].get("meta", []) == list(reply.body["meta"])
+
+
+@pytest.fixture(scope="module")
+def codes() -> Any:
+    """What `data/specification.yaml` says of each code, as `ranksim explain` tells it."""
+    return read_yaml(SPECIFICATION).data["codes"]
 
 
 @pytest.mark.fact("U23", "S100")

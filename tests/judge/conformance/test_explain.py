@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim import cli
-from ranksim.core.contract.assumptions import ASSUMPTIONS, assumption
 from ranksim.core.contract.facts import CHECK_OF, EVENT_TYPES
+from ranksim.core.contract.register import assumption, register
 from ranksim.core.contract.views import QuotaMeta
 from ranksim.core.errors import BadInput
 from ranksim.core.service.errors import TEXTS
@@ -30,7 +30,7 @@ from ranksim.judge.report.junit import junit
 
 STATED = (
     [f"S{number}" for number in range(1, 116)]
-    + [f"U{number}" for number in range(1, len(ASSUMPTIONS) + 1)]
+    + [f"U{number}" for number in range(1, len(register()) + 1)]
     + [f"E{number}" for number in range(1, 51)]
     + [rule.name for rule in RULES]
     + [*TEXTS, *CHECK_OF]

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from ranksim.core.contract.assumptions import ASSUMPTIONS, Assumptions
+from ranksim.core.contract.assumptions import Assumptions
+from ranksim.core.contract.register import register
 from ranksim.judge.conformance.compare import RULES
 from ranksim.judge.conformance.report.what_is_judged import page
 from ranksim.judge.conformance.verdict.verdicts import ANY
@@ -27,7 +28,7 @@ def test_every_fact_and_every_rule_is_in_it() -> None:
 
 
 def test_a_way_is_shown_by_a_case_that_there_is_or_tells_why_not() -> None:
-    known = {one.number for one in ASSUMPTIONS}
+    known = {one.number for one in register()}
     for way in WAYS:
         assert bool(way.rule) != bool(way.why), way
         if way.rule == DIFFERS:

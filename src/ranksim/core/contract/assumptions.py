@@ -1,7 +1,6 @@
-"""What the specification leaves open: the fields a policy sets (U) and the register that explains them.
+"""What the specification leaves open, as the fields that a policy sets and the rules read.
 
-`Assumptions` and `Statuses` hold the values the rules read. `ASSUMPTIONS` says, for each of U1 to U112, what
-is open, what is assumed, why, and how a real deployment shows it.
+A description begins with the numbers (U) of the entries of `data/assumptions.yaml` that the field sets.
 """
 
 from typing import Annotated, Literal
@@ -10,25 +9,6 @@ from pydantic import Field
 
 from ranksim.core.clock import DAY
 from ranksim.core.contract.quantities import Duration, Frozen
-from ranksim.core.contract.register import Assumption
-from ranksim.core.contract.register_calls import CALLS
-from ranksim.core.contract.register_second_reading import SECOND_READING
-from ranksim.core.contract.register_webhooks import WEBHOOKS
-from ranksim.core.contract.register_work import WORK
-
-__all__ = ["ASSUMPTIONS", "Assumption", "Assumptions", "GraphqlLimits", "Statuses", "assumption"]
-
-ASSUMPTIONS = CALLS + WORK + WEBHOOKS + SECOND_READING
-"""The register: U1 to U112, in order."""
-
-
-def assumption(number: int) -> Assumption:
-    """The entry of that number. Raises KeyError when there is none."""
-    for candidate in ASSUMPTIONS:
-        if candidate.number == number:
-            return candidate
-    raise KeyError(f"there is no U{number}; assumptions are U1 to U{len(ASSUMPTIONS)}")
-
 
 Status = Annotated[int, Field(ge=200, le=599)]
 

@@ -27,7 +27,7 @@ CATALOGUES = ("illustrative", "illustrative-metered")
 def shipped_catalogue(name: str) -> Catalogue:
     """One of `CATALOGUES`.
 
-    Its JSON is read: it says what the YAML beside it says (`scripts/catalogues`), and takes a hundredth of
+    Its JSON is read: it says what the YAML beside it says (`scripts/shipped_json`), and takes a hundredth of
     the time.
     """
     text = files("ranksim").joinpath(f"data/catalogues/{name}.json").read_text(encoding="utf-8")

@@ -16,9 +16,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from ranksim.core.contract.assumptions import ASSUMPTIONS, assumption
 from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.register import assumption, register
 from ranksim.core.contract.yamlfile import load_yaml
 from ranksim.core.errors import BadInput
 from ranksim.core.service.errors import TEXTS, status_of
@@ -116,7 +116,7 @@ def explain(name: str) -> Explanation:
     hint = f"; near it are {', '.join(by_lower[one] for one in near)}" if near else ""
     raise BadInput(
         f"explain: {name!r} names nothing{hint}; expected a fact (S1 to S{len(_texts('facts'))}), "
-        f"an assumption (U1 to U{len(ASSUMPTIONS)}), an edge case (E1 to E{len(_texts('edge_cases'))}), "
+        f"an assumption (U1 to U{len(register())}), an edge case (E1 to E{len(_texts('edge_cases'))}), "
         "a rule, a family of rules or an error code"
     )
 
@@ -127,7 +127,7 @@ def names() -> tuple[str, ...]:
     families = dict.fromkeys(rule.name.partition(".")[0] for rule in RULES)
     return (
         *(f"S{number}" for number in _texts("facts")),
-        *(f"U{known.number}" for known in ASSUMPTIONS),
+        *(f"U{known.number}" for known in register()),
         *(f"E{number}" for number in _texts("edge_cases")),
         *families,
         *(rule.name for rule in RULES),
@@ -138,7 +138,7 @@ def names() -> tuple[str, ...]:
 @cache
 def _settings() -> Mapping[str, int]:
     """Return the number of the first assumption that a setting of a policy is of."""
-    fields = [(name.rpartition(".")[2], known.number) for known in ASSUMPTIONS for name in known.fields]
+    fields = [(name.rpartition(".")[2], known.number) for known in register() for name in known.fields]
     return dict(reversed(fields))
 
 
@@ -164,7 +164,7 @@ def _assumption(number: int) -> Explanation:
         ("assumed", known.default),
         ("options", ", ".join(known.options)),
         ("because", known.reason),
-        ("confidence", {"H": "high", "M": "medium", "L": "low"}[known.confidence]),
+        ("confidence", known.confidence),
         ("observe", known.observe),
         ("set by", ", ".join(known.fields)),
     )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ranksim.core.contract.assumptions import assumption
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.register import assumption
 from ranksim.judge.conformance.calibrate.measures import Measure
 from ranksim.judge.conformance.calibrate.statuses import Shown
 from ranksim.judge.conformance.history.history import History

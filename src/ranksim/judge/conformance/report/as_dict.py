@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ranksim.core.clock import DISTANT_FUTURE
-from ranksim.core.contract.assumptions import assumption
+from ranksim.core.contract.register import assumption
 from ranksim.judge.conformance.compare import Judgement
 from ranksim.judge.conformance.exhibits import Exhibits, as_plain, attempt_as_plain
 from ranksim.judge.conformance.explain import fact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from ranksim.core.contract.assumptions import assumption
+from ranksim.core.contract.register import assumption
 from ranksim.judge.conformance.verdict.verdicts import ANY
 from ranksim.judge.conformance.ways import DIFFERS, Departure, ways
 

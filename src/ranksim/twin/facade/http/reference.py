@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
-from ranksim.core.contract.assumptions import assumption
+from ranksim.core.contract.register import assumption
 from ranksim.twin.facade.http.examples import ExampleExchange
 
 Part = Mapping[str, Any]
