@@ -19,9 +19,11 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, no_such
 from ranksim.core.files import new_file
 from ranksim.core.trace import ENTRY
+from ranksim.planner.capacity import cli as capacity
 from ranksim.planner.fleet.population import Population
+from ranksim.planner.pricing import cli as pricing
 from ranksim.planner.study.spec import Spec
-from ranksim.report.document import ResultDocument
+from ranksim.report.document import KINDS, ResultDocument
 from ranksim.twin.sim.scenario import Scenario
 
 PolicyFile = create_model("PolicyFile", __base__=Policy, catalogue=(str | Catalogue, "illustrative"))
@@ -53,6 +55,14 @@ FILES: dict[str, TypeAdapter[Any]] = {
 """What reads each kind of file; of a trace, a line; a result is what `--json` prints."""
 
 
+RESULTS = (
+    *KINDS,
+    *(f"capacity {name}" for name in capacity.QUESTIONS),
+    *(f"price {name}" for name in pricing.QUESTIONS),
+)
+"""What a result may be of: the commands that print JSON."""
+
+
 def schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a kind of file, one of `FILES`. Raises BadInput."""
     if kind not in FILES:
@@ -61,6 +71,8 @@ def schema(kind: str) -> dict[str, Any]:
     _without_inner_defaults(told)
     if kind == "trace":
         told["anyOf"] = told.pop("oneOf")  # a note may have any fields beside its own
+    if kind == "result":
+        told["properties"]["kind"] = {"enum": list(RESULTS), **told["properties"]["kind"]}
     about = "A line of a trace of ranksim" if kind == "trace" else f"A {kind} of ranksim"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **told, "title": about}
 

@@ -1,17 +1,19 @@
-"""Answers to ready questions, those of capacity and of pricing: their form, printing, results."""
+"""Answers to ready questions, of capacity and of pricing: one base class, and what columns of tables are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import imported
 from ranksim.report import units
-from ranksim.report.document import Kind, as_text, document
+from ranksim.report.document import MetricShown, as_text, document
+from ranksim.report.notebook import fragment
 from ranksim.report.tables import View, bounded, to_rich
-from ranksim.report.terminal import Styled, rendered
+from ranksim.report.terminal import Styled, print_out, rendered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,45 +23,224 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
-Quantities = Mapping[str, Mapping[str, str]]
-"""By table, the columns that are instants, durations, money or dates."""
+Columns = Mapping[str, str]
+"""Column to its quantity: a key of `units.FORMATS`, "date", "text", or "" for the unit of the row."""
+
+NONE: Columns = MappingProxyType({})
 
 
-class ReadyAnswer(Protocol):
-    """What every question is answered with."""
+class TableSpec(NamedTuple):
+    """What the columns of a table are: those that people are shown, in order, and others with a quantity.
+
+    Shown columns of text come first. The numbers of the `metrics` have a name in JSON: what the row has in
+    its `keys` and the column, without the unit at its end, with points between and no spaces: agency.price.
+    Rows of one name are added up. A table with a `title` is shown to people as it is.
+    """
+
+    shown: Columns = NONE
+    others: Columns = NONE
+    keys: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    headings: Mapping[str, str] = NONE
+    title: str = ""
+
+    @property
+    def quantities(self) -> dict[str, str]:
+        """By column its quantity."""
+        return {**self.shown, **self.others}
+
+    def view(self, title: str, rows: Sequence[Row], note: str = "") -> list[View]:
+        """Return rows of the table for people, or no view where there are no rows."""
+        return views_of(title, rows, self.shown, note, self.headings)
+
+
+class ReadyAnswer:
+    """An answer to a ready question: its sentence, notes, tables and plots, from which every form is made.
+
+    A question subclasses it: `kind` names the command, `title` heads its page, `TABLES` declares the tables,
+    of which the first is the one that answers, and `plots` names the plots that `draw` draws.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    TABLES: ClassVar[Mapping[str, TableSpec]]
+
+    @property
+    def title(self) -> str:
+        """The title of the page and of the document."""
+        raise NotImplementedError
 
     @property
     def sentence(self) -> str:
         """The answer in a sentence or two."""
+        raise NotImplementedError
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know of how it was found."""
-
-    def tables(self) -> Tables:
-        """The answer as plain rows, by table."""
-
-    def views(self) -> list[View]:
-        """The answer as tables for people."""
-
-    def draw(self, name: str, ax: Axes | None = None) -> Axes:
-        """Draw a plot by name, one of `plots`."""
+        """What to know of the answer beside its sentence."""
+        return ()
 
     @property
     def plots(self) -> tuple[str, ...]:
-        """The plots that there are."""
+        """The names of the plots."""
+        return ()
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+        raise NotImplementedError
+
+    def rows(self) -> list[Row]:
+        """The rows of the table that answers."""
+        return self.tables()[next(iter(self.TABLES))]
+
+    def views(self) -> list[View]:
+        """The tables that have a title, for people."""
+        tables = self.tables()
+        titled = ((table, tables[name]) for name, table in self.TABLES.items() if table.title)
+        return [view for table, rows in titled for view in table.view(table.title, rows)]
+
+    def draw(self, name: str, ax: Axes | None = None) -> Axes:
+        """Draw a plot by name, one of `plots`. Raises BadInput without matplotlib."""
+        raise NotImplementedError
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the first plot. Raises BadInput without matplotlib."""
+        return self.draw(self.plots[0], ax)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        return fragment(self.sentence, (), self.views())
+
+    def frame(self, name: str = "", integers: bool = False) -> pd.DataFrame:
+        """Return a table of the answer as a pandas frame: datetimes, timedeltas, and money in dollars.
+
+        With `integers` they stay µs and µUSD. Without a `name` it is the table that answers. Columns
+        `…_uusd` are named `…_usd`; rows with a `unit` or `quantity` give the unit of what they compare.
+        Raises BadInput when there is no such table, or no pandas.
+        """
+        from ranksim.report.frames import with_number_ends, with_units, with_units_of_rows
+
+        tables, name = self.tables(), name or next(iter(self.TABLES))
+        rows = tables.get(name)
+        if rows is None:
+            raise BadInput(f"frame: expected one of {listed(tables, name)}, found {name!r}")
+        pandas = imported("pandas", "frames need pandas", "plots")
+        frame: pd.DataFrame = pandas.DataFrame(rows)
+        if integers:
+            return with_number_ends(frame)
+        frame = with_units_of_rows(frame, [column for column in COMPARED if column in frame])
+        converted = {column: "money" for column in map(str, frame) if column.endswith("_uusd")}
+        for column, quantity in self.TABLES.get(name, TableSpec()).quantities.items():
+            if quantity in CONVERTED:
+                converted |= dict.fromkeys((column, f"{column}_low", f"{column}_high"), quantity)
+        return with_number_ends(
+            with_units(frame, {column: of for column, of in converted.items() if column in frame})
+        )
+
+    def metrics(self) -> dict[str, MetricShown]:
+        """Return the numbers that have a name; what is not known of a row is None."""
+        tables = self.tables()
+        metrics: dict[str, MetricShown] = {}
+        for table_name, table in self.TABLES.items():
+            for row in tables.get(table_name, ()) if table.metrics else ():
+                words = [str(row[key]).replace(" ", "_") for key in table.keys if row[key] not in (None, "")]
+                for column in table.metrics:
+                    name = ".".join([*words, column.removesuffix("_uusd")])
+                    number = _metric(row, column, table.quantities[column])
+                    if name in metrics and number["value"] is not None:
+                        number["value"] += metrics[name]["value"] or 0
+                    metrics[name] = number
+        return metrics
+
+    def to_json(self) -> str:
+        """Return the answer as JSON text."""
+        plain = document(
+            self.kind,
+            self.title,
+            answer=self.sentence,
+            notes=self.notes,
+            metrics=self.metrics(),
+            tables=self.tables(),
+        )
+        return as_text(plain)
+
+    def page(self, plots: bool = True) -> str:
+        """Return the answer as an HTML page, with `plots` or without. Raises BadInput without matplotlib."""
+        from ranksim.report.page import tables_page
+
+        images = {}
+        if plots:
+            from ranksim.report.figure import new_figure, to_svg
+
+            for name in self.plots:
+                figure = new_figure()
+                self.draw(name, figure.subplots())
+                images[name] = to_svg(figure)
+        return tables_page(self.title, [self.sentence, *self.notes], self.views(), images)
+
+    def write(self, out: Path, plots: bool = True, basis: Basis | None = None) -> None:
+        """Write result.json, tables/, plots/ and page.html into a directory, all or nothing. Raises BadInput.
+
+        `basis` is what the page says of the question and of what the answer rests on.
+        """
+        from ranksim.core.files import new_directory, write_text
+        from ranksim.report.frames import save_tables
+        from ranksim.report.page import tables_page
+
+        with new_directory(out) as folder:
+            write_text(folder / "result.json", self.to_json())
+            (folder / "tables").mkdir()
+            filled = {name: rows for name, rows in self.tables().items() if rows}
+            save_tables(filled, {name: tuple(rows[0]) for name, rows in filled.items()}, folder / "tables")
+            images: dict[str, str] = {}
+            if plots:
+                (folder / "plots").mkdir()
+                images = {name: self._saved(name, folder / "plots") for name in self.plots}
+            page = tables_page(self.title, [self.sentence, *self.notes], self.views(), images, basis)
+            write_text(folder / "page.html", page)
+
+    def _saved(self, name: str, folder: Path) -> str:
+        from ranksim.report.figure import new_figure, save
+
+        figure = new_figure()
+        self.draw(name, figure.subplots())
+        return save(figure, folder / f"{name}.png")
 
 
-def views_of(title: str, rows: Sequence[Row], columns: Mapping[str, str], note: str = "") -> list[View]:
-    """Return rows as a table for people, or none where there are no rows.
+COMPARED = ("a", "b", "difference", "low", "high", "need", "there", "need_grown")
+"""Columns that are in the unit of their row."""
 
-    `columns` maps a column to its quantity (a key of `units.FORMATS`) or "text"; columns of text come first.
-    A column whose name is followed by `_low` and `_high` shows its interval.
+CONVERTED = ("instant", "duration", "money", "date")
+"""Quantities that have a type, or another unit, in a frame."""
+
+
+def _metric(row: Row, column: str, unit: str) -> MetricShown:
+    if column == "difference":
+        return {"unit": row["difference_unit"], "value": row[column], "low": row["low"], "high": row["high"]}
+    low, high = (row.get(f"{column}_{end}") for end in ("low", "high"))
+    return {"unit": unit or _unit_of(row), "value": row[column], "low": low, "high": high}
+
+
+def _unit_of(row: Row) -> str:
+    return str(row.get("unit", row.get("quantity", "count")))
+
+
+def views_of(
+    title: str, rows: Sequence[Row], columns: Columns, note: str = "", headings: Mapping[str, str] = NONE
+) -> list[View]:
+    """Return rows as a table for people, or no view where there are no rows.
+
+    `columns` are as in `TableSpec`; `headings` has those that are not the column's name. A column whose name
+    is followed by `_low` and `_high` shows its interval.
     """
     words = sum(quantity == "text" for quantity in columns.values())
     cells = tuple(tuple(_cell(row, column, quantity) for column, quantity in columns.items()) for row in rows)
-    headings = tuple(HEADINGS.get(column, column.replace("_", " ")) for column in columns)
-    return [View(title, headings, words, cells, note)] if rows else []
+    named = {**HEADINGS, **headings}
+    titles = tuple(named.get(column, column.replace("_", " ")) for column in columns)
+    return [View(title, titles, words, cells, note)] if rows else []
 
 
 HEADINGS = {
@@ -75,101 +256,35 @@ HEADINGS = {
 
 
 def _cell(row: Row, column: str, quantity: str) -> str:
-    return units.write(quantity, row[column], row.get(f"{column}_low"), row.get(f"{column}_high"))
-
-
-class FramedAnswer(Protocol):
-    """An answer whose tables become frames: `quantities` says what columns of which table are."""
-
-    @property
-    def quantities(self) -> Quantities:
-        """What the columns are; the first table is the one that answers."""
-
-    def tables(self) -> Tables:
-        """The answer as plain rows, by table."""
-
-
-def answer_frame(answer: FramedAnswer, name: str = "", integers: bool = False) -> pd.DataFrame:
-    """Return a table of an answer as a pandas frame: datetimes, timedeltas, and money in dollars.
-
-    With `integers` they stay µs and µUSD. Without a `name` it is the table that answers. Columns `…_uusd` are
-    named `…_usd`; rows with a `unit` or `quantity` tell it of what they compare. Raises BadInput when there
-    is no such table, or no pandas.
-    """
-    from ranksim.report.frames import with_number_ends, with_units, with_units_of_rows
-
-    tables, name = answer.tables(), name or next(iter(answer.quantities))
-    rows = tables.get(name)
-    if rows is None:
-        raise BadInput(f"frame: expected one of {listed(tables, name)}, found {name!r}")
-    pandas = imported("pandas", "frames need pandas", "plots")
-    frame: pd.DataFrame = pandas.DataFrame(rows)
-    if integers:
-        return with_number_ends(frame)
-    frame = with_units_of_rows(frame, [name for name in COMPARED if name in frame])
-    known = {column: "money" for column in map(str, frame) if column.endswith("_uusd")}
-    for column, quantity in answer.quantities.get(name, {}).items():
-        known |= dict.fromkeys((column, f"{column}_low", f"{column}_high"), quantity)
-    return with_number_ends(
-        with_units(frame, {column: of for column, of in known.items() if column in frame})
-    )
-
-
-COMPARED = ("a", "b", "difference", "low", "high", "need", "there", "need_grown")
-"""Columns that are in the unit of their row."""
+    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
+    return units.write(quantity or _unit_of(row), row[column], low, high)
 
 
 def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: int | None = None) -> Styled:
     """Return an answer as a terminal shows it; `most` bounds the rows of each table."""
     from rich.text import Text
 
-    tables = (part for shown in views for part in (Text(), to_rich(bounded(shown, most))))
+    tables = (part for view in views for part in (Text(), to_rich(bounded(view, most))))
     return rendered([Text(sentence), *map(Text, notes), *tables])
 
 
-def told(kind: Kind, answer: ReadyAnswer, title: str) -> str:
-    """The answer as JSON text."""
-    from ranksim.report.named import metrics_of
-
-    tables = answer.tables()
-    named = metrics_of(kind, tables)
-    return as_text(
-        document(kind, title, answer=answer.sentence, notes=answer.notes, metrics=named, tables=tables)
-    )
-
-
-def write(
-    kind: Kind,
+def show(
     answer: ReadyAnswer,
-    title: str,
-    out: Path,
-    plots: bool = True,
+    as_json: bool,
+    out: Path | None,
+    plots: bool,
     basis: Basis | None = None,
+    most: int | None = None,
 ) -> None:
-    """Write result.json, tables/, plots/ and page.html into a directory, all or nothing. Raises BadInput.
+    """Print an answer, as text or as JSON, and write it into the directory `out`, if there is one.
 
-    `basis` is what the page tells of the question and of what the answer rests on.
+    `most` bounds the rows that are printed of each table; `basis` is as in `ReadyAnswer.write`.
     """
-    from ranksim.core.files import new_directory, write_text
-    from ranksim.report.frames import save_tables
-    from ranksim.report.page import tables_page
-
-    with new_directory(out) as folder:
-        write_text(folder / "result.json", told(kind, answer, title))
-        (folder / "tables").mkdir()
-        filled = {name: rows for name, rows in answer.tables().items() if rows}
-        save_tables(filled, {name: tuple(rows[0]) for name, rows in filled.items()}, folder / "tables")
-        images: dict[str, str] = {}
-        if plots:
-            (folder / "plots").mkdir()
-            images = {name: _saved(answer, name, folder / "plots") for name in answer.plots}
-        page = tables_page(title, [answer.sentence, *answer.notes], answer.views(), images, basis)
-        write_text(folder / "page.html", page)
-
-
-def _saved(answer: ReadyAnswer, name: str, folder: Path) -> str:
-    from ranksim.report.figure import new_figure, save
-
-    figure = new_figure()
-    answer.draw(name, figure.subplots())
-    return save(figure, folder / f"{name}.png")
+    if out is not None:
+        answer.write(out, plots, basis)
+    if as_json:
+        print_out(answer.to_json())
+        return
+    print_out(printed(answer.sentence, answer.notes, answer.views(), most))
+    if out is not None:
+        print_out(f"\nWritten to {out}\n")

@@ -15,13 +15,8 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 """Counted up when a field goes or means something else; new fields leave it."""
 
-Kind = Literal[
-    "run", "study", "why", "compare", "calibrate", "explain", "assumptions", "plans",
-    "capacity fit", "capacity slots", "capacity sync", "capacity workers", "capacity outage",
-    "capacity portfolio",
-    "price compare", "price break-even", "price pareto", "price back-test", "price search",
-]  # fmt: skip
-"""What a document is of: the command that makes it."""
+KINDS = ("run", "study", "why", "compare", "calibrate", "explain", "assumptions", "plans")
+"""What a document is of: the command that makes it. Ready questions add theirs (`ReadyAnswer.kind`)."""
 
 
 class MetricShown(TypedDict):
@@ -46,7 +41,7 @@ class ExpectationShown(TypedDict):
 class ResultDocument(TypedDict):
     """A result of ranksim; a kind has fields of its own beside these."""
 
-    kind: Kind
+    kind: str
     version: Literal[1]
     title: str
     answer: str
@@ -57,7 +52,7 @@ class ResultDocument(TypedDict):
 
 
 def document(
-    kind: Kind,
+    kind: str,
     title: str,
     *,
     answer: str = "",
@@ -117,6 +112,6 @@ def _laid_out(value: Any, line: str) -> str:
     return begin + inner + ("," + inner).join(entries) + line + end
 
 
-def is_a(kind: Kind, found: object) -> bool:
+def is_a(kind: str, found: object) -> bool:
     """Tell whether something that was read is a document of a kind, as this version writes it."""
     return isinstance(found, dict) and (found.get("kind"), found.get("version")) == (kind, VERSION)

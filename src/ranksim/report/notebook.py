@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from typing import Protocol
 
 from ranksim.report.tables import View, bounded
 
@@ -18,27 +17,6 @@ def fragment(title: str, lines: Iterable[str], views: Iterable[View]) -> str:
     for view in views:
         parts += _table(bounded(view, MOST_ROWS))
     return "\n".join(["<div>", *parts, "</div>"])
-
-
-class TableAnswer(Protocol):
-    """An answer to a ready question."""
-
-    @property
-    def sentence(self) -> str:
-        """The answer in a sentence."""
-
-    def views(self) -> list[View]:
-        """The answer as tables for people."""
-
-
-def answer_repr(answer: TableAnswer) -> str:
-    """Return the short form of an answer: what it is, and its sentence."""
-    return f"<{type(answer).__name__}: {answer.sentence}>"
-
-
-def answer_html(answer: TableAnswer) -> str:
-    """Return an answer as a notebook shows it."""
-    return fragment(answer.sentence, (), answer.views())
 
 
 def _table(view: View) -> list[str]:

@@ -6,28 +6,22 @@ Every flag also has an environment variable, made by typer: RANKSIM_CAPACITY_SLO
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
 from ranksim.core import clock
 from ranksim.core.errors import BadInput, listed
+from ranksim.report.answer import show
 from ranksim.report.progress import shown
-from ranksim.report.terminal import check_results, plan_names, print_out
+from ranksim.report.terminal import check_results, plan_names
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from ranksim.core.contract.policy import Policy
     from ranksim.planner.capacity.planned import OwnAccount
-    from ranksim.report.answer import Tables
-    from ranksim.report.document import Kind
-    from ranksim.report.tables import View
-
-    Drawing = Callable[[Axes | None], Axes]
 
 T = TypeVar("T")
 
@@ -54,20 +48,6 @@ Out = Annotated[
     ),
 ]
 Plots = Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")]
-
-
-class PlannedAnswer(Protocol):
-    """What every question is answered with."""
-
-    @property
-    def sentence(self) -> str:
-        """The answer in a sentence."""
-
-    def tables(self) -> "Tables":
-        """The answer as plain rows, by table."""
-
-    def views(self) -> "list[View]":
-        """The answer as tables for people."""
 
 
 def slots(
@@ -141,7 +121,7 @@ def slots(
             )  # fmt: skip
     else:
         answer = slot_use(churn, most, start=begin, days=days, anchor=anchor)
-    _show("capacity slots", answer, json, out, plots, "How slots fill", {"slots": answer.plot}, notes)
+    show(replace(answer, notes=notes), json, out, plots)
 
 
 def sync(
@@ -185,7 +165,7 @@ def sync(
     sent = Sync(_wanted("keywords", keywords), batch, removals, waited, others, each)
     answer = sync_time(sent, used)
     notes = () if own is None else (own.room_for_words(),)
-    _show("capacity sync", answer, json, out, plots, "How long a sync takes", {"sync": answer.plot}, notes)
+    show(replace(answer, notes=notes), json, out, plots)
 
 
 def workers(
@@ -248,9 +228,7 @@ def workers(
                 peaks, within=patience, target=target, replications=replications, seed=seed, progress=tell
             )
             notes = () if own is None or jobs else own.load.notes
-    drawn = {one.kind: one.plot for one in answer.kinds}
-    notes = (*answer.notes, *notes)
-    _show("capacity workers", answer, json, out, plots, "How many workers a peak needs", drawn, notes)
+    show(replace(answer, notes=(*answer.notes, *notes)), json, out, plots)
 
 
 def outage(
@@ -326,16 +304,7 @@ def outage(
                 answer = simulate_outage(met, used, replications=replications, seed=seed, progress=tell)
             else:
                 answer = outage_cost(met, used)
-    _show(
-        "capacity outage",
-        answer,
-        json,
-        out,
-        plots,
-        "What an outage of a receiver costs",
-        {"outage": answer.plot},
-        answer.notes,
-    )
+    show(answer, json, out, plots)
 
 
 def portfolio_flags(
@@ -444,8 +413,7 @@ def fit(
     load = Portfolio(**tracked).workload if own is None else own.load
     sold = None if catalogue is None else read_catalogue(Located("--catalogue", catalogue, {}), Path())
     answer = fitted(load, used, growth=growth, catalogue=sold)
-    drawn = {"limits": answer.plot}
-    _show("capacity fit", answer, json, out, plots, "Which plan fits", drawn, answer.notes)
+    show(answer, json, out, plots)
 
 
 @of_portfolio
@@ -475,8 +443,7 @@ def portfolio(
     named = own.plan.name if own is not None and plan is None else _wanted("plan", plan)
     sized = Portfolio(**tracked) if own is None else own.load
     answer = largest(sized, named, used, grow=cast("Grown", grow))
-    title, notes = f"The largest portfolio of the plan {named}", () if own is None else own.load.notes
-    _show("capacity portfolio", answer, json, out, plots, title, {"limits": answer.plot}, notes)
+    show(answer if own is None else replace(answer, notes=own.load.notes), json, out, plots)
 
 
 QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
@@ -560,53 +527,3 @@ def _jobs(texts: Sequence[str]) -> Any:
         if kind not in tuple(JobKind):
             raise BadInput(f"--jobs: no kind {kind!r}; expected one of {listed(JobKind, kind)}")
     return found
-
-
-def _show(
-    kind: "Kind",
-    answer: PlannedAnswer,
-    as_json: bool,
-    out: Path | None,
-    plots: bool,
-    title: str,
-    drawn: "Mapping[str, Drawing]",
-    notes: tuple[str, ...] = (),
-) -> None:
-    """Print an answer, as a sentence and a table or as JSON, and write it where it is asked to be."""
-    from ranksim.report.answer import printed, told, write
-
-    whole = _Written(answer, notes, drawn)
-    if out is not None:
-        write(kind, whole, title, out, plots)
-    if as_json:
-        print_out(told(kind, whole, title))
-        return
-    print_out(printed(answer.sentence, notes, answer.views()))
-    if out is not None:
-        print_out(f"\nWritten to {out}\n")
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """An answer as `report.answer.write` takes it, with its notes and plots by name."""
-
-    answer: PlannedAnswer
-    notes: tuple[str, ...]
-    drawn: "Mapping[str, Drawing]"
-
-    @property
-    def sentence(self) -> str:
-        return self.answer.sentence
-
-    @property
-    def plots(self) -> tuple[str, ...]:
-        return tuple(self.drawn)
-
-    def tables(self) -> "Tables":
-        return self.answer.tables()
-
-    def views(self) -> "list[View]":
-        return self.answer.views()
-
-    def draw(self, name: str, ax: "Axes | None" = None) -> "Axes":
-        return self.drawn[name](ax)

@@ -21,7 +21,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,7 @@ from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.rules.webhooks import retry_at
 from ranksim.inference.estimate import Estimate
 from ranksim.planner.capacity.common import DurationField, check_numbers, expect, expect_one_of, question_repr
-from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
-from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import count, duration, percent
 
@@ -48,8 +48,11 @@ MOMENTS = 2000
 MANY = 10_000
 """Regular events of one outage; more would take long to follow, and disable at once anyway."""
 
-COLUMNS = {"what": "text", "expected": "count", "simulated": "count"}
-"""Columns of the table, with their quantities."""
+NUMBERS = TableSpec(
+    {"what": "text", "expected": "count", "simulated": "count"},
+    keys=("name",),
+    metrics=("expected", "simulated"),
+)
 
 WHAT = {
     "events": "events that came during the outage",
@@ -172,18 +175,18 @@ class OutageOutcome:
         return self.exhausted + self.cancelled + self.suppressed
 
 
-@dataclass(frozen=True, slots=True)
-class OutageCost:
+@dataclass(frozen=True, slots=True, repr=False)
+class OutageCost(ReadyAnswer):
     """The answer: the expected outcome, and that of simulated worlds, by name, where there were any.
 
     `curve` is the chance that the endpoint is disabled by a time since the beginning of the outage (µs), and
     `extremes` tell how far outages differ by when they begin, and `assumed` is what a scenario does not say.
     """
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {"answer": {}}
+    kind = "capacity outage"
+    title = "What an outage of a receiver costs"
+    plots = ("outage",)
+    TABLES = MappingProxyType({"answer": NUMBERS})
 
     outage: Outage | ScenarioOutage
     expected: OutageOutcome
@@ -234,10 +237,10 @@ class OutageCost:
             *self.assumed,
         )
 
-    def rows(self) -> list[Row]:
+    def tables(self) -> Tables:
         """One row for each number."""
         nothing = Estimate(None, None, None)
-        rows = []
+        rows: list[Row] = []
         for name, what in WHAT.items():
             seen = self.simulated.get(name, nothing)
             rows.append(
@@ -246,18 +249,14 @@ class OutageCost:
                     "simulated": seen.mean, "simulated_low": seen.low, "simulated_high": seen.high,
                 }
             )  # fmt: skip
-        return rows
-
-    def tables(self) -> Tables:
-        """The rows as the table `answer`."""
-        return {"answer": self.rows()}
+        return {"answer": rows}
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
         shown = [row | {"expected": row["expected"] if row["expected"] >= NONE else 0} for row in self.rows()]
-        return views_of(f"An outage of {duration(self.outage.length)}", shown, COLUMNS)
+        return NUMBERS.view(f"An outage of {duration(self.outage.length)}", shown)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def draw(self, name: str = "outage", ax: Axes | None = None) -> Axes:
         """Draw the chance of being disabled over the outage. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import DAY, Micros
 from ranksim.core.contract.located import Located
@@ -36,8 +37,8 @@ from ranksim.planner.capacity.planned import workload_of
 from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.workload import MONTH, Workload
 from ranksim.report import units
-from ranksim.report.answer import Quantities, Row, answer_frame
-from ranksim.report.notebook import answer_repr, fragment
+from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
+from ranksim.report.notebook import fragment
 from ranksim.report.plans import UNKNOWN
 from ranksim.report.tables import View
 from ranksim.twin.sim.scenario import Scenario
@@ -150,13 +151,36 @@ class PlanFit:
         }
 
 
+PLANS = TableSpec(
+    others={
+        **dict.fromkeys(("plan_price_uusd", "price_uusd", "price_grown_uusd"), "money"),
+        **dict.fromkeys(("provider_cost_uusd", "provider_cost_grown_uusd"), "money"),
+        **dict.fromkeys(("factor", "breaks_at", "burst_refused", "burst_given_up"), "count"),
+        **dict.fromkeys(("burst_late", "burst_late_grown"), "duration"),
+    },
+    keys=("plan",),
+    metrics=(
+        "plan_price_uusd", "price_uusd", "price_grown_uusd", "provider_cost_uusd", "provider_cost_grown_uusd",
+        "factor", "breaks_at", "burst_refused", "burst_given_up", "burst_late",
+    ),
+)  # fmt: skip
+LIMITS = TableSpec(
+    others={"used": "share", "used_grown": "share"}, keys=("plan", "name"), metrics=("used", "used_grown")
+)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Fit:
+class Fit(ReadyAnswer):
     """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet.
 
     Where some of these are given up, `enough` is the spread (µs) and the number of keys that start them all,
     None where no such thing does.
     """
+
+    kind = "capacity fit"
+    title = "Which plan fits"
+    plots = ("limits",)
+    TABLES = MappingProxyType({"answer": PLANS, "limits": LIMITS})
 
     load: Workload
     growth: float
@@ -274,7 +298,7 @@ class Fit:
         """The answer as tables for people: a row a plan, what breaks first, and the use of each limit."""
         return [self._plans_view(), self._first_view(), self._limits_view()]
 
-    def tables(self) -> dict[str, list[Row]]:
+    def tables(self) -> Tables:
         """The same as flat tables: `answer`, a row a plan, and `limits` of all plans."""
         plans = [{name: value for name, value in row.items() if name != "limits"} for row in self.rows()]
         for row in plans:
@@ -336,31 +360,10 @@ class Fit:
         )
         return View(title, ("limit", *(plan.plan for plan in self.plans)), 1, rows, note)
 
-    __repr__ = answer_repr
-
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {
-        "answer": {"burst_late": "duration", "burst_late_grown": "duration"},
-        "limits": {},
-    }
-
     def _repr_html_(self) -> str:
         return fragment(self.sentence, self.notes, self.views())
 
-    def page(self, plots: bool = True) -> str:
-        """Return the HTML page that `ranksim capacity fit --out` writes. Raises BadInput."""
-        from ranksim.report.page import tables_page
-
-        images = {}
-        if plots:
-            from ranksim.report.figure import new_figure, to_svg
-
-            figure = new_figure()
-            self.plot(figure.subplots())
-            images = {"limits": to_svg(figure)}
-        return tables_page("Which plan fits", [self.sentence, *self.notes], self.views(), images)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def draw(self, name: str = "limits", ax: Axes | None = None) -> Axes:
         """Draw the use of each limit of the cheapest plan that fits. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 

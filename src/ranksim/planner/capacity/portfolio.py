@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
 from ranksim.core.clock import DAY, HOUR, WEEK
 from ranksim.core.contract.policy import Policy, policy_of
@@ -21,9 +22,7 @@ from ranksim.planner.capacity.common import (
 )
 from ranksim.planner.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, limits
 from ranksim.planner.capacity.workload import MONTH, JobStarts, PlannedWork, Workload
-from ranksim.report import units
-from ranksim.report.answer import Quantities, Row, Tables, answer_frame
-from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -125,23 +124,36 @@ class Headroom:
         return self.limit.used if self.limit.there else float(self.limit.need > 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Largest:
+LIMITS = TableSpec(
+    {"name": "text", "need": "", "there": "", "used": "share", "allows": "count"},
+    keys=("name",),
+    metrics=("need", "there", "used", "allows"),
+    headings={"name": "limit", "there": "there is"},
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Largest(ReadyAnswer):
     """The answer: the most keywords a domain or domains, and every limit there, the tightest first.
 
     `most` is None when nothing binds below `MOST`, and 0 when even one is too many.
     """
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {"answer": {}}
+    kind = "capacity portfolio"
+    plots = ("limits",)
+    TABLES = MappingProxyType({"answer": LIMITS})
 
     portfolio: Portfolio | Workload
     plan: str
     grow: Grown
     most: int | None
     limits: tuple[Headroom, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The title, which names the plan."""
+        return f"The largest portfolio of the plan {self.plan}"
 
     @property
     def binding(self) -> Limit:
@@ -159,30 +171,17 @@ class Largest:
             f"what binds first: {self.binding.name} ({self.binding.refusal})."
         )
 
-    def rows(self) -> list[Row]:
-        """One row a limit: the need there, what there is, the share used, and what it alone allows."""
-        return [{**asdict(room.limit), "used": room.used, "allows": room.allows} for room in self.limits]
-
     def tables(self) -> Tables:
-        """The rows as the table `answer`."""
-        return {"answer": self.rows()}
+        """One row a limit: the need there, what there is, the share used, and what it alone allows."""
+        rows = [{**asdict(room.limit), "used": room.used, "allows": room.allows} for room in self.limits]
+        return {"answer": rows}
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        headings = ("limit", "need", "there is", "used", f"{self.grow} it allows")
-        cells = tuple(
-            (
-                room.limit.name,
-                units.write(room.limit.quantity, room.limit.need),
-                units.write(room.limit.quantity, room.limit.there),
-                units.percent(room.used),
-                units.write("count", room.allows),
-            )
-            for room in self.limits
-        )
-        return [View(f"Limits of the plan {self.plan}", headings, 1, cells)]
+        table = LIMITS._replace(headings={**LIMITS.headings, "allows": f"{self.grow} it allows"})
+        return table.view(f"Limits of the plan {self.plan}", self.rows())
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def draw(self, name: str = "limits", ax: Axes | None = None) -> Axes:
         """Draw the share of each limit that is used. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 

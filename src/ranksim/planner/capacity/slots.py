@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,7 @@ from ranksim.core.clock import DAY, Micros, billing_month, iso
 from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.planner.capacity.common import check_numbers, expect, expect_one_of, moment
-from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
-from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import percent
 
@@ -36,16 +36,21 @@ NEGLIGIBLE, DUST = 1e-12, 1e-18
 MANY, MANY_A_DAY, MANY_DAYS = 10_000_000, 100_000, 366
 """Beyond these the answer would take long."""
 
-COLUMNS = {
-    "day": "count",
-    "used_mean": "count",
-    "used_p5": "count",
-    "used_p50": "count",
-    "used_p95": "count",
-    "refused_by": "share",
-}
+DAYS = TableSpec(
+    {
+        "day": "count",
+        "used_mean": "count",
+        "used_p5": "count",
+        "used_p50": "count",
+        "used_p95": "count",
+        "refused_by": "share",
+    },
+    others={"t": "instant"},
+    keys=("day",),
+    metrics=("used_mean", "used_p95", "refused_by"),
+)
 OBSERVED = {"observed_used": "count", "observed_refused": "share"}
-"""Columns of the table, with their quantities."""
+"""Columns that are shown beside, where worlds were simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +106,19 @@ class SlotDay:
     observed_refused: Estimate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SlotUse:
+@dataclass(frozen=True, slots=True, repr=False)
+class SlotUse(ReadyAnswer):
     """The answer: slot use and chance of refusal by day, under a limit of so many slots."""
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {"answer": {"t": "instant"}}
+    kind = "capacity slots"
+    title = "How slots fill"
+    plots = ("slots",)
+    TABLES = MappingProxyType({"answer": DAYS})
 
     churn: Churn
     limit: int
     days: tuple[SlotDay, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def room(self) -> int:
@@ -128,21 +134,17 @@ class SlotUse:
             f"with a chance of {percent(last.refused_by)}."
         )
 
-    def rows(self) -> list[Row]:
-        """One row a day; intervals of what was observed as `…_low` and `…_high`."""
-        return [_row(day) for day in self.days]
-
     def tables(self) -> Tables:
-        """The rows as the table `answer`."""
-        return {"answer": self.rows()}
+        """One row a day; intervals of what was observed as `…_low` and `…_high`."""
+        return {"answer": [_row(day) for day in self.days]}
 
     def views(self) -> list[View]:
-        """The table for a terminal; the columns of what was observed only where worlds were simulated."""
-        observed = self.days[0].observed_used is not None
-        title = f"Slots used at the end of each day, of {self.limit:,}"
-        return views_of(title, self.rows(), COLUMNS | (OBSERVED if observed else {}))
+        """The table for people; the columns of what was observed only where worlds were simulated."""
+        observed = OBSERVED if self.days[0].observed_used is not None else {}
+        table = DAYS._replace(shown={**DAYS.shown, **observed})
+        return table.view(f"Slots used at the end of each day, of {self.limit:,}", self.rows())
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def draw(self, name: str = "slots", ax: Axes | None = None) -> Axes:
         """Draw slots used by day against the limit. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 

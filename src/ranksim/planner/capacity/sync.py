@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.facts import RateClass
@@ -17,8 +18,7 @@ from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.rules import windows
 from ranksim.core.rules.books import Window
 from ranksim.planner.capacity.common import DurationField, check_numbers, expect, question_repr
-from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
-from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import duration
 
@@ -36,16 +36,19 @@ WAYS: dict[Way, str] = {
     "paced": "evenly, as fast as nobody is refused",
 }
 
-COLUMNS = {
-    "window": "text",
-    "way": "text",
-    "pace": "duration",
-    "time": "duration",
-    "calls": "count",
-    "refused": "count",
-    "others_refused": "count",
-}
-"""Columns of the table, with their quantities."""
+SCHEDULES = TableSpec(
+    {
+        "window": "text",
+        "way": "text",
+        "pace": "duration",
+        "time": "duration",
+        "calls": "count",
+        "refused": "count",
+        "others_refused": "count",
+    },
+    keys=("window", "way"),
+    metrics=("time", "pace", "calls", "refused"),
+)
 
 
 @dataclass(frozen=True)
@@ -113,17 +116,17 @@ class SyncSchedule:
     others_refused: int
 
 
-@dataclass(frozen=True, slots=True)
-class SyncTime:
+@dataclass(frozen=True, slots=True, repr=False)
+class SyncTime(ReadyAnswer):
     """The answer: every way under every algorithm; `assumed` is the algorithm of the policy.
 
     `safe_pace` (µs) is the fastest even pace at which nobody is refused whatever the algorithm, or None.
     """
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {"answer": {"pace": "duration", "time": "duration"}}
+    kind = "capacity sync"
+    title = "How long a sync takes"
+    plots = ("sync",)
+    TABLES = MappingProxyType({"answer": SCHEDULES})
 
     sync: Sync
     assumed: str
@@ -131,6 +134,7 @@ class SyncTime:
     length: Micros
     plans: tuple[SyncSchedule, ...]
     safe_pace: Micros | None
+    notes: tuple[str, ...] = ()
 
     @property
     def best(self) -> SyncSchedule:
@@ -157,21 +161,17 @@ class SyncTime:
             text += f" One every {duration(self.safe_pace)} is refused under none of the five."
         return text
 
-    def rows(self) -> list[Row]:
-        """One row for each algorithm and way."""
-        return [asdict(plan) for plan in self.plans]
-
     def tables(self) -> Tables:
-        """The rows as the table `answer`."""
-        return {"answer": self.rows()}
+        """One row for each algorithm and way."""
+        return {"answer": [asdict(plan) for plan in self.plans]}
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
         title = f"{self.sync.requests:,} requests at {self.limit} per {duration(self.length)}"
         note = "; ".join(f"{way}: {what}" for way, what in WAYS.items()) + "."
-        return views_of(title, self.rows(), COLUMNS, note)
+        return SCHEDULES.view(title, self.rows(), note)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def draw(self, name: str = "sync", ax: Axes | None = None) -> Axes:
         """Draw the time of each way under each algorithm. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 

@@ -25,7 +25,7 @@ from itertools import count
 from pathlib import Path
 from statistics import fmean, pvariance
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from ranksim.core.clock import HOUR, MINUTE, Micros
 from ranksim.core.contract.plans import JobLabel
@@ -37,10 +37,8 @@ from ranksim.core.service.calls import StartJob
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import clustered
 from ranksim.planner.capacity.common import DurationField, check_numbers, expect, micros, question_repr
-from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
-from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.progress import Tell, noted, part
-from ranksim.report.tables import View
 from ranksim.report.units import duration, level
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.simpy_clock import SimpyClock
@@ -55,15 +53,19 @@ AROUND = 4
 MANY = 100_000
 """Jobs of a peak; more would take long to simulate."""
 
-COLUMNS = {
-    "kind": "text",
-    "jobs": "count",
-    "load": "count",
-    "by_formula": "count",
-    "by_simulation": "count",
-    "started_in_time": "share",
-}
-"""Columns of the table, with their quantities."""
+KINDS = TableSpec(
+    {
+        "kind": "text",
+        "jobs": "count",
+        "load": "count",
+        "by_formula": "count",
+        "by_simulation": "count",
+        "started_in_time": "share",
+    },
+    keys=("kind",),
+    metrics=("jobs", "load", "by_formula", "by_simulation", "started_in_time"),
+    title="Workers at the peak",
+)
 
 
 @dataclass(frozen=True)
@@ -169,14 +171,13 @@ def _trial_row(trial: StaffingTrial) -> Row:
     return {**asdict(trial), "simulated": mean, "simulated_low": low, "simulated_high": high}
 
 
-@dataclass(frozen=True, slots=True)
-class WorkersNeeded:
+@dataclass(frozen=True, slots=True, repr=False)
+class WorkersNeeded(ReadyAnswer):
     """The answer for all kinds: one `Staffing` each, for pools that are apart; `notes` say of which jobs."""
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {"answer": {}}
+    kind = "capacity workers"
+    title = "How many workers a peak needs"
+    TABLES = MappingProxyType({"answer": KINDS})
 
     kinds: tuple[Staffing, ...]
     notes: tuple[str, ...] = ()
@@ -189,17 +190,18 @@ class WorkersNeeded:
         parts = [f"{s.by_simulation or s.by_formula:,} for {s.kind}" for s in self.kinds]
         return f"Workers so that {wanted}: {', '.join(parts)}."
 
-    def rows(self) -> list[Row]:
-        """One row a kind."""
-        return [staffing.row for staffing in self.kinds]
-
     def tables(self) -> Tables:
-        """The rows as the table `answer`."""
-        return {"answer": self.rows()}
+        """One row a kind."""
+        return {"answer": [staffing.row for staffing in self.kinds]}
 
-    def views(self) -> list[View]:
-        """The answer as tables for people."""
-        return views_of("Workers at the peak", self.rows(), COLUMNS)
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The kinds of jobs."""
+        return tuple(staffing.kind for staffing in self.kinds)
+
+    def draw(self, name: str = "", ax: Axes | None = None) -> Axes:
+        """Draw the share started in time of a kind of job. Raises BadInput without matplotlib."""
+        return next(staffing for staffing in self.kinds if name in ("", staffing.kind)).plot(ax)
 
 
 def workers_needed(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
@@ -18,7 +19,7 @@ from ranksim.planner.fleet.results import CODES
 from ranksim.planner.pricing.catalogues import Moves, alike, catalogue_of, check_moves, lacking_prices, moved
 from ranksim.planner.pricing.changes import Change, changes, taken_over, terms_view, told
 from ranksim.planner.pricing.common import DEMAND, check_replications, margin_of_b
-from ranksim.planner.pricing.compare import ALL, is_enough, paired_row
+from ranksim.planner.pricing.compare import ALL, DIFFERENCES, is_enough, paired_row
 from ranksim.planner.pricing.own_account import (
     AccountRun,
     OwnScenario,
@@ -28,8 +29,7 @@ from ranksim.planner.pricing.own_account import (
     served,
 )
 from ranksim.report import units
-from ranksim.report.answer import HEADINGS, Quantities, Row, Tables, answer_frame, views_of
-from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.answer import HEADINGS, ReadyAnswer, Row, Tables, views_of
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.twin.sim.runner import replication_seed
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True, slots=True)
-class AccountComparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class AccountComparison(ReadyAnswer):
     """A against B for one account: what B changes, and rows by metric with paired differences B − A.
 
     `differences`: plan ("all"), metric, unit, a, b, difference, low, high, gain, of, base. Money is µUSD in
@@ -48,10 +48,9 @@ class AccountComparison:
     price a catalogue does not know; revenue and margin are then left out.
     """
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {"differences": {}}
+    kind = "price compare"
+    title = "Catalogue A against catalogue B"
+    TABLES = MappingProxyType({"differences": DIFFERENCES})
 
     own: OwnScenario
     names: tuple[str, str]

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -36,9 +37,8 @@ from ranksim.planner.pricing.common import anchored_notes, reason_rows, reasons_
 from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking, read_recording
 from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, specs_of
 from ranksim.report import units
-from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
+from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec, views_of
 from ranksim.report.frames import save_csv
-from ranksim.report.notebook import answer_html, answer_repr
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 
@@ -114,8 +114,14 @@ MONEY = ("price", "add_ons", "revenue", "cost", "margin")
 """The columns of an invoice that are money."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedAnswer(ABC):
+def invoices(money: Sequence[str], **others: str) -> TableSpec:
+    """Return what the columns of invoices are: those of `money`, and others by their quantity."""
+    columns = {**others, **dict.fromkeys(money, "money")}
+    return TableSpec(others=columns, keys=("side",), metrics=("revenue", "cost", "margin"))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RecordedAnswer(ReadyAnswer, ABC):
     """What a back-test tells, whichever engine served the calls: a service, or the columns' compiled kernel.
 
     `where` names the recording; `sides` are A's text and, if there are two, B's. `left_out` counts calls that
@@ -123,9 +129,8 @@ class RecordedAnswer(ABC):
     what one has from the other. `anchored` says whose billing months are taken to begin with the recording.
     """
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
+    kind = "price back-test"
+    title = "Recorded calls under other plans"
 
     where: str
     sides: tuple[str, ...]
@@ -178,10 +183,12 @@ class BackTest(RecordedAnswer):
     margin.
     """
 
-    quantities: ClassVar[Quantities] = {
-        "calls": {"at": "instant", "a_cost": "money", "b_cost": "money"},
-        "invoices": {"begins": "instant", "ends": "instant", **dict.fromkeys(MONEY, "money")},
-    }
+    TABLES = MappingProxyType(
+        {
+            "calls": TableSpec(others={"at": "instant", "a_cost": "money", "b_cost": "money"}),
+            "invoices": invoices(MONEY, begins="instant", ends="instant"),
+        }
+    )
 
     calls: tuple[Row, ...]
     invoices: tuple[Row, ...]

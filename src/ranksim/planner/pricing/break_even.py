@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
@@ -25,8 +26,7 @@ from ranksim.planner.pricing.bills import Bills, bills
 from ranksim.planner.pricing.catalogues import catalogue_of, check_priced, check_sold, selling
 from ranksim.planner.pricing.common import check_replications
 from ranksim.report import units
-from ranksim.report.answer import Quantities, Tables, answer_frame, views_of
-from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.answer import ReadyAnswer, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.twin.sim.runner import replication_seed
@@ -99,17 +99,26 @@ class Balance:
         return f"{self.plan} breaks even at {units.usd(self.even)} a month; {safe}"
 
 
-@dataclass(frozen=True, slots=True)
-class BreakEven:
+AMOUNTS = ("price", "even", "ceiling", "safe")
+"""The columns of a plan that are money."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BreakEven(ReadyAnswer):
     """Break-even prices and ceilings of the plans that a population is on."""
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {
-        "plans": dict.fromkeys(("price", "even", "ceiling", "safe"), "money"),
-        "trials": {"ceiling": "money"},
-    }
+    kind = "price break-even"
+    title = "Where plans break even"
+    TABLES = MappingProxyType(
+        {
+            "plans": TableSpec(
+                others={**dict.fromkeys(AMOUNTS, "money"), "customers": "count"},
+                keys=("plan",),
+                metrics=(*AMOUNTS, "customers"),
+            ),
+            "trials": TableSpec(others={"ceiling": "money"}),
+        }
+    )
 
     balances: tuple[Balance, ...]
     trials: tuple[CeilingTrial, ...]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.errors import BadInput
+from ranksim.report.answer import show
 from ranksim.report.progress import part, shown
-from ranksim.report.terminal import again, check_results, print_out
+from ranksim.report.terminal import again, check_results
 
 if TYPE_CHECKING:
     from ranksim.core.contract.policy import Policy
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     from ranksim.planner.pricing.back_test import Side
     from ranksim.planner.pricing.compare import Comparison
     from ranksim.planner.pricing.own_account import OwnScenario
-    from ranksim.report.answer import ReadyAnswer
     from ranksim.report.basis import Basis
-    from ranksim.report.document import Kind
 
 CATALOGUE = "A catalogue: a YAML file, or the name of a shipped one."
 
@@ -133,7 +132,7 @@ def compare(
         f"{about}"
     )
     basis = _basis(context, "price compare", question, under, read)
-    show("price compare", found, "Catalogue A against catalogue B", json, out, plots, basis)
+    show(found, json, out, plots, basis, MOST_ROWS)
 
 
 def break_even(
@@ -177,7 +176,7 @@ def break_even(
         f"{_about(customers, replications, seed)}"
     )
     basis = _of_fleets(context, "price break-even", question, under)
-    show("price break-even", found, "Where plans break even", json, out, plots, basis)
+    show(found, json, out, plots, basis, MOST_ROWS)
 
 
 def pareto(
@@ -239,7 +238,7 @@ def pareto(
         f"{about}"
     )
     basis = _basis(context, "price pareto", question, under, read)
-    show("price pareto", found, f"Margin against blocked {whom}", json, out, plots, basis)
+    show(found, json, out, plots, basis, MOST_ROWS)
 
 
 def back_test(
@@ -321,7 +320,7 @@ def back_test(
         if csv is not None:
             tried.save_csv(csv)
         basis = _of_fleets(context, "price back-test", _of_recording(recording), _policy(policy))
-        show("price back-test", tried, "Recorded calls under other plans", json, out, plots, basis)
+        show(tried, json, out, plots, basis, MOST_ROWS)
         return
     if names is not None:
         raise BadInput(f"{recording}: --names goes with columns, which ranksim import makes")
@@ -336,7 +335,7 @@ def back_test(
     if csv is not None:
         found.save_csv(csv)
     basis = _basis(context, "price back-test", _of_recording(recording), _policy(policy))
-    show("price back-test", found, "Recorded calls under other plans", json, out, plots, basis)
+    show(found, json, out, plots, basis, MOST_ROWS)
 
 
 def search(
@@ -396,7 +395,7 @@ def search(
         f"next to nobody anew: {'; '.join(vary)}?"
     )
     basis = _of_fleets(context, "price search", question, _policy(policy))
-    show("price search", found, "The best catalogue for recorded customers", json, out, plots, basis)
+    show(found, json, out, plots, basis, MOST_ROWS)
 
 
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":
@@ -527,28 +526,6 @@ def _of_fleets(context: typer.Context, kind: str, question: str, policy: "Policy
     from ranksim.planner.fleet.engine import CONSULTED
 
     return _basis(context, kind, question, policy, CONSULTED)
-
-
-def show(
-    kind: "Kind",
-    answer: "ReadyAnswer",
-    title: str,
-    as_json: bool,
-    out: Path | None,
-    plots: bool,
-    basis: "Basis",
-) -> None:
-    """Write an answer into a directory if there is one, and print it: as tables, or as JSON."""
-    from ranksim.report.answer import printed, told, write
-
-    if out is not None:
-        write(kind, answer, title, out, plots, basis)
-    if as_json:
-        print_out(told(kind, answer, title))
-        return
-    print_out(printed(answer.sentence, answer.notes, answer.views(), MOST_ROWS))
-    if out is not None:
-        print_out(f"\nWritten to {out}\n")
 
 
 MOST_ROWS = 60

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,13 +16,13 @@ from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, Integers, Records
 from ranksim.planner.pricing.audit import Audit, audit, sample
-from ranksim.planner.pricing.back_test import RecordedAnswer, Side, bill_of, running_alike
+from ranksim.planner.pricing.back_test import RecordedAnswer, Side, bill_of, invoices, running_alike
 from ranksim.planner.pricing.changes import terms_view
 from ranksim.planner.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
 from ranksim.planner.pricing.columns import Columns
 from ranksim.planner.pricing.common import anchored_notes, reason_rows, reasons_text
 from ranksim.report import units
-from ranksim.report.answer import Quantities, Row, Tables, views_of
+from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.frames import save_csv
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.tables import View
@@ -63,11 +63,13 @@ class ColumnBackTest(RecordedAnswer):
     `refused_then` counts the calls of each account that were refused when they were recorded, by outcome.
     """
 
-    quantities: ClassVar[Quantities] = {
-        "customers": dict.fromkeys(MONEY, "money"),
-        "invoices": {"ends": "instant", **dict.fromkeys(MONEY, "money")},
-        "days": {"day": "date"},
-    }
+    TABLES = MappingProxyType(
+        {
+            "customers": TableSpec(others=dict.fromkeys(MONEY, "money")),
+            "invoices": invoices(MONEY, ends="instant"),
+            "days": TableSpec(others={"day": "date"}),
+        }
+    )
 
     columns: Columns
     served: tuple[ServedSide, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,7 @@ from ranksim.planner.pricing.changes import Change, changes, taken_over, terms_v
 from ranksim.planner.pricing.common import DEMAND, check_replications, margin_of_b
 from ranksim.planner.pricing.needs import Need, needs, trials
 from ranksim.report import units
-from ranksim.report.answer import HEADINGS, Quantities, Row, Tables, answer_frame, views_of
-from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.answer import HEADINGS, ReadyAnswer, Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.twin.sim.runner import replication_seed
@@ -102,8 +102,16 @@ Runs = Sequence[tuple[Served, Served]]
 """Replications under A and under B."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+DIFFERENCES = TableSpec(
+    others={"a": "", "b": "", "difference": ""},
+    keys=("plan", "metric"),
+    metrics=("a", "b", "difference"),
+)
+"""The rows of a comparison, each in the unit of its own."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(ReadyAnswer):
     """A against B: what B changes; rows by plan and metric with paired differences B − A; margins; needs.
 
     `differences`: plan, metric, unit, a, b, difference, low, high, gain, of, base. `of` is how many
@@ -115,14 +123,15 @@ class Comparison:
     a catalogue does not know: nothing is then said of revenue, margins and needs.
     """
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {
-        "differences": {},
-        "margins": {"a": "money", "b": "money"},
-        "needs": {"uplift": "money"},
-    }
+    kind = "price compare"
+    title = "Catalogue A against catalogue B"
+    TABLES = MappingProxyType(
+        {
+            "differences": DIFFERENCES,
+            "margins": TableSpec(others={"a": "money", "b": "money"}),
+            "needs": TableSpec(others={"uplift": "money"}),
+        }
+    )
 
     population: Population
     names: tuple[str, str]

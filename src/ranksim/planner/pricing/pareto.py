@@ -8,7 +8,8 @@ from itertools import product
 from math import prod
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
@@ -33,8 +34,7 @@ from ranksim.planner.pricing.common import DEMAND, check_replications
 from ranksim.planner.pricing.own_account import AccountRun, consulted_in, own_scenario, prices, served
 from ranksim.planner.study.parameters import check_path, laid, tree_of
 from ranksim.report import units
-from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
-from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.twin.sim.runner import replication_seed
@@ -52,8 +52,8 @@ Grid = Mapping[str, Sequence[Any]]
 """Path into a catalogue, such as "plans.pro.cost_ceiling" → the values to try, as files write them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frontier:
+@dataclass(frozen=True, slots=True, repr=False)
+class Frontier(ReadyAnswer):
     """The points of a grid: the settings of each, margin of all customers (µUSD) and share of them blocked.
 
     The share is `of` the customers of all replications, with its exact interval; of one `account` it is that
@@ -63,10 +63,16 @@ class Frontier:
     blocked, or fewer blocked with no less margin. `assumed` says what is taken of an account.
     """
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {"points": {"margin": "money", "change": "money"}}
+    kind = "price pareto"
+    TABLES = MappingProxyType(
+        {
+            "points": TableSpec(
+                others={"margin": "money", "change": "money", "blocked": "share"},
+                keys=("point",),
+                metrics=("margin", "change", "blocked"),
+            )
+        }
+    )
 
     paths: tuple[str, ...]
     points: tuple[Row, ...]
@@ -79,6 +85,11 @@ class Frontier:
     consulted: tuple[str, ...] = ()
 
     plots = ("frontier",)
+
+    @property
+    def title(self) -> str:
+        """The title, which says whom a catalogue blocks."""
+        return f"Margin against blocked {'calls' if self.account else 'customers'}"
 
     @property
     def best(self) -> list[Row]:

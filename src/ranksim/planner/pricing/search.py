@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,8 +33,7 @@ from ranksim.planner.pricing.columns import Columns, read_columns
 from ranksim.planner.pricing.common import anchored_notes
 from ranksim.planner.pricing.pareto import Grid, changed, point_row, points_of
 from ranksim.report import units
-from ranksim.report.answer import Quantities, Row, Tables, answer_frame, views_of
-from ranksim.report.notebook import answer_html, answer_repr
+from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.tables import View
 
@@ -79,8 +79,8 @@ class Demand:
         return stays
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+@dataclass(frozen=True, slots=True, repr=False)
+class Search(ReadyAnswer):
     """The candidates of a grid by the last round that each reached, the best one, and how sure it is.
 
     `candidates`: point, rounds, customers, margin (µUSD, of all customers tried), change to the catalogue as
@@ -88,13 +88,18 @@ class Search:
     would be if demand answered otherwise.
     """
 
-    __repr__ = answer_repr
-    _repr_html_ = answer_html
-    frame = answer_frame
-    quantities: ClassVar[Quantities] = {
-        "candidates": {"margin": "money", "change": "money"},
-        "tornado": {"change_at_low": "money", "change_at_high": "money"},
-    }
+    kind = "price search"
+    title = "The best catalogue for recorded customers"
+    TABLES = MappingProxyType(
+        {
+            "candidates": TableSpec(
+                others={"margin": "money", "change": "money", "share": "share"},
+                keys=("point",),
+                metrics=("margin", "change", "share"),
+            ),
+            "tornado": TableSpec(others={"change_at_low": "money", "change_at_high": "money"}),
+        }
+    )
 
     columns: Columns
     paths: tuple[str, ...]
