@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,9 +106,16 @@ def recording_of(columns: Columns, rows: Records) -> Recording:
         row = dict(zip(names, values, strict=True))
         made.calls.append(makers[row["account"]].call(number, row))
     for row, maker in makers.items():
-        for resource, ids in maker.before().items():
+        for resource, ids in maker.before.items():
             made.before[columns.accounts[row].name, resource] = ids
     return made
+
+
+Request = tuple[str, dict[str, str], dict[str, Any] | None]
+"""Operation, path and body of a call."""
+
+NOTHING = {"id": "nothing"}
+"""The path to what is not there."""
 
 
 class _Maker:
@@ -117,127 +124,102 @@ class _Maker:
     def __init__(self, account: ColumnAccount) -> None:
         self.account = account
         portfolio = account.portfolio
-        self.owned = len(portfolio.hosts(account.name))
-        self.each = portfolio.keywords
+        self.owned = range(len(portfolio.hosts(account.name)))
         self.lists_each = portfolio.lists
         self.words = 0
         # Keywords to remove: those of the portfolio by domain, and those that a call made by its thing.
-        self.kept = {domain: self._portfolio_keywords(domain) for domain in range(self.owned)}
-        self.added: defaultdict[int, list[str]] = defaultdict(list)
-        self.lists = {domain: _list(domain * self.lists_each) for domain in range(self.owned)}
-        for thing, (resource, domain) in account.things.items():
-            if resource == "keyword_lists":
-                self.lists[domain] = _thing(thing)
-        self.domains = {domain: _domain(domain) for domain in range(self.owned)}
-        for thing, (resource, domain) in account.things.items():
-            if resource == "domains":
-                self.domains[domain] = _thing(thing)
-
-    def _portfolio_keywords(self, domain: int) -> list[str]:
-        return [f"k{domain * self.each + number:09}" for number in range(self.each)]
-
-    def before(self) -> dict[str, list[str]]:
-        """The ids of what the portfolio holds, ascending."""
-        return {
-            "domains": [_domain(n) for n in range(self.owned)],
-            "keyword_lists": [_list(n) for n in range(self.owned * self.lists_each)],
-            "keywords": [which for n in range(self.owned) for which in self._portfolio_keywords(n)],
+        self.kept = {
+            domain: [f"k{domain * portfolio.keywords + n:09}" for n in range(portfolio.keywords)]
+            for domain in self.owned
         }
+        self.added: defaultdict[int, list[str]] = defaultdict(list)
+        self.before = {
+            "domains": [f"d{domain:09}" for domain in self.owned],
+            "keyword_lists": [id_ for domain in self.owned for id_ in self._lists_of(domain)],
+            "keywords": [id_ for ids in self.kept.values() for id_ in ids],
+        }
+        """The ids of what the portfolio holds, ascending."""
+        self.domains = dict(enumerate(self.before["domains"]))
+        self.lists = {domain: self._lists_of(domain)[0] for domain in self.owned}
+        for thing, (resource, domain) in account.things.items():
+            if resource in ("domains", "keyword_lists"):
+                (self.domains if resource == "domains" else self.lists)[domain] = f"t{thing}"
+
+    def _lists_of(self, domain: int) -> list[str]:
+        return [f"l{domain * self.lists_each + n:09}" for n in range(self.lists_each)]
 
     def call(self, number: int, row: Mapping[str, int]) -> RecordedCall:
         """Make the call of a row."""
         operation, path, body = self._request(row)
         made: tuple[tuple[str, str], ...] = ()
         if row["makes"] >= 0:
-            which = _thing(row["makes"])
-            made = ((which, ""),)
+            made = ((f"t{row['makes']}", ""),)
             if operation == "keywords.create" and body:
-                words = [str(word) for word in body["keywords"]]
-                made = tuple((f"{which}-{word}", word) for word in words)
-                self.added[row["makes"]] += [which for which, _ in made]
+                made = tuple((f"t{row['makes']}-{word}", str(word)) for word in body["keywords"])
+                self.added[row["makes"]] += [keyword for keyword, _ in made]
         key = None if row["key"] < 0 else str(row["key"])
         return RecordedCall(
             id=str(number), at=row["at"], account=self.account.name, operation=operation, status=None,
             key=key, surface="app" if key is None else "rest", path=path, body=body, made=made,
         )  # fmt: skip
 
-    def _request(self, row: Mapping[str, int]) -> tuple[str, dict[str, str], dict[str, Any] | None]:
-        activity, domain = row["activity"], self.domains.get(row["domain"], "")
-        what = self.account.things.get(row["needs"], ("", 0))
+    def _request(self, row: Mapping[str, int]) -> Request:
+        activity = row["activity"]
+        resource, detail = self.account.things.get(row["needs"], ("", 0))
         if row["idle"] == 2 and activity >= READ:
-            return ("domains.get" if activity == READ else "domains.delete"), {"id": "nothing"}, None
+            return ("domains.get" if activity == READ else "domains.delete"), NOTHING, None
         if activity == READ:
-            return self._read(row["needs"], *what)
+            return self._read(row["needs"], resource, detail)
         if activity == REMOVE:
             pool = self.added[row["needs"]] if row["needs"] >= 0 else self.kept[row["domain"]]
-            return "keywords.delete", {"id": pool.pop() if pool else "nothing"}, None
+            return "keywords.delete", {"id": pool.pop()} if pool else NOTHING, None
         if activity == WRITE:
-            return self._write(row, *what)
-        body = self._spend(row, activity, domain)
+            return self._write(row, resource)
+        spend = Spend(activity)
+        body = self._spend(row, spend)
         if row["idle"] == 2:
             body = {}
         elif row["idle"] == 1:
             body["dry_run"] = True
-        names = {Spend.KEYWORD_BRIEFS: "keyword_briefs", Spend.KEYWORDS: "keywords", Spend.SCANS: "scans"}
-        return f"{names.get(Spend(activity), 'jobs')}.create", {}, body
+        return f"{spend.label if spend >= Spend.KEYWORD_BRIEFS else 'jobs'}.create", {}, body
 
-    def _spend(self, row: Mapping[str, int], activity: int, domain: str) -> dict[str, Any]:
-        if activity == Spend.KEYWORD_BRIEFS:
-            return {"domain_id": domain, "keywords": [f"brief {n}" for n in range(row["size"])]}
-        if activity == Spend.KEYWORDS:
+    def _spend(self, row: Mapping[str, int], spend: Spend) -> dict[str, Any]:
+        domain = {"domain_id": self.domains.get(row["domain"], "")}
+        if spend == Spend.KEYWORD_BRIEFS:
+            return domain | {"keywords": [f"brief {n}" for n in range(row["size"])]}
+        if spend == Spend.KEYWORDS:
             self.words += row["size"]
             words = [f"added {n}" for n in range(self.words - row["size"], self.words)]
             # What is in the list already asks for nothing.
             return {"list_id": self.lists[row["domain"]], "keywords": words or ["keyword 1"]}
-        if activity == Spend.SCANS:
-            return {
-                "domain_id": domain,
-                "list_ids": self._all_lists(row["domain"]),
+        if spend == Spend.SCANS:
+            owned = row["domain"] in self.owned
+            return domain | {
+                "list_ids": self._lists_of(row["domain"]) if owned else [self.lists[row["domain"]]],
                 "engine_devices": [f"engine{n}/desktop" for n in range(row["pairings"])],
                 "geographies": [{"country": "US", "location_id": str(n)} for n in range(row["places"])],
             }
-        return {"kind": Spend(activity).label, "domain_id": domain}
+        return {"kind": spend.label} | domain
 
-    def _all_lists(self, domain: int) -> Sequence[str]:
-        if domain >= self.owned:
-            return [self.lists[domain]]
-        return [_list(domain * self.lists_each + n) for n in range(self.lists_each)]
-
-    def _read(
-        self, needs: int, resource: str, detail: int
-    ) -> tuple[str, dict[str, str], dict[str, Any] | None]:
+    def _read(self, needs: int, resource: str, detail: int) -> Request:
         if needs < 0 or not resource:
             return "account.get", {}, None
+        path = {"id": f"t{needs}"}
         if resource == "jobs":
-            return "jobs.get", {"kind": Spend(detail).label, "id": _thing(needs)}, None
-        if resource == "keywords":
-            return "keywords.get", {"id": (self.added[needs] or ["nothing"])[-1]}, None
-        return f"{resource}.get", {"id": _thing(needs)}, None
+            path = {"kind": Spend(detail).label} | path
+        elif resource == "keywords":
+            path = {"id": self.added[needs][-1]} if self.added[needs] else NOTHING
+        return f"{resource}.get", path, None
 
-    def _write(
-        self, row: Mapping[str, int], resource: str, _: int
-    ) -> tuple[str, dict[str, str], dict[str, Any] | None]:
+    def _write(self, row: Mapping[str, int], resource: str) -> Request:
         made, domain = self.account.things.get(row["makes"], ("", 0))
         if made == "domains":
             return "domains.create", {}, {"host": self.account.hosts[domain]}
         if made == "keyword_lists":
             return "keyword_lists.create", {}, {"domain_id": self.domains[domain], "name": "made"}
         if row["makes"] >= 0:
-            body: dict[str, Any] = {"domain_id": self.domains[0], "name": f"label {row['makes']}"}
-            return "labels.create", {}, body
+            return "labels.create", {}, {"domain_id": self.domains[0], "name": f"label {row['makes']}"}
         if row["needs"] >= 0 and resource in ("domains", "keyword_lists", "labels"):
             field = "label" if resource == "domains" else "name"
-            return f"{resource}.update", {"id": _thing(row["needs"])}, {field: "changed"}
+            return f"{resource}.update", {"id": f"t{row['needs']}"}, {field: "changed"}
         return "domains.update", {"id": self.domains[0]}, {"label": "changed"}
-
-
-def _domain(number: int) -> str:
-    return f"d{number:09}"
-
-
-def _list(number: int) -> str:
-    return f"l{number:09}"
-
-
-def _thing(number: int) -> str:
-    return f"t{number}"

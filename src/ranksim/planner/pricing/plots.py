@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranksim.core.contract.quantities import MICRO_USD
 from ranksim.report import units
@@ -31,6 +31,36 @@ SHIFT = 0.12
 """How far A and B stand from the place that they share."""
 
 
+def _label(ax: Axes, text: str, at: tuple[float, float], shift: tuple[float, float], **style: Any) -> None:
+    """Write a small label beside a point; `shift` is in points of type."""
+    given: dict[str, Any] = {"fontsize": 7, "va": "center", "color": INK} | style
+    ax.annotate(text, at, shift, textcoords="offset points", **given)
+
+
+def _rows(ax: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a plot, from the top."""
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _ends(ax: Axes, y: int, above: tuple[float, str], below: tuple[float, str], left: float) -> None:
+    """Draw two points of a row with a label each; labels of points before `left` begin at theirs."""
+    for (x, text), colour, up in ((above, BLUE, 6), (below, VERMILLION, -6)):
+        ax.plot(x, y, "o", color=colour, markersize=6)
+        side, edge = "left" if x < left else "center", "bottom" if up > 0 else "top"
+        _label(ax, text, (x, y), (0, up), ha=side, va=edge, color=colour)
+
+
+def _finish(ax: Axes, sentence: str, x: str = "", y: str = "", grid: str = "y") -> None:
+    """Name the axes, and say above the plot what it shows."""
+    if x:
+        ax.set_xlabel(x)
+    if y:
+        ax.set_ylabel(y)
+    title(ax, sentence)
+    plain_axes(ax, grid=grid)
+
+
 def margins(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     """Draw how much more margin B earns than A, a bar for each plan with its interval."""
     ax = new_figure().subplots() if ax is None else ax
@@ -40,20 +70,16 @@ def margins(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
         low, high = (x if row[edge] is None else row[edge] / MICRO_USD for edge in ("low", "high"))
         ax.plot([low, high], [y, y], color=INK, linewidth=1.4)
         end, gap, side = (low, -4, "right") if x < 0 else (high, 4, "left")
-        ax.annotate(
-            units.usd(row["difference"]), (end, y), (gap, 0), textcoords="offset points",
-            va="center", ha=side, fontsize=8, color=INK,
-        )  # fmt: skip
+        _label(ax, units.usd(row["difference"]), (end, y), (gap, 0), ha=side, fontsize=8)
     ax.set_yticks(range(len(rows)), [row["plan"] for row in rows])
     ax.invert_yaxis()
     ax.axvline(0, color=GREY, linewidth=1)
     ax.margins(x=0.25)
-    ax.set_xlabel("margin under B − margin under A, USD in the run")
     separated(ax.xaxis)
     total = next((row for row in rows if row["plan"] == "all"), rows[0])
     more = "more" if total["difference"] >= 0 else "less"
-    title(ax, f"B earns {units.usd(abs(total['difference']))} {more} margin than A; lines: intervals")
-    plain_axes(ax, grid="x")
+    sentence = f"B earns {units.usd(abs(total['difference']))} {more} margin than A; lines: intervals"
+    _finish(ax, sentence, x="margin under B − margin under A, USD in the run", grid="x")
     return ax
 
 
@@ -64,21 +90,12 @@ def limits(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     for y, row in enumerate(rows):
         a, b = 100 * row["a"], 100 * row["b"]
         ax.plot([a, b], [y, y], color=GREY, linewidth=1.5, zorder=1)
-        for x, name, colour, up in ((a, "A", BLUE, 6), (b, "B", VERMILLION, -6)):
-            ax.plot(x, y, "o", color=colour, markersize=6, zorder=2)
-            ax.annotate(
-                f"{name} {x:.1f}", (x, y), (0, up), textcoords="offset points",
-                ha="left" if x < 5 else "center",
-                va="bottom" if up > 0 else "top", fontsize=7, color=colour,
-            )  # fmt: skip
-    names = [row["metric"].removeprefix("hit_").replace("_", " ") for row in rows]
-    ax.set_yticks(range(len(rows)), names)
-    ax.set_ylim(len(rows) - 0.4, -0.6)
+        _ends(ax, y, (a, f"A {a:.1f}"), (b, f"B {b:.1f}"), left=5)
+    _rows(ax, [row["metric"].removeprefix("hit_").replace("_", " ") for row in rows])
     ax.set_xlim(left=0)
     ax.margins(x=0.1)
-    ax.set_xlabel("% of customers refused at least once")
-    title(ax, _most_moved(rows) if rows else "Nobody is refused anything")
-    plain_axes(ax, grid="x")
+    sentence = _most_moved(rows) if rows else "Nobody is refused anything"
+    _finish(ax, sentence, x="% of customers refused at least once", grid="x")
     return ax
 
 
@@ -103,14 +120,12 @@ def percentiles(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
         labels.append((values[-1], side.upper(), colour))
     ax.axhline(0, color=GREY, linewidth=1)
     ax.set_xticks(range(len(rows)), [row["percentile"] for row in rows])
-    ax.set_xlabel("percentile of customers, by margin")
-    ax.set_ylabel("margin of a customer, USD in the run")
     separated(ax.yaxis)
     worst = {side: min(row[side] for row in rows) for side in "ab"}
     a, b = (units.usd(worst[side]) for side in "ab")
     at = rows[0]["percentile"].removeprefix("p")
-    title(ax, f"The worst {at} % of customers leave {a} or less under A, {b} under B; lines: intervals")
-    plain_axes(ax)
+    sentence = f"The worst {at} % of customers leave {a} or less under A, {b} under B; lines: intervals"
+    _finish(ax, sentence, "percentile of customers, by margin", "margin of a customer, USD in the run")
     label_ends(ax, labels)
     return ax
 
@@ -122,32 +137,19 @@ def prices(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     for y, row in enumerate(rows):
         even, price = row["even"] / MICRO_USD, row["price"] / MICRO_USD
         if row["even_low"] is not None:
-            ax.plot(
-                [row["even_low"] / MICRO_USD, row["even_high"] / MICRO_USD],
-                [y, y],
-                color=VERMILLION,
-                linewidth=2,
-            )
-        for x, name, colour, up in ((price, "price", BLUE, 6), (even, "breaks even", VERMILLION, -6)):
-            ax.plot(x, y, "o", color=colour, markersize=6)
-            ax.annotate(
-                f"{name} {x:,.2f}", (x, y), (0, up), textcoords="offset points",
-                ha="left" if x < 0.2 * dearest else "center",
-                va="bottom" if up > 0 else "top", fontsize=7, color=colour,
-            )  # fmt: skip
-    ax.set_yticks(range(len(rows)), [row["plan"] for row in rows])
-    ax.set_ylim(len(rows) - 0.4, -0.6)
+            interval = [row[f"even_{end}"] / MICRO_USD for end in ("low", "high")]
+            ax.plot(interval, [y, y], color=VERMILLION, linewidth=2)
+        ends = (price, f"price {price:,.2f}"), (even, f"breaks even {even:,.2f}")
+        _ends(ax, y, *ends, left=0.2 * dearest)
+    _rows(ax, [row["plan"] for row in rows])
     ax.margins(x=0.15)
     ax.set_xlim(left=0)
     separated(ax.xaxis)
-    ax.set_xlabel("USD a month")
     losing = [row["plan"] for row in rows if row["price"] < row["even"]]
-    title(
-        ax,
-        f"{', '.join(losing)} sold below the price of no margin" if losing
-        else "Every plan is sold above the price at which it breaks even",
-    )  # fmt: skip
-    plain_axes(ax, grid="x")
+    sentence = "Every plan is sold above the price at which it breaks even"
+    if losing:
+        sentence = f"{', '.join(losing)} sold below the price of no margin"
+    _finish(ax, sentence, x="USD a month", grid="x")
     return ax
 
 
@@ -165,12 +167,10 @@ def ceilings(rows: Sequence[Row], risk: float, ax: Axes | None = None) -> Axes:
     ax.axhline(100 * risk, color=INK, linestyle="--", linewidth=1)
     ax.set_ylim(bottom=0)
     separated(ax.xaxis)
-    ax.set_xlabel("ceiling of provider cost, USD a billing month")
-    ax.set_ylabel("% of customers, upper bound")
     highest = max(rows, key=lambda row: row["upper"])
     chance, ceiling = units.percent(highest["upper"]), units.usd(highest["ceiling"])
-    title(ax, f"At most {chance} of the customers of {highest['plan']} cost more than they pay at {ceiling}")
-    plain_axes(ax)
+    sentence = f"At most {chance} of the customers of {highest['plan']} cost more than they pay at {ceiling}"
+    _finish(ax, sentence, "ceiling of provider cost, USD a billing month", "% of customers, upper bound")
     label_ends(ax, labels)
     return ax
 
@@ -190,33 +190,27 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None, blocked: str = "custom
     best = sorted((row for row in rows if row["best"]), key=lambda row: float(row["blocked"]))
     points = [(100 * row["blocked"], row["change"] / MICRO_USD) for row in best]
     ax.plot(*zip(*points, strict=True), color=BLUE, linewidth=1, linestyle="--")
+    beside: dict[str, Any] = {
+        "xycoords": "axes fraction",
+        "va": "top",
+        "color": BLUE,
+        "annotation_clip": False,
+    }
     named = list(zip(best, points, strict=True))[:: -(-len(best) // MOST_NAMED)]
     for number, (row, point) in enumerate(named, 1):
-        values = _values(row)
-        ax.annotate(
-            f"{number}", point, (-3, 3), textcoords="offset points", ha="right", fontsize=8, color=BLUE
-        )
-        ax.annotate(
-            f"{number}: {values}", (1, 1 - 0.075 * number), xycoords="axes fraction", xytext=(6, 0),
-            textcoords="offset points", va="top", fontsize=7, color=BLUE, annotation_clip=False,
-        )  # fmt: skip
-    ax.annotate(
-        "not beaten", (1, 1), xycoords="axes fraction", xytext=(6, 0),
-        textcoords="offset points", va="top", fontsize=7, color=BLUE, annotation_clip=False,
-    )  # fmt: skip
+        _label(ax, f"{number}", point, (-3, 3), ha="right", va="baseline", fontsize=8, color=BLUE)
+        _label(ax, f"{number}: {_values(row)}", (1, 1 - 0.075 * number), (6, 0), **beside)
+    _label(ax, "not beaten", (1, 1), (6, 0), **beside)
     paths = ",\n".join(part.partition(" ")[0] for part in rows[0]["point"].split(", "))
-    ax.annotate(
-        f"named by {paths}", (0.99, 0.02), xycoords="axes fraction", ha="right", va="bottom",
-        fontsize=7, color=INK,
-    )  # fmt: skip
+    _label(ax, f"named by {paths}", (0.99, 0.02), (0, 0), ha="right", va="bottom", xycoords="axes fraction")
     ax.margins(x=0.25, y=0.15)
-    ax.set_xlabel(f"% of {blocked} blocked by a limit of the plan")
     separated(ax.yaxis)
-    ax.set_ylabel("change of margin, USD in the run")
     earner = best[-1] if len(best) == 1 else max(best, key=lambda row: float(row["change"]))
     earns = units.usd(earner["change"])
-    title(ax, f"{len(best)} of {len(rows)} points are not beaten; the best margin is {earns} more")
-    plain_axes(ax)
+    sentence = f"{len(best)} of {len(rows)} points are not beaten; the best margin is {earns} more"
+    _finish(
+        ax, sentence, f"% of {blocked} blocked by a limit of the plan", "change of margin, USD in the run"
+    )
     return ax
 
 
@@ -238,14 +232,11 @@ def candidates(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
         ax.plot(mean, y, "o", color=colour, markersize=5)
         tried = "best" if row["best"] else "" if row["allowed"] else "refuses too many"
         few = "" if row["final"] else f"{row['customers']:,} customers"
-        ax.annotate(
-            ", ".join(filter(None, (tried, few))), (high, y), (5, 0), textcoords="offset points",
-            va="center", fontsize=7, color=BLUE if row["best"] else INK,
-        )  # fmt: skip
+        text = ", ".join(filter(None, (tried, few)))
+        _label(ax, text, (high, y), (5, 0), color=BLUE if row["best"] else INK)
     ax.axvline(0, color=GREY, linewidth=1, zorder=0)
-    ax.set_yticks(range(len(ranked)), [_values(row) for row in ranked])
+    _rows(ax, [_values(row) for row in ranked])
     ax.tick_params(axis="y", labelsize=8)
-    ax.set_ylim(len(ranked) - 0.4, -0.6)
     ax.set_ylabel(",\n".join(_last(part.partition(" ")[0]) for part in rows[0]["point"].split(", ")))
     ax.yaxis.label.set_fontsize(8)
     ax.margins(x=0.2)
@@ -258,8 +249,7 @@ def candidates(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     if best:
         more = units.usd(best["change"] / best["customers"])
         sentence = f"{_values(best)} earns most: {more} more a customer"
-    title(ax, of_many(sentence, len(ranked), len(rows), "candidates"))
-    plain_axes(ax, grid="x")
+    _finish(ax, of_many(sentence, len(ranked), len(rows), "candidates"), grid="x")
     return ax
 
 
@@ -288,8 +278,8 @@ def _cross(ax: Axes, row: Row, colour: str) -> None:
     ax.plot(x, y, "o", color=colour, markersize=4)
 
 
-def _told(row: Row, names: Sequence[str]) -> str:
-    """Say how many calls a code refuses on each side."""
+def _refusals(row: Row, names: Sequence[str]) -> str:
+    """Return in words how many calls a code refuses on each side."""
     sides = {"recorded": "as recorded", "a": "under A", "b": "under B"}
     return f"{row['code']}: {', '.join(f'{units.count(row[name])} {sides[name]}' for name in names)}"
 
@@ -305,17 +295,12 @@ def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
             at = y + (place - (len(names) - 1) / 2) * height
             ax.barh(at, row[name], height=height * 0.9, color=colours[name])
             label = name if name == "recorded" else name.upper()
-            ax.annotate(
-                f"{label} {units.count(row[name])}", (row[name], at), (3, 0), textcoords="offset points",
-                va="center", fontsize=7, color=INK,
-            )  # fmt: skip
+            _label(ax, f"{label} {units.count(row[name])}", (row[name], at), (3, 0))
     ax.set_yticks(range(len(rows)), [row["code"].replace("_", " ") for row in rows])
     ax.invert_yaxis()
     ax.margins(x=0.15)
     ax.locator_params(axis="x", integer=True)
     separated(ax.xaxis)
-    ax.set_xlabel("calls refused")
     most = max(rows, key=lambda row: float(max(row[name] for name in names)), default=None)
-    title(ax, _told(most, names) if most else "No call is refused")
-    plain_axes(ax, grid="x")
+    _finish(ax, _refusals(most, names) if most else "No call is refused", x="calls refused", grid="x")
     return ax
