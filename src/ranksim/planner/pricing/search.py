@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranksim.core import draws
 from ranksim.core.contract.plans import Catalogue
@@ -39,9 +40,8 @@ from ranksim.report.tables import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    Amounts = NDArray[np.float64]
+Amounts = NDArray[np.float64]
 
 KEPT = 3
 """A round keeps one candidate in so many, and has so many times as many customers as the one before."""
@@ -185,31 +185,35 @@ def _standing(row: Row) -> str:
     return "best" if row["best"] else "tried on all" if row["final"] else f"left in round {row['rounds']}"
 
 
+class _Outcome(NamedTuple):
+    """What one catalogue comes to in a round, by customer."""
+
+    revenue: Amounts
+    cost: Amounts
+    newly_refused: NDArray[np.bool_]
+
+
+NOTHING = _Outcome(np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.bool_))
+
+
 @dataclass(slots=True)
-class _Tried:
-    """A candidate, and what came of it in the last round, by customer; `before` of the catalogue as it is."""
+class _Candidate:
+    """A point of the grid, and what came of it in its last round; `now` of the catalogue as it is."""
 
     settings: Mapping[str, Any]
     catalogue: Catalogue
-    revenue: Amounts
-    cost: Amounts
-    newly: NDArray[np.bool_]
-    before: tuple[Amounts, Amounts, NDArray[np.bool_]]
+    outcome: _Outcome = NOTHING
+    now: _Outcome = NOTHING
     rounds: int = 0
     final: bool = False
 
-    @classmethod
-    def of(cls, settings: Mapping[str, Any], catalogue: Catalogue) -> _Tried:
-        none, nobody = np.zeros(0), np.zeros(0, dtype=np.bool_)
-        return cls(settings, catalogue, none, none, nobody, (none, none, nobody))
-
     def margin(self, demand: Demand, price: float, refused: float) -> Amounts:
         """The margin by customer, if demand answers so to what changes against the catalogue as it is."""
-        revenue, _, newly = self.before
+        revenue, before = self.outcome.revenue, self.now.revenue
         with np.errstate(divide="ignore", invalid="ignore"):
-            rise = np.where(revenue > 0, self.revenue / revenue - 1.0, 0.0)
-        anew = self.newly & ~newly
-        margin: Amounts = (self.revenue - self.cost) * demand.stays(price, refused, rise, anew)
+            rise = np.where(before > 0, revenue / before - 1.0, 0.0)
+        anew = self.outcome.newly_refused & ~self.now.newly_refused
+        margin: Amounts = (revenue - self.outcome.cost) * demand.stays(price, refused, rise, anew)
         return margin
 
 
@@ -244,47 +248,42 @@ def search(
         raise BadInput(f"risk: expected a share between 0 and 1, found {risk}")
     if first < 1:
         raise BadInput(f"first: expected at least 1 customer, found {first}")
-    answer = Demand() if demand is None else demand
-    left = [_Tried.of(settings, changed(catalogue, settings)) for settings in points]
-    everybody = list(left)
-    now = _Tried.of({}, catalogue)
+    demand = Demand() if demand is None else demand
+    candidates = [_Candidate(settings, changed(catalogue, settings)) for settings in points]
+    left, now = candidates, _Candidate({}, catalogue)
     order = _order(len(columns.accounts), seed)
-    served, count, final = 0, first, False
-    like: ColumnRun | None = None
+    rounds = _Rounds(columns, plan, moves or {}, base, seed, compiled)
+    count, done, final = first, 0, False
     with noted("searching", progress) as tell:
-        done = 0
         while left and not final:
             final = count >= len(order) or len(left) <= KEPT
             chosen = order if final else order[:count]
-            said = f"{units.many(len(left), 'catalogue')} on {units.many(len(chosen), 'customer')}"
+            text = f"{units.many(len(left), 'catalogue')} on {units.many(len(chosen), 'customer')}"
             work = (1 + len(left)) * len(chosen)
             most = done + _work(len(left), count, len(order))
-            of_round = part(tell, done / most, (done + work) / most)
+            rounds.serve(chosen, [now, *left], part(tell, done / most, (done + work) / most), text)
             done += work
-            trial = _Trial(columns, chosen, plan, moves or {}, base, seed, compiled, like)
-            served += trial.run([now, *left], of_round, said)
-            like = trial.like
             if not final:
-                left = _better(left, answer, risk, level)
+                left = _better(left, demand, risk, level)
             count *= KEPT
-    rows = [_row(one, answer, risk, level) for one in everybody]
+    rows = [_row(candidate, demand, risk, level) for candidate in candidates]
     good = [n for n, row in enumerate(rows) if row["final"] and row["allowed"]]
     best = max(good, key=lambda n: float(rows[n]["change"]), default=None)
     for n, row in enumerate(rows):
         row["best"] = n == best
-    tornado = [] if best is None else _tornado(everybody[best], answer)
+    tornado = [] if best is None else _tornado(candidates[best], demand)
     rows.sort(key=lambda row: (not row["best"], not row["final"], -row["rounds"], -row["change"]))
     anchored = anchored_notes(columns.specs, columns.start, base)
     return Search(
-        columns, tuple(grid), tuple(rows), tuple(tornado), answer, risk, level, seed, served, anchored
+        columns, tuple(grid), tuple(rows), tuple(tornado), demand, risk, level, seed, rounds.served, anchored
     )
 
 
 def _work(left: int, count: int, customers: int) -> int:
     """At most how many customers the rounds to come serve, of so many catalogues, `count` in the next one."""
     final = count >= customers or left <= KEPT
-    mine = (1 + left) * (customers if final else count)
-    return mine if final else mine + _work(ceil(left / KEPT), count * KEPT, customers)
+    work = (1 + left) * (customers if final else count)
+    return work if final else work + _work(ceil(left / KEPT), count * KEPT, customers)
 
 
 def _order(accounts: int, seed: int) -> Integers:
@@ -294,105 +293,106 @@ def _order(accounts: int, seed: int) -> Integers:
     return np.argsort(drawn, kind="stable").astype(np.int64)
 
 
-def _better(left: Sequence[_Tried], demand: Demand, risk: float, level: float) -> list[_Tried]:
+def _better(left: Sequence[_Candidate], demand: Demand, risk: float, level: float) -> list[_Candidate]:
     """The better third of the candidates that do not surely refuse too many: first who refuse few enough.
 
     Else those near the limit, who spend least on customers, would crowd out the others and fail in the end.
     """
-    allowed: list[tuple[bool, float, _Tried]] = []
-    price, refused = demand.price.value, demand.refused.value
-    for one in left:
-        met, of = int(one.newly.sum()), len(one.newly)
+    ranked: list[tuple[bool, float, _Candidate]] = []
+    for candidate in left:
+        met, of = _refused(candidate)
         if met == 0 or tail(of, met, risk, at_most=False) > 1 - level:
-            margin = float(one.margin(demand, price, refused).sum())
-            allowed.append((met >= risk * of, -margin, one))
-    allowed.sort(key=lambda ranked: ranked[:2])
-    return [one for _, _, one in allowed[: ceil(len(allowed) / KEPT)]]
+            margin = float(candidate.margin(demand, demand.price.value, demand.refused.value).sum())
+            ranked.append((met >= risk * of, -margin, candidate))
+    ranked.sort(key=lambda place: place[:2])
+    return [candidate for _, _, candidate in ranked[: ceil(len(ranked) / KEPT)]]
 
 
-class _Trial:
-    """One round: the calls of some customers, and the catalogues that serve them.
+def _refused(candidate: _Candidate) -> tuple[int, int]:
+    """How many customers of a candidate meet a refusal that they never met, and of how many."""
+    newly = candidate.outcome.newly_refused
+    return int(newly.sum()), len(newly)
 
-    `like` is a run of the round before, if any: the customers of all runs are made once.
+
+class _Rounds:
+    """Serves the calls of some customers under several catalogues, round after round; `served` counts calls.
+
+    The customers of all runs are made once: `like` is the first run.
     """
 
     def __init__(
-        self, columns: Columns, chosen: Integers, plan: str, moves: Moves, policy: Policy, seed: int,
-        compiled: bool | None, like: ColumnRun | None,
-    ) -> None:  # fmt: skip
-        self.like = like
+        self, columns: Columns, plan: str, moves: Moves, policy: Policy, seed: int, compiled: bool | None
+    ) -> None:
         self.columns, self.plan, self.moves = columns, plan, moves
         self.policy, self.seed, self.compiled = policy, seed, compiled
-        self.chosen = np.sort(chosen)
-        self.is_chosen = np.zeros(len(columns.accounts), dtype=np.bool_)
-        self.is_chosen[chosen] = True
+        self.like: ColumnRun | None = None
+        self.served = 0
 
-    def run(self, tried: Sequence[_Tried], tell: Tell, said: str) -> int:
+    def serve(self, chosen: Integers, candidates: Sequence[_Candidate], tell: Tell, text: str) -> None:
         """Serve the customers under each catalogue, the first being the one as it is.
 
-        What differs in prices alone is served once. Gives how many calls were served; `tell` is told which
-        share of them, and what is `said`.
+        What differs in prices alone is served once. `tell` reports the share of the catalogues that is
+        served, and the `text`.
         """
-        alike: dict[str, list[_Tried]] = {}
-        for one in tried:
-            alike.setdefault(unpriced(one.catalogue), []).append(one)
+        is_chosen = np.zeros(len(self.columns.accounts), dtype=np.bool_)
+        is_chosen[chosen] = True
+        alike: dict[str, list[_Candidate]] = {}
+        for candidate in candidates:
+            alike.setdefault(unpriced(candidate.catalogue), []).append(candidate)
         groups = list(alike.values())
-        served = 0
         for at in range(0, len(groups), TOGETHER):
-            tell(at / len(groups), said)
-            served += self._serve(groups[at : at + TOGETHER])
-        for one in tried:
-            one.rounds += 1
-            one.final = bool(self.is_chosen.all())
-            one.before = (tried[0].revenue, tried[0].cost, tried[0].newly)
-        return served
+            tell(at / len(groups), text)
+            self._serve(groups[at : at + TOGETHER], is_chosen)
+        for candidate in candidates:
+            candidate.rounds += 1
+            candidate.final = bool(is_chosen.all())
+            candidate.now = candidates[0].outcome
 
-    def _serve(self, groups: Sequence[Sequence[_Tried]]) -> int:
+    def _serve(self, groups: Sequence[Sequence[_Candidate]], is_chosen: NDArray[np.bool_]) -> None:
         runs: list[ColumnRun] = []
         for group in groups:
             side = self._side(group[0])
-            run = ColumnRun(self.columns, side, self.policy, self.seed, self.compiled, self.like)
-            self.like = self.like or run
-            runs.append(run)
-        then = refusals_of(self.columns)
-        whole, served = bool(self.is_chosen.all()), 0
+            runs.append(ColumnRun(self.columns, side, self.policy, self.seed, self.compiled, self.like))
+            self.like = self.like or runs[0]
+        recorded = refusals_of(self.columns)
+        everybody = bool(is_chosen.all())
         for chunk in self.columns.chunks():
-            mine = chunk if whole else chunk[self.is_chosen[chunk["account"]]]
-            tally(then, mine, "recorded")
+            calls = chunk if everybody else chunk[is_chosen[chunk["account"]]]
+            tally(recorded, calls, "recorded")
             for run in runs:
-                run.serve(mine)
-                served += len(mine)
+                run.serve(calls)
+            self.served += len(calls) * len(runs)
         for group, run in zip(groups, runs, strict=True):
-            newly = newly_refused(run.refused, then)[self.chosen]
+            newly = newly_refused(run.refused, recorded)[is_chosen]
             billed = run.billed()
-            cost = billed.spend[self.chosen].sum(axis=1).astype(np.float64)
-            for one in group:
-                revenue = billed.months * run.monthly(self._side(one).sold())
-                one.revenue, one.cost, one.newly = revenue[self.chosen].astype(np.float64), cost, newly
-        return served
+            cost = billed.spend[is_chosen].sum(axis=1).astype(np.float64)
+            for candidate in group:
+                revenue = billed.months * run.monthly(self._side(candidate).sold())
+                candidate.outcome = _Outcome(revenue[is_chosen].astype(np.float64), cost, newly)
 
-    def _side(self, one: _Tried) -> Side:
-        return Side(one.catalogue, self.plan, self.moves)
+    def _side(self, candidate: _Candidate) -> Side:
+        return Side(candidate.catalogue, self.plan, self.moves)
 
 
-def _row(one: _Tried, demand: Demand, risk: float, level: float) -> Row:
-    met, of = int(one.newly.sum()), len(one.newly)
+def _row(candidate: _Candidate, demand: Demand, risk: float, level: float) -> Row:
+    met, of = _refused(candidate)
     share, low, high = chance(met, of, level)
-    row = point_row(one.settings) | {"rounds": one.rounds, "final": one.final, "customers": of}
-    mine = one.margin(demand, demand.price.value, demand.refused.value)
-    theirs = one.before[0] - one.before[1]
-    ends = interval(MetricSample("mean", (mine - theirs).tolist()), level)
-    row |= {"margin": float(mine.sum())}
+    row = point_row(candidate.settings)
+    row |= {"rounds": candidate.rounds, "final": candidate.final, "customers": of}
+    margin = candidate.margin(demand, demand.price.value, demand.refused.value)
+    change = margin - (candidate.now.revenue - candidate.now.cost)
+    ends = interval(MetricSample("mean", change.tolist()), level)
+    row |= {"margin": float(margin.sum())}
     for name, value in zip(("change", "change_low", "change_high"), ends, strict=True):
         row[name] = None if value is None else value * of
     return row | {"share": share, "share_low": low, "share_high": high, "allowed": met < risk * of}
 
 
-def _tornado(winner: _Tried, demand: Demand) -> list[Row]:
-    theirs = float((winner.before[0] - winner.before[1]).sum())
+def _tornado(winner: _Candidate, demand: Demand) -> list[Row]:
+    before = float((winner.now.revenue - winner.now.cost).sum())
 
     def change(price: float, refused: float) -> float:
-        return float(winner.margin(demand, price, refused).sum()) - theirs
+        return float(winner.margin(demand, price, refused).sum()) - before
 
     price, refused = demand.price, demand.refused
     rows: list[Row] = [
