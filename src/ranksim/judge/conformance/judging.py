@@ -39,10 +39,7 @@ SETTLED_EVERY: Final = 128
 
 
 class Judge(Protocol):
-    """Judges the rules of one module by what it is told.
-
-    It is a dataclass that remembers in plain collections and dataclasses, so that `saving` can keep it.
-    """
+    """Judges the rules of one module by what it is told."""
 
     tally: Tally
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.kit.traces import a_trace, at, call
@@ -16,19 +19,17 @@ from ranksim.judge.conformance.calls.idempotency import IdempotencyJudge
 from ranksim.judge.conformance.calls.jobs import PROGRESS, JobJudge
 from ranksim.judge.conformance.calls.pagination import PaginationJudge
 from ranksim.judge.conformance.calls.updates import UpdateJudge
-from ranksim.judge.conformance.compare import RULES
 from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.history.observation import Observation
+from ranksim.judge.conformance.history.observation_log import ObservationLog
 from ranksim.judge.conformance.history.trace_reader import read
-from ranksim.judge.conformance.horizons import HORIZONS
 from ranksim.judge.conformance.judging import FAMILIES, Judge, Maker, judged
 from ranksim.judge.conformance.rate.windows import WindowJudge
-from ranksim.judge.conformance.saving import save
 from ranksim.judge.conformance.spending.spending import SpendingJudge
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Tally, Verdict
 from ranksim.judge.profiles import profile
 
-DOCS = Path(__file__).parents[3] / "docs" / "conformance.md"
 OPEN = Options.of()
 
 
@@ -68,16 +69,22 @@ def told(judge: Judge, *parts: History, cut_every: int = 1) -> Tally:
     return judge.tally
 
 
-def test_every_rule_has_one_horizon() -> None:
-    for rule in RULES:
-        assert len([row for row in HORIZONS if row.covers(rule.name)]) == 1, rule.name
+class Sizing(pickle.Pickler):
+    """Writes what a judge keeps of what it saw, of each observation its number alone."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, Observation):
+            return int, (value.index,)
+        if isinstance(value, Tally | Options):
+            return int, ()
+        return (list, (list(value),)) if isinstance(value, ObservationLog) else NotImplemented
 
 
-def test_the_docs_have_the_table() -> None:
-    page = DOCS.read_text(encoding="utf-8")
-    for row in HORIZONS:
-        names = ", ".join(f"`{name}*`" if name.endswith(".") else f"`{name}`" for name in row.rules)
-        assert f"| {names} | {row.says} | {row.why} |" in page
+def size(judge: Judge) -> int:
+    """Return how many bytes what a judge keeps takes."""
+    memory = BytesIO()
+    Sizing(memory).dump(vars(judge))
+    return len(memory.getvalue())
 
 
 @pytest.mark.parametrize("maker", FAMILIES)
@@ -155,9 +162,9 @@ def test_what_is_idle_is_judged_and_forgotten(maker: Maker, name: str, gap: Micr
     for seen in history.seen:
         if judge.wants(seen):
             judge.see(seen)
-    before = len(save(judge))
+    before = size(judge)
     judge.settle(START + gap, history.run)
-    assert len(save(judge)) < before / 4
+    assert size(judge) < before / 4
     assert judge.tally.findings() == judged(maker, history, OPEN).findings()
     again = told(judge, rehearsed(name, START + gap))
     assert not [found for found in again.findings() if found.verdict == Verdict.DEVIATES]
