@@ -18,7 +18,8 @@ from ranksim.judge.check.plan import SHOWN_BY_READING, CheckPlan, check_runs, ma
 from ranksim.judge.check.tasks import by_turns, standing_in, tasks
 from ranksim.judge.check.told import lines
 from ranksim.judge.conformance.compare import RULES, compare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Rule, Tally, Verdict
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally, Verdict
 from ranksim.judge.deployment.discovery import LISTS, Reach, explore, state
 from ranksim.judge.profiles.profile import Needs
 

@@ -13,7 +13,8 @@ from ranksim.judge.conformance.compare import RULES, compare, compare_all
 from ranksim.judge.conformance.exhibits import MASK, as_plain, attempt_as_plain, exhibits
 from ranksim.judge.conformance.following import FOLLOWS, causes
 from ranksim.judge.conformance.report.looked_at import ATTEMPT, LOOKED_AT, found_in
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 LIMITS = {"RateLimit-Limit": "600", "RateLimit-Remaining": "599", "RateLimit-Reset": "12.5x"}
 

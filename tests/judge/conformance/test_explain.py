@@ -23,7 +23,7 @@ from ranksim.judge.conformance.exhibits import exhibits
 from ranksim.judge.conformance.explain import Explanation, explain, names
 from ranksim.judge.conformance.report import what_is_judged
 from ranksim.judge.conformance.report.as_dict import plain
-from ranksim.judge.conformance.verdict.verdicts import ANY
+from ranksim.judge.conformance.verdict.rule import ANY
 from ranksim.judge.conformance.ways import ways
 from ranksim.judge.report.judgement_page import page
 from ranksim.judge.report.junit import junit

@@ -16,12 +16,11 @@ from ranksim.judge.conformance.rate.windows import BY_CLASS, REMAINING
 from ranksim.judge.conformance.report.as_dict import plain
 from ranksim.judge.conformance.verdict.essential import ESSENTIAL, UNSEEN, lacking, unseen
 from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
 from ranksim.judge.conformance.verdict.verdicts import (
-    ANY,
     IN_KEEPING,
     KEPT,
     Evidence,
-    Rule,
     Tally,
     Verdict,
     agreement,

@@ -7,7 +7,7 @@ from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.register import register
 from ranksim.judge.conformance.compare import RULES
 from ranksim.judge.conformance.report.what_is_judged import page
-from ranksim.judge.conformance.verdict.verdicts import ANY
+from ranksim.judge.conformance.verdict.rule import ANY
 from ranksim.judge.conformance.ways import CALIBRATED, DIFFERS, OPEN, TOLD, ways
 
 ROOT = Path(__file__).parents[3]

@@ -22,7 +22,7 @@ from ranksim.judge.check.closing import REPORTS, Closing
 from ranksim.judge.check.crew import GONE
 from ranksim.judge.check.plan import CheckPlan
 from ranksim.judge.conformance.compare import Judgement, compare
-from ranksim.judge.conformance.verdict.verdicts import Rule
+from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.deployment.cleanup import Created, Left
 from ranksim.judge.load.left_over import created_in, left_over
 from ranksim.judge.load.merging import Merged, joined, merge, outlived

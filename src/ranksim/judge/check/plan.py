@@ -12,7 +12,7 @@ from ranksim.judge.check.lack import Lack
 from ranksim.judge.check.out_of_reach import lacking
 from ranksim.judge.check.tasks import CheckTask, tasks
 from ranksim.judge.conformance.compare import rules_named
-from ranksim.judge.conformance.verdict.verdicts import Rule
+from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.deployment.discovery import Reach
 from ranksim.report import units
 

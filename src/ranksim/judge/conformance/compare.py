@@ -25,10 +25,10 @@ from ranksim.judge.conformance.rate.windows import Owner, Window, WindowJudge
 from ranksim.judge.conformance.verdict import verdicts
 from ranksim.judge.conformance.verdict.essential import unseen
 from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.conformance.verdict.verdicts import (
     Difference,
     Finding,
-    Rule,
     Verdict,
     merged_differences,
     merged_findings,

@@ -25,7 +25,7 @@ from ranksim.core.service.errors import TEXTS, status_of
 from ranksim.judge.conformance.compare import RULES
 from ranksim.judge.conformance.judging import FAMILIES
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
 from ranksim.judge.conformance.ways import Departure, ways
 
 DECIDING = ("core/rules", "core/service", "core/contract", "core/clock.py", "twin/facade", "twin/receiver")

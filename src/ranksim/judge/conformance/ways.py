@@ -24,7 +24,7 @@ from ranksim.judge.conformance.calls.jobs import KIND_NAMES
 from ranksim.judge.conformance.calls.pages import OVER
 from ranksim.judge.conformance.calls.schema_checks import ERRORS
 from ranksim.judge.conformance.calls.walks import GOING
-from ranksim.judge.conformance.verdict.verdicts import ANY
+from ranksim.judge.conformance.verdict.rule import ANY
 
 DIFFERS: Final = "assumption differs"
 

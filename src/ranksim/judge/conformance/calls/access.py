@@ -15,7 +15,8 @@ from ranksim.judge.conformance.history.fields import body_of, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 KEY = "access.key"
 PUBLIC = "access.public"

@@ -18,7 +18,8 @@ from ranksim.judge.conformance.calls.pages import (
 )
 from ranksim.judge.conformance.calls.walks import Acting
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Tally
+from ranksim.judge.conformance.verdict.rule import ANY
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 PROMPT = HOUR
 """A cursor refused sooner than this did not expire: that is unstated (U36), but walks must be possible."""

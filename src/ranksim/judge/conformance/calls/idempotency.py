@@ -21,7 +21,8 @@ from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 ONCE = "idempotency.once"
 REPLAY = "idempotency.replay"

@@ -50,7 +50,8 @@ from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ALL, ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 LISTS = tuple(sorted(STEADY))
 """The lists that walks are judged of."""

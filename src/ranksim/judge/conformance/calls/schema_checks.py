@@ -22,7 +22,8 @@ from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, kind_of_an
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, leaves
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 REQUEST_ID = "header.request_id"
 ECHO = "header.request_id_echo"

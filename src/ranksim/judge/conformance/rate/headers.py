@@ -25,7 +25,8 @@ from ranksim.judge.conformance.rate.ledger import (
     steady,
 )
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 HEADERS = "rate.headers"
 CLASSES = "rate.classes"

@@ -26,7 +26,8 @@ from ranksim.judge.conformance.rate.elimination import (
 from ranksim.judge.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
 from ranksim.judge.conformance.rate.window_calls import WindowCalls
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import Rule, Tally
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Tally
 
 READ, WRITE, EXPENSIVE = "rate.read", "rate.write", "rate.expensive"
 REMAINING = "rate.remaining"

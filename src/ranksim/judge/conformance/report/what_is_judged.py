@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from ranksim.core.contract.register import assumption
-from ranksim.judge.conformance.verdict.verdicts import ANY
+from ranksim.judge.conformance.verdict.rule import ANY
 from ranksim.judge.conformance.ways import DIFFERS, Departure, ways
 
 HEAD = """# What is judged, and what cannot be

@@ -26,7 +26,8 @@ from ranksim.judge.conformance.spending.activity import (
 from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.judge.conformance.spending.statements import BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 COOLDOWN = 6
 """The check of cooldowns."""

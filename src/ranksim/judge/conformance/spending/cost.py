@@ -32,7 +32,8 @@ from ranksim.judge.conformance.spending.statements import (
     spent_of,
 )
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import Rule, Tally
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Tally
 
 CEILING = 3
 """The check of the cost ceiling."""

@@ -28,7 +28,8 @@ from ranksim.judge.conformance.spending.counter_bounds import RunningSums
 from ranksim.judge.conformance.spending.spend_parsing import spend_of, subject_of
 from ranksim.judge.conformance.spending.statements import Bracket, BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 RULES = (
     Rule(

@@ -11,7 +11,8 @@ from ranksim.core.contract.facts import JobKind
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import JOBS, RANK_RUN, AccountActivity, SpendWork
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 RULES = (
     Rule(

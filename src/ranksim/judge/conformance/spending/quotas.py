@@ -55,7 +55,8 @@ from ranksim.judge.conformance.spending.statements import (
     meter_of,
 )
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 RULES = (
     Rule(

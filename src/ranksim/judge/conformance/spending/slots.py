@@ -33,7 +33,8 @@ from ranksim.judge.conformance.spending.counter_bounds import (
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
 from ranksim.judge.conformance.spending.statements import SlotStatement, slots_of
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 REACHED, TOGETHER = "reached", "at once"
 """The limit was reached by one call after another, or by several that overlapped."""

@@ -22,7 +22,8 @@ from ranksim.judge.conformance.spending.activity import AccountActivity
 from ranksim.judge.conformance.spending.by_account import ObservedAccounts
 from ranksim.judge.conformance.spending.statements import BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import Rule, Tally
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Tally
 
 SpendingPart: TypeAlias = Callable[[AccountActivity, BusinessClock, Options, Tally], None]
 

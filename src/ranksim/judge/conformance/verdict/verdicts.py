@@ -16,11 +16,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from string import Template
 
-from ranksim.core.clock import Micros, format_duration
-from ranksim.core.contract.facts import Facts
+from ranksim.core.clock import Micros
 from ranksim.judge.conformance.verdict.essential import ESSENTIAL, lacking
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
 
 
 class Verdict(StrEnum):
@@ -30,50 +29,6 @@ class Verdict(StrEnum):
     DEVIATES = "deviates"
     UNDECIDED = "undecided"
     NOT_EXERCISED = "not exercised"
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule that a trace can show to be broken.
-
-    `name` is "family.rule", `text` the rule in one sentence, with `$name` for stated numbers (`numbers_of`),
-    `facts` the S numbers it states, `assumptions` the U numbers it leans on. `exercise` tells what run would
-    exercise it, beginning with the profile's name.
-    """
-
-    name: str
-    text: str
-    facts: tuple[int, ...]
-    assumptions: tuple[int, ...] = ()
-    exercise: str = ""
-    cases: tuple[str, ...] = ()
-    """The cases that it has at any deployment; those of keys or plans are told by `Tally.expect`."""
-
-    @property
-    def says(self) -> str:
-        """The rule in one sentence, with the numbers of the specification."""
-        return self.under(Facts())
-
-    def under(self, facts: Facts) -> str:
-        """Return the rule in one sentence, with the numbers that a policy states."""
-        return Template(self.text).substitute(numbers_of(facts)) if "$" in self.text else self.text
-
-
-def numbers_of(facts: Facts) -> dict[str, str]:
-    """Return the stated numbers that texts of rules have, by the names that they have there."""
-    rates = facts.rates
-    return {
-        "reads": str(rates.read),
-        "writes": str(rates.write),
-        "expensive": str(rates.expensive),
-        "window": format_duration(facts.rate_window),
-        "page": str(facts.page_default),
-        "largest": str(facts.page_max),
-        "retention": format_duration(facts.idempotency_retention),
-        "timeout": format_duration(facts.webhook_timeout),
-        "delays": ", ".join(map(format_duration, facts.webhook_delays)),
-        "attempts": str(facts.webhook_attempts),
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +65,6 @@ class Difference:
     assumed: str
     found: str
     evidence: Evidence
-
-
-ANY = "any"
-"""The case of a rule that is not split, and of an instance that is of no case."""
 
 
 @dataclass(frozen=True, slots=True)

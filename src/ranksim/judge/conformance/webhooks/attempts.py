@@ -17,7 +17,8 @@ from ranksim.core.contract.views import TEST_EVENT, EventJobView
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
 from ranksim.judge.conformance.webhooks.endpoints import (
     EndpointHistory,

@@ -15,7 +15,8 @@ from ranksim.core.clock import DISTANT_FUTURE, SECOND, Micros, format_millis
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
     EndpointHistory,
     EndpointSetting,

@@ -16,7 +16,8 @@ from ranksim.judge.conformance.history.fields import state_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
     GRACE,
     EndpointHistory,

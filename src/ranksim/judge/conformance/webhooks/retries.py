@@ -19,7 +19,8 @@ from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.history.trace_reader import texts
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import ANY, Evidence, Rule, Tally
+from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
     GRACE,
     EndpointHistory,
