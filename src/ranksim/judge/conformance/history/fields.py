@@ -67,6 +67,9 @@ KINDS_OF_ANSWER: Final = (
 )
 """The kinds of answers that a deployment may make in different places of its code."""
 
+MARKED_ANSWERS: Final = tuple(kind for kind in KINDS_OF_ANSWER if kind != "400")
+"""Those of which the ways to leave a header out are told one by one."""
+
 
 def kind_of_answer(seen: Observation) -> str:
     """Return which of `KINDS_OF_ANSWER` an exchange got, or its status where it is another one."""

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from ranksim.core.clock import SECOND, Micros, format_millis
 from ranksim.core.contract.facts import RATE_LABELS, RateClass
 from ranksim.core.service.operations import OPERATIONS, TABLE
-from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer
+from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, MARKED_ANSWERS, kind_of_answer
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.rate.ledger import (
@@ -25,7 +25,7 @@ from ranksim.judge.conformance.rate.ledger import (
     steady,
 )
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.rule import Cause, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 HEADERS = "rate.headers"
@@ -34,43 +34,70 @@ RETRY_AFTER = "rate.retry_after"
 HONOURED = "rate.retry_after_honoured"
 TRAFFIC_ONLY = "rate.traffic_only"
 
-RULES = (
+LIMITS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+
+RULES = declare(
     Rule(
         HEADERS,
         "Every response carries RateLimit-Limit, -Remaining and -Reset, and they can be true",
         (105,),
         (5, 8),
-        "everyday",
-        KINDS_OF_ANSWER,
+        exercise="everyday",
+        cases=KINDS_OF_ANSWER,
+        ways=(Way(105, "a RateLimit header is missing ({})", "{}", MARKED_ANSWERS),),
+        by_reading=True,
     ),
     Rule(
         CLASSES,
         "An operation is counted in its class: read, write or expensive",
         (102, 103, 104),
         (2, 10, 11),
-        "everyday",
-        (
+        exercise="everyday",
+        cases=(
             *(operation.name for operation in TABLE if not operation.keyless),
             *(f"{operation.name}, dry" for operation in TABLE if operation.spends),
         ),
+        ways=(
+            Way(102, "{} counts in another class", "{}", ("domains.list", "slots.get")),
+            Way(103, "{} counts in another class", "{}", ("domains.create", "webhooks.test")),
+            Way(104, "{} counts in another class", "{}", ("jobs.create", "keyword_briefs.create")),
+        ),
+        by_reading=True,
     ),
-    Rule(RETRY_AFTER, "A 429 of the rate limit carries Retry-After", (100,), (6,), "burst", RATE_LABELS),
+    Rule(
+        RETRY_AFTER,
+        "A 429 of the rate limit carries Retry-After",
+        (100,),
+        (6,),
+        ways=(Way(100, "a 429 of {} calls has no Retry-After", "{}", RATE_LABELS),),
+        looks_at=(*LIMITS, "Retry-After"),
+    ),
     Rule(
         HONOURED,
         "A call after Retry-After, and nothing in between, is admitted",
         (100,),
         (1, 4),
-        "burst",
-        RATE_LABELS,
+        ways=(Way(100, "a {} call after Retry-After is refused again", "{}", RATE_LABELS),),
+        looks_at=(*LIMITS, "Retry-After"),
+        follows=(Cause(TRAFFIC_ONLY, "the refusal that comes too early is one with calls left"),),
     ),
     Rule(
         TRAFFIC_ONLY,
         "The rate limit refuses only where it says that no call is left",
         (106,),
         (7,),
-        "burst",
-        RATE_LABELS,
+        ways=(Way(106, "a {} call is refused while calls are left", "{}", RATE_LABELS),),
+        follows=(
+            Cause(
+                "rate.remaining",
+                "what is told to be left is wrong, and a refusal is told it, too",
+                case=True,
+                unless=("rate.read", "rate.write", "rate.expensive"),
+            ),
+        ),
     ),
+    exercise="burst",
+    looks_at=LIMITS,
 )
 
 GATEWAY = (502, 503, 504)

@@ -23,10 +23,11 @@ from ranksim.judge.conformance.rate.elimination import (
     examine,
     excludes,
 )
+from ranksim.judge.conformance.rate.headers import LIMITS
 from ranksim.judge.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
 from ranksim.judge.conformance.rate.window_calls import WindowCalls
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.rule import Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally
 
 READ, WRITE, EXPENSIVE = "rate.read", "rate.write", "rate.expensive"
@@ -35,37 +36,88 @@ PER_KEY = "rate.per_key"
 
 OPEN = (1, 3, 4, 10, 11)
 
-RULES = (
-    Rule(READ, "A key makes $reads reads in $window, no more and no fewer", (102, 106), OPEN, "burst"),
+FACT_OF = dict(zip(RATE_LABELS, (102, 103, 104), strict=True))
+"""The fact that states the limit of each class."""
+
+BY_CLASS = {RateClass.READ: READ, RateClass.WRITE: WRITE, RateClass.EXPENSIVE: EXPENSIVE}
+
+NO_REFUSAL = {".*, no more": "no refusal shows that no more would have been admitted"}
+
+TOO_EARLY = (
+    Cause("rate.traffic_only", "the refusal that comes too early is one with calls left"),
+    Cause("rate.headers", "without RateLimit-Limit nobody knows which window refused"),
+)
+ONE_LIMITER = "one limiter counts the calls of all classes, and both go wrong in the same way"
+
+RULES = declare(
     Rule(
-        WRITE, "A key makes $writes writes in $window, no more and no fewer", (103, 106), (2, *OPEN), "burst"
+        READ,
+        "A key makes $reads reads in $window, no more and no fewer",
+        (102, 106),
+        OPEN,
+        ways=(
+            Way(102, "more read calls are admitted in 60 s", "key {key}, no more"),
+            Way(102, "fewer read calls are admitted in 60 s", "key {key}, no fewer"),
+        ),
+        follows=TOO_EARLY,
+        essential=NO_REFUSAL,
+    ),
+    Rule(
+        WRITE,
+        "A key makes $writes writes in $window, no more and no fewer",
+        (103, 106),
+        (2, *OPEN),
+        ways=(
+            Way(103, "more write calls are admitted in 60 s", "key {key}, no more"),
+            Way(103, "fewer write calls are admitted in 60 s", "key {key}, no fewer"),
+        ),
+        follows=(*TOO_EARLY, Cause(READ, ONE_LIMITER, alike=True)),
+        essential=NO_REFUSAL,
+        needs=(Need.SPENDING,),
     ),
     Rule(
         EXPENSIVE,
         "A key makes $expensive expensive calls in $window, no more and no fewer",
         (104, 106),
         OPEN,
-        "burst",
+        ways=(
+            Way(104, "more expensive calls are admitted in 60 s", "key {key}, no more"),
+            Way(104, "fewer expensive calls are admitted in 60 s", "key {key}, no fewer"),
+        ),
+        follows=(*TOO_EARLY, Cause(READ, ONE_LIMITER, alike=True), Cause(WRITE, ONE_LIMITER, alike=True)),
+        essential=NO_REFUSAL,
+        needs=(Need.DOMAIN,),
     ),
     Rule(
         REMAINING,
         "What RateLimit-Remaining and -Reset say agrees with what was admitted and refused",
         (105,),
         (1, 5, 88),
-        "everyday; burst",
+        exercise="everyday; burst",
+        ways=(Way(105, "RateLimit-Remaining is not what was counted", "key {key}, read"),),
+        follows=(
+            *(
+                Cause(name, "a window that admits otherwise tells otherwise", place=True)
+                for name in BY_CLASS.values()
+            ),
+            *(
+                Cause(name, "a limiter that counts no calls has all of them left", place=True, uncounted=True)
+                for name in BY_CLASS.values()
+            ),
+        ),
+        by_reading=True,
     ),
     Rule(
         PER_KEY,
         "Each key has windows of its own",
         (102, 103, 104),
-        (),
-        "scope; burst with two keys",
-        RATE_LABELS,
+        exercise="scope; burst with two keys",
+        ways=tuple(Way(fact, f"keys share a window of {name} calls", name) for name, fact in FACT_OF.items()),
+        needs=(Need.SECOND_KEY,),
     ),
+    exercise="burst",
+    looks_at=LIMITS,
 )
-
-BY_CLASS = {RateClass.READ: READ, RateClass.WRITE: WRITE, RateClass.EXPENSIVE: EXPENSIVE}
-
 
 Owner: TypeAlias = tuple[str, str]
 """Environment and account."""
