@@ -27,6 +27,7 @@ from ranksim.judge.conformance.spending.statements import (
     StatusStatement,
 )
 from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.rule import Cause
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 Json = Any
@@ -42,6 +43,10 @@ ADDS: Final = ("keywords", "scans")
 
 CHECKS: Final = CHECK_OF | {"allowance_exhausted": CHECK_OF["quota_exhausted"]}
 """The check behind a refusal's code (S59, U53)."""
+
+DRY_RUN_QUEUED: Final = Cause(
+    "dry_run.queues", "a job that a dry run starts is reserved, counted and runs", account=True
+)
 
 
 @dataclass(slots=True)

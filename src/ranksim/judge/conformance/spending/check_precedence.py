@@ -6,8 +6,10 @@ certainly failed throughout the call: by what the deployment states of the accou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ranksim.core.clock import DISTANT_FUTURE, Micros
-from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, Spend
+from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, SPENDING_OPERATIONS, Spend
 from ranksim.judge.conformance.history.fields import body_of
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation
 from ranksim.judge.conformance.spending.activity import (
@@ -31,7 +33,7 @@ from ranksim.judge.conformance.spending.failed_checks import (
 from ranksim.judge.conformance.spending.spend_parsing import spend_of
 from ranksim.judge.conformance.spending.statements import Bracket, BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 
@@ -44,70 +46,120 @@ def _cases(check: int) -> tuple[str, ...]:
 HEALTH = 2
 """The check of all operations (S61)."""
 
-RULES = (
+
+def _order(check: int) -> Iterator[Way]:
+    """Yield how each later check could come before one."""
+    for later in CHECK_NAMES[check:]:
+        yield Way(59, f"{later} refuses where {CHECK_NAMES[check - 1]} fails too", f"before {later}")
+
+
+RULES = declare(
     Rule(
         rule_of(1),
         "What the plan does not include is refused first of all, as entitlement_required.",
         (51, 59, 60),
         (45, 47, 58, 60, 89),
-        "ladder: a key whose plan lacks a capability, best with other checks failing too",
-        _cases(1),
+        exercise="ladder: a key whose plan lacks a capability, best with other checks failing too",
+        cases=_cases(1),
+        ways=(
+            Way(4, "site_optimization over GraphQL is granted without its capability", "site_optimization"),
+            *_order(1),
+            Way(60, "what the plan lacks is granted", "site_optimization"),
+            Way(60, "AI scans are granted without the capability", "ai_scan"),
+        ),
+        needs=(Need.LESSER_PLAN, Need.SPENDING),
     ),
     Rule(
         rule_of(2),
         "A past-due account cannot spend: subscription_inactive, before ceiling, quota, slots and cooldown.",
         (51, 59, 61),
         (45, 57, 89),
-        "ladder: a key of a past-due account, best with other checks failing too",
-        _cases(HEALTH),
+        exercise="ladder: a key of a past-due account, best with other checks failing too",
+        cases=_cases(HEALTH),
+        ways=(
+            Way(4, "rank_run over GraphQL is granted to an account past due", "rank_run"),
+            *_order(HEALTH),
+            Way(61, "a past-due account is granted {}", "{}", SPENDING_OPERATIONS),
+        ),
+        needs=(Need.PAST_DUE, Need.SPENDING),
     ),
     Rule(
         rule_of(3),
         "At the cost ceiling new spending stops: cost_cap_reached, before quota, slots and cooldown.",
         (59, 62, 67),
         (45, 48, 58, 89, 90),
-        "ladder: a key of an account at its ceiling, best with a cooldown running",
-        _cases(3),
+        exercise="ladder: a key of an account at its ceiling, best with a cooldown running",
+        cases=_cases(3),
+        ways=(
+            Way(4, "rank_run over GraphQL is granted at the ceiling", "rank_run"),
+            *_order(3),
+            Way(62, "{} is granted at the ceiling", "{}", tuple(sorted(JOBS))),
+        ),
+        needs=(Need.CEILING, Need.SPENDING),
     ),
     Rule(
         rule_of(4),
         "A used up allowance is refused as quota_exhausted, before slots and cooldown.",
         (59, 63),
         (45, 89, 106),
-        "ladder: an allowance used up, best with a cooldown running on the same operation",
-        _cases(4),
+        exercise="ladder: an allowance used up, best with a cooldown running on the same operation",
+        cases=_cases(4),
+        ways=(
+            *_order(4),
+            Way(63, "briefs are granted beyond the allowance", "keyword_briefs"),
+        ),
+        needs=(Need.SPENDING, Need.NO_BRIEFS),
     ),
     Rule(
         rule_of(5),
         "What does not fit the slots is refused as slot_limit_exceeded, before the cooldown.",
         (59, 64),
         (89, 106),
-        "ladder: no slots left, best with a cooldown running on the same operation",
-        _cases(5),
+        exercise="ladder: no slots left, best with a cooldown running on the same operation",
+        cases=_cases(5),
+        ways=(
+            *_order(5),
+            Way(64, "keywords are granted beyond the slots", "keywords"),
+            Way(64, "a scan is granted beyond the slots", "scans"),
+        ),
+        needs=(Need.SPENDING, Need.SLOTS, Need.FULL_SLOTS),
     ),
     Rule(
         "guards.healthy",
         "subscription_inactive comes only where the account is not in order.",
         (61,),
         (57,),
-        "ladder: spend on an active account",
+        exercise="ladder: spend on an active account",
+        ways=(Way(61, "an account in order is refused as inactive"),),
+        needs=(Need.SPENDING,),
     ),
     Rule(
         "guards.reads",
         "Reads go on when the account is past due or at its ceiling.",
         (36, 61, 67),
-        (),
-        "ladder: read with a past-due account, or at the cost ceiling",
-        ("past due", "at the ceiling"),
+        exercise="ladder: read with a past-due account, or at the cost ceiling",
+        ways=(
+            Way(36, "reading briefs is refused at the allowance's end"),
+            Way(61, "a past-due account cannot read", "past due"),
+            Way(67, "reads are refused at the ceiling", "at the ceiling"),
+        ),
+        needs=(Need.SPENDING_OR_PAST_DUE,),
     ),
     Rule(
         "guards.codes",
         "A refusal to spend carries the code of one of the six checks.",
         (51, 59, 97),
         (19, 20, 21, 22, 23, 53),
-        "ladder: make each check fail",
-        tuple(CHECK_OF),
+        exercise="ladder: make each check fail",
+        cases=tuple(CHECK_OF),
+        ways=(
+            Way(51, "a refusal to spend has another code", "cost_cap_reached"),
+            Way(97, "{} has another code", "{}", tuple(CHECK_OF)),
+        ),
+        follows=(Cause("error.body", SAME_BODY),),
+        needs=(Need.SPENDING,),
     ),
+    looks_at=("status", "code", "meta"),
 )
 
 

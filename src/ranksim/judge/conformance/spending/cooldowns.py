@@ -26,7 +26,7 @@ from ranksim.judge.conformance.spending.activity import (
 from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.judge.conformance.spending.statements import BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 COOLDOWN = 6
@@ -35,31 +35,55 @@ COOLDOWN = 6
 COOLED = tuple(spend for spend, row in ROWS.items() if COOLDOWN in row)
 """The operations that the table bounds by a cooldown (S52-S54)."""
 
-RULES = (
+STATING = dict(zip(COOLED, (52, 53, 54), strict=True))
+"""The fact that states each."""
+
+COOLDOWN_FIELDS = (">kind", ">domain_id", "Retry-After", "meta.available_at", "data.id")
+
+RULES = declare(
     Rule(
         "cooldown.enforced",
         "The same thing is not accepted again before its cooldown is over.",
         (52, 53, 54, 65),
         (46, 91, 106, 109),
-        "race: several start the same job at once; ladder: repeat a job",
-        (*COOLED, *(f"{spend}{AT_ONCE}" for spend in COOLED)),
+        exercise="race: several start the same job at once; ladder: repeat a job",
+        cases=(*COOLED, *(f"{spend}{AT_ONCE}" for spend in COOLED)),
+        ways=(
+            Way(4, "crawl over GraphQL is granted while it cools", "crawl"),
+            *(Way(number, f"{kind} is granted while it cools", kind) for kind, number in STATING.items()),
+            *(
+                Way(number, f"{kind} is granted to several at once", f"{kind}{AT_ONCE}")
+                for kind, number in STATING.items()
+            ),
+        ),
+        follows=(Cause("cooldown.join", "a second run is what should have been joined"),),
+        essential={MET_AT_ONCE: "no two calls for the same thing met at once"},
     ),
     Rule(
         "cooldown.refused",
         "cooldown_active comes only where the same thing ran so short a time ago.",
         (65,),
         (46, 91),
-        "ladder: repeat a job on the same domain and on another",
-        (*(f"{spend}, when it is over" for spend in COOLED), "on another domain"),
+        exercise="ladder: repeat a job on the same domain and on another",
+        cases=(*(f"{spend}, when it is over" for spend in COOLED), "on another domain"),
+        ways=(Way(65, "{} is refused when its cooldown is over", "{}, when it is over", COOLED),),
+        needs=(Need.COOLDOWN_END,),
     ),
     Rule(
         "cooldown.stated",
         "The wait that a refusal states is what is left of the cooldown, and is kept.",
         (65,),
         (23, 26, 46, 91),
-        "ladder: repeat a job, and read entitlements",
-        COOLED,
+        exercise="ladder: repeat a job, and read entitlements",
+        ways=(Way(65, "the wait stated for {} is another", "{}", COOLED),),
+        follows=(
+            Cause("cooldown.enforced", "the same acceptance, which should not have been"),
+            Cause("cooldown.refused", "the same refusal"),
+        ),
+        needs=(Need.COOLDOWN_END,),
     ),
+    looks_at=COOLDOWN_FIELDS,
+    needs=(Need.SPENDING, Need.FAILING_DOMAIN, Need.COOLDOWN, Need.EACH_COOLDOWN),
 )
 
 

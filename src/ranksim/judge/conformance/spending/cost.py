@@ -13,6 +13,7 @@ from ranksim.judge.conformance.history.fields import moment
 from ranksim.judge.conformance.history.observation import leaves
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
+    DRY_RUN_QUEUED,
     JOBS,
     ROWS,
     AccountActivity,
@@ -32,7 +33,7 @@ from ranksim.judge.conformance.spending.statements import (
     spent_of,
 )
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.rule import SAME_BODY, Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally
 
 CEILING = 3
@@ -41,52 +42,71 @@ CEILING = 3
 AHEAD, AS_REFUSED = "within a month", "as refusals tell"
 """Cases of when the month's spend resets: what usage states by itself, and beside a refusal's date (S99)."""
 
-RULES = (
+RULES = declare(
     Rule(
         "cost.refused",
         "cost_cap_reached comes only where what was spent has reached the ceiling.",
         (62,),
         (48, 96),
-        "ladder: spend up to the ceiling, and on",
-        tuple(spend for spend, row in ROWS.items() if CEILING in row),
+        exercise="ladder: spend up to the ceiling, and on",
+        cases=tuple(spend for spend, row in ROWS.items() if CEILING in row),
+        ways=(Way(62, "cost_cap_reached comes before the ceiling", "crawl"),),
+        needs=(Need.CEILING, Need.SPENDING, Need.ALONE),
     ),
     Rule(
         "cost.meta",
         "The meta of cost_cap_reached has the amount spent, the ceiling and the reset date, as in usage.",
         (99,),
         (26,),
-        "ladder: spend up to the ceiling, and read usage",
+        exercise="ladder: spend up to the ceiling, and read usage",
+        ways=(Way(99, "it tells another ceiling than usage"),),
+        looks_at=("status", "meta"),
+        follows=(Cause("error.body", SAME_BODY),),
+        needs=(Need.CEILING, Need.SPENDING),
     ),
     Rule(
         "cost.sum",
         "What is spent is what is settled and what is reserved.",
         (62,),
         (96, 109),
-        "everyday: read usage that states spent, settled and reserved cost, while jobs run",
+        exercise="everyday: read usage that states spent, settled and reserved cost, while jobs run",
+        ways=(Way(62, "spent is not what is settled and reserved"),),
     ),
     Rule(
         "cost.counted",
         "Within a month settled cost only grows, and reserved cost grows only as work is accepted.",
         (62, 66),
         (49,),
-        "everyday: read usage that states settled cost and when it resets, around jobs",
+        exercise="everyday: read usage that states settled cost and when it resets, around jobs",
+        ways=(Way(62, "settled cost falls within a month"),),
+        follows=(DRY_RUN_QUEUED,),
     ),
     Rule(
         "cost.reset",
         "The month's spend resets at the stated time, which lies ahead and within a month.",
         (62, 99),
         (51,),
-        "everyday: read usage that states when the month's spend resets; ladder: spend up to the ceiling",
-        (AHEAD, AS_REFUSED),
+        exercise="everyday: read usage that states when the month's spend resets; "
+        "ladder: spend up to the ceiling",
+        cases=(AHEAD, AS_REFUSED),
+        ways=(Way(62, "the month's spend resets at another time", "as refusals tell"),),
+        by_reading=True,
     ),
     Rule(
         "cost.tracking",
         "Adding keywords or scans spends nothing: they commit future scans alone.",
         (57, 58),
         (49,),
-        "everyday: read usage around additions of keywords and scans",
-        ADDS,
+        exercise="everyday: read usage around additions of keywords and scans",
+        ways=(
+            Way(57, "keywords are paid when they are added", "keywords"),
+            Way(58, "a scan is paid when it is created", "scans"),
+        ),
+        follows=(DRY_RUN_QUEUED,),
+        needs=(Need.SPENDING,),
     ),
+    looks_at=("meta", "data.cost"),
+    needs=(Need.USAGE, Need.COST_RESET),
 )
 
 _DIGIT = re.compile(r"[0-9]")

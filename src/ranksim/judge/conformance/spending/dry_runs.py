@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, SPENDING_OPERATIONS, JobKind
@@ -15,6 +15,7 @@ from ranksim.judge.conformance.history.observation import Observation, job_name
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
     CHECKS,
+    DRY_RUN_QUEUED,
     JOBS,
     RANK_RUN,
     AccountActivity,
@@ -25,47 +26,83 @@ from ranksim.judge.conformance.spending.activity import (
     SpendWork,
 )
 from ranksim.judge.conformance.spending.counter_bounds import RunningSums
+from ranksim.judge.conformance.spending.failed_checks import rule_of
 from ranksim.judge.conformance.spending.spend_parsing import spend_of, subject_of
 from ranksim.judge.conformance.spending.statements import Bracket, BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
-RULES = (
+PAIRS = tuple(combinations(CHECK_NAMES, 2))
+
+RULES = declare(
     Rule(
         "dry_run.free",
         "A dry run consumes no quota and no slots, and spends nothing.",
         (29, 66),
         (49, 56),
-        "ladder: read usage and slots around dry runs",
-        SPENDING_OPERATIONS,
+        exercise="ladder: read usage and slots around dry runs",
+        ways=(
+            Way(66, "a dry run of {} consumes or spends", "{}", SPENDING_OPERATIONS),
+            Way(29, "{} ignores dry_run", "{}", SPENDING_OPERATIONS),
+        ),
+        follows=(
+            *(
+                Cause(f"{name}.counted", "the same readings, with dry runs between them")
+                for name in ("quota", "slots", "cost")
+            ),
+            Cause(
+                "quota.counted",
+                "a count that is too low at times rises by itself",
+                account=True,
+                tells="expected at least",
+            ),
+            DRY_RUN_QUEUED,
+        ),
+        needs=(Need.ALONE, Need.USAGE),
     ),
     Rule(
         "dry_run.queues",
         "A dry run starts no work.",
         (29, 66),
         (56,),
-        "ladder: list jobs after dry runs of each kind",
-        tuple(map(str, JobKind)),
+        exercise="ladder: list jobs after dry runs of each kind",
+        cases=tuple(map(str, JobKind)),
+        ways=(Way(66, "a dry run of {} starts a job, which turns up later", "{}", tuple(sorted(JOBS))),),
+        needs=(Need.ALONE, Need.JOB_LIST),
     ),
     Rule(
         "dry_run.verdict",
         "A dry run says what the call itself would get.",
         (59, 66),
         (45, 46, 48, 56),
-        "ladder: each call dry, then for real",
-        (*SPENDING_OPERATIONS, *CHECK_OF),
+        exercise="ladder: each call dry, then for real",
+        ways=(
+            Way(66, "a dry run of {} says another thing than the call", "{}", SPENDING_OPERATIONS),
+            Way(66, "a dry run does not tell of {}", "{}", tuple(CHECK_OF)),
+        ),
+        follows=(DRY_RUN_QUEUED,),
     ),
     Rule(
         "dry_run.order",
         "A dry run reports all six checks, and refuses with the first in their order that fails.",
         (59, 66),
         (56, 89),
-        "ladder: dry-run what fails at two checks",
-        tuple(
-            f"{one} before {other}" for at, one in enumerate(CHECK_NAMES) for other in CHECK_NAMES[at + 1 :]
+        exercise="ladder: dry-run what fails at two checks",
+        ways=tuple(
+            Way(59, f"a dry run names {later} where {first} fails too", f"{first} before {later}")
+            for first, later in PAIRS
+        ),
+        follows=(
+            *(
+                Cause(rule_of(check), "a dry run reports by the same checks", check=name)
+                for check, name in enumerate(CHECK_NAMES[:-1], 1)
+            ),
+            Cause("dry_run.verdict", "the same dry run, which says otherwise than the call"),
         ),
     ),
+    looks_at=(">dry_run", "data.allowed", "data.refusal", "data.checks", "data.id"),
+    needs=(Need.DOMAIN,),
 )
 
 

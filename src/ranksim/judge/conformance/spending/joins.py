@@ -7,29 +7,37 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ranksim.core.clock import Micros
-from ranksim.core.contract.facts import JobKind
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import JOBS, RANK_RUN, AccountActivity, SpendWork
+from ranksim.judge.conformance.spending.cooldowns import COOLDOWN_FIELDS
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.rule import Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
-RULES = (
+RULES = declare(
     Rule(
         "cooldown.join",
         "A rank run asked for while one runs gives the one that runs.",
         (52,),
         (45,),
-        "race: several ask for a rank run of one domain at once",
+        exercise="race: several ask for a rank run of one domain at once",
+        ways=(Way(52, "a rank run that runs is joined now, and not another time"),),
     ),
     Rule(
         "cooldown.joins_only",
         "Only a rank run is joined, and only while it runs.",
         (52, 53, 54, 55),
         (45,),
-        "race: several ask for each kind of job at once",
-        tuple(map(str, JobKind)),
+        exercise="race: several ask for each kind of job at once",
+        ways=(
+            Way(52, "a rank run that has ended is joined", "rank_run"),
+            Way(53, "a second crawl is joined", "crawl"),
+            Way(54, "a second site_optimization is joined", "site_optimization"),
+            Way(55, "a second ai_scan is joined", "ai_scan"),
+        ),
     ),
+    looks_at=COOLDOWN_FIELDS,
+    needs=(Need.SPENDING, Need.FAILING_DOMAIN, Need.EACH_COOLDOWN),
 )
 
 JOINS = ("after_health", "before_checks", "after_checks", "never")

@@ -27,6 +27,7 @@ from ranksim.core.contract.views import created_by
 from ranksim.judge.conformance.history.fields import body_of, moment, plain, snaked, whole
 from ranksim.judge.conformance.spending.activity import (
     AT_ONCE,
+    DRY_RUN_QUEUED,
     JOBS,
     AccountActivity,
     GrantedWorks,
@@ -55,54 +56,91 @@ from ranksim.judge.conformance.spending.statements import (
     meter_of,
 )
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import (
+    ANY,
+    MET_AT_ONCE,
+    SAME_BODY,
+    Cause,
+    Need,
+    Rule,
+    Way,
+    declare,
+)
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
-RULES = (
+RULES = declare(
     Rule(
         "quota.counted",
         "What an allowance shows as used is what was admitted in its period, and nothing else.",
         (35, 38, 63),
         (50, 54, 106),
-        "everyday: read usage around requests for keyword briefs",
+        exercise="everyday: read usage around requests for keyword briefs",
+        ways=(
+            Way(35, "briefs take nothing of the weekly allowance", "{metric}"),
+            Way(38, "used grows by itself", "{metric}, at rest"),
+            Way(56, "briefs take of no weekly allowance", "{metric}"),
+            Way(63, "a refused request keeps the units of its quota", "{metric}, at rest"),
+        ),
+        follows=(DRY_RUN_QUEUED,),
+        essential={"[^,]*": "no unit of an allowance was used between two readings"},
+        needs=(Need.SPENDING,),
     ),
     Rule(
         "quota.limit",
         "Never more is admitted in a period than the allowance.",
         (63, 108, 110),
         (50, 54),
-        "race: several ask at once for the last units of an allowance",
+        exercise="race: several ask at once for the last units of an allowance",
+        ways=(
+            Way(63, "more is admitted than the allowance", "{metric}"),
+            Way(63, "calls at once pass the allowance together", "{metric}, at once"),
+        ),
+        essential={MET_AT_ONCE: "no two calls for the last units of an allowance met at once"},
+        needs=(Need.SPENDING, Need.NO_BRIEFS),
     ),
     Rule(
         "quota.refused",
         "quota_exhausted comes only where what is asked for does not fit what is left.",
         (63,),
         (50, 54),
-        "race: use an allowance up, and ask again",
-        ("keyword_briefs",),
+        exercise="race: use an allowance up, and ask again",
+        ways=(Way(63, "quota_exhausted comes while it would fit", "keyword_briefs"),),
+        needs=(Need.SPENDING, Need.ALONE, Need.NO_BRIEFS),
     ),
     Rule(
         "quota.meta",
         "quota_exhausted is a 402 whose meta has metric, used, limit and resets_at, as usage shows them.",
         (38, 98),
         (53, 55),
-        "ladder: use an allowance up, and read usage",
-        ("keyword_briefs",),
+        exercise="ladder: use an allowance up, and read usage",
+        ways=(Way(98, "quota_exhausted is no 402", "keyword_briefs"),),
+        looks_at=("status", "meta"),
+        follows=(Cause("error.body", SAME_BODY),),
+        needs=(Need.SPENDING, Need.NO_BRIEFS),
     ),
     Rule(
         "quota.sum",
         "Used and remaining units add up to the limit.",
         (38,),
         (109,),
-        "everyday: read usage",
+        exercise="everyday: read usage",
+        ways=(Way(38, "used and remaining do not add up", "{metric}"),),
+        by_reading=True,
     ),
     Rule(
         "quota.reset",
         "A weekly allowance resets on Mondays, any other monthly, each at the time that usage states.",
         (38, 108, 110),
         (51, 52),
-        "everyday: read usage, best across a Monday or a month's end",
+        exercise="everyday: read usage, best across a Monday or a month's end",
+        ways=(
+            Way(108, "the weekly allowance resets on another day", "{metric}"),
+            Way(110, "a monthly quota resets later than in a month", "{metric}"),
+        ),
+        by_reading=True,
     ),
+    looks_at=("meta", "data.metrics"),
+    needs=(Need.USAGE, Need.QUOTA_RESET),
 )
 
 BRIEFS = "keyword_briefs"

@@ -33,7 +33,7 @@ from ranksim.judge.conformance.spending.counter_bounds import (
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
 from ranksim.judge.conformance.spending.statements import SlotStatement, slots_of
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 REACHED, TOGETHER = "reached", "at once"
@@ -42,46 +42,80 @@ REACHED, TOGETHER = "reached", "at once"
 FACTORS = ("several pairings", "several places", "several words")
 """What a slot is counted by (S23, S25)."""
 
-RULES = (
+RULES = declare(
     Rule(
         "slots.counted",
         "Each keyword on each pairing in each geography is a slot, and each scan counts its own.",
         (23, 24, 25, 32, 33, 37),
         (47, 63, 94, 109),
-        "everyday: read slots around additions of keywords and scans",
-        (*ADDS, *FACTORS, "read between"),
+        exercise="everyday: read slots around additions of keywords and scans",
+        cases=(*ADDS, *FACTORS, "read between"),
+        ways=(
+            Way(23, "pairings do not multiply slots", "several pairings"),
+            Way(23, "places do not multiply slots", "several places"),
+            Way(23, "keywords do not multiply slots", "several words"),
+            Way(24, "a second scan of the same keywords adds nothing", "scans"),
+            Way(
+                25,
+                "one keyword on one engine, two devices and two places is not four slots",
+                "several pairings",
+            ),
+            Way(32, "keywords in a tracked list take no slots", "keywords"),
+            Way(33, "a scan takes no slots", "scans"),
+        ),
+        needs=(Need.SPENDING,),
     ),
     Rule(
         "slots.held",
         "What is removed stays counted to the end of the billing month.",
         (26, 27, 37),
         (62,),
-        "everyday: remove keywords and scans, and read slots",
-        ("keywords removed", "a scan removed", "held before"),
+        exercise="everyday: remove keywords and scans, and read slots",
+        cases=("keywords removed", "a scan removed", "held before"),
+        ways=(
+            Way(26, "removed keywords free their slots at once", "keywords removed"),
+            Way(27, "a removed scan frees its slots at once", "a scan removed"),
+        ),
+        follows=(Cause("slots.counted", "the same reading"),),
+        needs=(Need.SPENDING,),
     ),
     Rule(
         "slots.limit",
         "No more slots are given than the plan has.",
         (33, 64),
         (64,),
-        "race: several ask at once for the last slots",
-        (REACHED, TOGETHER),
+        exercise="race: several ask at once for the last slots",
+        ways=(
+            Way(33, "more slots are given than the plan has", "reached"),
+            Way(64, "calls at once pass the slots together", "at once"),
+        ),
+        follows=(Cause("slots.counted", "the same reading"),),
+        essential={MET_AT_ONCE: "no two calls for the last slots met at once"},
+        needs=(Need.SPENDING, Need.FULL_SLOTS),
     ),
     Rule(
         "slots.refused",
         "slot_limit_exceeded comes only where what is asked for does not fit.",
         (64,),
         (59, 63, 64),
-        "ladder: ask for more keywords than there is room for",
-        ADDS,
+        exercise="ladder: ask for more keywords than there is room for",
+        ways=(
+            Way(64, "slot_limit_exceeded comes for keywords that fit", "keywords"),
+            Way(64, "slot_limit_exceeded comes for a scan that fits", "scans"),
+        ),
+        needs=(Need.SPENDING, Need.ALONE, Need.FULL_SLOTS),
     ),
     Rule(
         "slots.sum",
         "Active and held slots add up to the used ones, and what is available to the limit.",
         (37,),
         (61,),
-        "everyday: read slots",
+        exercise="everyday: read slots",
+        ways=(Way(37, "what is held is not counted as used"),),
+        by_reading=True,
     ),
+    looks_at=("meta", "data.used", "data.held", "data.limit", "data.slots_added"),
+    needs=(Need.SLOTS, Need.SLOT_RESET),
 )
 
 Json = Any
