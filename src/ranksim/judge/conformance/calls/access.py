@@ -15,7 +15,7 @@ from ranksim.judge.conformance.history.fields import body_of, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 KEY = "access.key"
@@ -54,49 +54,92 @@ MADE = (
 )
 """What can be made for a domain, and shows it."""
 
-RULES = (
+RULES = declare(
     Rule(
         KEY,
         "Everything but GET /v1/webhook-events needs a valid key",
         (68,),
         (12,),
-        "scope",
-        tuple(f"{who}, {what}" for who in ("no key", "a wrong key") for what in ("read", "write")),
+        exercise="scope",
+        ways=(
+            Way(68, "a read works without a key", "no key, read"),
+            Way(68, "a write works without a key", "no key, write"),
+            Way(68, "a read works with an unknown key", "a wrong key, read"),
+            Way(68, "a write works with an unknown key", "a wrong key, write"),
+        ),
+        essential={
+            "no key, .*": "nothing was called without a key",
+            "a wrong key, .*": "nothing was called with an unknown key",
+        },
     ),
-    Rule(PUBLIC, "GET /v1/webhook-events needs no key", (39,), (), "scope"),
-    Rule(ACCEPTED, "A key that is valid is accepted in its environment", (1, 3), (12,), "everyday"),
+    Rule(
+        PUBLIC,
+        "GET /v1/webhook-events needs no key",
+        (39,),
+        exercise="scope",
+        ways=(Way(39, "GET /v1/webhook-events wants a key"),),
+        by_reading=True,
+    ),
+    Rule(
+        ACCEPTED,
+        "A key that is valid is accepted in its environment",
+        (1, 3),
+        (12,),
+        exercise="everyday",
+        ways=(Way(1, "a valid key is refused now and then", "{key}"),),
+        by_reading=True,
+    ),
     Rule(
         ENVIRONMENT,
         "A key works only in its own environment",
         (3,),
         (12,),
-        "scope, with a second environment",
-        ("a production key in sandbox", "a sandbox key in production"),
+        exercise="scope, with a second environment",
+        cases=("a production key in sandbox", "a sandbox key in production"),
+        ways=(
+            Way(3, "a sandbox key works in production", "a sandbox key in production"),
+            Way(3, "a production key works in sandbox", "a production key in sandbox"),
+        ),
+        needs=(Need.ENVIRONMENT,),
     ),
     Rule(
         SCOPE,
         "A domain-scoped key reads only its domain",
         (70,),
         (13, 15, 97),
-        "scope, with a scoped key",
-        (*SHOWN, *(f"{noun} listed" for noun in SCOPED), LISTED_OVER),
+        ways=(
+            Way(70, "a scoped key reads {} of another domain", "{}", SHOWN),
+            Way(70, "a scoped key is listed {} of another domain", "{} listed", SCOPED),
+            Way(70, "a scoped key is listed things of another domain over GraphQL", LISTED_OVER),
+        ),
+        needs=(Need.SCOPED_KEY, Need.SPENDING),
     ),
     Rule(
         ENDPOINTS,
         "A domain-scoped key creates endpoints for its domain only",
         (71,),
         (14,),
-        "scope, with a scoped key",
-        ("its domain", "another domain", "the whole account"),
+        cases=("its domain", "another domain", "the whole account"),
+        ways=(
+            Way(71, "a scoped key creates an account-wide endpoint", "the whole account"),
+            Way(71, "a scoped key creates an endpoint of another domain", "another domain"),
+        ),
+        needs=(Need.SCOPED_KEY, Need.SPENDING),
     ),
     Rule(
         WRITES,
         "A domain-scoped key makes, starts and spends for its domain only",
         (70,),
         (13, 15),
-        "scope, with a scoped key",
-        MADE,
+        cases=MADE,
+        ways=(
+            Way(70, "a scoped key does {} for another domain", "{}", MADE[:4]),
+            Way(70, "a scoped key starts {} on another domain", "jobs.create, {}", tuple(sorted(JobKind))),
+        ),
+        needs=(Need.SCOPED_WRITER, Need.SPENDING),
     ),
+    exercise="scope, with a scoped key",
+    looks_at=(">Authorization", "data.id", "data.domain_id"),
 )
 
 NO_KEYS = ("", UNKNOWN_KEY)

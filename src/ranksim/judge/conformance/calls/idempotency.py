@@ -21,7 +21,7 @@ from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.rule import MET_AT_ONCE, Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 ONCE = "idempotency.once"
@@ -38,39 +38,66 @@ AT_ONCE = ", at once"
 
 DRY = ", dry"
 
-RULES = (
+SPENT = ("jobs.create", "keywords.create", "scans.create", "keyword_briefs.create", "domains.create")
+"""The POSTs whose work done twice costs, counts or shows."""
+
+RULES = declare(
     Rule(
         ONCE,
         "A POST repeated under one Idempotency-Key does its work once",
         (28, 47),
         (27, 33, 92),
-        "retry",
-        (*POSTS, *(f"{name}{AT_ONCE}" for name in POSTS)),
+        cases=(*POSTS, *(f"{name}{AT_ONCE}" for name in POSTS)),
+        ways=(
+            Way(111, "a key is forgotten before 24 h", "jobs.create"),
+            Way(47, "{} repeated under one key works twice", "{}", SPENT),
+            Way(47, "{} sent twice at once works twice", f"{{}}{AT_ONCE}", SPENT),
+            Way(28, "a POST ignores the key", "webhooks.test"),
+        ),
+        essential={MET_AT_ONCE: "no two calls under one Idempotency-Key met at once"},
+        needs=(Need.SPENDING,),
     ),
     Rule(
         REPLAY,
         "A repeated POST gets the original response",
         (47,),
         (29, 31, 93),
-        "retry",
-        (*POSTS, *(f"{operation.name}{DRY}" for operation in TABLE if operation.spends)),
+        cases=(*POSTS, *(f"{operation.name}{DRY}" for operation in TABLE if operation.spends)),
+        ways=(Way(47, "{} repeated gets another reply", "{}", SPENT),),
+        follows=(Cause(ONCE, "another piece of work has another reply"),),
+        needs=(Need.SPENDING,),
     ),
     Rule(
         MISMATCH,
         "One Idempotency-Key with another body is idempotency_mismatch",
         (48,),
         (17, 28),
-        "retry",
-        (*POSTS, "dry, then for real"),
+        cases=(*POSTS, "dry, then for real"),
+        ways=(
+            Way(48, "another body of {} under one key succeeds", "{}", SPENT),
+            Way(48, "a real call after its dry run replays it", "dry, then for real"),
+        ),
+        needs=(Need.SPENDING,),
     ),
-    Rule(IN_FLIGHT, "Only a call in flight makes its twin wait or be refused", (47,), (18, 92), "retry"),
+    Rule(
+        IN_FLIGHT,
+        "Only a call in flight makes its twin wait or be refused",
+        (47,),
+        (18, 92),
+        ways=(Way(47, "a key is in progress with no call in flight"),),
+        needs=(Need.SPENDING,),
+    ),
     Rule(
         RETENTION,
         "A key is remembered for $retention, then forgotten",
         (111,),
         (30,),
-        "retry, for over a day",
+        exercise="retry, for over a day",
+        ways=(Way(111, "a key is remembered beyond 24 h"),),
+        needs=(Need.RETENTION,),
     ),
+    exercise="retry",
+    looks_at=(">Idempotency-Key", "Idempotent-Replayed", "data.id"),
 )
 
 CHECKS = frozenset(CHECK_OF)

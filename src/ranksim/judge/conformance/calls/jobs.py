@@ -17,7 +17,7 @@ from ranksim.judge.conformance.history.fields import STATES, body_of, moment, st
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 KINDS = "job.kinds"
@@ -27,34 +27,83 @@ REASON = "job.reason"
 FINISHED = "job.finished"
 WRONG_KIND = "job.wrong_kind"
 
-RULES = (
+JOB_KINDS = tuple(sorted(JobKind))
+
+SAME_RESOURCE = Cause("resource.fields", "the same resource, read for what its fields say")
+
+RULES = declare(
     Rule(
         KINDS,
         "A job's kind is one of four, and what was asked for",
         (14, 34),
-        (),
-        "everyday",
-        tuple(f"{kind} asked for" for kind in JobKind),
+        cases=tuple(f"{kind} asked for" for kind in JobKind),
+        ways=(
+            Way(14, "a job asked for as {} is of another kind", "{} asked for", JOB_KINDS),
+            Way(34, "POST jobs of kind {} shows another", "{} asked for", JOB_KINDS),
+        ),
+        follows=(SAME_RESOURCE,),
     ),
     Rule(
         PROGRESS,
         "A job moves forward: queued, running, then done or failed",
         (15, 16),
         (39,),
-        "everyday",
-        ("done", "failed"),
+        ways=(
+            Way(15, "a job that is done runs again", "done"),
+            Way(15, "a job that failed runs again", "failed"),
+        ),
     ),
-    Rule(FINAL, "A job that has ended does not change", (15, 16), (43,), "everyday", ("done", "failed")),
+    Rule(
+        FINAL,
+        "A job that has ended does not change",
+        (15, 16),
+        (43,),
+        ways=(
+            Way(16, "a job that is done changes", "done"),
+            Way(16, "a job that failed changes", "failed"),
+        ),
+        follows=(Cause(PROGRESS, "a job that goes back changes after its end"),),
+        needs=(Need.JOB_END,),
+    ),
     Rule(
         REASON,
         "error_detail gives the reason of an error ending, and only then",
         (13, 15),
         (39,),
-        "everyday",
-        ("queued", "running", "done", "failed"),
+        cases=("queued", "running", "done", "failed"),
+        ways=(
+            Way(15, "a job that failed tells no reason", "failed"),
+            Way(15, "a job that is done tells an error", "done"),
+            Way(15, "a running job tells an error", "running"),
+            Way(15, "a queued job tells an error", "queued"),
+        ),
+        follows=(SAME_RESOURCE,),
+        essential={"failed": "no job failed"},
+        needs=(Need.JOB_END,),
     ),
-    Rule(FINISHED, "A job that has ended says when", (13, 17), (39, 43), "everyday", ("done", "failed")),
-    Rule(WRONG_KIND, "A job is found under its own kind only", (16,), (44,), "scope"),
+    Rule(
+        FINISHED,
+        "A job that has ended says when",
+        (13, 17),
+        (39, 43),
+        ways=(
+            Way(13, "a job that is done has no finished_at", "done"),
+            Way(13, "a job that failed has no finished_at", "failed"),
+        ),
+        follows=(SAME_RESOURCE,),
+        needs=(Need.JOB_END,),
+    ),
+    Rule(
+        WRONG_KIND,
+        "A job is found under its own kind only",
+        (16,),
+        (44,),
+        exercise="scope",
+        ways=(Way(16, "a job is found under another kind"),),
+    ),
+    exercise="everyday",
+    looks_at=(">kind", "data.id", "data.kind", "data.status", "data.error_detail", "data.finished_at"),
+    needs=(Need.SPENDING, Need.FAILING_DOMAIN),
 )
 
 RANK = {"queued": 0, "running": 1, "done": 2, "failed": 2}

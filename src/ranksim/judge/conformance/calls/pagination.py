@@ -50,62 +50,116 @@ from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ALL, ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.rule import Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 LISTS = tuple(sorted(STEADY))
 """The lists that walks are judged of."""
 
-RULES = (
-    Rule(ONCE, "A walk shows no item twice", (46,), (37,), "walk", (*LISTS, OVER)),
+RULES = declare(
+    Rule(
+        ONCE,
+        "A walk shows no item twice",
+        (46,),
+        (37,),
+        cases=(*LISTS, OVER),
+        ways=(
+            Way(46, "a walk shows an item twice", "keywords.list"),
+            Way(46, "a walk over GraphQL shows an item twice", OVER),
+        ),
+        needs=(Need.LONG_LISTS,),
+    ),
     Rule(
         COMPLETE,
         "A walk shows every item that was there throughout",
         (46,),
         (37,),
-        "walk",
-        (*LISTS, *(f"{name}{GOING}" for name in sorted(CREATES.values())), OVER, f"{OVER}{GOING}"),
+        cases=(*LISTS, *(f"{name}{GOING}" for name in sorted(CREATES.values())), OVER, f"{OVER}{GOING}"),
+        ways=(
+            Way(30, "a walk of GET /v1/domains ends early", "domains.list"),
+            Way(46, "a walk of several pages leaves an item out", "keywords.list"),
+            Way(
+                46,
+                "a walk by offsets leaves an item out when others are deleted",
+                "keywords.list, while items go",
+            ),
+            Way(46, "a walk over GraphQL leaves an item out", OVER),
+            Way(46, "a walk over GraphQL by offsets leaves an item out", f"{OVER}{GOING}"),
+        ),
+        needs=(Need.LONG_LISTS,),
     ),
     Rule(
         CURSOR,
         "A cursor under other filters is invalid_cursor",
         (31, 45),
         (16, 36, 100, 110),
-        "walk",
-        ("keywords.list by list_id", OVER),
+        ways=(
+            Way(31, "a cursor of keywords holds under another list", "keywords.list by list_id"),
+            Way(45, "a cursor under other filters goes on", "keywords.list by list_id"),
+            Way(45, "a cursor under other filters goes on over GraphQL", OVER),
+        ),
+        needs=(Need.LONG_LISTS,),
     ),
     Rule(
         WALK,
         "next_cursor, returned unchanged, continues the walk",
         (44,),
         (35, 36),
-        "walk",
-        (*LISTS, OVER),
+        cases=(*LISTS, OVER),
+        ways=(
+            Way(30, "a cursor of GET /v1/domains is refused", "domains.list"),
+            Way(44, "a cursor returned unchanged is refused", "keywords.list"),
+            Way(44, "a cursor returned unchanged over GraphQL is refused", OVER),
+        ),
+        needs=(Need.LONG_LISTS,),
     ),
     Rule(
         LIMIT,
         "A page has $page items at most, or `limit`, up to $largest",
         (43,),
         (34,),
-        "walk",
-        tuple(f"{name}, {size}" for name in (*LISTS, OVER) for size in ("default", "limit", "largest")),
+        cases=tuple(f"{name}, {size}" for name in (*LISTS, OVER) for size in ("default", "limit", "largest")),
+        ways=(
+            Way(43, "a page without a limit has more than 50", "keywords.list, default"),
+            Way(43, "a page has more than 200", "keywords.list, largest"),
+            Way(43, "a page has more than asked for", "keywords.list, limit"),
+            Way(43, "a page over GraphQL has more than `first`", f"{OVER}, limit"),
+            Way(43, "a page over GraphQL has more than 200", f"{OVER}, largest"),
+            Way(43, "a page over GraphQL without `first` has more than 50", f"{OVER}, default"),
+        ),
+        needs=(Need.LONG_LISTS,),
     ),
     Rule(
         END,
         "next_cursor is null exactly when no further page exists",
         (9, 44),
         (38,),
-        "walk",
-        ("a last page", "a page before others", OVER),
+        ways=(
+            Way(9, "the last page has a `next_cursor`", "a last page"),
+            Way(9, "a page before others has none", "a page before others"),
+            Way(44, "has_more is told on the last page", "a last page"),
+            Way(44, "a page over GraphQL before others has no `endCursor`", OVER),
+        ),
+        follows=(Cause("resource.envelope", "what stands elsewhere is missing here"),),
+        essential={
+            "a last page": "no last page was seen",
+            "a page before others": "no page before others was seen",
+        },
     ),
     Rule(
         DEFAULT,
         "Without a limit a page has $page items where more are there",
         (43,),
         (34, 38),
-        "walk",
-        (*LISTS, OVER),
+        cases=(*LISTS, OVER),
+        ways=(
+            Way(43, "a page without a limit has fewer, and more are there", "keywords.list"),
+            Way(43, "a page over GraphQL without `first` has fewer, and more are there", OVER),
+        ),
+        needs=(Need.LONG_LISTS,),
     ),
+    exercise="walk",
+    looks_at=("?limit", "?cursor", "has_more", "next_cursor"),
 )
 
 REMEMBERED = 12 * HOUR

@@ -18,11 +18,11 @@ from ranksim.core.contract.views import NOT_SHOWN, DomainView, JobView, ProblemV
 from ranksim.core.service.operations import TABLE
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.calls import choices
-from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, kind_of_answer, snaked
+from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, MARKED_ANSWERS, kind_of_answer, snaked
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, leaves
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 REQUEST_ID = "header.request_id"
@@ -63,75 +63,165 @@ NAMED = frozenset({*CHECK_OF, "invalid_cursor", "idempotency_mismatch"})
 ERRORS = (*CHECK_OF, "invalid_cursor", "idempotency_mismatch", "400", "401", "404", "422", "429")
 """The errors that a client meets: by code where it is stated, by status where it is assumed."""
 
-RULES = (
+RULES = declare(
     Rule(
         ENVELOPE,
         "A success is {data}, a collection {data, has_more, next_cursor}",
         (8, 9),
-        (),
-        "everyday",
-        ANSWERED,
+        cases=ANSWERED,
+        ways=(
+            Way(8, "a single comes without `data`", "account.get"),
+            Way(8, "a creation comes without `data`", "domains.create"),
+            Way(9, "a collection has no `has_more`", "domains.list"),
+        ),
+        looks_at=("has_more", "next_cursor"),
+        by_reading=True,
     ),
     Rule(
         FIELDS,
         "A resource has the fields that are shown for it",
         (12, 13, 16, 38),
         (42, 43, 85, 109),
-        "everyday",
-        SHOWN,
+        ways=(
+            Way(12, "a Domain lacks a field when it is read", "domains.get"),
+            Way(12, "a Domain lacks a field in a list", "domains.list"),
+            Way(12, "a Domain lacks a field when it is created", "domains.create"),
+            Way(12, "a Domain lacks a field when it is updated", "domains.update"),
+            Way(13, "a Job lacks a field when it is created", "jobs.create"),
+            Way(13, "a Job lacks a field when it is read", "jobs.get"),
+            Way(13, "a Job lacks a field in a list", "jobs.list"),
+            Way(38, "a metric has no resets_at", "account.usage"),
+            Way(2, "a resource has other fields in sandbox", "in {environment}"),
+        ),
+        looks_at=("data",),
+        follows=(Cause(ENVELOPE, "what stands elsewhere is missing here"),),
+        by_reading=True,
     ),
-    Rule(TIMES, "Timestamps are ISO 8601 in UTC", (17,), (), "everyday", TIMESTAMPS),
-    Rule(EVENTS, "GET /v1/webhook-events lists the event types of today", (39, 75), (78,), "everyday"),
-    Rule(REQUEST_ID, "Every response carries X-Request-Id", (107,), (79,), "everyday", KINDS_OF_ANSWER),
+    Rule(
+        TIMES,
+        "Timestamps are ISO 8601 in UTC",
+        (17,),
+        ways=(
+            Way(17, "created_at is not ISO 8601 in UTC", "created_at"),
+            Way(17, "finished_at is not", "finished_at"),
+            Way(17, "last_full_crawl_at is not", "last_full_crawl_at"),
+            Way(17, "resets_at is not", "resets_at"),
+        ),
+        looks_at=("data.created_at", "data.finished_at", "data.updated_at"),
+        by_reading=True,
+    ),
+    Rule(
+        EVENTS,
+        "GET /v1/webhook-events lists the event types of today",
+        (39, 75),
+        (78,),
+        ways=(
+            Way(39, "it lists none of today's types"),
+            Way(75, "today's event types are not those two"),
+        ),
+        looks_at=("data",),
+        by_reading=True,
+    ),
+    Rule(
+        REQUEST_ID,
+        "Every response carries X-Request-Id",
+        (107,),
+        (79,),
+        cases=KINDS_OF_ANSWER,
+        ways=(Way(107, "X-Request-Id is missing ({})", "{}", MARKED_ANSWERS),),
+        looks_at=("X-Request-Id",),
+        by_reading=True,
+    ),
     Rule(
         ECHO,
         "An X-Request-Id that the client sent is used as given",
         (107,),
         (79,),
-        "everyday",
-        KINDS_OF_ANSWER,
+        cases=KINDS_OF_ANSWER,
+        ways=(Way(107, "an id that was sent is replaced", "success"),),
+        looks_at=(">X-Request-Id", "X-Request-Id"),
     ),
     Rule(
         JSON,
         "A response with a body is JSON and says so",
         (8, 9, 94),
         (25,),
-        "everyday",
-        KINDS_OF_ANSWER[:-1],
+        cases=KINDS_OF_ANSWER[:-1],
+        ways=(Way(8, "a success is no JSON", "success"),),
+        looks_at=("Content-Type",),
+        by_reading=True,
     ),
     Rule(
         DEPRECATION,
         "A surface that is to go carries Deprecation and Sunset, both",
         (114,),
         (81,),
-        "everyday, once /v2 is there",
+        exercise="everyday, once /v2 is there",
+        ways=(Way(114, "Deprecation comes without Sunset"),),
+        looks_at=("Deprecation", "Sunset"),
+        needs=(Need.SUCCESSOR,),
     ),
     Rule(
         CORS,
         "Cross-origin requests are accepted",
         (73,),
         (80,),
-        "everyday, sent from a page of another origin",
-        ("preflight", "success", "error"),
+        exercise="everyday, sent from a page of another origin",
+        ways=(
+            Way(73, "a preflight is refused", "preflight"),
+            Way(73, "a success does not allow the origin", "success"),
+            Way(73, "an error does not allow the origin", "error"),
+        ),
+        looks_at=(">Origin", "Access-Control-Allow-Origin", "Access-Control-Allow-Headers"),
     ),
-    Rule(ERROR, "An error is a complete error body", (11, 94), (24, 25), "ladder", ERRORS),
+    Rule(
+        ERROR,
+        "An error is a complete error body",
+        (11, 94),
+        (24, 25),
+        exercise="ladder",
+        cases=ERRORS,
+        ways=(
+            Way(11, "an error comes in the envelope of successes", "404"),
+            Way(94, "a field is missing of the error {}", "{}", ERRORS),
+            Way(2, "an error has other fields in sandbox", "in {environment}"),
+        ),
+        looks_at=("status", "code"),
+    ),
     Rule(
         TYPE,
         "An error's type and documentation_url are its page under /api/errors",
         (95,),
-        (),
-        "ladder",
-        ERRORS,
+        exercise="ladder",
+        cases=ERRORS,
+        ways=(Way(95, "type is another page ({})", "{}", ("404", "422", "cooldown_active")),),
+        looks_at=("type", "documentation_url"),
     ),
-    Rule(ID, "An error's request_id is that of the response", (96,), (), "ladder", ERRORS),
+    Rule(
+        ID,
+        "An error's request_id is that of the response",
+        (96,),
+        exercise="ladder",
+        cases=ERRORS,
+        ways=(Way(96, "request_id is another request's ({})", "{}", ("404", "422", "cooldown_active")),),
+        looks_at=("request_id", "X-Request-Id"),
+        follows=(Cause(REQUEST_ID, "what is missing cannot agree"),),
+    ),
     Rule(
         META,
         "An error's meta says what its code promises",
         (98, 99),
         (7, 26),
-        "ladder",
-        ("quota_exhausted", "cost_cap_reached"),
+        exercise="ladder",
+        ways=(
+            Way(98, "its meta lacks a field", "quota_exhausted"),
+            Way(99, "the meta of cost_cap_reached lacks amount, ceiling or date", "cost_cap_reached"),
+        ),
+        looks_at=("code", "meta"),
+        follows=(Cause("quota.meta", SAME_BODY), Cause("cost.meta", SAME_BODY)),
+        needs=(Need.SPENDING,),
     ),
+    exercise="everyday",
 )
 
 Fields = Mapping[str, Callable[[Json], bool]]

@@ -18,7 +18,7 @@ from ranksim.judge.conformance.history.fields import body_of, plainest, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.rule import Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 PATCHED = "resource.patch"
@@ -30,23 +30,32 @@ STALE = frozenset({412, 428})
 NOUNS = tuple(operation.name.partition(".")[0] for operation in TABLE if operation.method == "PATCH")
 """What can be patched."""
 
-RULES = (
+RULES = declare(
     Rule(
         PATCHED,
         "The last PATCH of a field is what is shown of it",
         (42, 49),
         (84,),
-        "everyday",
-        (*NOUNS, *(f"{noun}, again" for noun in NOUNS)),
+        cases=(*NOUNS, *(f"{noun}, again" for noun in NOUNS)),
+        ways=(
+            Way(42, "a PATCH is accepted and changes nothing", "domains"),
+            Way(49, "the earlier of two PATCHes wins", "labels, again"),
+        ),
+        looks_at=(">", "data"),
     ),
     Rule(
         UNCONDITIONAL,
         "A PATCH overwrites the one before without warning: none is refused as stale",
         (49, 50),
-        (),
-        "everyday",
-        NOUNS,
+        cases=NOUNS,
+        ways=(
+            Way(49, "the second of two PATCHes is refused as stale", "labels"),
+            Way(50, "a PATCH without If-Match is refused", "domains"),
+        ),
+        looks_at=(">If-Match",),
     ),
+    exercise="everyday",
+    needs=(Need.SPENDING,),
 )
 
 UNSETTLED = frozenset({"enabled", "secret"})
