@@ -17,10 +17,11 @@ from ranksim.core.contract.views import TEST_EVENT, EventJobView
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
 from ranksim.judge.conformance.webhooks.endpoints import (
+    ENDPOINT_FIELDS,
     EndpointHistory,
     Listing,
     ObservedEndpoint,
@@ -45,88 +46,128 @@ ATTEMPTS = ("first attempt", "retry", "test")
 """The kinds of attempts that a sender may make in different places of its code. A test's retry is a test: it
 tells nothing of how the retries of other events are made."""
 
-RULES = (
+RULES = declare(
     Rule(
         SIGNATURE,
         "Every attempt is signed over t and the raw body",
         (74, 78, 84, 85),
-        (),
-        "webhooks",
-        ATTEMPTS,
+        cases=ATTEMPTS,
+        ways=(
+            Way(41, "a test event is not signed", "test"),
+            Way(74, "the signature does not verify ({})", "{}", ATTEMPTS),
+            Way(84, "the signed string has no t", "first attempt"),
+            Way(84, "a body is signed and sent otherwise", "first attempt"),
+            Way(85, "the digest is another, or in capitals", "first attempt"),
+        ),
+        attempt=("Service-Signature",),
     ),
     Rule(
         FRESH,
         "The signature's t is the time of the attempt",
         (78, 86),
         (68, 77),
-        "webhooks-long",
-        ATTEMPTS,
+        exercise="webhooks-long",
+        ways=(Way(78, "t is not the time of the attempt ({})", "{}", ATTEMPTS),),
+        attempt=("Service-Signature",),
+        follows=(Cause(SIGNATURE, "t is part of what is signed"),),
     ),
     Rule(
         HEADERS,
         "An attempt carries its event's id and type, and its number",
         (77, 79, 80, 81),
-        (),
-        "webhooks",
-        ATTEMPTS,
+        ways=(
+            Way(77, "the body is no application/json ({})", "{}", ATTEMPTS),
+            Way(80, "Service-Event-Type is missing ({})", "{}", ATTEMPTS),
+            Way(81, "Service-Delivery-Attempt is missing ({})", "{}", ATTEMPTS),
+        ),
+        attempt=(
+            "Content-Type",
+            "Service-Event-Id",
+            "Service-Event-Type",
+            "Service-Delivery-Attempt",
+            "Service-Signature",
+        ),
     ),
     Rule(
         BODY,
         "A body has id, type, created_at and the job's six fields",
         (82, 83),
-        (),
-        "webhooks",
-        JOB_EVENT_TYPES,
+        ways=(Way(82, "a body of {} lacks a field", "{}", JOB_EVENT_TYPES),),
+        attempt=("id", "type", "created_at", "data"),
     ),
     Rule(
         OUTCOME,
         "job.completed tells of a job done, job.failed of an error",
         (75, 76),
         (39,),
-        "webhooks",
-        JOB_EVENT_TYPES,
+        ways=(Way(76, "{} tells of another outcome", "{}", JOB_EVENT_TYPES),),
+        attempt=("type", "data.job.status", "data.job.error_detail"),
+        essential={
+            "job[.]completed": "no job.completed arrived whose job was read",
+            "job[.]failed": "no job.failed arrived whose job was read",
+        },
     ),
     Rule(
         EVENT,
         "The end of a job is one event, with one id on all attempts",
         (79, 93),
         (68, 74),
-        "webhooks",
-        ("retries", "two endpoints"),
+        ways=(
+            Way(79, "a retry has another event id", "retries"),
+            Way(79, "two endpoints get different ids of one event", "two endpoints"),
+        ),
+        attempt=("id", "type", "data.job.id"),
+        follows=(Cause(HEADERS, "what is missing names no event"),),
     ),
     Rule(
         TYPES,
         "An endpoint gets the types that it lists, or all of them",
         (18, 19),
         (72,),
-        "webhooks",
-        tuple(f"{name} not listed" for name in EVENT_TYPES),
+        ways=(Way(19, "an endpoint that does not list {} gets it", "{} not listed", JOB_EVENT_TYPES),),
+        attempt=("type",),
     ),
     Rule(
         SCOPE,
         "An endpoint gets events of its account, and of its domain if bound",
         (20,),
-        (),
-        "webhooks",
-        ("another domain's", "another account's"),
+        ways=(
+            Way(20, "a bound endpoint gets events of another domain", "another domain's"),
+            Way(20, "an endpoint gets events of another account", "another account's"),
+        ),
+        attempt=("data.job.domain_id",),
     ),
     Rule(
         LISTED,
         "webhook-deliveries tells each attempt's status as answered",
         (40,),
         (75,),
-        "webhooks",
-        ("2xx", "3xx", "4xx", "5xx"),
+        ways=(Way(40, "a {} is listed as another status", "{}", ("2xx", "3xx", "4xx", "5xx")),),
+        needs=(Need.DELIVERY_LIST,),
     ),
     Rule(
         SECRET,
         "A signing secret is told at creation only",
         (21,),
         (73,),
-        "webhooks",
-        ("webhooks.get", "webhooks.list", "webhooks.update"),
+        ways=(
+            Way(21, "the secret is shown when the endpoint is read", "webhooks.get"),
+            Way(21, "the secret is shown in the list", "webhooks.list"),
+            Way(21, "the secret is shown after a PATCH", "webhooks.update"),
+        ),
     ),
-    Rule(REASON, "A disabled endpoint shows the reason", (22,), (73,), "webhooks-long"),
+    Rule(
+        REASON,
+        "A disabled endpoint shows the reason",
+        (22,),
+        (73,),
+        exercise="webhooks-long",
+        ways=(Way(22, "a disabled endpoint shows no reason"),),
+        needs=(Need.ENDPOINT_LIST,),
+    ),
+    exercise="webhooks",
+    looks_at=ENDPOINT_FIELDS,
+    needs=(Need.RECEIVER, Need.SPENDING, Need.JOB_END),
 )
 
 SIGNED = re.compile(r"t=[0-9]+,v1=[0-9a-f]{64}(,|$)")

@@ -15,9 +15,10 @@ from ranksim.core.clock import DISTANT_FUTURE, SECOND, Micros, format_millis
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.rule import Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
+    ENDPOINT_FIELDS,
     EndpointHistory,
     EndpointSetting,
     ObservedEndpoint,
@@ -28,15 +29,25 @@ from ranksim.judge.conformance.webhooks.failure_runs import AttemptEnd, longest,
 DISABLED = "webhook.disable"
 RESET = "webhook.reset"
 
-RULES = (
+RULES = declare(
     Rule(
         DISABLED,
         "Twenty consecutive failed deliveries disable an endpoint",
         (91,),
         (66, 69, 70, 71),
-        "endpoints; calibration",
+        ways=(Way(91, "an endpoint is disabled too early or too late"),),
     ),
-    Rule(RESET, "Any success sets the count of failures to zero", (92,), (66,), "endpoints; calibration"),
+    Rule(
+        RESET,
+        "Any success sets the count of failures to zero",
+        (92,),
+        (66,),
+        ways=(Way(92, "a success does not zero the count"),),
+        needs=(Need.RETRY,),
+    ),
+    exercise="endpoints; calibration",
+    looks_at=ENDPOINT_FIELDS,
+    needs=(Need.RECEIVER, Need.SPENDING, Need.JOB_END),
 )
 
 SETTLING = 15 * SECOND

@@ -16,9 +16,10 @@ from ranksim.judge.conformance.history.fields import state_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.rule import Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
+    ENDPOINT_FIELDS,
     GRACE,
     EndpointHistory,
     ObservedEndpoint,
@@ -29,19 +30,38 @@ from ranksim.judge.conformance.webhooks.endpoints import (
 TEST = "webhook.test"
 SENT = "webhook.sent"
 
-RULES = (
-    Rule(TEST, "A test event arrives as any other", (41,), (72, 75), "webhooks"),
+RULES = declare(
+    Rule(
+        TEST,
+        "A test event arrives as any other",
+        (41,),
+        (72, 75),
+        ways=(Way(41, "a test event is never sent"),),
+    ),
     Rule(
         SENT,
         "The end of a job is sent to every endpoint that takes it",
         (75, 76, 93),
         (75,),
-        "webhooks",
-        (
+        cases=(
             *(f"{kind} {status}" for kind in JobKind for status in ("done", "failed")),
             *(f"{event_type} to an endpoint of all types" for event_type in JOB_EVENT_TYPES),
         ),
+        ways=(
+            Way(76, "a {} that is done is told to nobody", "{} done", tuple(sorted(JobKind))),
+            Way(76, "a {} that failed is told to nobody", "{} failed", tuple(sorted(JobKind))),
+            Way(
+                18,
+                "an endpoint that takes all types gets only some",
+                "job.failed to an endpoint of all types",
+            ),
+            Way(93, "the end of a job is never sent", "crawl done"),
+        ),
+        needs=(Need.FAILING_DOMAIN,),
     ),
+    exercise="webhooks",
+    looks_at=ENDPOINT_FIELDS,
+    needs=(Need.RECEIVER, Need.SPENDING, Need.JOB_END),
 )
 
 

@@ -15,6 +15,9 @@ from ranksim.judge.conformance.history.observation import Json, Observation, Rec
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.webhooks.failure_runs import AttemptEnd, end_of, longest
 
+ENDPOINT_FIELDS = ("data.enabled", "data.disabled_reason", "data.event_types", "data.domain_id")
+
+
 # Endpoints
 
 

@@ -19,9 +19,10 @@ from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.history.trace_reader import texts
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, Cause, Need, Rule, Way, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
+    ENDPOINT_FIELDS,
     GRACE,
     EndpointHistory,
     Listing,
@@ -44,46 +45,82 @@ GAPS = ("1 min", "5 min", "30 min", "2 h", "6 h")
 IN_TIME = "an answer within 10 s"
 """One that took more than half of them, so that a sender of less patience would have given up."""
 
-RULES = (
-    Rule(NUMBERS, "Attempts of a delivery are numbered 1, 2, 3 and so on", (81,), (), "webhooks"),
+FAILING = ("3xx", "4xx", "5xx", "no answer")
+"""How an attempt fails, as cases."""
+
+RULES = declare(
+    Rule(
+        NUMBERS,
+        "Attempts of a delivery are numbered 1, 2, 3 and so on",
+        (81,),
+        ways=(Way(81, "numbers begin anew"),),
+        follows=(Cause("webhook.headers", "what is missing cannot be counted"),),
+    ),
     Rule(
         DELAYS,
         "Retries follow after about $delays",
         (90,),
         (67,),
-        "webhooks-long",
-        GAPS,
+        exercise="webhooks-long",
+        ways=(Way(90, "the retry after {} comes at another time", "{}", GAPS),),
+        needs=(Need.RETRY,),
     ),
     Rule(
         RETRIED,
         "A failed attempt is tried again, up to $attempts in all",
         (87, 90, 93),
         (69,),
-        "webhooks-long",
-        tuple(
-            f"{how}, attempt {number}"
-            for how in ("3xx", "4xx", "5xx", "no answer")
-            for number in range(1, len(GAPS) + 1)
+        exercise="webhooks-long",
+        cases=tuple(f"{how}, attempt {number}" for how in FAILING for number in range(1, len(GAPS) + 1)),
+        ways=(
+            Way(87, "no retry follows a {}", "{}, attempt 1", FAILING),
+            *(
+                Way(90, f"attempt {number + 1} is not made", f"5xx, attempt {number}")
+                for number in range(1, len(GAPS) + 1)
+            ),
         ),
+        needs=(Need.RETRY,),
     ),
-    Rule(ACKNOWLEDGED, "Any 2xx in time ends a delivery", (87,), (71,), "webhooks", ("200", "201", "204")),
+    Rule(
+        ACKNOWLEDGED,
+        "Any 2xx in time ends a delivery",
+        (87,),
+        (71,),
+        ways=(Way(87, "a {} does not acknowledge", "{}", ("200", "201", "204")),),
+    ),
     Rule(
         TIMEOUT,
         "An answer after $timeout is too late",
         (88,),
         (75,),
-        "webhooks",
-        (IN_TIME, "no answer", "a late 2xx"),
+        cases=(IN_TIME, "no answer", "a late 2xx"),
+        ways=(
+            Way(88, "silence is waited for longer than 10 s", "no answer"),
+            Way(88, "a 2xx after 10 s acknowledges", "a late 2xx"),
+        ),
+        essential={
+            "an answer within 10 s": "no answer that took more than 5 s was seen to count",
+            "no answer|a late 2xx": "no attempt was answered late",
+        },
     ),
     Rule(
         REDIRECT,
         "A redirect is not followed, and fails",
         (89,),
-        (),
-        "webhooks",
-        ("301", "302", "303", "307", "308"),
+        ways=(Way(89, "a {} is followed", "{}", ("301", "302", "303", "307", "308")),),
     ),
-    Rule(AT_MOST, "A delivery has $attempts attempts at most", (90,), (), "webhooks-long"),
+    Rule(
+        AT_MOST,
+        "A delivery has $attempts attempts at most",
+        (90,),
+        exercise="webhooks-long",
+        ways=(Way(90, "a seventh attempt is made"),),
+        follows=(Cause(DELAYS, "the attempt that comes at no stated time"),),
+        needs=(Need.ALL_RETRIES,),
+    ),
+    exercise="webhooks",
+    looks_at=ENDPOINT_FIELDS,
+    needs=(Need.RECEIVER, Need.SPENDING, Need.JOB_END),
 )
 
 MARGIN = 5 * SECOND
