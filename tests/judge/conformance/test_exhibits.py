@@ -9,11 +9,10 @@ import pytest
 from tests.kit.traces import a_trace, call, created, error, hook
 
 from ranksim.core.trace import Trace
-from ranksim.judge.conformance.compare import RULES, compare, compare_all
+from ranksim.judge.conformance.compare import RULE_NAMED, RULES, compare, compare_all
 from ranksim.judge.conformance.exhibits import MASK, as_plain, attempt_as_plain, exhibits
-from ranksim.judge.conformance.following import FOLLOWS, causes
-from ranksim.judge.conformance.report.looked_at import ATTEMPT, LOOKED_AT, found_in
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.following import causes
+from ranksim.judge.conformance.report.looked_at import found_in
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 LIMITS = {"RateLimit-Limit": "600", "RateLimit-Remaining": "599", "RateLimit-Reset": "12.5x"}
@@ -30,12 +29,12 @@ def test_what_was_found_is_what_the_trace_says_there() -> None:
     judgement = compare(trace())
     whole = exhibits([trace()], judgement)
     [piece] = [one for one in judgement.finding("rate.headers").evidence if one.exchanges == ("x1",)]
-    said = found_in("rate.headers", piece, whole)
+    said = found_in(RULE_NAMED["rate.headers"], piece, whole)
     assert said == (
         "x1 was answered 200, RateLimit-Limit 600, RateLimit-Remaining 599, RateLimit-Reset 12.5x"
     )
     [piece] = judgement.finding("webhook.signature").evidence
-    said = found_in("webhook.signature", piece, whole)
+    said = found_in(RULE_NAMED["webhook.signature"], piece, whole)
     assert said.startswith("attempt evt_1/1 was answered 200, Service-Signature t=")
     assert attempt_as_plain(whole.attempts["evt_1/1"][0])["status"] == 200
 
@@ -62,10 +61,7 @@ def test_exchanges_are_found_in_files_and_by_the_number_of_their_trace(tmp_path:
 
 
 def test_every_rule_says_where_it_looks() -> None:
-    families = {rule.name.partition(".")[0] for rule in RULES}
-    names = {rule.name for rule in RULES}
-    assert names | families >= LOOKED_AT.keys() | ATTEMPT.keys()
-    assert all(rule.name in LOOKED_AT or rule.name.partition(".")[0] in LOOKED_AT for rule in RULES)
+    assert [rule.name for rule in RULES if not rule.looks_at] == []
 
 
 def test_every_evidence_tells_what_was_expected() -> None:
@@ -80,7 +76,7 @@ def test_every_evidence_tells_what_was_expected() -> None:
 
 def tally(*broken: tuple[str, str, str]) -> Tally:
     """Break rules: the name, the exchange, and what it is about."""
-    told = Tally([Rule(name, name, (1,)) for name in dict.fromkeys(name for name, _, _ in broken)])
+    told = Tally([RULE_NAMED[name] for name in dict.fromkeys(name for name, _, _ in broken)])
     for name, exchange, about in broken:
         told.broke(name, Evidence("no", (exchange,), about=about))
     return told
@@ -156,7 +152,7 @@ def test_a_finding_follows_where_each_of_its_instances_does(
 def test_dry_runs_that_are_out_of_order_follow_from_calls_that_are_in_the_same_pairs(
     live: list[str], dry: list[str], follows: bool
 ) -> None:
-    told = Tally([Rule(name, name, (59,)) for name in ("guards.quota", "dry_run.order")])
+    told = Tally([RULE_NAMED[name] for name in ("guards.quota", "dry_run.order")])
     for number, case in enumerate(live):
         told.broke("guards.quota", Evidence("no", (f"x{number}",)), case=case)
     for number, case in enumerate(dry):
@@ -165,7 +161,7 @@ def test_dry_runs_that_are_out_of_order_follow_from_calls_that_are_in_the_same_p
 
 
 def test_windows_that_admit_too_many_are_not_why_others_refuse_too_early() -> None:
-    told = Tally([Rule(name, name, (103,)) for name in ("rate.read", "rate.write")])
+    told = Tally([RULE_NAMED[name] for name in ("rate.read", "rate.write")])
     told.broke("rate.read", Evidence("601 calls were admitted", ("x1", "x601")))
     told.broke("rate.write", Evidence("refused", ("x2",)))
     assert causes(told.findings()) == {}
@@ -182,7 +178,7 @@ def test_windows_that_admit_too_many_are_not_why_others_refuse_too_early() -> No
 def test_a_limiter_that_counts_nothing_has_all_left_in_every_class(
     says: str, side: str, follows: bool
 ) -> None:
-    told = Tally([Rule(name, name, (105,)) for name in ("rate.expensive", "rate.remaining")])
+    told = Tally([RULE_NAMED[name] for name in ("rate.expensive", "rate.remaining")])
     beyond = Evidence("49 calls were admitted", ("x1", "x49"), about="key main, expensive calls")
     told.broke("rate.expensive", beyond, case=f"key main, {side}")
     told.broke("rate.remaining", Evidence(says, ("x9",), about="key main, read calls"))
@@ -193,7 +189,7 @@ def test_a_limiter_that_counts_nothing_has_all_left_in_every_class(
     ("case", "expected"), [("expensive", {"rate.traffic_only": "rate.remaining"}), ("read", {})]
 )
 def test_a_refusal_is_told_what_every_call_of_its_class_is_told(case: str, expected: dict[str, str]) -> None:
-    told = Tally([Rule(name, name, (105,)) for name in ("rate.remaining", "rate.traffic_only")])
+    told = Tally([RULE_NAMED[name] for name in ("rate.remaining", "rate.traffic_only")])
     told.broke("rate.remaining", Evidence("20 of 20", ("x1",), about="key main, expensive calls"))
     told.broke("rate.traffic_only", Evidence("1 left", ("x9",), about="key main, jobs.create"), case=case)
     assert {name: cause.rule for name, cause in causes(told.findings()).items()} == expected
@@ -209,20 +205,18 @@ def test_a_refusal_is_told_what_every_call_of_its_class_is_told(case: str, expec
 def test_a_count_that_falls_short_is_why_it_rises_around_dry_runs(
     says: str, expected: dict[str, str]
 ) -> None:
-    told = Tally([Rule(name, name, (38,)) for name in ("quota.counted", "dry_run.free")])
+    told = Tally([RULE_NAMED[name] for name in ("quota.counted", "dry_run.free")])
     told.broke("quota.counted", Evidence(says, ("x1", "x2"), about="account a"))
     told.broke("dry_run.free", Evidence("0 before, 1 after", ("x7", "x8", "x9"), about="account a"))
     assert {name: cause.rule for name, cause in causes(told.findings()).items()} == expected
 
 
 def test_consequences_name_rules_and_lead_to_a_first_cause() -> None:
-    names = {rule.name for rule in RULES}
-    assert names.issuperset(FOLLOWS)
-    paths = [((name,), frozenset[str]()) for name in FOLLOWS]
+    paths = [((rule.name,), frozenset[str]()) for rule in RULES]
     while paths:
         path, whole = paths.pop()
-        for cause in FOLLOWS.get(path[-1], ()):
-            assert cause.rule in names
+        for cause in RULE_NAMED[path[-1]].follows:
+            assert cause.rule in RULE_NAMED
             unbroken = whole.union(cause.unless)
             if unbroken.isdisjoint((*path, cause.rule)):
                 assert cause.rule not in path

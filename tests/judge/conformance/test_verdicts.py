@@ -14,9 +14,9 @@ from ranksim.judge.conformance.compare import compare
 from ranksim.judge.conformance.judging import FAMILIES, Judge
 from ranksim.judge.conformance.rate.windows import BY_CLASS, REMAINING
 from ranksim.judge.conformance.report.as_dict import plain
-from ranksim.judge.conformance.verdict.essential import ESSENTIAL, UNSEEN, lacking, unseen
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY, Rule
+from ranksim.judge.conformance.verdict.unseen import UNSEEN, unseen
 from ranksim.judge.conformance.verdict.verdicts import (
     IN_KEEPING,
     KEPT,
@@ -25,6 +25,7 @@ from ranksim.judge.conformance.verdict.verdicts import (
     Verdict,
     agreement,
     coverage,
+    lacking,
     merged_findings,
     rules_decided,
 )
@@ -185,7 +186,7 @@ def test_no_rule_conforms_in_no_case(maker: type[Judge]) -> None:
     for rule in tally.rules:
         tally.held(rule.name)
     for finding in merged_findings([*runs, tally.findings()]):
-        reasons = tuple((says, 1) for says in lacking(finding.rule.name, [ANY]))
+        reasons = tuple((says, 1) for says in lacking(finding.rule, [ANY]))
         verdict = Verdict.UNDECIDED if reasons else Verdict.CONFORMS
         assert (finding.verdict, finding.exercised, finding.reasons) == (verdict, 1, reasons)
 
@@ -198,18 +199,17 @@ EXAMPLES = (
 """Cases, some of them of a deployment's keys and metrics."""
 
 
-@pytest.mark.parametrize("name", ESSENTIAL)
-def test_a_rule_conforms_once_its_essential_cases_held(name: str) -> None:
+@pytest.mark.parametrize("rule", [rule for rule in ALL_RULES if rule.essential], ids=lambda rule: rule.name)
+def test_a_rule_conforms_once_its_essential_cases_held(rule: Rule) -> None:
     """In whichever run, and however often the others held; a breach of any other case still deviates."""
-    rule = next(rule for rule in ALL_RULES if rule.name == name)
-    lists = []
-    for pattern in ESSENTIAL[name]:
+    name, lists = rule.name, []
+    for pattern in rule.essential:
         case = next(case for case in (*rule.cases, *EXAMPLES) if re.fullmatch(pattern, case))
         tally = Tally([rule])
         tally.held(name, 9, case="key main, no fewer")
         tally.held(name, case=case)
         [finding] = tally.findings()
-        left = [says for other, says in ESSENTIAL[name].items() if other != pattern]
+        left = [says for other, says in rule.essential.items() if other != pattern]
         assert finding.verdict == (Verdict.UNDECIDED if left else Verdict.CONFORMS)
         assert [why for why, _ in finding.reasons] == left
         assert finding.exercised == 2
@@ -222,9 +222,9 @@ def test_a_rule_conforms_once_its_essential_cases_held(name: str) -> None:
 
 def test_essential_cases_and_what_is_told_unseen_are_cases_that_rules_have() -> None:
     known = {rule.name: rule.cases or EXAMPLES for rule in ALL_RULES}
-    for name, patterns in ESSENTIAL.items():
-        for pattern in patterns:
-            assert any(re.fullmatch(pattern, case) for case in known[name]), (name, pattern)
+    for rule in ALL_RULES:
+        for pattern in rule.essential:
+            assert any(re.fullmatch(pattern, case) for case in known[rule.name]), (rule.name, pattern)
     places = [f"{name}/{case}" for name, cases in known.items() for case in cases]
     for says, pattern in UNSEEN:
         assert any(re.fullmatch(pattern, place) for place in places), says

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ranksim.judge.conformance.compare import RULE_NAMED
+from ranksim.judge.conformance.verdict.rule import Need
+
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Rules that cannot be decided, by name or by what names begin with; `why`, and what would help.
+    """What rules need and a check has not; `why`, and what would help.
 
     Where only a `part` of them cannot be seen, it is told, and holds no rule back. What is `sought` all the
     same has tasks look for it as if nothing were lacking: it may turn up.
     """
 
-    rules: tuple[str, ...]
+    needs: tuple[Need, ...]
     why: str
     would: str
     part: str = ""
@@ -25,4 +28,4 @@ class Lack:
 
     def is_about(self, rule: str) -> bool:
         """Return whether it is about a rule, or a part of it."""
-        return any(rule == name or (name.endswith(".") and rule.startswith(name)) for name in self.rules)
+        return any(need in RULE_NAMED[rule].needs for need in self.needs)

@@ -12,6 +12,7 @@ from ranksim.core.clock import HOUR, Micros
 from ranksim.core.contract.facts import Facts
 from ranksim.judge.check.lack import Lack
 from ranksim.judge.check.stated_numbers import hidden_by_numbers
+from ranksim.judge.conformance.verdict.rule import Need
 from ranksim.judge.deployment.discovery import LISTS, KeyReach, Reach
 from ranksim.judge.profiles.webhooks import DELAYS
 from ranksim.report import units
@@ -33,12 +34,8 @@ def lacking(reach: Reach, time: Micros, *, receiver: bool) -> list[Lack]:
 
 
 NOTHING_GOES = Lack(
-    ("header.deprecation",),
-    "nothing is to go before there is a /v2",
-    "a deployment that has one",
-    sought=True,
+    (Need.SUCCESSOR,), "nothing is to go before there is a /v2", "a deployment that has one", sought=True
 )
-
 
 SMALLEST_PAGE = 7
 """Items of a page in walks, at least: a longer list has a second one."""
@@ -48,36 +45,21 @@ def _keys(reach: Reach) -> Iterator[Lack]:
     lines = "a key with `purpose: {}` in the target file"
     if not reach.of("scoped"):
         why, would = "no key is bound to one domain", f"{lines.format('scoped')} and its domain_id"
-        yield Lack(("access.scope", "access.scoped_endpoints"), why, would)
-        yield Lack(("access.scoped_writes",), why, would, sought=True)
+        yield Lack((Need.SCOPED_KEY,), why, would)
+        yield Lack((Need.SCOPED_WRITER,), why, would, sought=True)
     if len(reach.target.environments) < 2:
-        yield Lack(("access.environment",), "there is one environment", "a second one under `environments`")
+        yield Lack((Need.ENVIRONMENT,), "there is one environment", "a second one under `environments`")
     if len({key.name for key in reach.usable()}) < 2:
-        yield Lack(("rate.per_key",), "there is one key", lines.format("second"))
+        yield Lack((Need.SECOND_KEY,), "there is one key", lines.format("second"))
     if not reach.of("past_due"):
-        yield Lack(("guards.health",), "no key's account is past due", lines.format("past_due"))
+        yield Lack((Need.PAST_DUE,), "no key's account is past due", lines.format("past_due"))
     if not any(_lacks_a_capability(key) for key in reach.usable()):
-        yield Lack(
-            ("guards.capability",),
-            "the plans of all keys include every kind of work, as far as they say",
-            "a key of a plan without one of them",
-        )
-    if not reach.of("near_limit"):
-        for rules, what in (
-            (("guards.ceiling", "cost.refused", "cost.meta"), _ceiling(reach)),
-            (("guards.slots", "slots.refused"), ""),
-            (("guards.quota", "quota.refused", "quota.meta"), ""),
-        ):
-            if what:
-                yield Lack(rules, what, f"{lines.format('near_limit')}, of a small plan")
-
-
-def _ceiling(reach: Reach) -> str:
-    """Say why a cost ceiling is not reached; "" where it may be."""
-    cap = reach.target.spend_cap
-    return (
-        "" if cap is None else f"--spend-cap {units.usd(cap)} ends spending before an account's ceiling does"
-    )
+        why = "the plans of all keys include every kind of work, as far as they say"
+        yield Lack((Need.LESSER_PLAN,), why, "a key of a plan without one of them")
+    if not reach.of("near_limit") and reach.target.spend_cap is not None:
+        cap = units.usd(reach.target.spend_cap)
+        why = f"--spend-cap {cap} ends spending before an account's ceiling does"
+        yield Lack((Need.CEILING,), why, f"{lines.format('near_limit')}, of a small plan")
 
 
 def _lacks_a_capability(key: KeyReach) -> bool:
@@ -95,80 +77,55 @@ def _settings(reach: Reach, receiver: bool) -> Iterator[Lack]:
     target = reach.target
     if not receiver:
         yield Lack(
-            ("webhook.",),
+            (Need.RECEIVER,),
             "the deployment reaches no webhook receiver",
             "`ranksim receive` where it does, and its URL as the target's `receiver`",
         )
     if target.dry_run_only:
         yield Lack(
-            (
-                *("cooldown.", "job.", "cost.refused", "cost.meta", "guards.ceiling"),
-                *(
-                    "quota.refused",
-                    "quota.meta",
-                    "quota.limit",
-                    "quota.counted",
-                    "slots.held",
-                    "slots.counted",
-                    "slots.refused",
-                ),
-                *("guards.quota", "guards.slots", "guards.codes", "guards.healthy", "guards.health"),
-                *("guards.capability", "cost.tracking", "error.meta", "webhook.", "rate.write"),
-                *("access.scope", "access.scoped_endpoints", "access.scoped_writes"),
-                *("resource.patch", "resource.unconditional"),
-                *(
-                    "slots.limit",
-                    "idempotency.once",
-                    "idempotency.in_flight",
-                    "idempotency.mismatch",
-                    "idempotency.replay",
-                ),
-                *(() if reach.of("past_due") else ("guards.reads",)),
-            ),
+            (Need.SPENDING, *(() if reach.of("past_due") else (Need.SPENDING_OR_PAST_DUE,))),
             "nothing is spent or made with --dry-run-only",
             "a --spend-cap in its place",
         )
         if not target.usable_domains:
             yield Lack(
-                ("dry_run.", "rate.expensive"),
+                (Need.DOMAIN,),
                 "no domain may be used for dry runs, and none is made with --dry-run-only",
                 "a domain under `use_domains` in the target file",
             )
         if all(len(reach.keys[reach.main].ids(operation)) <= SMALLEST_PAGE for operation in LISTS):
             yield Lack(
-                tuple(
-                    f"paging.{name}" for name in ("once", "complete", "cursor", "walk", "limit", "default")
-                ),
+                (Need.LONG_LISTS,),
                 "lists have hardly anything, and nothing is made to fill them with --dry-run-only",
                 "a --spend-cap in its place",
             )
     if target.failing_domain is None and not target.dry_run_only:
         yield Lack(
-            ("job.", "cooldown.", "webhook.sent"),
+            (Need.FAILING_DOMAIN,),
             "no domain is named whose jobs fail",
             "`failing_domain` in the target file",
             part="where a job fails, but by chance",
         )
     if not target.exclusive:
         yield Lack(
-            ("quota.refused", "slots.refused", "cost.refused", "dry_run.free", "dry_run.queues"),
+            (Need.ALONE,),
             "others use these accounts meanwhile, who may explain it",
             "accounts that nobody else uses, without --shared",
         )
 
 
 def _operations(reach: Reach) -> Iterator[Lack]:
-    for operation, rules in (
-        ("account.usage", ("quota.", "cost.", "dry_run.free")),
-        ("slots.get", ("slots.", "guards.slots")),
-        ("jobs.list", ("dry_run.queues",)),
-        ("webhook_deliveries.list", ("webhook.listed",)),
-        ("webhooks.list", ("webhook.disabled_reason",)),
+    for operation, need in (
+        ("account.usage", Need.USAGE),
+        ("slots.get", Need.SLOTS),
+        ("jobs.list", Need.JOB_LIST),
+        ("webhook_deliveries.list", Need.DELIVERY_LIST),
+        ("webhooks.list", Need.ENDPOINT_LIST),
     ):
         readers = [key for key in reach.usable() if operation not in key.lacks]
         if not readers:
             why = reach.lacks.get(operation, "not answered")
-            yield Lack(rules, f"no key can read {operation} ({why})", "a key that can")
+            yield Lack((need,), f"no key can read {operation} ({why})", "a key that can")
 
 
 def _hours(reach: Reach, time: Micros) -> Iterator[Lack]:
@@ -176,20 +133,20 @@ def _hours(reach: Reach, time: Micros) -> Iterator[Lack]:
     kept = facts.idempotency_retention * 11 // 10 // scale
     if kept > time:
         yield Lack(
-            ("idempotency.retention",),
+            (Need.RETENTION,),
             f"a key is remembered for {units.duration(facts.idempotency_retention // scale)}",
             f"--time {units.duration(kept)}, or a deployment whose time runs faster (time_scale)",
         )
     if DELAYS[0] // scale > time:
         yield Lack(
-            ("webhook.retry_delays", "webhook.retried", "webhook.reset"),
+            (Need.RETRY,),
             f"the first retry comes after {units.duration(DELAYS[0] // scale)}",
             "a longer --time",
         )
     seventh = (sum(DELAYS) + DELAYS[-1] * 11 // 10) // scale
     if seventh > time:
         yield Lack(
-            ("webhook.six_attempts",),
+            (Need.ALL_RETRIES,),
             f"a seventh attempt would come after {units.duration(seventh)}",
             f"--time {units.duration(seventh + HOUR)}, or a deployment whose time runs faster (time_scale)",
         )

@@ -16,13 +16,6 @@ from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.deployment.discovery import Reach
 from ranksim.report import units
 
-SHOWN_BY_READING = (
-    *("access.accepted", "access.public", "cost.reset", "header.json", "header.request_id"),
-    *("quota.reset", "quota.sum", "rate.classes", "rate.headers", "rate.remaining"),
-    *("resource.envelope", "resource.event_types", "resource.fields", "resource.timestamps", "slots.sum"),
-)
-"""Rules that what is read before and after decides in some case, without any task."""
-
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ranksim.core.clock import SECOND, Micros, instant
 from ranksim.judge.check.lack import Lack
+from ranksim.judge.conformance.verdict.rule import Need
 from ranksim.judge.deployment.budget import micros_of, spent_of
 from ranksim.judge.deployment.discovery import KeyReach, Reach
 from ranksim.judge.profiles.ceiling import MOST_JOBS, steep
@@ -26,10 +27,6 @@ SLOTS_OF_A_WORD = 4
 
 CHEAP = 50_000
 """A job that costs less (µUSD) is not worth telling that it reaches no ceiling."""
-
-SLOTS = ("guards.slots", "slots.refused", "slots.limit")
-BRIEFS = ("guards.quota", "quota.refused", "quota.meta", "quota.limit")
-"""Rules that want an account without room for what is asked."""
 
 
 def hidden_by_numbers(reach: Reach, time: Micros) -> Iterator[Lack]:
@@ -51,11 +48,11 @@ def _cooldowns(reach: Reach, time: Micros) -> Iterator[Lack]:
     stated = {kind: [plan[kind] for plan in plans if _is_length(plan.get(kind))] for kind in KINDS}
     none = [kind for kind in KINDS if not stated[kind]]
     if len(none) == len(KINDS):
-        rules = ("cooldown.enforced", "cooldown.refused", "cooldown.stated")
-        yield Lack(rules, "no plan of these keys states a cooldown", "a key of a plan with cooldowns")
+        why, would = "no plan of these keys states a cooldown", "a key of a plan with cooldowns"
+        yield Lack((Need.COOLDOWN,), why, would)
     elif none:
         why, would = "no plan of these keys states one", "a key of a plan with cooldowns of all kinds"
-        yield Lack(("cooldown.",), why, would, f"the cooldown of {', '.join(none)}")
+        yield Lack((Need.EACH_COOLDOWN,), why, would, f"the cooldown of {', '.join(none)}")
     waited = min(LONGEST, time)
     scale = reach.target.time_scale
     shortest = {kind: min(lengths) * SECOND // scale for kind, lengths in stated.items() if lengths}
@@ -63,7 +60,7 @@ def _cooldowns(reach: Reach, time: Micros) -> Iterator[Lack]:
     if long:
         lasts = ", ".join(f"{kind} {units.duration(length)}" for kind, length in long.items())
         yield Lack(
-            ("cooldown.refused", "cooldown.stated"),
+            (Need.COOLDOWN_END,),
             f"it lasts longer than a check waits, {units.duration(waited)} ({lasts})",
             f"a key of a plan with shorter cooldowns, or {FASTER}",
             f"what follows the cooldown of {', '.join(long)}",
@@ -74,17 +71,17 @@ def _resets(reach: Reach, time: Micros) -> Iterator[Lack]:
     """Months and weeks that do not turn meanwhile, by the deployment's own clock (S26, S62, S108, S110)."""
     if reach.date is None:
         return
-    ends: dict[str, list[Micros]] = {"cost.": [], "slots.": [], "quota.": []}
+    ends: dict[Need, list[Micros]] = {Need.COST_RESET: [], Need.SLOT_RESET: [], Need.QUOTA_RESET: []}
     for key in reach.usable():
         metrics = key.reads.get("account.usage")
         listed = metrics.get("metrics") if isinstance(metrics, dict) else None
-        ends["cost."] += _instants(_object(key, "account.usage", "cost"))
-        ends["slots."] += _instants(key.reads.get("slots.get"))
+        ends[Need.COST_RESET] += _instants(_object(key, "account.usage", "cost"))
+        ends[Need.SLOT_RESET] += _instants(key.reads.get("slots.get"))
         for meter in listed if isinstance(listed, list) else ():
-            ends["quota."] += _instants(meter)
-    far = {rule: min(found) - reach.date for rule, found in ends.items() if found}
-    far = {rule: left // reach.target.time_scale for rule, left in far.items()}
-    beyond = {rule: left for rule, left in far.items() if left > time}
+            ends[Need.QUOTA_RESET] += _instants(meter)
+    far = {need: min(found) - reach.date for need, found in ends.items() if found}
+    far = {need: left // reach.target.time_scale for need, left in far.items()}
+    beyond = {need: left for need, left in far.items() if left > time}
     if beyond:
         nearest = min(beyond.values())
         yield Lack(
@@ -107,7 +104,7 @@ def _jobs(reach: Reach, time: Micros) -> Iterator[Lack]:
     if took and min(took) // reach.target.time_scale > time:
         shortest = min(took) // reach.target.time_scale
         yield Lack(
-            ("job.final", "job.finished", "job.reason", "webhook."),
+            (Need.JOB_END,),
             f"the jobs that are listed took {units.duration(shortest)} at least",
             f"--time beyond that, or {FASTER}",
             "how a job ends",
@@ -130,7 +127,7 @@ def _ceilings(reach: Reach) -> Iterator[Lack]:
     if each > CHEAP:
         under = units.usd(min(left))
         yield Lack(
-            ("guards.ceiling", "cost.refused", "cost.meta"),
+            (Need.CEILING,),
             f"{under} are left under the ceiling, and {MOST_JOBS} jobs are started at most to reach it",
             "a key with `purpose: near_limit`, of an account near its ceiling",
             f"what comes at a ceiling, where a job costs less than {units.usd(each)}",
@@ -140,19 +137,19 @@ def _ceilings(reach: Reach) -> Iterator[Lack]:
 def _slots(reach: Reach) -> Iterator[Lack]:
     """More free slots than one call can ask for (S64)."""
     rooms = [room for key in reach.usable() if (room := key.room()) is not None]
-    yield from _too_many("slots are free", rooms, MOST_WORDS * SLOTS_OF_A_WORD, SLOTS)
+    yield from _too_many("slots are free", rooms, MOST_WORDS * SLOTS_OF_A_WORD, Need.FULL_SLOTS)
 
 
 def _briefs(reach: Reach) -> Iterator[Lack]:
     """More briefs left than one call can ask for (S63)."""
     left = [number for key in reach.usable() if (number := key.left("brief")) is not None]
-    yield from _too_many("briefs are left", left, MOST_WORDS, BRIEFS)
+    yield from _too_many("briefs are left", left, MOST_WORDS, Need.NO_BRIEFS)
 
 
-def _too_many(what: str, found: list[int], most: int, rules: tuple[str, ...]) -> Iterator[Lack]:
+def _too_many(what: str, found: list[int], most: int, need: Need) -> Iterator[Lack]:
     if found and min(found) >= most:
         yield Lack(
-            rules,
+            (need,),
             f"{units.count(min(found))} {what} at least, and one call asks for {units.count(most)} at most",
             "a key with `purpose: near_limit`, of a small plan",
         )

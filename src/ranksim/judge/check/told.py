@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ranksim.core.clock import Micros
 from ranksim.judge.check.choice import rounds_in, times_for, turns
-from ranksim.judge.check.plan import SHOWN_BY_READING, CheckPlan
+from ranksim.judge.check.plan import CheckPlan
 from ranksim.judge.check.tasks import CheckTask
+from ranksim.judge.conformance.compare import RULE_NAMED
 from ranksim.judge.deployment.budget import LARGE_JOB, micros_of, spent_of
 from ranksim.judge.deployment.discovery import KeyReach, Reach
 from ranksim.judge.load.staying import staying
@@ -70,7 +71,7 @@ def _waiting(plan: CheckPlan, runs: Sequence[CheckTask]) -> dict[tuple[CheckTask
     found = defaultdict[tuple[CheckTask, ...], list[str]](list)
     for rule in plan.decidable:
         serving = tuple(task for task in plan.tasks if task.serves(rule))
-        if serving and rule not in SHOWN_BY_READING and not any(task in runs for task in serving):
+        if serving and not RULE_NAMED[rule].by_reading and not any(task in runs for task in serving):
             found[serving].append(rule)
     return found
 

@@ -23,9 +23,9 @@ from ranksim.judge.conformance.judging import FAMILIES, show
 from ranksim.judge.conformance.rate.elimination import Excluded
 from ranksim.judge.conformance.rate.windows import Owner, Window, WindowJudge
 from ranksim.judge.conformance.verdict import verdicts
-from ranksim.judge.conformance.verdict.essential import unseen
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.unseen import unseen
 from ranksim.judge.conformance.verdict.verdicts import (
     Difference,
     Finding,
@@ -37,6 +37,8 @@ from ranksim.report.progress import Tell, noted, part, shares
 
 RULES: Final[tuple[Rule, ...]] = tuple(rule for make in FAMILIES for rule in make(Options.of()).tally.rules)
 """Every rule that a trace can show to be broken."""
+
+RULE_NAMED: Final = {rule.name: rule for rule in RULES}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

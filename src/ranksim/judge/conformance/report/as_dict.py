@@ -11,7 +11,7 @@ from ranksim.core.contract.register import assumption
 from ranksim.judge.conformance.compare import Judgement
 from ranksim.judge.conformance.exhibits import Exhibits, as_plain, attempt_as_plain
 from ranksim.judge.conformance.explain import fact
-from ranksim.judge.conformance.following import Cause, causes
+from ranksim.judge.conformance.following import causes
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.joining import moved
@@ -19,6 +19,7 @@ from ranksim.judge.conformance.report import throughput
 from ranksim.judge.conformance.report.figures import drawn
 from ranksim.judge.conformance.report.looked_at import found_in
 from ranksim.judge.conformance.report.model_fit import Compared
+from ranksim.judge.conformance.verdict.rule import Cause, Rule
 from ranksim.judge.conformance.verdict.verdicts import Difference, Evidence, Finding
 from ranksim.judge.report.judgement import headline
 from ranksim.report.document import counted, document
@@ -200,7 +201,7 @@ def _finding(
 ) -> Plain:
     rule, histories = finding.rule, judgement.histories
     says = rule.under(judgement.facts)
-    pieces = [_evidence(rule.name, says, piece, whole) for piece in finding.evidence]
+    pieces = [_evidence(rule, says, piece, whole) for piece in finding.evidence]
     cause = following.get(rule.name)
     for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
         around = (throughput.surroundings(history, evidence) for history in histories)
@@ -228,7 +229,7 @@ def _finding(
     }
 
 
-def _evidence(rule: str, expected: str, piece: Evidence, whole: Exhibits) -> Plain:
+def _evidence(rule: Rule | None, expected: str, piece: Evidence, whole: Exhibits) -> Plain:
     """Return a piece: what was expected, what was found, and the difference in words."""
     return {
         "expected": piece.expected or expected.rstrip("."),
@@ -251,7 +252,7 @@ def _difference(difference: Difference, whole: Exhibits) -> Plain:
         "statement": assumption(difference.number).statement,
         "assumed": difference.assumed,
         "found": difference.found,
-        "evidence": _evidence("", difference.assumed, difference.evidence, whole),
+        "evidence": _evidence(None, difference.assumed, difference.evidence, whole),
     }
 
 

@@ -14,59 +14,8 @@ from typing import Any, Final
 from ranksim.core.records import parsed
 from ranksim.core.trace import DeliveryAttempt, Exchange
 from ranksim.judge.conformance.exhibits import Exhibits
+from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.conformance.verdict.verdicts import Evidence
-
-LIMITS: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
-
-LOOKED_AT: Final[Mapping[str, tuple[str, ...]]] = {
-    "rate": LIMITS,
-    "rate.retry_after": (*LIMITS, "Retry-After"),
-    "rate.retry_after_honoured": (*LIMITS, "Retry-After"),
-    "guards": ("status", "code", "meta"),
-    "cost": ("meta", "data.cost"),
-    "cost.meta": ("status", "meta"),
-    "quota": ("meta", "data.metrics"),
-    "quota.meta": ("status", "meta"),
-    "slots": ("meta", "data.used", "data.held", "data.limit", "data.slots_added"),
-    "cooldown": (">kind", ">domain_id", "Retry-After", "meta.available_at", "data.id"),
-    "dry_run": (">dry_run", "data.allowed", "data.refusal", "data.checks", "data.id"),
-    "job": (">kind", "data.id", "data.kind", "data.status", "data.error_detail", "data.finished_at"),
-    "idempotency": (">Idempotency-Key", "Idempotent-Replayed", "data.id"),
-    "paging": ("?limit", "?cursor", "has_more", "next_cursor"),
-    "access": (">Authorization", "data.id", "data.domain_id"),
-    "resource.patch": (">", "data"),
-    "resource.unconditional": (">If-Match",),
-    "resource.envelope": ("has_more", "next_cursor"),
-    "resource.fields": ("data",),
-    "resource.timestamps": ("data.created_at", "data.finished_at", "data.updated_at"),
-    "resource.event_types": ("data",),
-    "header.request_id": ("X-Request-Id",),
-    "header.request_id_echo": (">X-Request-Id", "X-Request-Id"),
-    "header.json": ("Content-Type",),
-    "header.deprecation": ("Deprecation", "Sunset"),
-    "header.cross_origin": (">Origin", "Access-Control-Allow-Origin", "Access-Control-Allow-Headers"),
-    "error": ("status", "code"),
-    "error.type": ("type", "documentation_url"),
-    "error.request_id": ("request_id", "X-Request-Id"),
-    "error.meta": ("code", "meta"),
-    "webhook": ("data.enabled", "data.disabled_reason", "data.event_types", "data.domain_id"),
-}
-"""By rule, else by family: where it looks in an exchange."""
-
-ATTEMPT: Final[Mapping[str, tuple[str, ...]]] = {
-    "webhook.signature": ("Service-Signature",),
-    "webhook.fresh": ("Service-Signature",),
-    "webhook.headers": (
-        *("Content-Type", "Service-Event-Id", "Service-Event-Type", "Service-Delivery-Attempt"),
-        "Service-Signature",
-    ),
-    "webhook.body": ("id", "type", "created_at", "data"),
-    "webhook.outcome": ("type", "data.job.status", "data.job.error_detail"),
-    "webhook.event": ("id", "type", "data.job.id"),
-    "webhook.types": ("type",),
-    "webhook.scope": ("data.job.domain_id",),
-}
-"""By rule: where it looks in a webhook attempt."""
 
 LONG: Final = 160
 """Characters of one value that are shown."""
@@ -74,17 +23,16 @@ LONG: Final = 160
 NOWHERE: Final = object()
 
 
-def found_in(rule: str, piece: Evidence, whole: Exhibits) -> str:
+def found_in(rule: Rule | None, piece: Evidence, whole: Exhibits) -> str:
     """Return what the exchanges and attempts of evidence say where the rule looks; "" where none is whole."""
-    family = rule.partition(".")[0]
-    places = LOOKED_AT.get(rule, LOOKED_AT.get(family, ()))
+    in_exchange, in_attempt = (rule.looks_at, rule.attempt) if rule is not None else ((), ())
     said = []
     for name in piece.exchanges:
         if name in whole.exchanges:
-            said.append(f"{name} {_told(whole.exchanges[name], places)}")
+            said.append(f"{name} {_told(whole.exchanges[name], in_exchange)}")
     for name in piece.deliveries:
         for attempt in whole.attempts.get(name, ())[:1]:
-            said.append(f"attempt {name} {_attempt(attempt, ATTEMPT.get(rule, ()))}")
+            said.append(f"attempt {name} {_attempt(attempt, in_attempt)}")
     return "; ".join(said)
 
 

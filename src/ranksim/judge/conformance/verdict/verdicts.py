@@ -12,13 +12,13 @@ rule that conforms in one case of fifteen says no more than that.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ranksim.core.clock import Micros
-from ranksim.judge.conformance.verdict.essential import ESSENTIAL, lacking
 from ranksim.judge.conformance.verdict.rule import ANY, Rule
 
 
@@ -169,9 +169,9 @@ class _RuleCounts:
     def finding(self, rule: Rule) -> Finding:
         """Return the verdict on the rule that they are of."""
         held = [name for name, case in self.cases.items() if case.held]
-        wanting = tuple(lacking(rule.name, held)) if held and not self.broken else ()
+        wanting = lacking(rule, held) if held and not self.broken else ()
         verdict, reasons = _verdict(self, wanting), Counter(self.reasons)
-        for says in (IN_KEEPING, *ESSENTIAL.get(rule.name, {}).values()):
+        for says in (IN_KEEPING, *rule.essential.values()):
             del reasons[says]  # of the runs that were merged
         if verdict == Verdict.UNDECIDED and self.held and not wanting:
             reasons[IN_KEEPING] = self.held
@@ -310,6 +310,15 @@ def _verdict(counts: _RuleCounts, wanting: Sequence[str]) -> Verdict:
     if any(case.held for case in counts.cases.values()) and not wanting:
         return Verdict.CONFORMS
     return Verdict.UNDECIDED if counts.open or counts.held or wanting else Verdict.NOT_EXERCISED
+
+
+def lacking(rule: Rule, held: Collection[str]) -> tuple[str, ...]:
+    """Return what to say of each essential case of a rule of which none has `held`."""
+    return tuple(
+        says
+        for pattern, says in rule.essential.items()
+        if not any(re.fullmatch(pattern, case) for case in held)
+    )
 
 
 def _cases(counts: _RuleCounts) -> tuple[Case, ...]:
