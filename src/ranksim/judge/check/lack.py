@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ranksim.judge.conformance.compare import RULE_NAMED
-from ranksim.judge.conformance.verdict.rule import Need
+from ranksim.judge.conformance.verdict.rule import Requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Lack:
     same has tasks look for it as if nothing were lacking: it may turn up.
     """
 
-    needs: tuple[Need, ...]
+    needs: tuple[Requirement, ...]
     why: str
     would: str
     part: str = ""

@@ -12,7 +12,7 @@ from typing import Any
 
 from ranksim.core.clock import SECOND, Micros, instant
 from ranksim.judge.check.lack import Lack
-from ranksim.judge.conformance.verdict.rule import Need
+from ranksim.judge.conformance.verdict.rule import Requirement
 from ranksim.judge.deployment.budget import micros_of, spent_of
 from ranksim.judge.deployment.discovery import KeyReach, Reach
 from ranksim.judge.profiles.ceiling import MOST_JOBS, steep
@@ -49,10 +49,10 @@ def _cooldowns(reach: Reach, time: Micros) -> Iterator[Lack]:
     none = [kind for kind in KINDS if not stated[kind]]
     if len(none) == len(KINDS):
         why, would = "no plan of these keys states a cooldown", "a key of a plan with cooldowns"
-        yield Lack((Need.COOLDOWN,), why, would)
+        yield Lack((Requirement.COOLDOWN,), why, would)
     elif none:
         why, would = "no plan of these keys states one", "a key of a plan with cooldowns of all kinds"
-        yield Lack((Need.EACH_COOLDOWN,), why, would, f"the cooldown of {', '.join(none)}")
+        yield Lack((Requirement.EACH_COOLDOWN,), why, would, f"the cooldown of {', '.join(none)}")
     waited = min(LONGEST, time)
     scale = reach.target.time_scale
     shortest = {kind: min(lengths) * SECOND // scale for kind, lengths in stated.items() if lengths}
@@ -60,7 +60,7 @@ def _cooldowns(reach: Reach, time: Micros) -> Iterator[Lack]:
     if long:
         lasts = ", ".join(f"{kind} {units.duration(length)}" for kind, length in long.items())
         yield Lack(
-            (Need.COOLDOWN_END,),
+            (Requirement.COOLDOWN_END,),
             f"it lasts longer than a check waits, {units.duration(waited)} ({lasts})",
             f"a key of a plan with shorter cooldowns, or {FASTER}",
             f"what follows the cooldown of {', '.join(long)}",
@@ -71,14 +71,18 @@ def _resets(reach: Reach, time: Micros) -> Iterator[Lack]:
     """Months and weeks that do not turn meanwhile, by the deployment's own clock (S26, S62, S108, S110)."""
     if reach.date is None:
         return
-    ends: dict[Need, list[Micros]] = {Need.COST_RESET: [], Need.SLOT_RESET: [], Need.QUOTA_RESET: []}
+    ends: dict[Requirement, list[Micros]] = {
+        Requirement.COST_RESET: [],
+        Requirement.SLOT_RESET: [],
+        Requirement.QUOTA_RESET: [],
+    }
     for key in reach.usable():
         metrics = key.reads.get("account.usage")
         listed = metrics.get("metrics") if isinstance(metrics, dict) else None
-        ends[Need.COST_RESET] += _instants(_object(key, "account.usage", "cost"))
-        ends[Need.SLOT_RESET] += _instants(key.reads.get("slots.get"))
+        ends[Requirement.COST_RESET] += _instants(_object(key, "account.usage", "cost"))
+        ends[Requirement.SLOT_RESET] += _instants(key.reads.get("slots.get"))
         for meter in listed if isinstance(listed, list) else ():
-            ends[Need.QUOTA_RESET] += _instants(meter)
+            ends[Requirement.QUOTA_RESET] += _instants(meter)
     far = {need: min(found) - reach.date for need, found in ends.items() if found}
     far = {need: left // reach.target.time_scale for need, left in far.items()}
     beyond = {need: left for need, left in far.items() if left > time}
@@ -104,7 +108,7 @@ def _jobs(reach: Reach, time: Micros) -> Iterator[Lack]:
     if took and min(took) // reach.target.time_scale > time:
         shortest = min(took) // reach.target.time_scale
         yield Lack(
-            (Need.JOB_END,),
+            (Requirement.JOB_END,),
             f"the jobs that are listed took {units.duration(shortest)} at least",
             f"--time beyond that, or {FASTER}",
             "how a job ends",
@@ -127,7 +131,7 @@ def _ceilings(reach: Reach) -> Iterator[Lack]:
     if each > CHEAP:
         under = units.usd(min(left))
         yield Lack(
-            (Need.CEILING,),
+            (Requirement.CEILING,),
             f"{under} are left under the ceiling, and {MOST_JOBS} jobs are started at most to reach it",
             "a key with `purpose: near_limit`, of an account near its ceiling",
             f"what comes at a ceiling, where a job costs less than {units.usd(each)}",
@@ -137,16 +141,16 @@ def _ceilings(reach: Reach) -> Iterator[Lack]:
 def _slots(reach: Reach) -> Iterator[Lack]:
     """More free slots than one call can ask for (S64)."""
     rooms = [room for key in reach.usable() if (room := key.room()) is not None]
-    yield from _too_many("slots are free", rooms, MOST_WORDS * SLOTS_OF_A_WORD, Need.FULL_SLOTS)
+    yield from _too_many("slots are free", rooms, MOST_WORDS * SLOTS_OF_A_WORD, Requirement.FULL_SLOTS)
 
 
 def _briefs(reach: Reach) -> Iterator[Lack]:
     """More briefs left than one call can ask for (S63)."""
     left = [number for key in reach.usable() if (number := key.left("brief")) is not None]
-    yield from _too_many("briefs are left", left, MOST_WORDS, Need.NO_BRIEFS)
+    yield from _too_many("briefs are left", left, MOST_WORDS, Requirement.NO_BRIEFS)
 
 
-def _too_many(what: str, found: list[int], most: int, need: Need) -> Iterator[Lack]:
+def _too_many(what: str, found: list[int], most: int, need: Requirement) -> Iterator[Lack]:
     if found and min(found) >= most:
         yield Lack(
             (need,),

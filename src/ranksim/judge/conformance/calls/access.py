@@ -15,7 +15,7 @@ from ranksim.judge.conformance.history.fields import body_of, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import ANY, Breach, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 KEY = "access.key"
@@ -62,10 +62,10 @@ RULES = declare(
         (12,),
         exercise="scope",
         ways=(
-            Way(68, "a read works without a key", "no key, read"),
-            Way(68, "a write works without a key", "no key, write"),
-            Way(68, "a read works with an unknown key", "a wrong key, read"),
-            Way(68, "a write works with an unknown key", "a wrong key, write"),
+            Breach(68, "a read works without a key", "no key, read"),
+            Breach(68, "a write works without a key", "no key, write"),
+            Breach(68, "a read works with an unknown key", "a wrong key, read"),
+            Breach(68, "a write works with an unknown key", "a wrong key, write"),
         ),
         essential={
             "no key, .*": "nothing was called without a key",
@@ -77,7 +77,7 @@ RULES = declare(
         "GET /v1/webhook-events needs no key",
         (39,),
         exercise="scope",
-        ways=(Way(39, "GET /v1/webhook-events wants a key"),),
+        ways=(Breach(39, "GET /v1/webhook-events wants a key"),),
         by_reading=True,
     ),
     Rule(
@@ -86,7 +86,7 @@ RULES = declare(
         (1, 3),
         (12,),
         exercise="everyday",
-        ways=(Way(1, "a valid key is refused now and then", "{key}"),),
+        ways=(Breach(1, "a valid key is refused now and then", "{key}"),),
         by_reading=True,
     ),
     Rule(
@@ -97,10 +97,10 @@ RULES = declare(
         exercise="scope, with a second environment",
         cases=("a production key in sandbox", "a sandbox key in production"),
         ways=(
-            Way(3, "a sandbox key works in production", "a sandbox key in production"),
-            Way(3, "a production key works in sandbox", "a production key in sandbox"),
+            Breach(3, "a sandbox key works in production", "a sandbox key in production"),
+            Breach(3, "a production key works in sandbox", "a production key in sandbox"),
         ),
-        needs=(Need.ENVIRONMENT,),
+        needs=(Requirement.ENVIRONMENT,),
     ),
     Rule(
         SCOPE,
@@ -108,11 +108,11 @@ RULES = declare(
         (70,),
         (13, 15, 97),
         ways=(
-            Way(70, "a scoped key reads {} of another domain", "{}", SHOWN),
-            Way(70, "a scoped key is listed {} of another domain", "{} listed", SCOPED),
-            Way(70, "a scoped key is listed things of another domain over GraphQL", LISTED_OVER),
+            Breach(70, "a scoped key reads {} of another domain", "{}", SHOWN),
+            Breach(70, "a scoped key is listed {} of another domain", "{} listed", SCOPED),
+            Breach(70, "a scoped key is listed things of another domain over GraphQL", LISTED_OVER),
         ),
-        needs=(Need.SCOPED_KEY, Need.SPENDING),
+        needs=(Requirement.SCOPED_KEY, Requirement.SPENDING),
     ),
     Rule(
         ENDPOINTS,
@@ -121,10 +121,10 @@ RULES = declare(
         (14,),
         cases=("its domain", "another domain", "the whole account"),
         ways=(
-            Way(71, "a scoped key creates an account-wide endpoint", "the whole account"),
-            Way(71, "a scoped key creates an endpoint of another domain", "another domain"),
+            Breach(71, "a scoped key creates an account-wide endpoint", "the whole account"),
+            Breach(71, "a scoped key creates an endpoint of another domain", "another domain"),
         ),
-        needs=(Need.SCOPED_KEY, Need.SPENDING),
+        needs=(Requirement.SCOPED_KEY, Requirement.SPENDING),
     ),
     Rule(
         WRITES,
@@ -133,10 +133,10 @@ RULES = declare(
         (13, 15),
         cases=MADE,
         ways=(
-            Way(70, "a scoped key does {} for another domain", "{}", MADE[:4]),
-            Way(70, "a scoped key starts {} on another domain", "jobs.create, {}", tuple(sorted(JobKind))),
+            Breach(70, "a scoped key does {} for another domain", "{}", MADE[:4]),
+            Breach(70, "a scoped key starts {} on another domain", "jobs.create, {}", tuple(sorted(JobKind))),
         ),
-        needs=(Need.SCOPED_WRITER, Need.SPENDING),
+        needs=(Requirement.SCOPED_WRITER, Requirement.SPENDING),
     ),
     exercise="scope, with a scoped key",
     looks_at=(">Authorization", "data.id", "data.domain_id"),

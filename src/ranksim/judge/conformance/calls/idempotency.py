@@ -21,7 +21,7 @@ from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import MET_AT_ONCE, Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 ONCE = "idempotency.once"
@@ -49,13 +49,13 @@ RULES = declare(
         (27, 33, 92),
         cases=(*POSTS, *(f"{name}{AT_ONCE}" for name in POSTS)),
         ways=(
-            Way(111, "a key is forgotten before 24 h", "jobs.create"),
-            Way(47, "{} repeated under one key works twice", "{}", SPENT),
-            Way(47, "{} sent twice at once works twice", f"{{}}{AT_ONCE}", SPENT),
-            Way(28, "a POST ignores the key", "webhooks.test"),
+            Breach(111, "a key is forgotten before 24 h", "jobs.create"),
+            Breach(47, "{} repeated under one key works twice", "{}", SPENT),
+            Breach(47, "{} sent twice at once works twice", f"{{}}{AT_ONCE}", SPENT),
+            Breach(28, "a POST ignores the key", "webhooks.test"),
         ),
         essential={MET_AT_ONCE: "no two calls under one Idempotency-Key met at once"},
-        needs=(Need.SPENDING,),
+        needs=(Requirement.SPENDING,),
     ),
     Rule(
         REPLAY,
@@ -63,9 +63,9 @@ RULES = declare(
         (47,),
         (29, 31, 93),
         cases=(*POSTS, *(f"{operation.name}{DRY}" for operation in TABLE if operation.spends)),
-        ways=(Way(47, "{} repeated gets another reply", "{}", SPENT),),
+        ways=(Breach(47, "{} repeated gets another reply", "{}", SPENT),),
         follows=(Cause(ONCE, "another piece of work has another reply"),),
-        needs=(Need.SPENDING,),
+        needs=(Requirement.SPENDING,),
     ),
     Rule(
         MISMATCH,
@@ -74,18 +74,18 @@ RULES = declare(
         (17, 28),
         cases=(*POSTS, "dry, then for real"),
         ways=(
-            Way(48, "another body of {} under one key succeeds", "{}", SPENT),
-            Way(48, "a real call after its dry run replays it", "dry, then for real"),
+            Breach(48, "another body of {} under one key succeeds", "{}", SPENT),
+            Breach(48, "a real call after its dry run replays it", "dry, then for real"),
         ),
-        needs=(Need.SPENDING,),
+        needs=(Requirement.SPENDING,),
     ),
     Rule(
         IN_FLIGHT,
         "Only a call in flight makes its twin wait or be refused",
         (47,),
         (18, 92),
-        ways=(Way(47, "a key is in progress with no call in flight"),),
-        needs=(Need.SPENDING,),
+        ways=(Breach(47, "a key is in progress with no call in flight"),),
+        needs=(Requirement.SPENDING,),
     ),
     Rule(
         RETENTION,
@@ -93,8 +93,8 @@ RULES = declare(
         (111,),
         (30,),
         exercise="retry, for over a day",
-        ways=(Way(111, "a key is remembered beyond 24 h"),),
-        needs=(Need.RETENTION,),
+        ways=(Breach(111, "a key is remembered beyond 24 h"),),
+        needs=(Requirement.RETENTION,),
     ),
     exercise="retry",
     looks_at=(">Idempotency-Key", "Idempotent-Replayed", "data.id"),

@@ -17,7 +17,7 @@ from ranksim.judge.conformance.history.fields import STATES, body_of, moment, st
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 KINDS = "job.kinds"
@@ -38,8 +38,8 @@ RULES = declare(
         (14, 34),
         cases=tuple(f"{kind} asked for" for kind in JobKind),
         ways=(
-            Way(14, "a job asked for as {} is of another kind", "{} asked for", JOB_KINDS),
-            Way(34, "POST jobs of kind {} shows another", "{} asked for", JOB_KINDS),
+            Breach(14, "a job asked for as {} is of another kind", "{} asked for", JOB_KINDS),
+            Breach(34, "POST jobs of kind {} shows another", "{} asked for", JOB_KINDS),
         ),
         follows=(SAME_RESOURCE,),
     ),
@@ -49,8 +49,8 @@ RULES = declare(
         (15, 16),
         (39,),
         ways=(
-            Way(15, "a job that is done runs again", "done"),
-            Way(15, "a job that failed runs again", "failed"),
+            Breach(15, "a job that is done runs again", "done"),
+            Breach(15, "a job that failed runs again", "failed"),
         ),
     ),
     Rule(
@@ -59,11 +59,11 @@ RULES = declare(
         (15, 16),
         (43,),
         ways=(
-            Way(16, "a job that is done changes", "done"),
-            Way(16, "a job that failed changes", "failed"),
+            Breach(16, "a job that is done changes", "done"),
+            Breach(16, "a job that failed changes", "failed"),
         ),
         follows=(Cause(PROGRESS, "a job that goes back changes after its end"),),
-        needs=(Need.JOB_END,),
+        needs=(Requirement.JOB_END,),
     ),
     Rule(
         REASON,
@@ -72,14 +72,14 @@ RULES = declare(
         (39,),
         cases=("queued", "running", "done", "failed"),
         ways=(
-            Way(15, "a job that failed tells no reason", "failed"),
-            Way(15, "a job that is done tells an error", "done"),
-            Way(15, "a running job tells an error", "running"),
-            Way(15, "a queued job tells an error", "queued"),
+            Breach(15, "a job that failed tells no reason", "failed"),
+            Breach(15, "a job that is done tells an error", "done"),
+            Breach(15, "a running job tells an error", "running"),
+            Breach(15, "a queued job tells an error", "queued"),
         ),
         follows=(SAME_RESOURCE,),
         essential={"failed": "no job failed"},
-        needs=(Need.JOB_END,),
+        needs=(Requirement.JOB_END,),
     ),
     Rule(
         FINISHED,
@@ -87,11 +87,11 @@ RULES = declare(
         (13, 17),
         (39, 43),
         ways=(
-            Way(13, "a job that is done has no finished_at", "done"),
-            Way(13, "a job that failed has no finished_at", "failed"),
+            Breach(13, "a job that is done has no finished_at", "done"),
+            Breach(13, "a job that failed has no finished_at", "failed"),
         ),
         follows=(SAME_RESOURCE,),
-        needs=(Need.JOB_END,),
+        needs=(Requirement.JOB_END,),
     ),
     Rule(
         WRONG_KIND,
@@ -99,11 +99,11 @@ RULES = declare(
         (16,),
         (44,),
         exercise="scope",
-        ways=(Way(16, "a job is found under another kind"),),
+        ways=(Breach(16, "a job is found under another kind"),),
     ),
     exercise="everyday",
     looks_at=(">kind", "data.id", "data.kind", "data.status", "data.error_detail", "data.finished_at"),
-    needs=(Need.SPENDING, Need.FAILING_DOMAIN),
+    needs=(Requirement.SPENDING, Requirement.FAILING_DOMAIN),
 )
 
 RANK = {"queued": 0, "running": 1, "done": 2, "failed": 2}

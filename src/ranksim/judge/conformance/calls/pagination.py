@@ -50,7 +50,7 @@ from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ALL, ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 LISTS = tuple(sorted(STEADY))
@@ -64,10 +64,10 @@ RULES = declare(
         (37,),
         cases=(*LISTS, OVER),
         ways=(
-            Way(46, "a walk shows an item twice", "keywords.list"),
-            Way(46, "a walk over GraphQL shows an item twice", OVER),
+            Breach(46, "a walk shows an item twice", "keywords.list"),
+            Breach(46, "a walk over GraphQL shows an item twice", OVER),
         ),
-        needs=(Need.LONG_LISTS,),
+        needs=(Requirement.LONG_LISTS,),
     ),
     Rule(
         COMPLETE,
@@ -76,17 +76,17 @@ RULES = declare(
         (37,),
         cases=(*LISTS, *(f"{name}{GOING}" for name in sorted(CREATES.values())), OVER, f"{OVER}{GOING}"),
         ways=(
-            Way(30, "a walk of GET /v1/domains ends early", "domains.list"),
-            Way(46, "a walk of several pages leaves an item out", "keywords.list"),
-            Way(
+            Breach(30, "a walk of GET /v1/domains ends early", "domains.list"),
+            Breach(46, "a walk of several pages leaves an item out", "keywords.list"),
+            Breach(
                 46,
                 "a walk by offsets leaves an item out when others are deleted",
                 "keywords.list, while items go",
             ),
-            Way(46, "a walk over GraphQL leaves an item out", OVER),
-            Way(46, "a walk over GraphQL by offsets leaves an item out", f"{OVER}{GOING}"),
+            Breach(46, "a walk over GraphQL leaves an item out", OVER),
+            Breach(46, "a walk over GraphQL by offsets leaves an item out", f"{OVER}{GOING}"),
         ),
-        needs=(Need.LONG_LISTS,),
+        needs=(Requirement.LONG_LISTS,),
     ),
     Rule(
         CURSOR,
@@ -94,11 +94,11 @@ RULES = declare(
         (31, 45),
         (16, 36, 100, 110),
         ways=(
-            Way(31, "a cursor of keywords holds under another list", "keywords.list by list_id"),
-            Way(45, "a cursor under other filters goes on", "keywords.list by list_id"),
-            Way(45, "a cursor under other filters goes on over GraphQL", OVER),
+            Breach(31, "a cursor of keywords holds under another list", "keywords.list by list_id"),
+            Breach(45, "a cursor under other filters goes on", "keywords.list by list_id"),
+            Breach(45, "a cursor under other filters goes on over GraphQL", OVER),
         ),
-        needs=(Need.LONG_LISTS,),
+        needs=(Requirement.LONG_LISTS,),
     ),
     Rule(
         WALK,
@@ -107,11 +107,11 @@ RULES = declare(
         (35, 36),
         cases=(*LISTS, OVER),
         ways=(
-            Way(30, "a cursor of GET /v1/domains is refused", "domains.list"),
-            Way(44, "a cursor returned unchanged is refused", "keywords.list"),
-            Way(44, "a cursor returned unchanged over GraphQL is refused", OVER),
+            Breach(30, "a cursor of GET /v1/domains is refused", "domains.list"),
+            Breach(44, "a cursor returned unchanged is refused", "keywords.list"),
+            Breach(44, "a cursor returned unchanged over GraphQL is refused", OVER),
         ),
-        needs=(Need.LONG_LISTS,),
+        needs=(Requirement.LONG_LISTS,),
     ),
     Rule(
         LIMIT,
@@ -120,14 +120,14 @@ RULES = declare(
         (34,),
         cases=tuple(f"{name}, {size}" for name in (*LISTS, OVER) for size in ("default", "limit", "largest")),
         ways=(
-            Way(43, "a page without a limit has more than 50", "keywords.list, default"),
-            Way(43, "a page has more than 200", "keywords.list, largest"),
-            Way(43, "a page has more than asked for", "keywords.list, limit"),
-            Way(43, "a page over GraphQL has more than `first`", f"{OVER}, limit"),
-            Way(43, "a page over GraphQL has more than 200", f"{OVER}, largest"),
-            Way(43, "a page over GraphQL without `first` has more than 50", f"{OVER}, default"),
+            Breach(43, "a page without a limit has more than 50", "keywords.list, default"),
+            Breach(43, "a page has more than 200", "keywords.list, largest"),
+            Breach(43, "a page has more than asked for", "keywords.list, limit"),
+            Breach(43, "a page over GraphQL has more than `first`", f"{OVER}, limit"),
+            Breach(43, "a page over GraphQL has more than 200", f"{OVER}, largest"),
+            Breach(43, "a page over GraphQL without `first` has more than 50", f"{OVER}, default"),
         ),
-        needs=(Need.LONG_LISTS,),
+        needs=(Requirement.LONG_LISTS,),
     ),
     Rule(
         END,
@@ -135,10 +135,10 @@ RULES = declare(
         (9, 44),
         (38,),
         ways=(
-            Way(9, "the last page has a `next_cursor`", "a last page"),
-            Way(9, "a page before others has none", "a page before others"),
-            Way(44, "has_more is told on the last page", "a last page"),
-            Way(44, "a page over GraphQL before others has no `endCursor`", OVER),
+            Breach(9, "the last page has a `next_cursor`", "a last page"),
+            Breach(9, "a page before others has none", "a page before others"),
+            Breach(44, "has_more is told on the last page", "a last page"),
+            Breach(44, "a page over GraphQL before others has no `endCursor`", OVER),
         ),
         follows=(Cause("resource.envelope", "what stands elsewhere is missing here"),),
         essential={
@@ -153,10 +153,10 @@ RULES = declare(
         (34, 38),
         cases=(*LISTS, OVER),
         ways=(
-            Way(43, "a page without a limit has fewer, and more are there", "keywords.list"),
-            Way(43, "a page over GraphQL without `first` has fewer, and more are there", OVER),
+            Breach(43, "a page without a limit has fewer, and more are there", "keywords.list"),
+            Breach(43, "a page over GraphQL without `first` has fewer, and more are there", OVER),
         ),
-        needs=(Need.LONG_LISTS,),
+        needs=(Requirement.LONG_LISTS,),
     ),
     exercise="walk",
     looks_at=("?limit", "?cursor", "has_more", "next_cursor"),

@@ -18,7 +18,7 @@ from ranksim.judge.conformance.history.fields import body_of, plainest, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 PATCHED = "resource.patch"
@@ -38,8 +38,8 @@ RULES = declare(
         (84,),
         cases=(*NOUNS, *(f"{noun}, again" for noun in NOUNS)),
         ways=(
-            Way(42, "a PATCH is accepted and changes nothing", "domains"),
-            Way(49, "the earlier of two PATCHes wins", "labels, again"),
+            Breach(42, "a PATCH is accepted and changes nothing", "domains"),
+            Breach(49, "the earlier of two PATCHes wins", "labels, again"),
         ),
         looks_at=(">", "data"),
     ),
@@ -49,13 +49,13 @@ RULES = declare(
         (49, 50),
         cases=NOUNS,
         ways=(
-            Way(49, "the second of two PATCHes is refused as stale", "labels"),
-            Way(50, "a PATCH without If-Match is refused", "domains"),
+            Breach(49, "the second of two PATCHes is refused as stale", "labels"),
+            Breach(50, "a PATCH without If-Match is refused", "domains"),
         ),
         looks_at=(">If-Match",),
     ),
     exercise="everyday",
-    needs=(Need.SPENDING,),
+    needs=(Requirement.SPENDING,),
 )
 
 UNSETTLED = frozenset({"enabled", "secret"})

@@ -25,7 +25,7 @@ from ranksim.judge.conformance.rate.ledger import (
     steady,
 )
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Cause, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import Breach, Cause, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 HEADERS = "rate.headers"
@@ -44,7 +44,7 @@ RULES = declare(
         (5, 8),
         exercise="everyday",
         cases=KINDS_OF_ANSWER,
-        ways=(Way(105, "a RateLimit header is missing ({})", "{}", MARKED_ANSWERS),),
+        ways=(Breach(105, "a RateLimit header is missing ({})", "{}", MARKED_ANSWERS),),
         by_reading=True,
     ),
     Rule(
@@ -58,9 +58,9 @@ RULES = declare(
             *(f"{operation.name}, dry" for operation in TABLE if operation.spends),
         ),
         ways=(
-            Way(102, "{} counts in another class", "{}", ("domains.list", "slots.get")),
-            Way(103, "{} counts in another class", "{}", ("domains.create", "webhooks.test")),
-            Way(104, "{} counts in another class", "{}", ("jobs.create", "keyword_briefs.create")),
+            Breach(102, "{} counts in another class", "{}", ("domains.list", "slots.get")),
+            Breach(103, "{} counts in another class", "{}", ("domains.create", "webhooks.test")),
+            Breach(104, "{} counts in another class", "{}", ("jobs.create", "keyword_briefs.create")),
         ),
         by_reading=True,
     ),
@@ -69,7 +69,7 @@ RULES = declare(
         "A 429 of the rate limit carries Retry-After",
         (100,),
         (6,),
-        ways=(Way(100, "a 429 of {} calls has no Retry-After", "{}", RATE_LABELS),),
+        ways=(Breach(100, "a 429 of {} calls has no Retry-After", "{}", RATE_LABELS),),
         looks_at=(*LIMITS, "Retry-After"),
     ),
     Rule(
@@ -77,7 +77,7 @@ RULES = declare(
         "A call after Retry-After, and nothing in between, is admitted",
         (100,),
         (1, 4),
-        ways=(Way(100, "a {} call after Retry-After is refused again", "{}", RATE_LABELS),),
+        ways=(Breach(100, "a {} call after Retry-After is refused again", "{}", RATE_LABELS),),
         looks_at=(*LIMITS, "Retry-After"),
         follows=(Cause(TRAFFIC_ONLY, "the refusal that comes too early is one with calls left"),),
     ),
@@ -86,7 +86,7 @@ RULES = declare(
         "The rate limit refuses only where it says that no call is left",
         (106,),
         (7,),
-        ways=(Way(106, "a {} call is refused while calls are left", "{}", RATE_LABELS),),
+        ways=(Breach(106, "a {} call is refused while calls are left", "{}", RATE_LABELS),),
         follows=(
             Cause(
                 "rate.remaining",

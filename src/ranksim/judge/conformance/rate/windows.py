@@ -27,7 +27,7 @@ from ranksim.judge.conformance.rate.headers import LIMITS
 from ranksim.judge.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
 from ranksim.judge.conformance.rate.window_calls import WindowCalls
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally
 
 READ, WRITE, EXPENSIVE = "rate.read", "rate.write", "rate.expensive"
@@ -56,8 +56,8 @@ RULES = declare(
         (102, 106),
         OPEN,
         ways=(
-            Way(102, "more read calls are admitted in 60 s", "key {key}, no more"),
-            Way(102, "fewer read calls are admitted in 60 s", "key {key}, no fewer"),
+            Breach(102, "more read calls are admitted in 60 s", "key {key}, no more"),
+            Breach(102, "fewer read calls are admitted in 60 s", "key {key}, no fewer"),
         ),
         follows=TOO_EARLY,
         essential=NO_REFUSAL,
@@ -68,12 +68,12 @@ RULES = declare(
         (103, 106),
         (2, *OPEN),
         ways=(
-            Way(103, "more write calls are admitted in 60 s", "key {key}, no more"),
-            Way(103, "fewer write calls are admitted in 60 s", "key {key}, no fewer"),
+            Breach(103, "more write calls are admitted in 60 s", "key {key}, no more"),
+            Breach(103, "fewer write calls are admitted in 60 s", "key {key}, no fewer"),
         ),
         follows=(*TOO_EARLY, Cause(READ, ONE_LIMITER, alike=True)),
         essential=NO_REFUSAL,
-        needs=(Need.SPENDING,),
+        needs=(Requirement.SPENDING,),
     ),
     Rule(
         EXPENSIVE,
@@ -81,12 +81,12 @@ RULES = declare(
         (104, 106),
         OPEN,
         ways=(
-            Way(104, "more expensive calls are admitted in 60 s", "key {key}, no more"),
-            Way(104, "fewer expensive calls are admitted in 60 s", "key {key}, no fewer"),
+            Breach(104, "more expensive calls are admitted in 60 s", "key {key}, no more"),
+            Breach(104, "fewer expensive calls are admitted in 60 s", "key {key}, no fewer"),
         ),
         follows=(*TOO_EARLY, Cause(READ, ONE_LIMITER, alike=True), Cause(WRITE, ONE_LIMITER, alike=True)),
         essential=NO_REFUSAL,
-        needs=(Need.DOMAIN,),
+        needs=(Requirement.DOMAIN,),
     ),
     Rule(
         REMAINING,
@@ -94,7 +94,7 @@ RULES = declare(
         (105,),
         (1, 5, 88),
         exercise="everyday; burst",
-        ways=(Way(105, "RateLimit-Remaining is not what was counted", "key {key}, read"),),
+        ways=(Breach(105, "RateLimit-Remaining is not what was counted", "key {key}, read"),),
         follows=(
             *(
                 Cause(name, "a window that admits otherwise tells otherwise", place=True)
@@ -112,8 +112,10 @@ RULES = declare(
         "Each key has windows of its own",
         (102, 103, 104),
         exercise="scope; burst with two keys",
-        ways=tuple(Way(fact, f"keys share a window of {name} calls", name) for name, fact in FACT_OF.items()),
-        needs=(Need.SECOND_KEY,),
+        ways=tuple(
+            Breach(fact, f"keys share a window of {name} calls", name) for name, fact in FACT_OF.items()
+        ),
+        needs=(Requirement.SECOND_KEY,),
     ),
     exercise="burst",
     looks_at=LIMITS,

@@ -33,7 +33,7 @@ from ranksim.judge.conformance.spending.failed_checks import (
 from ranksim.judge.conformance.spending.spend_parsing import spend_of
 from ranksim.judge.conformance.spending.statements import Bracket, BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 
@@ -47,10 +47,10 @@ HEALTH = 2
 """The check of all operations (S61)."""
 
 
-def _order(check: int) -> Iterator[Way]:
+def _order(check: int) -> Iterator[Breach]:
     """Yield how each later check could come before one."""
     for later in CHECK_NAMES[check:]:
-        yield Way(59, f"{later} refuses where {CHECK_NAMES[check - 1]} fails too", f"before {later}")
+        yield Breach(59, f"{later} refuses where {CHECK_NAMES[check - 1]} fails too", f"before {later}")
 
 
 RULES = declare(
@@ -62,12 +62,14 @@ RULES = declare(
         exercise="ladder: a key whose plan lacks a capability, best with other checks failing too",
         cases=_cases(1),
         ways=(
-            Way(4, "site_optimization over GraphQL is granted without its capability", "site_optimization"),
+            Breach(
+                4, "site_optimization over GraphQL is granted without its capability", "site_optimization"
+            ),
             *_order(1),
-            Way(60, "what the plan lacks is granted", "site_optimization"),
-            Way(60, "AI scans are granted without the capability", "ai_scan"),
+            Breach(60, "what the plan lacks is granted", "site_optimization"),
+            Breach(60, "AI scans are granted without the capability", "ai_scan"),
         ),
-        needs=(Need.LESSER_PLAN, Need.SPENDING),
+        needs=(Requirement.LESSER_PLAN, Requirement.SPENDING),
     ),
     Rule(
         rule_of(2),
@@ -77,11 +79,11 @@ RULES = declare(
         exercise="ladder: a key of a past-due account, best with other checks failing too",
         cases=_cases(HEALTH),
         ways=(
-            Way(4, "rank_run over GraphQL is granted to an account past due", "rank_run"),
+            Breach(4, "rank_run over GraphQL is granted to an account past due", "rank_run"),
             *_order(HEALTH),
-            Way(61, "a past-due account is granted {}", "{}", SPENDING_OPERATIONS),
+            Breach(61, "a past-due account is granted {}", "{}", SPENDING_OPERATIONS),
         ),
-        needs=(Need.PAST_DUE, Need.SPENDING),
+        needs=(Requirement.PAST_DUE, Requirement.SPENDING),
     ),
     Rule(
         rule_of(3),
@@ -91,11 +93,11 @@ RULES = declare(
         exercise="ladder: a key of an account at its ceiling, best with a cooldown running",
         cases=_cases(3),
         ways=(
-            Way(4, "rank_run over GraphQL is granted at the ceiling", "rank_run"),
+            Breach(4, "rank_run over GraphQL is granted at the ceiling", "rank_run"),
             *_order(3),
-            Way(62, "{} is granted at the ceiling", "{}", tuple(sorted(JOBS))),
+            Breach(62, "{} is granted at the ceiling", "{}", tuple(sorted(JOBS))),
         ),
-        needs=(Need.CEILING, Need.SPENDING),
+        needs=(Requirement.CEILING, Requirement.SPENDING),
     ),
     Rule(
         rule_of(4),
@@ -106,9 +108,9 @@ RULES = declare(
         cases=_cases(4),
         ways=(
             *_order(4),
-            Way(63, "briefs are granted beyond the allowance", "keyword_briefs"),
+            Breach(63, "briefs are granted beyond the allowance", "keyword_briefs"),
         ),
-        needs=(Need.SPENDING, Need.NO_BRIEFS),
+        needs=(Requirement.SPENDING, Requirement.NO_BRIEFS),
     ),
     Rule(
         rule_of(5),
@@ -119,10 +121,10 @@ RULES = declare(
         cases=_cases(5),
         ways=(
             *_order(5),
-            Way(64, "keywords are granted beyond the slots", "keywords"),
-            Way(64, "a scan is granted beyond the slots", "scans"),
+            Breach(64, "keywords are granted beyond the slots", "keywords"),
+            Breach(64, "a scan is granted beyond the slots", "scans"),
         ),
-        needs=(Need.SPENDING, Need.SLOTS, Need.FULL_SLOTS),
+        needs=(Requirement.SPENDING, Requirement.SLOTS, Requirement.FULL_SLOTS),
     ),
     Rule(
         "guards.healthy",
@@ -130,8 +132,8 @@ RULES = declare(
         (61,),
         (57,),
         exercise="ladder: spend on an active account",
-        ways=(Way(61, "an account in order is refused as inactive"),),
-        needs=(Need.SPENDING,),
+        ways=(Breach(61, "an account in order is refused as inactive"),),
+        needs=(Requirement.SPENDING,),
     ),
     Rule(
         "guards.reads",
@@ -139,11 +141,11 @@ RULES = declare(
         (36, 61, 67),
         exercise="ladder: read with a past-due account, or at the cost ceiling",
         ways=(
-            Way(36, "reading briefs is refused at the allowance's end"),
-            Way(61, "a past-due account cannot read", "past due"),
-            Way(67, "reads are refused at the ceiling", "at the ceiling"),
+            Breach(36, "reading briefs is refused at the allowance's end"),
+            Breach(61, "a past-due account cannot read", "past due"),
+            Breach(67, "reads are refused at the ceiling", "at the ceiling"),
         ),
-        needs=(Need.SPENDING_OR_PAST_DUE,),
+        needs=(Requirement.SPENDING_OR_PAST_DUE,),
     ),
     Rule(
         "guards.codes",
@@ -153,11 +155,11 @@ RULES = declare(
         exercise="ladder: make each check fail",
         cases=tuple(CHECK_OF),
         ways=(
-            Way(51, "a refusal to spend has another code", "cost_cap_reached"),
-            Way(97, "{} has another code", "{}", tuple(CHECK_OF)),
+            Breach(51, "a refusal to spend has another code", "cost_cap_reached"),
+            Breach(97, "{} has another code", "{}", tuple(CHECK_OF)),
         ),
         follows=(Cause("error.body", SAME_BODY),),
-        needs=(Need.SPENDING,),
+        needs=(Requirement.SPENDING,),
     ),
     looks_at=("status", "code", "meta"),
 )

@@ -26,7 +26,7 @@ from ranksim.judge.conformance.spending.activity import (
 from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.judge.conformance.spending.statements import BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 COOLDOWN = 6
@@ -49,10 +49,10 @@ RULES = declare(
         exercise="race: several start the same job at once; ladder: repeat a job",
         cases=(*COOLED, *(f"{spend}{AT_ONCE}" for spend in COOLED)),
         ways=(
-            Way(4, "crawl over GraphQL is granted while it cools", "crawl"),
-            *(Way(number, f"{kind} is granted while it cools", kind) for kind, number in STATING.items()),
+            Breach(4, "crawl over GraphQL is granted while it cools", "crawl"),
+            *(Breach(number, f"{kind} is granted while it cools", kind) for kind, number in STATING.items()),
             *(
-                Way(number, f"{kind} is granted to several at once", f"{kind}{AT_ONCE}")
+                Breach(number, f"{kind} is granted to several at once", f"{kind}{AT_ONCE}")
                 for kind, number in STATING.items()
             ),
         ),
@@ -66,8 +66,8 @@ RULES = declare(
         (46, 91),
         exercise="ladder: repeat a job on the same domain and on another",
         cases=(*(f"{spend}, when it is over" for spend in COOLED), "on another domain"),
-        ways=(Way(65, "{} is refused when its cooldown is over", "{}, when it is over", COOLED),),
-        needs=(Need.COOLDOWN_END,),
+        ways=(Breach(65, "{} is refused when its cooldown is over", "{}, when it is over", COOLED),),
+        needs=(Requirement.COOLDOWN_END,),
     ),
     Rule(
         "cooldown.stated",
@@ -75,15 +75,15 @@ RULES = declare(
         (65,),
         (23, 26, 46, 91),
         exercise="ladder: repeat a job, and read entitlements",
-        ways=(Way(65, "the wait stated for {} is another", "{}", COOLED),),
+        ways=(Breach(65, "the wait stated for {} is another", "{}", COOLED),),
         follows=(
             Cause("cooldown.enforced", "the same acceptance, which should not have been"),
             Cause("cooldown.refused", "the same refusal"),
         ),
-        needs=(Need.COOLDOWN_END,),
+        needs=(Requirement.COOLDOWN_END,),
     ),
     looks_at=COOLDOWN_FIELDS,
-    needs=(Need.SPENDING, Need.FAILING_DOMAIN, Need.COOLDOWN, Need.EACH_COOLDOWN),
+    needs=(Requirement.SPENDING, Requirement.FAILING_DOMAIN, Requirement.COOLDOWN, Requirement.EACH_COOLDOWN),
 )
 
 

@@ -33,7 +33,7 @@ from ranksim.judge.conformance.spending.statements import (
     spent_of,
 )
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import SAME_BODY, Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import SAME_BODY, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally
 
 CEILING = 3
@@ -50,8 +50,8 @@ RULES = declare(
         (48, 96),
         exercise="ladder: spend up to the ceiling, and on",
         cases=tuple(spend for spend, row in ROWS.items() if CEILING in row),
-        ways=(Way(62, "cost_cap_reached comes before the ceiling", "crawl"),),
-        needs=(Need.CEILING, Need.SPENDING, Need.ALONE),
+        ways=(Breach(62, "cost_cap_reached comes before the ceiling", "crawl"),),
+        needs=(Requirement.CEILING, Requirement.SPENDING, Requirement.ALONE),
     ),
     Rule(
         "cost.meta",
@@ -59,10 +59,10 @@ RULES = declare(
         (99,),
         (26,),
         exercise="ladder: spend up to the ceiling, and read usage",
-        ways=(Way(99, "it tells another ceiling than usage"),),
+        ways=(Breach(99, "it tells another ceiling than usage"),),
         looks_at=("status", "meta"),
         follows=(Cause("error.body", SAME_BODY),),
-        needs=(Need.CEILING, Need.SPENDING),
+        needs=(Requirement.CEILING, Requirement.SPENDING),
     ),
     Rule(
         "cost.sum",
@@ -70,7 +70,7 @@ RULES = declare(
         (62,),
         (96, 109),
         exercise="everyday: read usage that states spent, settled and reserved cost, while jobs run",
-        ways=(Way(62, "spent is not what is settled and reserved"),),
+        ways=(Breach(62, "spent is not what is settled and reserved"),),
     ),
     Rule(
         "cost.counted",
@@ -78,7 +78,7 @@ RULES = declare(
         (62, 66),
         (49,),
         exercise="everyday: read usage that states settled cost and when it resets, around jobs",
-        ways=(Way(62, "settled cost falls within a month"),),
+        ways=(Breach(62, "settled cost falls within a month"),),
         follows=(DRY_RUN_QUEUED,),
     ),
     Rule(
@@ -89,7 +89,7 @@ RULES = declare(
         exercise="everyday: read usage that states when the month's spend resets; "
         "ladder: spend up to the ceiling",
         cases=(AHEAD, AS_REFUSED),
-        ways=(Way(62, "the month's spend resets at another time", "as refusals tell"),),
+        ways=(Breach(62, "the month's spend resets at another time", "as refusals tell"),),
         by_reading=True,
     ),
     Rule(
@@ -99,14 +99,14 @@ RULES = declare(
         (49,),
         exercise="everyday: read usage around additions of keywords and scans",
         ways=(
-            Way(57, "keywords are paid when they are added", "keywords"),
-            Way(58, "a scan is paid when it is created", "scans"),
+            Breach(57, "keywords are paid when they are added", "keywords"),
+            Breach(58, "a scan is paid when it is created", "scans"),
         ),
         follows=(DRY_RUN_QUEUED,),
-        needs=(Need.SPENDING,),
+        needs=(Requirement.SPENDING,),
     ),
     looks_at=("meta", "data.cost"),
-    needs=(Need.USAGE, Need.COST_RESET),
+    needs=(Requirement.USAGE, Requirement.COST_RESET),
 )
 
 _DIGIT = re.compile(r"[0-9]")

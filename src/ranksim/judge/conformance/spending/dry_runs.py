@@ -30,7 +30,7 @@ from ranksim.judge.conformance.spending.failed_checks import rule_of
 from ranksim.judge.conformance.spending.spend_parsing import spend_of, subject_of
 from ranksim.judge.conformance.spending.statements import Bracket, BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 PAIRS = tuple(combinations(CHECK_NAMES, 2))
@@ -43,8 +43,8 @@ RULES = declare(
         (49, 56),
         exercise="ladder: read usage and slots around dry runs",
         ways=(
-            Way(66, "a dry run of {} consumes or spends", "{}", SPENDING_OPERATIONS),
-            Way(29, "{} ignores dry_run", "{}", SPENDING_OPERATIONS),
+            Breach(66, "a dry run of {} consumes or spends", "{}", SPENDING_OPERATIONS),
+            Breach(29, "{} ignores dry_run", "{}", SPENDING_OPERATIONS),
         ),
         follows=(
             *(
@@ -59,7 +59,7 @@ RULES = declare(
             ),
             DRY_RUN_QUEUED,
         ),
-        needs=(Need.ALONE, Need.USAGE),
+        needs=(Requirement.ALONE, Requirement.USAGE),
     ),
     Rule(
         "dry_run.queues",
@@ -68,8 +68,8 @@ RULES = declare(
         (56,),
         exercise="ladder: list jobs after dry runs of each kind",
         cases=tuple(map(str, JobKind)),
-        ways=(Way(66, "a dry run of {} starts a job, which turns up later", "{}", tuple(sorted(JOBS))),),
-        needs=(Need.ALONE, Need.JOB_LIST),
+        ways=(Breach(66, "a dry run of {} starts a job, which turns up later", "{}", tuple(sorted(JOBS))),),
+        needs=(Requirement.ALONE, Requirement.JOB_LIST),
     ),
     Rule(
         "dry_run.verdict",
@@ -78,8 +78,8 @@ RULES = declare(
         (45, 46, 48, 56),
         exercise="ladder: each call dry, then for real",
         ways=(
-            Way(66, "a dry run of {} says another thing than the call", "{}", SPENDING_OPERATIONS),
-            Way(66, "a dry run does not tell of {}", "{}", tuple(CHECK_OF)),
+            Breach(66, "a dry run of {} says another thing than the call", "{}", SPENDING_OPERATIONS),
+            Breach(66, "a dry run does not tell of {}", "{}", tuple(CHECK_OF)),
         ),
         follows=(DRY_RUN_QUEUED,),
     ),
@@ -90,7 +90,7 @@ RULES = declare(
         (56, 89),
         exercise="ladder: dry-run what fails at two checks",
         ways=tuple(
-            Way(59, f"a dry run names {later} where {first} fails too", f"{first} before {later}")
+            Breach(59, f"a dry run names {later} where {first} fails too", f"{first} before {later}")
             for first, later in PAIRS
         ),
         follows=(
@@ -102,7 +102,7 @@ RULES = declare(
         ),
     ),
     looks_at=(">dry_run", "data.allowed", "data.refusal", "data.checks", "data.id"),
-    needs=(Need.DOMAIN,),
+    needs=(Requirement.DOMAIN,),
 )
 
 

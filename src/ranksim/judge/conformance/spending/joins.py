@@ -11,7 +11,7 @@ from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import JOBS, RANK_RUN, AccountActivity, SpendWork
 from ranksim.judge.conformance.spending.cooldowns import COOLDOWN_FIELDS
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 RULES = declare(
@@ -21,7 +21,7 @@ RULES = declare(
         (52,),
         (45,),
         exercise="race: several ask for a rank run of one domain at once",
-        ways=(Way(52, "a rank run that runs is joined now, and not another time"),),
+        ways=(Breach(52, "a rank run that runs is joined now, and not another time"),),
     ),
     Rule(
         "cooldown.joins_only",
@@ -30,14 +30,14 @@ RULES = declare(
         (45,),
         exercise="race: several ask for each kind of job at once",
         ways=(
-            Way(52, "a rank run that has ended is joined", "rank_run"),
-            Way(53, "a second crawl is joined", "crawl"),
-            Way(54, "a second site_optimization is joined", "site_optimization"),
-            Way(55, "a second ai_scan is joined", "ai_scan"),
+            Breach(52, "a rank run that has ended is joined", "rank_run"),
+            Breach(53, "a second crawl is joined", "crawl"),
+            Breach(54, "a second site_optimization is joined", "site_optimization"),
+            Breach(55, "a second ai_scan is joined", "ai_scan"),
         ),
     ),
     looks_at=COOLDOWN_FIELDS,
-    needs=(Need.SPENDING, Need.FAILING_DOMAIN, Need.EACH_COOLDOWN),
+    needs=(Requirement.SPENDING, Requirement.FAILING_DOMAIN, Requirement.EACH_COOLDOWN),
 )
 
 JOINS = ("after_health", "before_checks", "after_checks", "never")

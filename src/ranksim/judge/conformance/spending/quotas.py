@@ -60,10 +60,10 @@ from ranksim.judge.conformance.verdict.rule import (
     ANY,
     MET_AT_ONCE,
     SAME_BODY,
+    Breach,
     Cause,
-    Need,
+    Requirement,
     Rule,
-    Way,
     declare,
 )
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
@@ -76,14 +76,14 @@ RULES = declare(
         (50, 54, 106),
         exercise="everyday: read usage around requests for keyword briefs",
         ways=(
-            Way(35, "briefs take nothing of the weekly allowance", "{metric}"),
-            Way(38, "used grows by itself", "{metric}, at rest"),
-            Way(56, "briefs take of no weekly allowance", "{metric}"),
-            Way(63, "a refused request keeps the units of its quota", "{metric}, at rest"),
+            Breach(35, "briefs take nothing of the weekly allowance", "{metric}"),
+            Breach(38, "used grows by itself", "{metric}, at rest"),
+            Breach(56, "briefs take of no weekly allowance", "{metric}"),
+            Breach(63, "a refused request keeps the units of its quota", "{metric}, at rest"),
         ),
         follows=(DRY_RUN_QUEUED,),
         essential={"[^,]*": "no unit of an allowance was used between two readings"},
-        needs=(Need.SPENDING,),
+        needs=(Requirement.SPENDING,),
     ),
     Rule(
         "quota.limit",
@@ -92,11 +92,11 @@ RULES = declare(
         (50, 54),
         exercise="race: several ask at once for the last units of an allowance",
         ways=(
-            Way(63, "more is admitted than the allowance", "{metric}"),
-            Way(63, "calls at once pass the allowance together", "{metric}, at once"),
+            Breach(63, "more is admitted than the allowance", "{metric}"),
+            Breach(63, "calls at once pass the allowance together", "{metric}, at once"),
         ),
         essential={MET_AT_ONCE: "no two calls for the last units of an allowance met at once"},
-        needs=(Need.SPENDING, Need.NO_BRIEFS),
+        needs=(Requirement.SPENDING, Requirement.NO_BRIEFS),
     ),
     Rule(
         "quota.refused",
@@ -104,8 +104,8 @@ RULES = declare(
         (63,),
         (50, 54),
         exercise="race: use an allowance up, and ask again",
-        ways=(Way(63, "quota_exhausted comes while it would fit", "keyword_briefs"),),
-        needs=(Need.SPENDING, Need.ALONE, Need.NO_BRIEFS),
+        ways=(Breach(63, "quota_exhausted comes while it would fit", "keyword_briefs"),),
+        needs=(Requirement.SPENDING, Requirement.ALONE, Requirement.NO_BRIEFS),
     ),
     Rule(
         "quota.meta",
@@ -113,10 +113,10 @@ RULES = declare(
         (38, 98),
         (53, 55),
         exercise="ladder: use an allowance up, and read usage",
-        ways=(Way(98, "quota_exhausted is no 402", "keyword_briefs"),),
+        ways=(Breach(98, "quota_exhausted is no 402", "keyword_briefs"),),
         looks_at=("status", "meta"),
         follows=(Cause("error.body", SAME_BODY),),
-        needs=(Need.SPENDING, Need.NO_BRIEFS),
+        needs=(Requirement.SPENDING, Requirement.NO_BRIEFS),
     ),
     Rule(
         "quota.sum",
@@ -124,7 +124,7 @@ RULES = declare(
         (38,),
         (109,),
         exercise="everyday: read usage",
-        ways=(Way(38, "used and remaining do not add up", "{metric}"),),
+        ways=(Breach(38, "used and remaining do not add up", "{metric}"),),
         by_reading=True,
     ),
     Rule(
@@ -134,13 +134,13 @@ RULES = declare(
         (51, 52),
         exercise="everyday: read usage, best across a Monday or a month's end",
         ways=(
-            Way(108, "the weekly allowance resets on another day", "{metric}"),
-            Way(110, "a monthly quota resets later than in a month", "{metric}"),
+            Breach(108, "the weekly allowance resets on another day", "{metric}"),
+            Breach(110, "a monthly quota resets later than in a month", "{metric}"),
         ),
         by_reading=True,
     ),
     looks_at=("meta", "data.metrics"),
-    needs=(Need.USAGE, Need.QUOTA_RESET),
+    needs=(Requirement.USAGE, Requirement.QUOTA_RESET),
 )
 
 BRIEFS = "keyword_briefs"

@@ -33,7 +33,7 @@ from ranksim.judge.conformance.spending.counter_bounds import (
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
 from ranksim.judge.conformance.spending.statements import SlotStatement, slots_of
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 REACHED, TOGETHER = "reached", "at once"
@@ -51,19 +51,19 @@ RULES = declare(
         exercise="everyday: read slots around additions of keywords and scans",
         cases=(*ADDS, *FACTORS, "read between"),
         ways=(
-            Way(23, "pairings do not multiply slots", "several pairings"),
-            Way(23, "places do not multiply slots", "several places"),
-            Way(23, "keywords do not multiply slots", "several words"),
-            Way(24, "a second scan of the same keywords adds nothing", "scans"),
-            Way(
+            Breach(23, "pairings do not multiply slots", "several pairings"),
+            Breach(23, "places do not multiply slots", "several places"),
+            Breach(23, "keywords do not multiply slots", "several words"),
+            Breach(24, "a second scan of the same keywords adds nothing", "scans"),
+            Breach(
                 25,
                 "one keyword on one engine, two devices and two places is not four slots",
                 "several pairings",
             ),
-            Way(32, "keywords in a tracked list take no slots", "keywords"),
-            Way(33, "a scan takes no slots", "scans"),
+            Breach(32, "keywords in a tracked list take no slots", "keywords"),
+            Breach(33, "a scan takes no slots", "scans"),
         ),
-        needs=(Need.SPENDING,),
+        needs=(Requirement.SPENDING,),
     ),
     Rule(
         "slots.held",
@@ -73,11 +73,11 @@ RULES = declare(
         exercise="everyday: remove keywords and scans, and read slots",
         cases=("keywords removed", "a scan removed", "held before"),
         ways=(
-            Way(26, "removed keywords free their slots at once", "keywords removed"),
-            Way(27, "a removed scan frees its slots at once", "a scan removed"),
+            Breach(26, "removed keywords free their slots at once", "keywords removed"),
+            Breach(27, "a removed scan frees its slots at once", "a scan removed"),
         ),
         follows=(Cause("slots.counted", "the same reading"),),
-        needs=(Need.SPENDING,),
+        needs=(Requirement.SPENDING,),
     ),
     Rule(
         "slots.limit",
@@ -86,12 +86,12 @@ RULES = declare(
         (64,),
         exercise="race: several ask at once for the last slots",
         ways=(
-            Way(33, "more slots are given than the plan has", "reached"),
-            Way(64, "calls at once pass the slots together", "at once"),
+            Breach(33, "more slots are given than the plan has", "reached"),
+            Breach(64, "calls at once pass the slots together", "at once"),
         ),
         follows=(Cause("slots.counted", "the same reading"),),
         essential={MET_AT_ONCE: "no two calls for the last slots met at once"},
-        needs=(Need.SPENDING, Need.FULL_SLOTS),
+        needs=(Requirement.SPENDING, Requirement.FULL_SLOTS),
     ),
     Rule(
         "slots.refused",
@@ -100,10 +100,10 @@ RULES = declare(
         (59, 63, 64),
         exercise="ladder: ask for more keywords than there is room for",
         ways=(
-            Way(64, "slot_limit_exceeded comes for keywords that fit", "keywords"),
-            Way(64, "slot_limit_exceeded comes for a scan that fits", "scans"),
+            Breach(64, "slot_limit_exceeded comes for keywords that fit", "keywords"),
+            Breach(64, "slot_limit_exceeded comes for a scan that fits", "scans"),
         ),
-        needs=(Need.SPENDING, Need.ALONE, Need.FULL_SLOTS),
+        needs=(Requirement.SPENDING, Requirement.ALONE, Requirement.FULL_SLOTS),
     ),
     Rule(
         "slots.sum",
@@ -111,11 +111,11 @@ RULES = declare(
         (37,),
         (61,),
         exercise="everyday: read slots",
-        ways=(Way(37, "what is held is not counted as used"),),
+        ways=(Breach(37, "what is held is not counted as used"),),
         by_reading=True,
     ),
     looks_at=("meta", "data.used", "data.held", "data.limit", "data.slots_added"),
-    needs=(Need.SLOTS, Need.SLOT_RESET),
+    needs=(Requirement.SLOTS, Requirement.SLOT_RESET),
 )
 
 Json = Any

@@ -26,7 +26,7 @@ SAME_BODY: Final = "the same error body, read for what its code promises"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Breach:
     """A way to break a fact (by its S number), and the case of a rule that would show it.
 
     For each of `names` it is one way: its name stands for `{}` in both texts. A case with a word in braces is
@@ -68,7 +68,7 @@ class Cause:
     unless: tuple[str, ...] = ()
 
 
-class Need(Enum):
+class Requirement(Enum):
     """What a rule needs of a deployment, of the keys or of the time of a check, to be decided.
 
     `check.out_of_reach` and `check.stated_numbers` tell which is lacking.
@@ -134,7 +134,7 @@ class Rule:
     exercise: str = ""
     cases: tuple[str, ...] = ()
     """Those of any deployment, if not those of its ways; `Tally.expect` adds those of keys or plans."""
-    ways: tuple[Way, ...] = ()
+    ways: tuple[Breach, ...] = ()
     """The ways to break facts that its cases would show."""
     looks_at: tuple[str, ...] = ()
     """Where it looks in an exchange, as `report.looked_at` reads it."""
@@ -148,7 +148,7 @@ class Rule:
     They are what a rule is about and serial or kind traffic never meets: several calls at once, the other
     side of a limit, an end that failed.
     """
-    needs: tuple[Need, ...] = ()
+    needs: tuple[Requirement, ...] = ()
     """Without what it cannot be decided, or not in every case."""
     by_reading: bool = False
     """Whether what a check reads before and after its tasks decides it in some case."""
@@ -164,7 +164,7 @@ class Rule:
 
 
 def declare(
-    *rules: Rule, exercise: str = "", looks_at: tuple[str, ...] = (), needs: tuple[Need, ...] = ()
+    *rules: Rule, exercise: str = "", looks_at: tuple[str, ...] = (), needs: tuple[Requirement, ...] = ()
 ) -> tuple[Rule, ...]:
     """Return rules, each with what is stated for all of them, and with the cases that its ways name.
 
@@ -182,7 +182,7 @@ def declare(
     )
 
 
-def _cases_of(ways: Iterable[Way]) -> tuple[str, ...]:
+def _cases_of(ways: Iterable[Breach]) -> tuple[str, ...]:
     """Return the cases that ways name, but for those of each key or metric."""
     cases = (case for way in ways for _, case in way.each())
     return tuple(dict.fromkeys(case for case in cases if case != ANY and "{" not in case))

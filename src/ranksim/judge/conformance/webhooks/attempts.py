@@ -17,7 +17,7 @@ from ranksim.core.contract.views import TEST_EVENT, EventJobView
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
 from ranksim.judge.conformance.webhooks.endpoints import (
@@ -53,11 +53,11 @@ RULES = declare(
         (74, 78, 84, 85),
         cases=ATTEMPTS,
         ways=(
-            Way(41, "a test event is not signed", "test"),
-            Way(74, "the signature does not verify ({})", "{}", ATTEMPTS),
-            Way(84, "the signed string has no t", "first attempt"),
-            Way(84, "a body is signed and sent otherwise", "first attempt"),
-            Way(85, "the digest is another, or in capitals", "first attempt"),
+            Breach(41, "a test event is not signed", "test"),
+            Breach(74, "the signature does not verify ({})", "{}", ATTEMPTS),
+            Breach(84, "the signed string has no t", "first attempt"),
+            Breach(84, "a body is signed and sent otherwise", "first attempt"),
+            Breach(85, "the digest is another, or in capitals", "first attempt"),
         ),
         attempt=("Service-Signature",),
     ),
@@ -67,7 +67,7 @@ RULES = declare(
         (78, 86),
         (68, 77),
         exercise="webhooks-long",
-        ways=(Way(78, "t is not the time of the attempt ({})", "{}", ATTEMPTS),),
+        ways=(Breach(78, "t is not the time of the attempt ({})", "{}", ATTEMPTS),),
         attempt=("Service-Signature",),
         follows=(Cause(SIGNATURE, "t is part of what is signed"),),
     ),
@@ -76,9 +76,9 @@ RULES = declare(
         "An attempt carries its event's id and type, and its number",
         (77, 79, 80, 81),
         ways=(
-            Way(77, "the body is no application/json ({})", "{}", ATTEMPTS),
-            Way(80, "Service-Event-Type is missing ({})", "{}", ATTEMPTS),
-            Way(81, "Service-Delivery-Attempt is missing ({})", "{}", ATTEMPTS),
+            Breach(77, "the body is no application/json ({})", "{}", ATTEMPTS),
+            Breach(80, "Service-Event-Type is missing ({})", "{}", ATTEMPTS),
+            Breach(81, "Service-Delivery-Attempt is missing ({})", "{}", ATTEMPTS),
         ),
         attempt=(
             "Content-Type",
@@ -92,7 +92,7 @@ RULES = declare(
         BODY,
         "A body has id, type, created_at and the job's six fields",
         (82, 83),
-        ways=(Way(82, "a body of {} lacks a field", "{}", JOB_EVENT_TYPES),),
+        ways=(Breach(82, "a body of {} lacks a field", "{}", JOB_EVENT_TYPES),),
         attempt=("id", "type", "created_at", "data"),
     ),
     Rule(
@@ -100,7 +100,7 @@ RULES = declare(
         "job.completed tells of a job done, job.failed of an error",
         (75, 76),
         (39,),
-        ways=(Way(76, "{} tells of another outcome", "{}", JOB_EVENT_TYPES),),
+        ways=(Breach(76, "{} tells of another outcome", "{}", JOB_EVENT_TYPES),),
         attempt=("type", "data.job.status", "data.job.error_detail"),
         essential={
             "job[.]completed": "no job.completed arrived whose job was read",
@@ -113,8 +113,8 @@ RULES = declare(
         (79, 93),
         (68, 74),
         ways=(
-            Way(79, "a retry has another event id", "retries"),
-            Way(79, "two endpoints get different ids of one event", "two endpoints"),
+            Breach(79, "a retry has another event id", "retries"),
+            Breach(79, "two endpoints get different ids of one event", "two endpoints"),
         ),
         attempt=("id", "type", "data.job.id"),
         follows=(Cause(HEADERS, "what is missing names no event"),),
@@ -124,7 +124,7 @@ RULES = declare(
         "An endpoint gets the types that it lists, or all of them",
         (18, 19),
         (72,),
-        ways=(Way(19, "an endpoint that does not list {} gets it", "{} not listed", JOB_EVENT_TYPES),),
+        ways=(Breach(19, "an endpoint that does not list {} gets it", "{} not listed", JOB_EVENT_TYPES),),
         attempt=("type",),
     ),
     Rule(
@@ -132,8 +132,8 @@ RULES = declare(
         "An endpoint gets events of its account, and of its domain if bound",
         (20,),
         ways=(
-            Way(20, "a bound endpoint gets events of another domain", "another domain's"),
-            Way(20, "an endpoint gets events of another account", "another account's"),
+            Breach(20, "a bound endpoint gets events of another domain", "another domain's"),
+            Breach(20, "an endpoint gets events of another account", "another account's"),
         ),
         attempt=("data.job.domain_id",),
     ),
@@ -142,8 +142,8 @@ RULES = declare(
         "webhook-deliveries tells each attempt's status as answered",
         (40,),
         (75,),
-        ways=(Way(40, "a {} is listed as another status", "{}", ("2xx", "3xx", "4xx", "5xx")),),
-        needs=(Need.DELIVERY_LIST,),
+        ways=(Breach(40, "a {} is listed as another status", "{}", ("2xx", "3xx", "4xx", "5xx")),),
+        needs=(Requirement.DELIVERY_LIST,),
     ),
     Rule(
         SECRET,
@@ -151,9 +151,9 @@ RULES = declare(
         (21,),
         (73,),
         ways=(
-            Way(21, "the secret is shown when the endpoint is read", "webhooks.get"),
-            Way(21, "the secret is shown in the list", "webhooks.list"),
-            Way(21, "the secret is shown after a PATCH", "webhooks.update"),
+            Breach(21, "the secret is shown when the endpoint is read", "webhooks.get"),
+            Breach(21, "the secret is shown in the list", "webhooks.list"),
+            Breach(21, "the secret is shown after a PATCH", "webhooks.update"),
         ),
     ),
     Rule(
@@ -162,12 +162,12 @@ RULES = declare(
         (22,),
         (73,),
         exercise="webhooks-long",
-        ways=(Way(22, "a disabled endpoint shows no reason"),),
-        needs=(Need.ENDPOINT_LIST,),
+        ways=(Breach(22, "a disabled endpoint shows no reason"),),
+        needs=(Requirement.ENDPOINT_LIST,),
     ),
     exercise="webhooks",
     looks_at=ENDPOINT_FIELDS,
-    needs=(Need.RECEIVER, Need.SPENDING, Need.JOB_END),
+    needs=(Requirement.RECEIVER, Requirement.SPENDING, Requirement.JOB_END),
 )
 
 SIGNED = re.compile(r"t=[0-9]+,v1=[0-9a-f]{64}(,|$)")

@@ -15,7 +15,7 @@ from ranksim.core.clock import DISTANT_FUTURE, SECOND, Micros, format_millis
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
     ENDPOINT_FIELDS,
@@ -35,19 +35,19 @@ RULES = declare(
         "Twenty consecutive failed deliveries disable an endpoint",
         (91,),
         (66, 69, 70, 71),
-        ways=(Way(91, "an endpoint is disabled too early or too late"),),
+        ways=(Breach(91, "an endpoint is disabled too early or too late"),),
     ),
     Rule(
         RESET,
         "Any success sets the count of failures to zero",
         (92,),
         (66,),
-        ways=(Way(92, "a success does not zero the count"),),
-        needs=(Need.RETRY,),
+        ways=(Breach(92, "a success does not zero the count"),),
+        needs=(Requirement.RETRY,),
     ),
     exercise="endpoints; calibration",
     looks_at=ENDPOINT_FIELDS,
-    needs=(Need.RECEIVER, Need.SPENDING, Need.JOB_END),
+    needs=(Requirement.RECEIVER, Requirement.SPENDING, Requirement.JOB_END),
 )
 
 SETTLING = 15 * SECOND

@@ -16,7 +16,7 @@ from ranksim.judge.conformance.history.fields import state_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
     ENDPOINT_FIELDS,
@@ -36,7 +36,7 @@ RULES = declare(
         "A test event arrives as any other",
         (41,),
         (72, 75),
-        ways=(Way(41, "a test event is never sent"),),
+        ways=(Breach(41, "a test event is never sent"),),
     ),
     Rule(
         SENT,
@@ -48,20 +48,20 @@ RULES = declare(
             *(f"{event_type} to an endpoint of all types" for event_type in JOB_EVENT_TYPES),
         ),
         ways=(
-            Way(76, "a {} that is done is told to nobody", "{} done", tuple(sorted(JobKind))),
-            Way(76, "a {} that failed is told to nobody", "{} failed", tuple(sorted(JobKind))),
-            Way(
+            Breach(76, "a {} that is done is told to nobody", "{} done", tuple(sorted(JobKind))),
+            Breach(76, "a {} that failed is told to nobody", "{} failed", tuple(sorted(JobKind))),
+            Breach(
                 18,
                 "an endpoint that takes all types gets only some",
                 "job.failed to an endpoint of all types",
             ),
-            Way(93, "the end of a job is never sent", "crawl done"),
+            Breach(93, "the end of a job is never sent", "crawl done"),
         ),
-        needs=(Need.FAILING_DOMAIN,),
+        needs=(Requirement.FAILING_DOMAIN,),
     ),
     exercise="webhooks",
     looks_at=ENDPOINT_FIELDS,
-    needs=(Need.RECEIVER, Need.SPENDING, Need.JOB_END),
+    needs=(Requirement.RECEIVER, Requirement.SPENDING, Requirement.JOB_END),
 )
 
 

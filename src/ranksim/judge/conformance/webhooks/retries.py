@@ -19,7 +19,7 @@ from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.history.trace_reader import texts
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Cause, Need, Rule, Way, declare
+from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
     ENDPOINT_FIELDS,
@@ -53,7 +53,7 @@ RULES = declare(
         NUMBERS,
         "Attempts of a delivery are numbered 1, 2, 3 and so on",
         (81,),
-        ways=(Way(81, "numbers begin anew"),),
+        ways=(Breach(81, "numbers begin anew"),),
         follows=(Cause("webhook.headers", "what is missing cannot be counted"),),
     ),
     Rule(
@@ -62,8 +62,8 @@ RULES = declare(
         (90,),
         (67,),
         exercise="webhooks-long",
-        ways=(Way(90, "the retry after {} comes at another time", "{}", GAPS),),
-        needs=(Need.RETRY,),
+        ways=(Breach(90, "the retry after {} comes at another time", "{}", GAPS),),
+        needs=(Requirement.RETRY,),
     ),
     Rule(
         RETRIED,
@@ -73,20 +73,20 @@ RULES = declare(
         exercise="webhooks-long",
         cases=tuple(f"{how}, attempt {number}" for how in FAILING for number in range(1, len(GAPS) + 1)),
         ways=(
-            Way(87, "no retry follows a {}", "{}, attempt 1", FAILING),
+            Breach(87, "no retry follows a {}", "{}, attempt 1", FAILING),
             *(
-                Way(90, f"attempt {number + 1} is not made", f"5xx, attempt {number}")
+                Breach(90, f"attempt {number + 1} is not made", f"5xx, attempt {number}")
                 for number in range(1, len(GAPS) + 1)
             ),
         ),
-        needs=(Need.RETRY,),
+        needs=(Requirement.RETRY,),
     ),
     Rule(
         ACKNOWLEDGED,
         "Any 2xx in time ends a delivery",
         (87,),
         (71,),
-        ways=(Way(87, "a {} does not acknowledge", "{}", ("200", "201", "204")),),
+        ways=(Breach(87, "a {} does not acknowledge", "{}", ("200", "201", "204")),),
     ),
     Rule(
         TIMEOUT,
@@ -95,8 +95,8 @@ RULES = declare(
         (75,),
         cases=(IN_TIME, "no answer", "a late 2xx"),
         ways=(
-            Way(88, "silence is waited for longer than 10 s", "no answer"),
-            Way(88, "a 2xx after 10 s acknowledges", "a late 2xx"),
+            Breach(88, "silence is waited for longer than 10 s", "no answer"),
+            Breach(88, "a 2xx after 10 s acknowledges", "a late 2xx"),
         ),
         essential={
             "an answer within 10 s": "no answer that took more than 5 s was seen to count",
@@ -107,20 +107,20 @@ RULES = declare(
         REDIRECT,
         "A redirect is not followed, and fails",
         (89,),
-        ways=(Way(89, "a {} is followed", "{}", ("301", "302", "303", "307", "308")),),
+        ways=(Breach(89, "a {} is followed", "{}", ("301", "302", "303", "307", "308")),),
     ),
     Rule(
         AT_MOST,
         "A delivery has $attempts attempts at most",
         (90,),
         exercise="webhooks-long",
-        ways=(Way(90, "a seventh attempt is made"),),
+        ways=(Breach(90, "a seventh attempt is made"),),
         follows=(Cause(DELAYS, "the attempt that comes at no stated time"),),
-        needs=(Need.ALL_RETRIES,),
+        needs=(Requirement.ALL_RETRIES,),
     ),
     exercise="webhooks",
     looks_at=ENDPOINT_FIELDS,
-    needs=(Need.RECEIVER, Need.SPENDING, Need.JOB_END),
+    needs=(Requirement.RECEIVER, Requirement.SPENDING, Requirement.JOB_END),
 )
 
 MARGIN = 5 * SECOND
