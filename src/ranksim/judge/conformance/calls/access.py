@@ -174,11 +174,11 @@ class ScopedCall:
 
 @dataclass
 class AccessJudge:
-    """Judges every exchange that was answered; a trace that declares no keys tells nothing of them.
+    """Judges every exchange that was answered; a trace that declares no keys shows nothing of access.
 
     But for `access.accepted` one exchange is enough to break these rules: they speak of one call alone, so
     concurrency does not matter, nor does a lost reply. What waits for the end are refusals of keys that may
-    be accepted again, and the calls of scoped keys, as a thing's domain may be told late.
+    be accepted again, and the calls of scoped keys, as a thing's domain may be shown late.
     """
 
     options: Options
@@ -190,22 +190,22 @@ class AccessJudge:
     Between the two it was valid throughout: a key that was withdrawn does not come back.
     """
     refused: list[Observation] = field(default_factory=list)
-    """Calls with keys of their environment that were told to have none."""
+    """Calls with keys of their environment that were refused as if they had none."""
     scoped: list[ScopedCall] = field(default_factory=list)
     """Answered calls of scoped keys."""
-    asked: set[Thing] = field(default_factory=set)
+    targets: set[Thing] = field(default_factory=set)
     """What scoped keys asked for."""
     moved: set[Thing] = field(default_factory=set)
     """Endpoints that were changed, which may have another domain since."""
     owners: dict[Thing, str] = field(default_factory=dict)
-    """Which domain things belong to, as creations and unscoped lists told."""
+    """Which domain things belong to, as creations and unscoped lists showed."""
 
     def wants(self, like: Observation) -> bool:
         """All calls: each success shows its key to be valid."""
         return True
 
     def see(self, seen: Observation) -> None:
-        """Keep it until the next settling."""
+        """Keep a call until the next settling."""
         self.pending.append(seen)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
@@ -216,43 +216,43 @@ class AccessJudge:
         keys = run.header.keys
         some_scoped = any(key.domain_id is not None for key in keys.values())
         for seen in self.pending if keys else ():
-            known = keys.get(seen.key)
+            declared = keys.get(seen.key)
             if seen.ok and seen.operation != "webhook_events.list":
                 place = seen.environment, seen.key
                 first, last = self.accepted.get(place, (DISTANT_FUTURE, -1))
                 self.accepted[place] = (min(first, seen.received), max(last, seen.sent))
             if some_scoped:
-                self._learn(seen, known)
+                self._learn(seen, declared)
             if _counts(seen):
-                self._judge(seen, known)
+                self._judge(seen, declared)
         self.pending.clear()
         if watermark == DISTANT_FUTURE and keys:
             self.tally.expect(ACCEPTED, *keys)
             self._finish(run)
 
-    def _learn(self, seen: Observation, known: TraceKey | None) -> None:
+    def _learn(self, seen: Observation, declared: TraceKey | None) -> None:
         """Learn what scoped keys ask for, and which domain it belongs to."""
         if seen.operation == "webhooks.update":
-            self.moved.add(_thing(seen, known, seen.parameters))
-        if known is not None and known.domain_id is not None:
+            self.moved.add(_thing(seen, declared, seen.parameters))
+        if declared is not None and declared.domain_id is not None:
             if seen.parameters:
-                self.asked.add(_thing(seen, known, seen.parameters))
+                self.targets.add(_thing(seen, declared, seen.parameters))
         elif seen.ok:
-            for thing in _shown(seen):
+            for thing in _things_shown(seen):
                 if isinstance(thing, dict) and isinstance(thing.get("id"), str):
                     owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
-                    owner = self.owners.get(_list_of(seen, known, thing)) if owner is None else owner
+                    owner = self.owners.get(_list_of(seen, declared, thing)) if owner is None else owner
                     if isinstance(owner, str):
-                        self.owners[_thing(seen, known, thing)] = owner
+                        self.owners[_thing(seen, declared, thing)] = owner
 
-    def _judge(self, seen: Observation, known: TraceKey | None) -> None:
-        if known is None:
+    def _judge(self, seen: Observation, declared: TraceKey | None) -> None:
+        if declared is None:
             if seen.key in NO_KEYS:
                 _judge_stranger(seen, self.options, self.tally)
-        elif seen.environment != known.environment:
+        elif seen.environment != declared.environment:
             if seen.operation != "webhook_events.list":
-                says = f"key {seen.key} belongs to {known.environment} and worked in {seen.environment}"
-                case = f"a {known.environment} key in {seen.environment}"
+                says = f"key {seen.key} belongs to {declared.environment} and worked in {seen.environment}"
+                case = f"a {declared.environment} key in {seen.environment}"
                 _check(ENVIRONMENT, not seen.ok, says, seen, self.tally, case)
                 _status(seen, self.options, self.tally)
         else:
@@ -262,12 +262,12 @@ class AccessJudge:
                 self.tally.held(ACCEPTED, case=seen.key, by=(seen.id,))
             elif seen.status == 401 or seen.code == "unauthorized":
                 self.refused.append(seen)
-            if known.domain_id is not None:
+            if declared.domain_id is not None:
                 if seen.operation == "webhooks.create" and seen.surface == "rest":
-                    _judge_creation(seen, known.domain_id, self.tally)
+                    _judge_creation(seen, declared.domain_id, self.tally)
                 else:
-                    self.scoped.append(_scoped_call(seen, known, known.domain_id))
-                    _judge_making(seen, known.domain_id, self.owners.values(), self.tally)
+                    self.scoped.append(_scoped_call(seen, declared, declared.domain_id))
+                    _judge_making(seen, declared.domain_id, self.owners.values(), self.tally)
 
     def _finish(self, run: ObservedRun) -> None:
         for seen in self.refused:
@@ -277,9 +277,9 @@ class AccessJudge:
                 _check(ACCEPTED, False, says, seen, self.tally, seen.key)
             else:
                 self.tally.open(ACCEPTED, "the key was refused, and not accepted both before and after")
-        # what was told of two domains, as an endpoint that was moved, is left out
-        asked = {thing for thing in self.asked - self.moved if not run.mutable(*thing[-2:])}
-        domains = {thing: owner for thing, owner in self.owners.items() if thing in asked}
+        # a thing that was seen in two domains, as an endpoint that was moved, is left out
+        targets = {thing for thing in self.targets - self.moved if not run.mutable(*thing[-2:])}
+        domains = {thing: owner for thing, owner in self.owners.items() if thing in targets}
         spread: dict[Thing, set[str]] = defaultdict(set)
         for thing, owner in self.owners.items():
             spread[_kin(thing)].add(owner)
@@ -339,9 +339,9 @@ def _status(seen: Observation, options: Options, tally: Tally) -> None:
 # Domain scope
 
 
-def _thing(seen: Observation, known: TraceKey | None, named: Mapping[str, Json]) -> Thing:
+def _thing(seen: Observation, declared: TraceKey | None, named: Mapping[str, Json]) -> Thing:
     """Name a thing by what a path names, or by what a reply shows of it."""
-    account = "" if known is None else known.account
+    account = "" if declared is None else declared.account
     return (
         seen.environment,
         account,
@@ -350,7 +350,7 @@ def _thing(seen: Observation, known: TraceKey | None, named: Mapping[str, Json])
     )
 
 
-def _shown(seen: Observation) -> Sequence[Json]:
+def _things_shown(seen: Observation) -> Sequence[Json]:
     """Return the things that a reply shows, or that several were made in one call."""
     if not isinstance(seen.data, dict):
         return seen.items or () if seen.surface == "rest" else ()
@@ -359,9 +359,9 @@ def _shown(seen: Observation) -> Sequence[Json]:
     return [thing for made in seen.data.values() if isinstance(made, list) for thing in made]
 
 
-def _list_of(seen: Observation, known: TraceKey | None, named: Mapping[str, Json]) -> Thing:
+def _list_of(seen: Observation, declared: TraceKey | None, named: Mapping[str, Json]) -> Thing:
     """Name the list that a keyword is in, and whose domain it has."""
-    account = "" if known is None else known.account
+    account = "" if declared is None else declared.account
     return seen.environment, account, "keyword_lists", str(named.get("list_id"))
 
 
@@ -374,13 +374,13 @@ def _noun(seen: Observation) -> str:
     return intern(seen.operation.partition(".")[0])
 
 
-def _scoped_call(seen: Observation, known: TraceKey, domain: str) -> ScopedCall:
+def _scoped_call(seen: Observation, declared: TraceKey, domain: str) -> ScopedCall:
     foreign = None
     if seen.ok and isinstance(seen.items, list):
         owners = [_owner(item, seen.operation) for item in seen.items]
         if seen.surface == "rest" or domain in owners:  # else GraphQL may call domains by other ids (U83)
             foreign = sum(owner not in (None, domain) for owner in owners)
-    target = _thing(seen, known, seen.parameters)
+    target = _thing(seen, declared, seen.parameters)
     listed = LISTED_OVER if seen.surface == "graphql" else f"{target[2]} listed"
     return ScopedCall(seen.id, seen.sent, seen.key, domain, target, seen.ok, foreign, listed)
 
@@ -403,28 +403,34 @@ def _judge_scope(
 
 def _judge_creation(seen: Observation, domain: str, tally: Tally) -> None:
     """An endpoint that was created is for the key's domain, as its reply shows or, failing that, as asked."""
-    asked = seen.body.get("domain_id") if isinstance(seen.body, dict) else None
-    made = seen.data.get("domain_id", asked) if seen.ok and isinstance(seen.data, dict) else asked
+    requested = seen.body.get("domain_id") if isinstance(seen.body, dict) else None
+    made = seen.data.get("domain_id", requested) if seen.ok and isinstance(seen.data, dict) else requested
     if seen.ok and made != domain:
         wanted = "the whole account" if made is None else f"domain {made}"
         says = f"key {seen.key}, scoped to {domain}, created an endpoint for {wanted}"
         _check(ENDPOINTS, False, says, seen, tally, "the whole account" if made is None else "another domain")
-    elif seen.ok or (asked != domain and 400 <= seen.status <= 499):
-        case = "its domain" if asked == domain else "the whole account" if asked is None else "another domain"
+    elif seen.ok or (requested != domain and 400 <= seen.status <= 499):
+        case = (
+            "its domain"
+            if requested == domain
+            else "the whole account"
+            if requested is None
+            else "another domain"
+        )
         tally.held(ENDPOINTS, case=case, by=(seen.id,))
 
 
 def _judge_making(seen: Observation, domain: str, domains: Collection[str], tally: Tally) -> None:
     """What a scoped key makes for another domain shows that domain to it (S70), as the reply says.
 
-    Which field names the domain is assumed (U41, U108), so what the reply does not tell proves nothing; over
-    GraphQL what is none of the `domains` that REST told may be its own by another id (U83).
+    Which field names the domain is assumed (U41, U108), so what the reply does not name proves nothing; over
+    GraphQL what is none of the `domains` that REST showed may be its own by another id (U83).
     """
     body = body_of(seen)
-    asked = body.get("domain_id")
-    if seen.surface == "app" or seen.dry_run or not isinstance(asked, str) or asked == domain:
+    requested = body.get("domain_id")
+    if seen.surface == "app" or seen.dry_run or not isinstance(requested, str) or requested == domain:
         return
-    if seen.surface == "graphql" and asked not in domains:
+    if seen.surface == "graphql" and requested not in domains:
         return
     kind = f", {body.get('kind')}" if seen.operation == "jobs.create" else ""
     case = f"{seen.operation}{kind}"

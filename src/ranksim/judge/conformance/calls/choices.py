@@ -1,6 +1,6 @@
 """What no text states and one exchange by itself shows: statuses that are assumed, and what stands at a path.
 
-Another one than assumed fails nothing, and is told as an assumption that differs.
+Another choice than the assumed one fails nothing: it is reported as an assumption that differs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Final
 
 from ranksim.core.contract.facts import CHECK_OF
 from ranksim.core.service.operations import OPERATIONS
+from ranksim.judge.conformance.history.fields import body_of
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
@@ -37,7 +38,7 @@ ASSUMED: Mapping[str, int] = {
 
 
 def check(seen: Observation, options: Options, tally: Tally) -> None:
-    """Tell where an exchange shows another choice than the assumed one, unless that is pinned."""
+    """Note where an exchange shows another choice than the assumed one, unless that is pinned."""
     _check_status(seen, options, tally)
     _check_paths(seen, tally)
 
@@ -50,8 +51,8 @@ def _check_status(seen: Observation, options: Options, tally: Tally) -> None:
     assumed = options.default_status(case)
     if seen.status != assumed:
         says = f"{seen.id} ({case.replace('_', ' ')}) was answered {seen.status}"
-        found = Evidence(says, (seen.id,), about=seen.operation or seen.path, at=seen.sent)
-        tally.differs(ASSUMED[case], f"{case} {assumed}", seen.status, found)
+        evidence = Evidence(says, (seen.id,), about=seen.operation or seen.path, at=seen.sent)
+        tally.differs(ASSUMED[case], f"{case} {assumed}", seen.status, evidence)
 
 
 WIDENING: Final = frozenset({"entitlement_required", "slot_limit_exceeded"})
@@ -67,14 +68,21 @@ def _check_paths(seen: Observation, tally: Tally) -> None:
     if seen.surface != "rest" or seen.lost or seen.outside:
         return
     if seen.operation == "scans.update" and seen.code in CHECK_OF.keys() - WIDENING:
-        found = Evidence(f"{seen.id} was refused {seen.code}", (seen.id,), at=seen.sent)
-        tally.differs(95, "dimensions_slots", "all", found)
-    known = OPERATIONS.get(seen.operation)
-    if known is None or known.method != "GET" or "{" in known.path or seen.query.keys() - {"limit"}:
+        evidence = Evidence(f"{seen.id} was refused {seen.code}", (seen.id,), at=seen.sent)
+        tally.differs(95, "dimensions_slots", "all", evidence)
+    operation = OPERATIONS.get(seen.operation)
+    if (
+        operation is None
+        or operation.method != "GET"
+        or "{" in operation.path
+        or seen.query.keys() - {"limit"}
+    ):
         return
     if seen.status in (404, 405) and seen.key:
-        found = Evidence(f"{seen.id} was answered {seen.status}", (seen.id,), about=known.path, at=seen.sent)
-        tally.differs(107, f"GET /v1/{known.path}", f"{seen.status} there", found)
+        evidence = Evidence(
+            f"{seen.id} was answered {seen.status}", (seen.id,), about=operation.path, at=seen.sent
+        )
+        tally.differs(107, f"GET /v1/{operation.path}", f"{seen.status} there", evidence)
 
 
 def _status_case(seen: Observation) -> str:
@@ -94,8 +102,7 @@ def _status_case(seen: Observation) -> str:
     if operation.spends and seen.dry_run:
         return "dry_run"
     if seen.operation == "jobs.create":
-        kind = seen.body.get("kind") if isinstance(seen.body, dict) else None
-        return "job_accepted" if isinstance(kind, str) and kind in JOINED_NEVER else ""
+        return "job_accepted" if body_of(seen).get("kind") in JOINED_NEVER else ""
     if seen.operation == "webhooks.test":
         return "test_accepted"
     if operation.method == "DELETE":
@@ -103,5 +110,5 @@ def _status_case(seen: Observation) -> str:
     return "created" if seen.operation.endswith(".create") else ""
 
 
-JOINED_NEVER = frozenset({"crawl", "site_optimization", "ai_scan"})
+JOINED_NEVER = ("crawl", "site_optimization", "ai_scan")
 """The kinds of jobs that are not joined (S53-S55)."""

@@ -39,32 +39,40 @@ def judge_cursor(
     filter only where walks show that it leaves things out. No text says that a cursor of one surface is good
     on the other.
     """
-    mine = seen.query
-    origins = {query: found for query, found in origins.items() if query[4] == mine[4]}
-    own = origins.get(mine)
+    query = seen.query
+    origins = {other: pages for other, pages in origins.items() if other[4] == query[4]}
+    own = origins.get(query)
     if own is not None and own.possible(seen.received):
         origin = own.latest(seen.sent)
         if origin is not None:
             _judge_return(seen, origin, rate, tally)
         return
-    before = [(query, page) for query, found in origins.items() if (page := found.latest(seen.sent))]
-    same_list = [page for query, page in before if query[:3] == mine[:3]]
-    if not same_list or not (seen.ok or seen.code == "invalid_cursor"):
-        for query, page in before if seen.ok else ():
-            if query[1] == mine[1] and query[2] != mine[2]:
-                says = f"{seen.id} took the cursor of {page.id}, which is of another list"
-                tally.differs(36, "invalid_cursor", seen.status, pair(page, seen, says))
+    before = [(other, page) for other, pages in origins.items() if (page := pages.latest(seen.sent))]
+    same_list = [page for other, page in before if other[:3] == query[:3]]
+    if same_list and (seen.ok or seen.code == "invalid_cursor"):
+        _judge_other_filters(seen, same_list[-1], acting, options, tally)
         return
-    changed = set(same_list[-1].query[3]) ^ set(mine[3])
-    acts = next((name for name, _ in changed if (mine[2], name, mine[4]) in acting), None)
-    case = acts and case_of(f"{mine[2]} by {acts}", mine[4])
+    for other, page in before if seen.ok else ():
+        if other[1] == query[1] and other[2] != query[2]:
+            says = f"{seen.id} took the cursor of {page.id}, which is of another list"
+            tally.differs(36, "invalid_cursor", seen.status, pair(page, seen, says))
+
+
+def _judge_other_filters(
+    seen: Return, origin: Page, acting: Set[Acting], options: Options, tally: Tally
+) -> None:
+    """A cursor of the same list is refused where a parameter changed that chooses items (S45)."""
+    _, _, operation, filters, surface = seen.query
+    changed = set(origin.query[3]) ^ set(filters)
+    acts = next((name for name, _ in changed if (operation, name, surface) in acting), None)
+    case = acts and case_of(f"{operation} by {acts}", surface)
     if seen.code == "invalid_cursor":
-        tally.held(CURSOR, case=case, by=(same_list[-1].id, seen.id))
-        if mine[4] == "rest":  # GraphQL has no status of its own for an error (U83)
+        tally.held(CURSOR, case=case, by=(origin.id, seen.id))
+        if surface == "rest":  # GraphQL has no status of its own for an error (U83)
             _judge_status(seen, case, options, tally)
     elif case is not None:
-        says = f"{seen.id} took the cursor of {same_list[-1].id} under other filters"
-        tally.broke(CURSOR, pair(same_list[-1], seen, says), case=case)
+        says = f"{seen.id} took the cursor of {origin.id} under other filters"
+        tally.broke(CURSOR, pair(origin, seen, says), case=case)
     else:
         tally.open(CURSOR, "nothing shows that the parameter which changed chooses anything")
 
@@ -88,8 +96,10 @@ def _judge_status(seen: Return, case: str | None, options: Options, tally: Tally
     wanted = options.default_status("invalid_cursor")
     if seen.status == wanted:
         return
-    found = Evidence(f"{seen.id} was answered {seen.status}", (seen.id,), about=seen.query[2], at=seen.sent)
+    evidence = Evidence(
+        f"{seen.id} was answered {seen.status}", (seen.id,), about=seen.query[2], at=seen.sent
+    )
     if options.status("invalid_cursor") is None:
-        tally.differs(16, wanted, seen.status, found)
+        tally.differs(16, wanted, seen.status, evidence)
     else:
-        tally.broke(CURSOR, found, case=case or ANY)
+        tally.broke(CURSOR, evidence, case=case or ANY)

@@ -161,7 +161,7 @@ class IdempotencyJudge:
         return like.method == "POST" and like.happened is not False
 
     def see(self, seen: Observation) -> None:
-        """Keep it if it has an Idempotency-Key."""
+        """Keep a POST that has an Idempotency-Key."""
         if seen.idempotency_key is not None:
             self.posts.setdefault((seen.environment, seen.idempotency_key), []).append(seen)
 
@@ -198,9 +198,9 @@ def _group(key: str, kin: Sequence[Observation], run: ObservedRun, options: Opti
     )
 
 
-def _one_account(one: str, other: str) -> bool:
+def _one_account(first: str, other: str) -> bool:
     """Whether two keys may be of one account; a key of unknown account may be of any."""
-    return one == other or not one or not other
+    return first == other or not first or not other
 
 
 def _judge_group(group: Group, rate: int, options: Options, tally: Tally) -> None:
@@ -222,7 +222,7 @@ def _judge_group(group: Group, rate: int, options: Options, tally: Tally) -> Non
 
 
 def _replay(group: Group, twins: Sequence[Observation], options: Options, tally: Tally) -> None:
-    """All successes while the key is remembered are one piece of work, told in the same words.
+    """All successes while the key is remembered are one piece of work, answered in the same words.
 
     Necessary: a call that took effect before the first sending plus 24 h met the stored response or made it,
     and successes are stored under every option of U29.
@@ -238,43 +238,53 @@ def _replay(group: Group, twins: Sequence[Observation], options: Options, tally:
     _after_refusal(group, near, options, tally)
 
 
-def _same_work(group: Group, one: Observation, other: Observation, options: Options, tally: Tally) -> None:
-    made = _made(one), _made(other)
+def _same_work(
+    group: Group, earlier: Observation, other: Observation, options: Options, tally: Tally
+) -> None:
+    made = _made(earlier), _made(other)
     if other.surface == "graphql":
-        _same_mutation(group, one, other, tally)
+        _same_mutation(group, earlier, other, tally)
         return
     if made == (NOTHING, NOTHING):
         made = None, None  # the words were there: work done twice would show no trace
     if None not in made:
         says = f"two replies to one Idempotency-Key name different work: {made[0]} and {made[1]}"
-        overlap = AT_ONCE if other.sent <= one.received and one.sent <= other.received else ""
+        overlap = AT_ONCE if other.sent <= earlier.received and earlier.sent <= other.received else ""
         case = f"{other.operation}{overlap}"
-        tally.check(ONCE, made[0] == made[1], group.evidence(says, one, other), case=case)
-    legible = bool(one.answer) == bool(other.answer)  # else one of them is no JSON, which is told elsewhere
+        tally.check(ONCE, made[0] == made[1], group.evidence(says, earlier, other), case=case)
+    # where one of them alone is JSON, `header.json` judges the other
+    legible = bool(earlier.answer) == bool(other.answer)
     if legible and (made[0] == made[1] or None in made or NOTHING in made):
-        says = f"the repeated POST was answered {other.status} with another body than the {one.status} before"
-        same = one.answer == other.answer and one.status == other.status
-        tally.check(REPLAY, same, group.evidence(says, one, other), case=_replayed(other))
+        before = earlier.status
+        says = f"the repeated POST was answered {other.status} with another body than the {before} before"
+        same = earlier.answer == other.answer and earlier.status == other.status
+        tally.check(REPLAY, same, group.evidence(says, earlier, other), case=_replayed(other))
+    if earlier.received < other.sent and not earlier.replayed and not other.replayed:
+        _unmarked(group, earlier, other, options, tally)
+
+
+def _unmarked(group: Group, earlier: Observation, other: Observation, options: Options, tally: Tally) -> None:
+    """A replay is marked by a header (U31), where the headers of both replies were recorded."""
     marker = options.default("replay_header")
-    shown = one.shows("idempotent-replayed") and other.shows("idempotent-replayed")
-    marked = one.replayed or other.replayed
-    if one.received < other.sent and not marked and shown and marker is not None:
-        found = group.evidence(f"{other.id} repeats {one.id} and carries no {marker}", one, other)
-        if options.pinned("replay_header"):
-            tally.broke(REPLAY, found, case=_replayed(other))
-        else:
-            tally.differs(31, marker, "no such header", found)
+    recorded = earlier.shows("idempotent-replayed") and other.shows("idempotent-replayed")
+    if marker is None or not recorded:
+        return
+    evidence = group.evidence(f"{other.id} repeats {earlier.id} and carries no {marker}", earlier, other)
+    if options.pinned("replay_header"):
+        tally.broke(REPLAY, evidence, case=_replayed(other))
+    else:
+        tally.differs(31, marker, "no such header", evidence)
 
 
-def _same_mutation(group: Group, one: Observation, other: Observation, tally: Tally) -> None:
-    """Whether mutations heed the key is not stated (U33); two that were joined tell of one job anew."""
-    if one.answer == other.answer:
+def _same_mutation(group: Group, earlier: Observation, other: Observation, tally: Tally) -> None:
+    """Whether mutations heed the key is not stated (U33); two that were joined show the one job anew."""
+    if earlier.answer == other.answer:
         tally.held(REPLAY, case=None)
         return
-    made = thing_of(one).get("id"), thing_of(other).get("id")
+    made = thing_of(earlier).get("id"), thing_of(other).get("id")
     if None not in made and made[0] != made[1]:
-        says = f"{other.id} repeats the mutation {one.id} under one Idempotency-Key and did other work"
-        tally.differs(33, "honoured", "ignored", group.evidence(says, one, other))
+        says = f"{other.id} repeats the mutation {earlier.id} under one Idempotency-Key and did other work"
+        tally.differs(33, "honoured", "ignored", group.evidence(says, earlier, other))
     tally.open(REPLAY, "mutations may not heed the key (U33)")
 
 
@@ -295,26 +305,26 @@ def _after_refusal(group: Group, near: Sequence[Observation], options: Options, 
     refused = [seen for seen in near if seen.code in CHECKS]
     if not refused:
         return
-    one = min(refused, key=lambda seen: seen.received)
+    refusal = min(refused, key=lambda seen: seen.received)
     for other in near:
-        if other.sent <= one.received or not (other.ok or other.code in CHECKS):
+        if other.sent <= refusal.received or not (other.ok or other.code in CHECKS):
             continue
-        says = f"{one.id} was refused {one.code}; its repetition {other.id} was answered anew"
-        if _same_refusal(one, other, options):
+        says = f"{refusal.id} was refused {refusal.code}; its repetition {other.id} was answered anew"
+        if _same_refusal(refusal, other, options):
             tally.held(REPLAY, case=None)  # where refusals are stored is open (U29)
-            if other.replayed and one.answer != other.answer:
-                says = f"{other.id} replays the refusal {one.id} and tells another wait"
-                tally.differs(93, "as_given", "refreshed", group.evidence(says, one, other))
+            if other.replayed and refusal.answer != other.answer:
+                says = f"{other.id} replays the refusal {refusal.id} and tells another wait"
+                tally.differs(93, "as_given", "refreshed", group.evidence(says, refusal, other))
         elif "success" in options.candidates("idempotency_stores"):
-            tally.differs(29, "all", "success", group.evidence(says, one, other))
+            tally.differs(29, "all", "success", group.evidence(says, refusal, other))
         else:
-            tally.broke(REPLAY, group.evidence(says, one, other), case=_replayed(other))
+            tally.broke(REPLAY, group.evidence(says, refusal, other), case=_replayed(other))
 
 
-def _same_refusal(one: Observation, other: Observation, options: Options) -> bool:
-    if "refreshed" in options.candidates("replayed_retry_after") and one.code == "cooldown_active":
-        return one.code == other.code  # its meta may tell the time that is left now (U93)
-    return one.code == other.code and one.answer == other.answer
+def _same_refusal(refusal: Observation, other: Observation, options: Options) -> bool:
+    if "refreshed" in options.candidates("replayed_retry_after") and refusal.code == "cooldown_active":
+        return refusal.code == other.code  # its meta may have the time that is left now (U93)
+    return refusal.code == other.code and refusal.answer == other.answer
 
 
 def _retention(group: Group, twins: Sequence[Observation], tally: Tally) -> None:
@@ -366,15 +376,15 @@ def _both_succeeded(
             tally.differs(33, "honoured", "ignored", group.evidence(says, other, seen))
             continue
         says = f"{seen.id} asks for something else than {other.id} under one key, and both succeeded"
-        found = group.evidence(says, other, seen)
+        evidence = group.evidence(says, other, seen)
         if (other.path, other.query) != (seen.path, seen.query):
-            tally.differs(28, "method, path and query too", "the body alone", found)
-        elif _asked(other.body) != _asked(seen.body):
-            tally.broke(MISMATCH, found, case=_changed(other, seen))
+            tally.differs(28, "method, path and query too", "the body alone", evidence)
+        elif _meaning(other.body) != _meaning(seen.body):
+            tally.broke(MISMATCH, evidence, case=_changed(other, seen))
             return
 
 
-def _asked(body: Json) -> Json:
+def _meaning(body: Json) -> Json:
     """What a body asks for, without what may be left out as well (E2)."""
     if not isinstance(body, dict):
         return body
@@ -392,32 +402,43 @@ def _cause(
     before = [other for other in firsts.values() if other.sent < seen.received]
     others = [other for other in before if other.fingerprint != seen.fingerprint]
     own = next((other for other in others if other.key == seen.key), None)
-    if (same := _succeeded_before(group, seen)) is not None and own is not None:
+    if own is None:
+        _without_cause(group, seen, before, others, options, tally)
+    elif (same := _succeeded_before(group, seen)) is None:
+        tally.held(MISMATCH, case=_changed(own, seen), by=(own.id, seen.id))
+    else:
         says = f"{same.id} succeeded, and its repetition {seen.id} was refused as a mismatch"
         if same.wording != seen.wording and "raw" in options.candidates("fingerprint"):
             tally.differs(28, "canonical", "raw", group.evidence(says, same, seen))
         else:
             tally.broke(MISMATCH, group.evidence(says, same, seen), case=seen.operation)
-        return
-    if own is not None:
-        tally.held(MISMATCH, case=_changed(own, seen), by=(own.id, seen.id))
-        return
+
+
+def _without_cause(
+    group: Group,
+    seen: Observation,
+    before: Sequence[Observation],
+    others: Sequence[Observation],
+    options: Options,
+    tally: Tally,
+) -> None:
+    """Judge a mismatch where its API key had sent no other body: `others` are those of its account's keys."""
     twins = [other for other in group.posts if other.ok and other.received < seen.sent]
-    found = group.evidence(
+    evidence = group.evidence(
         f"{seen.id} was refused as a mismatch, and no other body came under its key",
         *(others or twins or before)[:1],
         seen,
     )
     if others and "account" in options.candidates("idempotency_scope"):
-        tally.differs(27, "api_key", "account", found)
+        tally.differs(27, "api_key", "account", evidence)
     elif not twins:
         tally.open(MISMATCH, "the key may have been used before the run")
     elif not group.captured and seen.received >= group.remembered:
         tally.open(MISMATCH, "another body may have come under the key, not captured")
     elif all(twin.wording != seen.wording for twin in twins) and "raw" in options.candidates("fingerprint"):
-        tally.differs(28, "canonical", "raw", found)
+        tally.differs(28, "canonical", "raw", evidence)
     else:
-        tally.broke(MISMATCH, found, case=seen.operation)
+        tally.broke(MISMATCH, evidence, case=seen.operation)
 
 
 def _succeeded_before(group: Group, seen: Observation) -> Observation | None:
@@ -466,9 +487,9 @@ def _replayed(seen: Observation) -> str:
     return seen.operation + (DRY if seen.dry_run else "")
 
 
-def _changed(one: Observation, other: Observation) -> str:
+def _changed(earlier: Observation, other: Observation) -> str:
     """Return the case of a POST that another body came before."""
-    return "dry, then for real" if one.dry_run and not other.dry_run else other.operation
+    return "dry, then for real" if earlier.dry_run and not other.dry_run else other.operation
 
 
 NOTHING = "nothing new"

@@ -1,8 +1,8 @@
-"""Judge jobs as they are told: kinds, states, and that an end is an end (S13-S16).
+"""Judge what is shown of jobs: kinds, states, and that an end is an end (S13-S16).
 
-What polls, lists, creations and events tell of one job is ordered by the client's clock: what was asked for
-after another telling had come shows a later state. A creation may be a replay, of which nobody can tell what
-it shows (E6), so that it only ever is the earlier of two; so is an event.
+What polls, lists, creations and events state of one job is ordered by the client's clock: what was asked for
+after another statement had come shows a later state. A creation may be a replay, and nobody knows which state
+a replay shows (E6), so that a creation only ever is the earlier of two; so is an event.
 """
 
 from __future__ import annotations
@@ -122,10 +122,10 @@ FORGOTTEN = 3 * DAY
 
 @dataclass(frozen=True, slots=True)
 class JobStatement:
-    """What an exchange or a delivery told of a job; it was true at some moment of [since, until].
+    """What an exchange or a delivery stated of a job, true at some moment of [since, until].
 
-    `since` is DISTANT_FUTURE where the telling may be older than its call, so that nothing comes before it.
-    `asked` is the kind that the call asked for, None where it named none.
+    `since` is DISTANT_FUTURE where the statement may be older than its call, so that nothing comes before it.
+    `kind_asked_for` is the kind that the call asked for, None where it named none.
     """
 
     job: Mapping[str, Json]
@@ -134,7 +134,7 @@ class JobStatement:
     at: Micros
     exchange: str = ""
     delivery: str = ""
-    asked: str | None = None
+    kind_asked_for: str | None = None
     status: int = 0
 
     @property
@@ -144,28 +144,28 @@ class JobStatement:
 
 
 Pair: TypeAlias = tuple[JobStatement | None, JobStatement | None]
-"""What had come last and furthest before an instant, by replies alone, and with what events told."""
+"""What had come last and furthest before an instant, by replies alone, and with what events stated."""
 
 
 @dataclass(slots=True)
 class ObservedJob:
-    """What is remembered of one job of one account: what later tellings are compared with.
+    """What is remembered of one job of one account: what later statements are compared with.
 
-    `number` is its place in the order of the first tellings.
+    `number` is its place in the order of the first statements.
     """
 
     number: int
     waiting: list[JobStatement] = field(default_factory=list)
-    """What had not come yet when the last telling was asked for."""
+    """What had not come yet when the last statement was asked for."""
     heard: int = 0
     """How many events of its name were taken in."""
-    known: Pair = (None, None)
+    furthest: Pair = (None, None)
     kind: str | None = None
-    """Its kind, as first told without having been asked for one."""
+    """The job's kind, as first stated to a call that asked for none."""
     kinds: tuple[str, ...] = ()
-    """All kinds that were told of it."""
-    asked: list[JobStatement] = field(default_factory=list)
-    """What was told to calls that asked for a kind, until its own is known."""
+    """All kinds that were stated of the job."""
+    asked_for: list[JobStatement] = field(default_factory=list)
+    """What was stated to calls that asked for a kind, until the job's own is known."""
     pending: list[JobStatement] = field(default_factory=list)
     """What was not compared yet, in order of sending."""
 
@@ -175,7 +175,7 @@ class JobsOfName:
     """The jobs of one name: each account may have one."""
 
     busy: Micros
-    """When it was last asked for or told of."""
+    """When a job of the name was last asked for or stated."""
     jobs: dict[Owner, ObservedJob] = field(default_factory=dict)
     events: list[JobStatement] = field(default_factory=list)
     doubtful: list[tuple[Pair, JobStatement]] = field(default_factory=list)
@@ -186,24 +186,24 @@ class JobsOfName:
 
 @dataclass
 class JobJudge:
-    """Judges every job that was created, polled, listed or told of by an event."""
+    """Judges every job that was created, polled, listed or named by an event."""
 
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
-    told: dict[str, JobsOfName] = field(default_factory=dict)
+    names: dict[str, JobsOfName] = field(default_factory=dict)
     fresh: dict[tuple[str, Owner], ObservedJob] = field(default_factory=dict)
     """The jobs that have something pending."""
     count: int = 0
-    """How many jobs were told of."""
+    """How many jobs were stated."""
     swept: Micros = 0
     """The watermark at which jobs were last forgotten."""
 
     def wants(self, like: Observation) -> bool:
-        """What tells of jobs."""
+        """What states jobs."""
         return like.operation in ("jobs.create", "jobs.get", "jobs.list")
 
     def see(self, seen: Observation) -> None:
-        """Judge what it tells of each job, and keep it to be compared."""
+        """Judge what a reply states of each job, and keep the statement to be compared."""
         owner = (seen.environment, seen.account)
         if seen.ok and seen.surface == "rest" and not seen.dry_run:
             for job in _jobs_of(seen):
@@ -216,7 +216,7 @@ class JobJudge:
             named.refused.append((owner, seen.parameters.get("kind")))
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """Keep what tells of a job's end."""
+        """Keep what states a job's end."""
         if attempt.type in JOB_EVENT_TYPES:
             job = attempt.body.get("data", {}) if isinstance(attempt.body, dict) else None
             job = job.get("job") if isinstance(job, dict) else None
@@ -227,55 +227,57 @@ class JobJudge:
                 named.events.append(JobStatement(kept, DISTANT_FUTURE, came, came, delivery=name))
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """Compare what was asked for before the watermark; forget jobs of which nothing was told for long."""
+        """Compare what was asked for before the watermark; forget jobs that were not stated for long."""
         for place, job in sorted(self.fresh.items(), key=lambda item: item[1].number):
-            _compare(place[0], self.told[place[0]], job, watermark, self.tally)
+            _compare(place[0], self.names[place[0]], job, watermark, self.tally)
             if not job.pending:
                 del self.fresh[place]
         span = FORGOTTEN // max(1, run.rate)
         if watermark - self.swept < span // 24:
             return
         self.swept = watermark
-        for name in [name for name, named in self.told.items() if named.busy + span < watermark]:
-            _conclude(name, self.told.pop(name), self.tally)
+        for name in [name for name, named in self.names.items() if named.busy + span < watermark]:
+            _conclude(name, self.names.pop(name), self.tally)
 
     def _named(self, name: str, busy: Micros) -> JobsOfName:
-        named = self.told.get(name)
+        named = self.names.get(name)
         if named is None:
-            named = self.told[name] = JobsOfName(busy)
+            named = self.names[name] = JobsOfName(busy)
         named.busy = max(named.busy, busy)
         return named
 
     def _add(self, owner: Owner, job: Mapping[str, Json], seen: Observation) -> None:
-        """Add what a reply told of a job."""
+        """Add what a reply stated of a job."""
         name = job_name(job)
         named = self._named(name, seen.sent)
         if owner not in named.jobs:
             named.jobs[owner] = ObservedJob(self.count)
             self.count += 1
-        known = named.jobs[owner]
+        observed = named.jobs[owner]
         since = DISTANT_FUTURE if seen.operation == "jobs.create" else seen.sent
-        kept = _kept(job, known.waiting[-1] if known.waiting else known.known[0])
-        asked = seen.parameters.get("kind")
-        told = JobStatement(kept, since, seen.received, seen.sent, seen.id, "", asked, seen.status)
-        known.waiting.append(told)
+        kept = _kept(job, observed.waiting[-1] if observed.waiting else observed.furthest[0])
+        kind_asked_for = seen.parameters.get("kind")
+        statement = JobStatement(
+            kept, since, seen.received, seen.sent, seen.id, "", kind_asked_for, seen.status
+        )
+        observed.waiting.append(statement)
         if since != DISTANT_FUTURE:
-            known.pending.append(told)
-            self.fresh[name, owner] = known
+            observed.pending.append(statement)
+            self.fresh[name, owner] = observed
         kind = str(job.get("kind"))
-        if kind not in known.kinds:
-            known.kinds += (kind,)
-        if known.kind is None and seen.operation != "jobs.get" and kind in KIND_NAMES:
-            known.kind = kind
-        if asked is not None:
-            known.asked.append(told)
-        if known.kind is not None and known.asked:
-            _judge_kinds(name, known.kind, known.asked, self.tally)
-            known.asked.clear()
+        if kind not in observed.kinds:
+            observed.kinds += (kind,)
+        if observed.kind is None and seen.operation != "jobs.get" and kind in KIND_NAMES:
+            observed.kind = kind
+        if kind_asked_for is not None:
+            observed.asked_for.append(statement)
+        if observed.kind is not None and observed.asked_for:
+            _judge_kinds(name, observed.kind, observed.asked_for, self.tally)
+            observed.asked_for.clear()
 
 
 def _kept(job: Mapping[str, Json], before: JobStatement | None) -> Mapping[str, Json]:
-    """Return what is compared of a job; mostly it is what was told before."""
+    """Return what is compared of a job; mostly what was stated before."""
     kept = {name: job[name] for name in ("status", *LASTING) if name in job}
     return before.job if before is not None and before.job == kept else kept
 
@@ -286,16 +288,16 @@ def _jobs_of(seen: Observation) -> Iterator[dict[str, Json]]:
             yield job
 
 
-# One telling
+# One statement
 
 
 def _judge_kind(seen: Observation, tally: Tally) -> None:
     """Over GraphQL a reply shows what was asked for, the kind perhaps in capitals."""
-    asked, made = body_of(seen).get("kind"), thing_of(seen)
+    requested, made = body_of(seen).get("kind"), thing_of(seen)
     kind, job_id = made.get("kind"), made.get("id")
-    if isinstance(asked, str) and isinstance(kind, str) and isinstance(job_id, str):
-        says = f"{seen.id} asked for a job of kind {asked} and shows kind {kind}"
-        _check(KINDS, kind.lower() == asked, says, seen, job_id, tally, f"{asked} asked for")
+    if isinstance(requested, str) and isinstance(kind, str) and isinstance(job_id, str):
+        says = f"{seen.id} asked for a job of kind {requested} and shows kind {kind}"
+        _check(KINDS, kind.lower() == requested, says, seen, job_id, tally, f"{requested} asked for")
 
 
 def _judge_one(seen: Observation, job: dict[str, Json], tally: Tally) -> None:
@@ -303,14 +305,14 @@ def _judge_one(seen: Observation, job: dict[str, Json], tally: Tally) -> None:
     if str(kind) not in KIND_NAMES:
         _check(KINDS, False, f"{seen.id} shows a job of kind {kind}", seen, job["id"], tally)
     elif seen.operation == "jobs.create" and isinstance(seen.body, dict):
-        asked = seen.body.get("kind")
-        says = f"{seen.id} asked for a job of kind {asked} and shows kind {kind}"
-        _check(KINDS, kind == asked, says, seen, job["id"], tally, f"{asked} asked for")
+        requested = seen.body.get("kind")
+        says = f"{seen.id} asked for a job of kind {requested} and shows kind {kind}"
+        _check(KINDS, kind == requested, says, seen, job["id"], tally, f"{requested} asked for")
     else:
         tally.held(KINDS, case=None)
     if status not in STATES:
-        found = Evidence(f"{seen.id} shows status {status!r}", (seen.id,), about=job["id"], at=seen.sent)
-        tally.differs(39, ", ".join(STATES), repr(status), found)
+        evidence = Evidence(f"{seen.id} shows status {status!r}", (seen.id,), about=job["id"], at=seen.sent)
+        tally.differs(39, ", ".join(STATES), repr(status), evidence)
     state = state_of(job)
     if state:
         says = f"{seen.id} shows a job {status} with error_detail {reason!r}"
@@ -327,107 +329,109 @@ def _judge_one(seen: Observation, job: dict[str, Json], tally: Tally) -> None:
 # Kinds
 
 
-def _judge_kinds(job_id: str, kind: str, tellings: Sequence[JobStatement], tally: Tally) -> None:
+def _judge_kinds(job_id: str, kind: str, statements: Sequence[JobStatement], tally: Tally) -> None:
     """Under another kind a job is not shown (U44), and surely not as one of that kind."""
-    for told in tellings:
-        if told.asked == kind:
+    for statement in statements:
+        if statement.kind_asked_for == kind:
             continue
-        says = f"{told.exchange} asked for a {told.asked} and was shown {job_id}, a {kind}"
-        if told.job.get("kind") == told.asked:
-            _check_pair(WRONG_KIND, False, f"{says}, as a {told.asked}", (told,), job_id, tally)
+        says = f"{statement.exchange} asked for a {statement.kind_asked_for} and was shown {job_id}, a {kind}"
+        if statement.job.get("kind") == statement.kind_asked_for:
+            _check_pair(
+                WRONG_KIND, False, f"{says}, as a {statement.kind_asked_for}", (statement,), job_id, tally
+            )
         else:
-            found = Evidence(says, (told.exchange,), about=job_id, at=told.at)
-            tally.differs(44, "404", str(told.status), found)
+            evidence = Evidence(says, (statement.exchange,), about=job_id, at=statement.at)
+            tally.differs(44, "404", str(statement.status), evidence)
 
 
-# Several tellings
+# Several statements
 
 
 def _compare(job_id: str, named: JobsOfName, job: ObservedJob, watermark: Micros, tally: Tally) -> None:
-    """Compare each telling with the one that came last, and had come furthest, before it was asked for.
+    """Compare each statement with that which came last, and had come furthest, before its call was sent.
 
     Necessary: the state at the later call follows that at the earlier one. A name may turn out to be that of
-    another account's job, too: what an event alone tells of it waits.
+    another account's job, too: what an event alone states waits.
     """
-    due = [told for told in job.pending if told.since < watermark]
+    due = [later for later in job.pending if later.since < watermark]
     job.pending = job.pending[len(due) :]
-    for told in due:
+    for later in due:
         heard = named.events[job.heard :]
-        come = [early for early in (*job.waiting, *heard) if early.until < told.since]
+        come = [early for early in (*job.waiting, *heard) if early.until < later.since]
         if come:
-            job.heard += sum(early.until < told.since for early in heard)
-            job.waiting = [early for early in job.waiting if early.until >= told.since]
+            job.heard += sum(early.until < later.since for early in heard)
+            job.waiting = [early for early in job.waiting if early.until >= later.since]
             for early in sorted(come, key=lambda early: early.until):
-                job.known = _further(job.known, early)
-        replied, heard_too = job.known
+                job.furthest = _further(job.furthest, early)
+        replied, heard_too = job.furthest
         if replied is not heard_too:
-            named.doubtful.append((job.known, told))
+            named.doubtful.append((job.furthest, later))
         elif replied is not None:
-            _judge_pair(job_id, replied, told, tally)
+            _judge_pair(job_id, replied, later, tally)
 
 
-def _further(known: Pair, early: JobStatement) -> Pair:
-    """Return what is known when one more telling had come; an event counts with the events alone."""
-    replied, told = known
-    if told is None or early.rank >= told.rank:
-        told = early
+def _further(furthest: Pair, early: JobStatement) -> Pair:
+    """Return what is known with a further statement; an event counts with the events alone."""
+    replied, heard = furthest
+    if heard is None or early.rank >= heard.rank:
+        heard = early
     if early.exchange and (replied is None or early.rank >= replied.rank):
         replied = early
-    return replied, told
+    return replied, heard
 
 
 def _conclude(job_id: str, named: JobsOfName, tally: Tally) -> None:
-    """Judge what waited for more to be told of a name.
+    """Judge what waited for more statements of a name.
 
-    Events of a name that jobs of two accounts have tell nothing.
+    Events of a name that jobs of two accounts have show nothing.
     """
-    for owner, asked in named.refused:
+    for owner, kind in named.refused:
         job = named.jobs.get(owner)
-        if job is not None and asked not in job.kinds:
+        if job is not None and kind not in job.kinds:
             tally.held(WRONG_KIND)
-    for (replied, told), later in named.doubtful:
-        known = told if len(named.jobs) == 1 else replied
-        if known is not None:
-            _judge_pair(job_id, known, later, tally)
+    for (replied, heard), later in named.doubtful:
+        earlier = heard if len(named.jobs) == 1 else replied
+        if earlier is not None:
+            _judge_pair(job_id, earlier, later, tally)
 
 
-def _judge_pair(job_id: str, one: JobStatement, other: JobStatement, tally: Tally) -> None:
-    before, after = state_of(one.job), state_of(other.job)
-    pair = (one, other)
-    if one.rank < 0 or other.rank < 0:
+def _judge_pair(job_id: str, earlier: JobStatement, later: JobStatement, tally: Tally) -> None:
+    before, after = state_of(earlier.job), state_of(later.job)
+    pair = (earlier, later)
+    if earlier.rank < 0 or later.rank < 0:
         tally.open(PROGRESS, "a status that is none of the four (U39)")
     elif before in ENDED and after != before:
         says = f"the job was {before} and then {after}"
         _check_pair(PROGRESS, False, says, pair, job_id, tally, before)
-    elif other.rank < one.rank:
+    elif later.rank < earlier.rank:
         tally.differs(39, ", ".join(STATES), f"{after} after {before}", _evidence("", pair, job_id))
     else:
         ended = before if before in ENDED else None
         tally.held(PROGRESS, case=ended, by=_evidence("", pair, job_id).exchanges)
     if before not in ENDED or after != before:
         return
-    changed = [name for name in LASTING if _differ(one, other, name)]
+    changed = [name for name in LASTING if _differ(earlier, later, name)]
     says = f"the job had ended, and then its {' and '.join(changed)} changed" if changed else ""
     _check_pair(FINAL, not changed, says, pair, job_id, tally, before)
 
 
-def _differ(one: JobStatement, other: JobStatement, name: str) -> bool:
+def _differ(earlier: JobStatement, later: JobStatement, name: str) -> bool:
     """Return whether a field differs; an instant may be written to the second or finer."""
-    if name not in one.job or name not in other.job:
+    if name not in earlier.job or name not in later.job:
         return False
-    before, after = one.job[name], other.job[name]
+    before, after = earlier.job[name], later.job[name]
     if (first := moment(before)) is not None and (second := moment(after)) is not None:
         return abs(first - second) >= SECOND
     return bool(before != after)
 
 
-def _evidence(says: str, tellings: Sequence[JobStatement], job_id: str) -> Evidence:
+def _evidence(says: str, statements: Sequence[JobStatement], job_id: str) -> Evidence:
     return Evidence(
         says or "the job went back",
-        tuple(told.exchange for told in tellings if told.exchange),
-        tuple(told.delivery for told in tellings if told.delivery),
+        tuple(statement.exchange for statement in statements if statement.exchange),
+        tuple(statement.delivery for statement in statements if statement.delivery),
         job_id,
-        tellings[-1].at,
+        statements[-1].at,
     )
 
 
@@ -435,12 +439,12 @@ def _check_pair(
     rule: str,
     holds: bool,
     says: str,
-    tellings: Sequence[JobStatement],
+    statements: Sequence[JobStatement],
     job_id: str,
     tally: Tally,
     case: str = ANY,
 ) -> None:
-    tally.check(rule, holds, _evidence(says, tellings, job_id), case=case)
+    tally.check(rule, holds, _evidence(says, statements, job_id), case=case)
 
 
 def _check(

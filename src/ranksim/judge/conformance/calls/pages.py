@@ -120,6 +120,6 @@ def given_out(pages: Iterable[Page]) -> Given:
     return given
 
 
-def pair(one: Page, other: Page | Return, says: str) -> Evidence:
-    """Return the evidence of two calls, told of the later."""
-    return Evidence(says, tuple(dict.fromkeys((one.id, other.id))), about=other.query[2], at=other.sent)
+def pair(earlier: Page, later: Page | Return, says: str) -> Evidence:
+    """Return the evidence of two calls, about the later."""
+    return Evidence(says, tuple(dict.fromkeys((earlier.id, later.id))), about=later.query[2], at=later.sent)

@@ -7,7 +7,7 @@ client could have made, whoever made it. A connection of GraphQL is a list (S4),
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from sys import intern
@@ -163,12 +163,12 @@ RULES = declare(
 )
 
 REMEMBERED = 12 * HOUR
-"""Business time before and after a walk that can tell what was there; what was sent before is forgotten."""
+"""Business time before and after a walk that can show what was there; what was sent before is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToldBriefs:
-    """The briefs that a reply listed, or told to be created; `lost`: nobody saw whether any were."""
+class BriefsReply:
+    """The briefs that a reply listed, or stated to be created; `lost`: nobody saw whether any were."""
 
     sent: Micros
     received: Micros
@@ -186,13 +186,18 @@ class KeyCalls:
     created: Created = field(default_factory=lambda: defaultdict(dict))
 
     def forget(self, edge: Micros) -> bool:
-        """Forget what was sent, or told to be created, before an instant; return whether anything is left."""
+        """Forget what was sent or created before an instant; return whether anything is left."""
         self.pages = [page for page in self.pages if page.sent >= edge]
         self.returned = [seen for seen in self.returned if seen.sent >= edge]
-        for told in self.created.values():
-            for item in [item for item, (since, _) in told.items() if since < edge]:
-                del told[item]
+        for items in self.created.values():
+            for item in [item for item, (since, _) in items.items() if since < edge]:
+                del items[item]
         return bool(self.pages or self.returned or any(self.created.values()))
+
+
+def _number(limit: str) -> int:
+    """Return the positive number that a limit writes, 0 for any other text; more than nine digits are cut."""
+    return int(limit[:9]) if limit.isascii() and limit.isdigit() else 0
 
 
 @dataclass(slots=True)
@@ -213,7 +218,7 @@ class PageSizes:
             same = self.plain.setdefault(count, [])
             if len(same) < SURE:
                 same.append(page.id)
-        elif wanted.isascii() and wanted.isdigit() and 0 < int(wanted[:9]) <= default:
+        elif 0 < _number(wanted) <= default:
             if count == int(wanted):
                 self.full.setdefault(count, page.id)
             else:
@@ -235,8 +240,8 @@ class PaginationJudge:
     """When a PATCH that may have changed a thing was last sent, by its id."""
     deleted: list[Deleted] = field(default_factory=list)
     """What may have been deleted: [sent, received] of each DELETE, and the id that it named."""
-    briefs: list[ToldBriefs] = field(default_factory=list)
-    """What told of briefs, or made them."""
+    briefs: list[BriefsReply] = field(default_factory=list)
+    """What listed or made briefs."""
     names: dict[str, str] = field(default_factory=dict)
     """The items that pages show, their cursors and the limits that they ask for, each once."""
     queries: dict[Query, Query] = field(default_factory=dict)
@@ -255,60 +260,60 @@ class PaginationJudge:
         return True
 
     def see(self, seen: Observation) -> None:
-        """Judge a page by itself; keep pages, cursors and creations for the walks."""
-        creates, asked = seen.operation in CREATES, seen.query
+        """Judge a page by itself; keep pages, cursors, creations and changes for the walks."""
         self.judged = min(self.judged, seen.sent)
         if seen.has_more is not None:
             _judge_page(seen, self.options, self.tally)
             if seen.has_more and seen.operation in STEADY:
                 place = seen.environment, seen.account, seen.operation, seen.surface
                 self.sizes.setdefault(place, PageSizes()).add(seen, self.options.facts.page_default)
-        if seen.has_more is not None or creates or "cursor" in asked:
-            calls = self.keys.setdefault(seen.key, KeyCalls())
-            if creates:
-                _add_created(calls.created, seen)
-            query, names = self._query(seen, asked), self.names
-            cursor, limit, following = (
-                None if one is None else names.setdefault(one, one)
-                for one in (asked.get("cursor"), asked.get("limit"), seen.next_cursor)
-            )
-            if seen.has_more is not None and (is_steady(query) or cursor or following):
-                listed = seen.data if is_steady(query) else ()
-                items = tuple(names.setdefault(item, item) for item in listed)
-                said = (items, following, seen.has_more)
-                calls.pages.append(Page(seen.id, seen.sent, seen.received, query, cursor, limit, *said))
-            if cursor is not None and not seen.lost and seen.operation:
-                answer = (seen.ok, seen.code, seen.status)
-                calls.returned.append(
-                    Return(seen.id, seen.sent, seen.received, query, cursor, limit, *answer)
-                )
+        if seen.has_more is not None or seen.operation in CREATES or "cursor" in seen.query:
+            self._keep(seen, self.keys.setdefault(seen.key, KeyCalls()))
         if seen.updates and seen.parameters:
             self.patched[seen.parameters["id"]] = seen.sent
         elif seen.method == "DELETE":
             self.deleted.append((seen.sent, seen.received, seen.parameters.get("id", "")))
         if seen.operation in ("keyword_briefs.list", "keyword_briefs.create"):
-            self.briefs.append(self._told(seen))
+            self.briefs.append(self._briefs_of(seen))
         refused = seen.status in (400, 422) and seen.surface == "rest"
-        if seen.operation in STEADY and refused and asked.keys() == {"limit"}:
-            self._see_too_large(seen, asked["limit"])
+        if seen.operation in STEADY and refused and seen.query.keys() == {"limit"}:
+            self._see_too_large(seen, seen.query["limit"])
 
-    def _told(self, seen: Observation) -> ToldBriefs:
+    def _keep(self, seen: Observation, calls: KeyCalls) -> None:
+        """Keep what a call created, the page that it showed and the cursor that it returned."""
+        if seen.operation in CREATES:
+            _add_created(calls.created, seen)
+        query, names = self._query(seen), self.names
+        cursor, limit, following = (
+            None if text is None else names.setdefault(text, text)
+            for text in (seen.query.get("cursor"), seen.query.get("limit"), seen.next_cursor)
+        )
+        if seen.has_more is not None and (is_steady(query) or cursor or following):
+            listed = seen.data if is_steady(query) else ()
+            items = tuple(names.setdefault(item, item) for item in listed)
+            shape = (items, following, seen.has_more)
+            calls.pages.append(Page(seen.id, seen.sent, seen.received, query, cursor, limit, *shape))
+        if cursor is not None and not seen.lost and seen.operation:
+            answer = (seen.ok, seen.code, seen.status)
+            calls.returned.append(Return(seen.id, seen.sent, seen.received, query, cursor, limit, *answer))
+
+    def _briefs_of(self, seen: Observation) -> BriefsReply:
         if seen.operation == "keyword_briefs.list":
             listed = seen.data if isinstance(seen.data, tuple) else ()
-            return ToldBriefs(
+            return BriefsReply(
                 seen.sent, seen.received, tuple(self.names.setdefault(item, item) for item in listed)
             )
         if seen.dry_run:
-            return ToldBriefs(seen.sent, seen.received, ())
+            return BriefsReply(seen.sent, seen.received, ())
         made = thing_of(seen) if seen.ok else {}
         things = [made, *(created_by(made) or ())]
         named = [str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing]
         untold = seen.lost or seen.status >= 500 or (seen.surface == "graphql" and not named)
         lost = seen.happened is not False and untold
-        return ToldBriefs(seen.sent, seen.received, tuple(named), created=True, lost=lost)
+        return BriefsReply(seen.sent, seen.received, tuple(named), created=True, lost=lost)
 
-    def _query(self, seen: Observation, asked: Mapping[str, str]) -> Query:
-        filters = tuple(sorted((k, v) for k, v in asked.items() if k not in ("cursor", "limit")))
+    def _query(self, seen: Observation) -> Query:
+        filters = tuple(sorted((k, v) for k, v in seen.query.items() if k not in ("cursor", "limit")))
         query = (seen.environment, seen.key, seen.operation, filters, seen.surface)
         return self.queries.setdefault(query, query)
 
@@ -318,19 +323,30 @@ class PaginationJudge:
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Twice a day, judge the walks that began half a day ago, and the cursors that were returned since.
 
-        What was sent half a day before later walks stays: it tells what was there, and gave out cursors.
+        What was sent half a day before later walks stays: it shows what was there, and gave out cursors.
         """
         span = REMEMBERED // max(1, run.rate)
         edge = watermark if watermark == DISTANT_FUTURE else watermark - span
         if edge < self.judged + span and watermark < DISTANT_FUTURE:
             return
         began, self.judged = self.judged, edge
+        self._judge_walks((began, edge), run)
+        self._judge_returned(watermark, run.rate)
+        for (_, _, operation, surface), sizes in self.sizes.items():
+            _judge_default(operation, case_of(operation, surface), sizes, self.options, self.tally)
+        self.sizes.clear()
+        if watermark == DISTANT_FUTURE and self.too_large is not None:
+            self.tally.differs(34, "clamp", "refuse", self.too_large)
+        self._forget(edge - span if watermark < DISTANT_FUTURE else edge)
+
+    def _judge_walks(self, began: tuple[Micros, Micros], run: ObservedRun) -> None:
+        """Judge the walks that began in [`began`), and learn which parameters choose."""
         moved = self.patched.keys() | run.mutated | _refreshed(self.briefs)
         alike = _alike(self.keys.values()) if moved else None
         for calls in self.keys.values():
             for walks in walks_of(calls.pages):
                 for walk in chain.from_iterable(walks.values()):
-                    if not began <= walk[0].sent < edge:
+                    if not began[0] <= walk[0].sent < began[1]:
                         continue
                     if not _kept_in_place(walk[0].query, run, alike):
                         self.tally.open(
@@ -340,21 +356,18 @@ class PaginationJudge:
                         judge_once(walk, moved, self.tally)
                         judge_exact(walk, self.deleted, run.exclusive, self.tally)
                 if all(_kept_in_place(query, run, alike) for query in walks):
-                    judge_complete(walks, calls.created, moved, self.deleted, (began, edge), self.tally)
+                    judge_complete(walks, calls.created, moved, self.deleted, began, self.tally)
                 self.acting |= acting_in(walks)
+
+    def _judge_returned(self, watermark: Micros, rate: int) -> None:
+        """Judge the cursors whose return was answered by the watermark."""
         for calls in self.keys.values():
             given = given_out(calls.pages)
             answered = [seen for seen in calls.returned if seen.received <= watermark]
             calls.returned = [seen for seen in calls.returned if seen.received > watermark]
             for seen in answered:
                 origins = given.get(seen.cursor, {})
-                judge_cursor(seen, origins, self.acting, run.rate, self.options, self.tally)
-        for (_, _, operation, surface), sizes in self.sizes.items():
-            _judge_default(operation, case_of(operation, surface), sizes, self.options, self.tally)
-        self.sizes.clear()
-        if watermark == DISTANT_FUTURE and self.too_large is not None:
-            self.tally.differs(34, "clamp", "refuse", self.too_large)
-        self._forget(edge - span if watermark < DISTANT_FUTURE else edge)
+                judge_cursor(seen, origins, self.acting, rate, self.options, self.tally)
 
     def _forget(self, edge: Micros) -> None:
         """Forget what was sent before an instant."""
@@ -363,30 +376,32 @@ class PaginationJudge:
         self.names = {item: item for page in pages for item in page.items}
         self.queries = {page.query: page.query for page in pages}
         self.patched = {name: sent for name, sent in self.patched.items() if sent >= edge}
-        self.deleted = [gone for gone in self.deleted if gone[0] >= edge]
-        self.briefs = [told for told in self.briefs if told.sent >= edge]
+        self.deleted = [deletion for deletion in self.deleted if deletion[0] >= edge]
+        self.briefs = [briefs for briefs in self.briefs if briefs.sent >= edge]
 
     def _see_too_large(self, seen: Observation, wanted: str) -> None:
         """A limit above the largest page size is clamped by default; a refusal excludes that (U34)."""
-        number = int(wanted[:9]) if wanted.isascii() and wanted.isdigit() else 0
-        if number > self.options.facts.page_max:
-            found = _evidence(seen, f"{seen.id} asked for {wanted} items and was refused {seen.status}")
+        if _number(wanted) > self.options.facts.page_max:
+            evidence = _evidence(seen, f"{seen.id} asked for {wanted} items and was refused {seen.status}")
             if self.options.candidates("page_limit_over") == ("clamp",):
-                self.tally.broke(LIMIT, found, case=f"{case_of(seen.operation, seen.surface)}, largest")
+                self.tally.broke(LIMIT, evidence, case=f"{case_of(seen.operation, seen.surface)}, largest")
             elif self.too_large is None:
-                self.too_large = found
+                self.too_large = evidence
 
 
 def _alike(keys: Iterable[KeyCalls]) -> set[tuple[str, str]]:
     """Return the (environment, list) whose items have the same ids over GraphQL as over REST (U83)."""
-    told, asked = defaultdict[tuple[str, str], set[str]](set), defaultdict[tuple[str, str], set[str]](set)
+    over_rest, over_graphql = (
+        defaultdict[tuple[str, str], set[str]](set),
+        defaultdict[tuple[str, str], set[str]](set),
+    )
     for calls in keys:
         for page in calls.pages:
-            shown = asked if page.query[4] == "graphql" else told
-            shown[page.query[0], page.query[2]].update(page.items)
+            ids = over_graphql if page.query[4] == "graphql" else over_rest
+            ids[page.query[0], page.query[2]].update(page.items)
         for (environment, _, listed), items in calls.created.items():
-            told[environment, listed].update(items)
-    return {place for place, items in asked.items() if not items.isdisjoint(told[place])}
+            over_rest[environment, listed].update(items)
+    return {place for place, items in over_graphql.items() if not items.isdisjoint(over_rest[place])}
 
 
 def _kept_in_place(query: Query, run: ObservedRun, alike: set[tuple[str, str]] | None) -> bool:
@@ -398,21 +413,21 @@ def _kept_in_place(query: Query, run: ObservedRun, alike: set[tuple[str, str]] |
     noun = query[2].partition(".")[0]
     if noun != "keyword_briefs" and f"{noun}.update" not in OPERATIONS:
         return True
-    known = alike is None or query[4] != "graphql" or (query[0], query[2]) in alike
-    return known and run.captured and run.changed.isdisjoint((noun, ALL))
+    recognised = alike is None or query[4] != "graphql" or (query[0], query[2]) in alike
+    return recognised and run.captured and run.changed.isdisjoint((noun, ALL))
 
 
-def _refreshed(told: Sequence[ToldBriefs]) -> set[str]:
-    """Return the briefs that were told of by a list or a creation before a creation told of them again.
+def _refreshed(replies: Sequence[BriefsReply]) -> set[str]:
+    """Return the briefs that a list or a creation had named before a creation named them again.
 
     One that is refreshed may stay the same brief, and move (U37); a call without an answer may refresh any.
     """
-    known, refreshed = set[str](), set[str]()
-    for briefs in sorted(told, key=lambda briefs: briefs.received):
+    ids, refreshed = set[str](), set[str]()
+    for briefs in sorted(replies, key=lambda briefs: briefs.received):
         if briefs.created:
-            refreshed |= known.intersection(briefs.ids)
-        known.update(briefs.ids)
-    return known if any(briefs.lost for briefs in told) else refreshed
+            refreshed |= ids.intersection(briefs.ids)
+        ids.update(briefs.ids)
+    return ids if any(briefs.lost for briefs in replies) else refreshed
 
 
 def _judge_default(operation: str, case: str, sizes: PageSizes, options: Options, tally: Tally) -> None:
@@ -445,19 +460,19 @@ def _judge_page(page: Observation, options: Options, tally: Tally) -> None:
     What a limit that is no positive number asks for is unstated (U34), but for the largest size.
     """
     wanted, largest = page.query.get("limit"), options.facts.page_max
-    asked = largest if wanted is not None else options.facts.page_default
-    if wanted is not None and wanted.isascii() and wanted.isdigit() and 0 < int(wanted[:9]) < largest:
-        asked = int(wanted)
-    elif wanted is not None and not (wanted.isascii() and wanted.isdigit() and int(wanted[:9]) > 0):
+    most = options.facts.page_default if wanted is None else largest
+    if wanted is not None and 0 < _number(wanted) < largest:
+        most = int(wanted)
+    elif wanted is not None and _number(wanted) == 0:
         tally.differs(34, "422", page.status, _evidence(page, f"{page.id} asked for limit {wanted!r}"))
     count = len(page.data)
-    size = "default" if wanted is None else "largest" if asked == largest else "limit"
+    size = "default" if wanted is None else "largest" if most == largest else "limit"
     case = f"{case_of(page.operation, page.surface)}, {size}"
-    if count <= asked:  # only where more items than fit are there a longer page could be
-        tally.held(LIMIT, case=case if count == asked and page.has_more else None, by=(page.id,))
+    if count <= most:  # only where more items than fit are there a longer page could be
+        tally.held(LIMIT, case=case if count == most and page.has_more else None, by=(page.id,))
     else:
         says = f"{page.id} asked for {wanted or 'no limit'} and got {count} items"
-        tally.broke(LIMIT, replace(_evidence(page, says), expected=f"{asked} items at most"), case=case)
+        tally.broke(LIMIT, replace(_evidence(page, says), expected=f"{most} items at most"), case=case)
     _judge_end(page, tally)
 
 
@@ -477,15 +492,15 @@ def _judge_end(page: Observation, tally: Tally) -> None:
 
 
 def _add_created(made: Created, seen: Observation) -> None:
-    """Note what a creation told of."""
+    """Note what a creation made."""
     if not seen.ok or not isinstance(seen.data, dict):
         return
     created = created_by(seen.data)
     for thing in [seen.data] if created is None else created:
         if isinstance(thing, dict) and isinstance(thing.get("id"), str):
-            told = made[seen.environment, seen.key, CREATES[seen.operation]]
+            items = made[seen.environment, seen.key, CREATES[seen.operation]]
             settled = {name: intern(str(thing.get(name))) for name in FIXED}
-            told.setdefault(thing["id"], (seen.received, settled))
+            items.setdefault(thing["id"], (seen.received, settled))
 
 
 def _evidence(page: Observation, says: str) -> Evidence:

@@ -228,29 +228,29 @@ Fields = Mapping[str, Callable[[Json], bool]]
 
 
 def text(value: Json) -> bool:
-    """Return whether it is a string."""
+    """Return whether a value is a string."""
     return isinstance(value, str)
 
 
 def text_or_null(value: Json) -> bool:
-    """Return whether it is a string or null."""
+    """Return whether a value is a string or null."""
     return value is None or isinstance(value, str)
 
 
-def whole(value: Json) -> bool:
-    """Return whether it is an integer, which JSON may write as 402.0."""
+def integer(value: Json) -> bool:
+    """Return whether a value is an integer, which JSON may write as 402.0."""
     return type(value) is int or (isinstance(value, float) and value.is_integer())
 
 
 def mapping(value: Json) -> bool:
-    """Return whether it is an object."""
+    """Return whether a value is an object."""
     return isinstance(value, dict)
 
 
 CHECKS: Mapping[object, Callable[[Json], bool]] = {
     str: text,
     str | None: text_or_null,
-    int: whole,
+    int: integer,
     Mapping[str, object]: mapping,
 }
 """What a value of a type looks like."""
@@ -295,7 +295,7 @@ QUOTA = stated_fields(QuotaMeta)
 """The meta of quota_exhausted, whose names are stated (S98); other codes' are assumed (U7, U26)."""
 
 SPENT_VALUES = 3
-"""What the meta of cost_cap_reached tells: the amount spent, the ceiling, the reset date (S99).
+"""How many values the meta of cost_cap_reached has: the amount spent, the ceiling, the reset date (S99).
 
 Each has a digit, which a currency beside them has not.
 """
@@ -317,7 +317,7 @@ Domain: TypeAlias = tuple[str, str, str]
 class SchemaJudge:
     """Judges each exchange as it is read, and in the end what only two of them together can show.
 
-    Raw texts are dropped after reading, so it is shown them by `see_raw`, and nothing afterwards.
+    Raw texts are dropped after reading, so `see_raw` judges an exchange with them, and `see` nothing.
     """
 
     options: Options
@@ -361,18 +361,18 @@ class SchemaJudge:
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """A full crawl that was shown has happened, so a later reading shows the last one, too (S12).
 
-        Nothing can be told of a domain that was changed: it may be of another host since, or another one.
+        A domain that was changed shows nothing here: its host may be another one since.
         """
         if watermark < DISTANT_FUTURE:
             return
-        for domain, shown in self._crawled.items():
+        for domain, crawled in self._crawled.items():
             bare = self._bare.get(domain)
             changed = domain in self._changed or run.mutable("domains", domain[-1]) or not run.exclusive
-            if bare is not None and shown.received < bare.sent and not changed:
-                says = f"{bare.id} shows no {CRAWLED} of {domain[-1]}, and {shown.id} did before"
-                pair = (shown.id, bare.id)
-                found = Evidence(says, pair, about=bare.operation, at=bare.sent)
-                self.tally.broke(FIELDS, found, case=bare.operation)
+            if bare is not None and crawled.received < bare.sent and not changed:
+                says = f"{bare.id} shows no {CRAWLED} of {domain[-1]}, and {crawled.id} did before"
+                pair = (crawled.id, bare.id)
+                evidence = Evidence(says, pair, about=bare.operation, at=bare.sent)
+                self.tally.broke(FIELDS, evidence, case=bare.operation)
 
 
 def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> None:
@@ -386,40 +386,40 @@ def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> N
     if seen.status in GATEWAY and exchange.response is not None and not isinstance(reply, dict):
         tally.open(JSON, "a gateway answered in the deployment's stead")
         return
-    given, said = _headers_of(exchange)
-    _check_headers(exchange, seen, given, tally)
-    _check_rare(exchange, seen, tally)
+    headers = _lowered(exchange.response_headers)
+    request_id = headers.get("x-request-id", "")
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    _check_headers(exchange, seen, request_id, tally)
+    _check_versions(headers, seen, tally)
+    _check_origin(exchange, headers, seen, tally)
     if exchange.surface == "graphql" and isinstance(reply, dict) and seen.status == 200:
         _check_extensions(reply, seen, tally)
+    if _has_body(exchange, seen):
+        _check_body(reply, request_id, media_type, seen, tally)
+
+
+def _has_body(exchange: Exchange, seen: Observation) -> bool:
+    """Return whether a reply over REST is to have a body, and was recorded with it."""
     if exchange.surface != "rest" or seen.method in ("OPTIONS", "HEAD") or seen.status in (204, 304):
-        return
-    if exchange.response is None or (not exchange.response and seen.status < 400):
-        return  # where a success has no body is not stated
+        return False
+    # where a success has no body is not stated
+    return exchange.response is not None and (bool(exchange.response) or seen.status >= 400)
+
+
+def _check_body(reply: Json, request_id: str, media_type: str, seen: Observation, tally: Tally) -> None:
     kind = kind_of_answer(seen)
-    if isinstance(reply, dict) and (not said or "json" in said):
+    if isinstance(reply, dict) and (not media_type or "json" in media_type):
         tally.held(JSON, case=kind, by=(seen.id,))
     else:
-        _broke(JSON, f"is no JSON object, or says {said or 'no type'}", seen, tally, kind)
+        _broke(JSON, f"is no JSON object, or says {media_type or 'no type'}", seen, tally, kind)
         return
     if seen.status >= 400:
-        _check_error(reply, given, seen, tally)
+        _check_error(reply, request_id, seen, tally)
     elif seen.operation:
         _check_success(reply, seen, tally)
         if seen.operation == "jobs.get" and isinstance(seen.data, dict) and "progress" not in seen.data:
-            found = Evidence(f"{seen.id} shows a job without progress", (seen.id,), at=seen.sent)
-            tally.differs(42, "progress", "no such field", found)
-
-
-def _headers_of(exchange: Exchange) -> tuple[str, str]:
-    """Return the response's X-Request-Id and the type that it says it has, "" where missing."""
-    given = said = ""
-    for name, value in (exchange.response_headers or {}).items():
-        match name.lower():
-            case "x-request-id":
-                given = value
-            case "content-type":
-                said = value.partition(";")[0].strip().lower()
-    return given, said
+            evidence = Evidence(f"{seen.id} shows a job without progress", (seen.id,), at=seen.sent)
+            tally.differs(42, "progress", "no such field", evidence)
 
 
 def _check_headers(exchange: Exchange, seen: Observation, given: str, tally: Tally) -> None:
@@ -443,38 +443,40 @@ def _check_headers(exchange: Exchange, seen: Observation, given: str, tally: Tal
 
 
 ALLOWED = "access-control-allow-origin"
+ALLOWED_HEADERS = "access-control-allow-headers"
 
-RARE = frozenset({"deprecation", "sunset", ALLOWED, "access-control-allow-headers"})
-"""Response headers that few traces have."""
+DEPRECATING = frozenset({"deprecation", "sunset"})
+"""The headers of a surface that is to go."""
 
 
-def _check_rare(exchange: Exchange, seen: Observation, tally: Tally) -> None:
-    """Check headers of versions (S114), and of calls from another origin (S73).
+def _check_versions(headers: Mapping[str, str], seen: Observation, tally: Tally) -> None:
+    """A surface that is to go carries both headers (S114)."""
+    both = DEPRECATING & headers.keys()
+    if len(both) == 2:
+        tally.held(DEPRECATION, by=(seen.id,))
+        evidence = Evidence(f"{seen.id} carries Deprecation and Sunset", (seen.id,), at=seen.sent)
+        tally.differs(81, "neither on /v1 now", "both", evidence)
+    elif both and seen.shows("deprecation", "sunset"):
+        _broke(DEPRECATION, f"carries {min(both).title()} alone", seen, tally)
+
+
+def _check_origin(exchange: Exchange, response: Mapping[str, str], seen: Observation, tally: Tally) -> None:
+    """Check the headers of a call from another origin (S73).
 
     A browser passes on a response to another origin only where it allows that origin, and sends the call
     itself only where a preflight succeeded and allows its headers (the Fetch standard, CORS protocol).
     """
-    headers = exchange.response_headers or {}
-    told = {name.lower(): value for name, value in headers.items() if name.lower() in RARE}
-    both = {"deprecation", "sunset"} & told.keys()
-    if len(both) == 2:
-        tally.held(DEPRECATION, by=(seen.id,))
-        found = Evidence(f"{seen.id} carries Deprecation and Sunset", (seen.id,), at=seen.sent)
-        tally.differs(81, "neither on /v1 now", "both", found)
-    elif both and seen.shows("deprecation", "sunset"):
-        _broke(DEPRECATION, f"carries {both.pop().title()} alone", seen, tally)
-    asked = {name.lower(): value for name, value in (exchange.request_headers or {}).items()}
-    origin = asked.get("origin")
-    shows = seen.shows(ALLOWED, "access-control-allow-headers")
-    if origin is None or seen.status in (429, 500) or not shows:
+    request = _lowered(exchange.request_headers)
+    origin = request.get("origin")
+    if origin is None or seen.status in (429, 500) or not seen.shows(ALLOWED, ALLOWED_HEADERS):
         return
-    allowed = told.get(ALLOWED, "").strip()
-    if seen.method == "OPTIONS" and "access-control-request-method" in asked:
-        wanted = {name.strip().lower() for name in asked.get("access-control-request-headers", "").split(",")}
-        named = {name.strip().lower() for name in told.get("access-control-allow-headers", "").split(",")}
-        good = 200 <= seen.status <= 299 and ("*" in named or wanted - {""} <= named)
+    allowed = response.get(ALLOWED, "").strip()
+    if seen.method == "OPTIONS" and "access-control-request-method" in request:
+        wanted = _header_names(request.get("access-control-request-headers", ""))
+        named = _header_names(response.get(ALLOWED_HEADERS, ""))
+        good = 200 <= seen.status <= 299 and ("*" in named or wanted <= named)
         case, says = "preflight", f"answers the preflight of {origin} with {seen.status}, and allows "
-        says += f"{allowed or 'no origin'} with {', '.join(sorted(named - {''})) or 'no headers'}"
+        says += f"{allowed or 'no origin'} with {', '.join(sorted(named)) or 'no headers'}"
     else:
         good, case = True, "success" if seen.status < 400 else "error"
         says = f"was sent from {origin}, and allows {allowed or 'no origin'}"
@@ -482,6 +484,16 @@ def _check_rare(exchange: Exchange, seen: Observation, tally: Tally) -> None:
         tally.held(CORS, case=case, by=(seen.id,))
     else:
         _broke(CORS, says, seen, tally, case)
+
+
+def _lowered(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """Return headers by their names in lower case."""
+    return {name.lower(): value for name, value in (headers or {}).items()}
+
+
+def _header_names(value: str) -> set[str]:
+    """Return the names of headers that a header lists, in lower case."""
+    return {name.strip().lower() for name in value.split(",")} - {""}
 
 
 def _is_plain(sent: str) -> bool:
@@ -519,14 +531,14 @@ def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: T
 
 
 def _check_extensions(reply: dict[str, Json], seen: Observation, tally: Tally) -> None:
-    """An error that GraphQL tells of a field carries the whole error body as its extensions (U83)."""
+    """An error of a field over GraphQL carries the whole error body as its extensions (U83)."""
     errors = reply.get("errors")
-    for one in errors if isinstance(errors, list) else ():
-        told = snaked(one.get("extensions")) if isinstance(one, dict) else None
-        if wrong := _wrong(told, ERROR_FIELDS):
+    for error in errors if isinstance(errors, list) else ():
+        extensions = snaked(error.get("extensions")) if isinstance(error, dict) else None
+        if wrong := _wrong(extensions, ERROR_FIELDS):
             says = f"{seen.id} tells an error with wrong or missing {', '.join(wrong)} in its extensions"
-            found = Evidence(says, (seen.id,), about=seen.operation or seen.path, at=seen.sent)
-            tally.differs(83, "the error body in extensions", "another form", found)
+            evidence = Evidence(says, (seen.id,), about=seen.operation or seen.path, at=seen.sent)
+            tally.differs(83, "the error body in extensions", "another form", evidence)
 
 
 def _check_meta(code: str, meta: dict[str, Json], seen: Observation, tally: Tally) -> None:
@@ -537,11 +549,11 @@ def _check_meta(code: str, meta: dict[str, Json], seen: Observation, tally: Tall
         else:
             tally.held(META, case=code, by=(seen.id,))
     elif code == "cost_cap_reached":
-        told = sum(re.search("[0-9]", str(value)) is not None for value in leaves(meta))
-        if told < SPENT_VALUES:
+        count = sum(re.search("[0-9]", str(value)) is not None for value in leaves(meta))
+        if count < SPENT_VALUES:
             _broke(
                 META,
-                f"is {code}, and its meta tells {told} numbers or dates, not {SPENT_VALUES}",
+                f"is {code}, and its meta tells {count} numbers or dates, not {SPENT_VALUES}",
                 seen,
                 tally,
                 code,
@@ -554,8 +566,8 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
     data = reply.get("data")
     if isinstance(data, list) and seen.operation.endswith(".list"):
         cursor = reply.get("next_cursor", 0)
-        whole = isinstance(reply.get("has_more"), bool) and text_or_null(cursor)
-        if whole or seen.operation == "webhook_events.list":  # its fields are not shown (U78)
+        complete = isinstance(reply.get("has_more"), bool) and text_or_null(cursor)
+        if complete or seen.operation == "webhook_events.list":  # its fields are not shown (U78)
             tally.held(ENVELOPE, case=seen.operation, by=(seen.id,))
         else:
             _broke(ENVELOPE, "is a collection without has_more and next_cursor", seen, tally, seen.operation)
@@ -580,37 +592,42 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
 
 
 def _check_things(things: list[Json], fields: Fields | None, seen: Observation, tally: Tally) -> None:
-    """Check each resource of a reply; what holds is counted, and the tally told once."""
-    whole, told = 0, Counter[str]()
+    """Check each resource of a reply; what holds is counted, and the tally informed once."""
+    sound, good_times = 0, Counter[str]()
     for thing in things:
         if not isinstance(thing, dict):
             continue
         if fields is not None:
-            absent = [name for name in LATER if name in fields and name not in thing]
-            if FINISHED in absent and _has_finished(thing):
-                absent.remove(FINISHED)
-            if wrong := [name for name in _wrong(thing, fields) if name not in absent]:
-                says = f"shows {seen.operation} with wrong or missing {', '.join(wrong)}"
-                _broke(FIELDS, says, seen, tally, seen.operation, _named(fields))
-                tally.covers(FIELDS, f"in {seen.environment}", (seen.id,), holds=False)
-            else:
-                whole += 1
-            for name in absent:
-                found = Evidence(f"{seen.id} shows no {name}", (seen.id,), about=seen.operation, at=seen.sent)
-                tally.differs(43, "null", "no such field", found)
+            sound += _check_fields(thing, fields, seen, tally)
         for name in TIMESTAMPS:
             value = thing.get(name)
             if value is None or (value == "" and name in LATER):
                 continue
             if _is_utc(value):
-                told[name] += 1
+                good_times[name] += 1
             else:
                 _broke(TIMES, f"shows {name} {value!r}", seen, tally, name)
-    if whole:
-        tally.held(FIELDS, whole, case=seen.operation, by=(seen.id,))
+    if sound:
+        tally.held(FIELDS, sound, case=seen.operation, by=(seen.id,))
         tally.covers(FIELDS, f"in {seen.environment}", (seen.id,))
-    for name, count in told.items():
+    for name, count in good_times.items():
         tally.held(TIMES, count, case=name, by=(seen.id,))
+
+
+def _check_fields(thing: dict[str, Json], fields: Fields, seen: Observation, tally: Tally) -> bool:
+    """Return whether a resource has its fields; those of what has not happened may be absent (U43)."""
+    absent = [name for name in LATER if name in fields and name not in thing]
+    if FINISHED in absent and _has_finished(thing):
+        absent.remove(FINISHED)
+    wrong = [name for name in _wrong(thing, fields) if name not in absent]
+    if wrong:
+        says = f"shows {seen.operation} with wrong or missing {', '.join(wrong)}"
+        _broke(FIELDS, says, seen, tally, seen.operation, _named(fields))
+        tally.covers(FIELDS, f"in {seen.environment}", (seen.id,), holds=False)
+    for name in absent:
+        evidence = Evidence(f"{seen.id} shows no {name}", (seen.id,), about=seen.operation, at=seen.sent)
+        tally.differs(43, "null", "no such field", evidence)
+    return not wrong
 
 
 def _has_finished(job: dict[str, Json]) -> bool:

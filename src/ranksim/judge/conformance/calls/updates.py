@@ -74,7 +74,7 @@ class ObservedResource:
     """What was written to one resource and shown of it."""
 
     busy: Micros = 0
-    """When it was last read or patched."""
+    """When the resource was last read or patched."""
     writes: dict[str, list[Observation]] = field(default_factory=dict)
     """Patches that may have been made, by field."""
     readings: list[Observation] = field(default_factory=list)
@@ -103,10 +103,10 @@ class UpdateJudge:
                 self._read(seen)
             return
         if seen.status in STALE and seen.surface == "rest":
-            found = Evidence(
+            evidence = Evidence(
                 f"{seen.id} was refused {seen.status}", (seen.id,), about=seen.operation, at=seen.sent
             )
-            self.tally.broke(UNCONDITIONAL, found, case=_noun(seen))
+            self.tally.broke(UNCONDITIONAL, evidence, case=_noun(seen))
         may = seen.happened is not False and (seen.ok or seen.lost or seen.status >= 500)
         if may and seen.parameters:
             before = next(iter(self._used(seen).writes.values()), None)
@@ -198,10 +198,10 @@ class FieldValues:
     """The values that a field had, or was to have, each with when that was first known."""
 
     def __init__(self, name: str, writes: Sequence[Observation], readings: Sequence[Observation]) -> None:
-        told = [(write.received, value) for write in writes for value in _values(name, write)]
-        told += [(seen.received, seen.data[name]) for seen in readings]
+        values = [(write.received, value) for write in writes for value in _values(name, write)]
+        values += [(seen.received, seen.data[name]) for seen in readings]
         self.first: dict[str, tuple[Micros, Json]] = {}
-        for at, value in sorted(told, key=lambda one: one[0]):
+        for at, value in sorted(values, key=lambda observed: observed[0]):
             self.first.setdefault(repr(value), (at, value))
 
     def had(self, value: Json, until: Micros) -> bool:
@@ -209,7 +209,7 @@ class FieldValues:
         return self.first.get(repr(value), (until, None))[0] < until
 
     def had_another(self, value: Json, until: Micros) -> bool:
-        """Return whether one was known before that this cannot be made of."""
+        """Return whether a value was known before an instant that `value` cannot be made of."""
         return any(at < until and _apart(other, value) for at, other in self.first.values())
 
 
@@ -221,41 +221,40 @@ def _judge_reading(
     since: Micros,
     tally: Tally,
 ) -> None:
-    """A reading shows what one of the writes that may be the last asked for, or was told it had made of it.
+    """A reading shows what one of the writes that may be the last asked for, or what its reply showed.
 
     A deployment may write values its own way, such as a trimmed text, and lists in another order: only plain
-    values prove anything that were told as they had been asked for, or that are another from before `since`.
+    values prove anything that were answered as asked for, or that are another from before `since`.
     """
-    shown, noun = seen.data[name], _noun(seen)
-    old = values.had(shown, since)
-    fits = [write for write in writes if any(shown == value for value in _values(name, write))]
+    value_shown, noun = seen.data[name], _noun(seen)
+    old = values.had(value_shown, since)
+    fits = [write for write in writes if any(value_shown == value for value in _values(name, write))]
     if fits:
         by = (writes[-1].id, seen.id)
         tally.held(PATCHED, case=noun, by=by)
         if any(values.had_another(body_of(write)[name], since) for write in fits):
             tally.covers(PATCHED, f"{noun}, again", by)
-    elif not all(_excluded(name, write, shown, old) for write in writes):
+    elif not all(_excluded(name, write, value_shown, old) for write in writes):
         tally.open(PATCHED, "what a PATCH made of it is not known")
     else:
         newest = writes[-1]
-        says = (
-            f"{newest.id} set {name} to {body_of(newest)[name]!r}, and {seen.id} shows {shown!r} afterwards"
-        )
+        requested = body_of(newest)[name]
+        says = f"{newest.id} set {name} to {requested!r}, and {seen.id} shows {value_shown!r} afterwards"
         evidence = Evidence(says, (newest.id, seen.id), about=seen.operation, at=seen.sent)
         tally.broke(PATCHED, evidence, case=f"{noun}, again" if old else noun)
 
 
-def _excluded(name: str, write: Observation, shown: Json, old: bool) -> bool:
+def _excluded(name: str, write: Observation, value: Json, old: bool) -> bool:
     """Whether a value cannot be what became of a write; over GraphQL it may have another form (an enum's)."""
-    apart = _apart(shown, body_of(write)[name])
-    return (apart and old) or (_as_asked(name, write) and (apart or write.surface != "graphql"))
+    apart = _apart(value, body_of(write)[name])
+    return (apart and old) or (_taken_as_requested(name, write) and (apart or write.surface != "graphql"))
 
 
-def _as_asked(name: str, write: Observation) -> bool:
+def _taken_as_requested(name: str, write: Observation) -> bool:
     """Whether a reply shows a plain value just as it was asked for."""
-    asked = body_of(write)[name]
-    told = thing_of(write).get(name) if write.ok else None
-    return isinstance(asked, str | int) and told == asked
+    requested = body_of(write)[name]
+    answered = thing_of(write).get(name) if write.ok else None
+    return isinstance(requested, str | int) and answered == requested
 
 
 def _judge_reply(
@@ -269,30 +268,45 @@ def _judge_reply(
 ) -> None:
     """The reply to a PATCH does not show what was there before, if that is something else than was asked for.
 
-    Necessary where no other write overlaps it.
+    Necessary where no other write overlaps the PATCH.
     """
     shows = thing_of(patch)
     if not patch.ok or name not in shows:
         return
-    asked, told, noun = body_of(patch)[name], shows[name], _noun(patch)
-    if told == asked:
+    requested, answered, noun = body_of(patch)[name], shows[name], _noun(patch)
+    if answered == requested:
         tally.held(PATCHED, case=noun, by=(patch.id,))
-        if values.had_another(asked, patch.sent):
+        if values.had_another(requested, patch.sent):
             tally.covers(PATCHED, f"{noun}, again", (patch.id,))
-        return
-    if not _apart(told, asked) or not values.had(told, patch.sent):
-        return
-    if any(
+    elif _apart(answered, requested) and values.had(answered, patch.sent) and not _overlapped(patch, writes):
+        earlier = _showed_before(name, answered, writes[:at], _last_before(readings, patch.sent))
+        if earlier is not None:
+            says = (
+                f"{patch.id} was to set {name} to {requested!r}, and shows {answered!r} as {earlier.id} did "
+                "before"
+            )
+            evidence = Evidence(says, (earlier.id, patch.id), about=patch.operation, at=patch.sent)
+            tally.broke(PATCHED, evidence, case=f"{noun}, again" if at else noun)
+
+
+def _overlapped(patch: Observation, writes: Sequence[Observation]) -> bool:
+    """Return whether another write may have been made while a PATCH was."""
+    return any(
         other is not patch and other.received > patch.sent and other.sent < patch.received for other in writes
-    ):
-        return
-    shown = next((seen for seen in reversed(readings) if seen.received < patch.sent), None)
-    first = next((seen for seen in reversed(writes[:at]) if told in _values(name, seen)), shown)
-    earlier = shown if shown is not None and shown.data[name] == told else first
-    if earlier is not None:
-        says = f"{patch.id} was to set {name} to {asked!r}, and shows {told!r} as {earlier.id} did before"
-        evidence = Evidence(says, (earlier.id, patch.id), about=patch.operation, at=patch.sent)
-        tally.broke(PATCHED, evidence, case=f"{noun}, again" if at else noun)
+    )
+
+
+def _last_before(readings: Sequence[Observation], instant: Micros) -> Observation | None:
+    return next((seen for seen in reversed(readings) if seen.received < instant), None)
+
+
+def _showed_before(
+    name: str, value: Json, writes: Sequence[Observation], reading: Observation | None
+) -> Observation | None:
+    """Return what had shown or set a value: the last reading, else the last of the earlier `writes`."""
+    if reading is not None and reading.data[name] == value:
+        return reading
+    return next((seen for seen in reversed(writes) if value in _values(name, seen)), reading)
 
 
 def _noun(seen: Observation) -> str:
@@ -301,17 +315,17 @@ def _noun(seen: Observation) -> str:
 
 def _values(name: str, write: Observation) -> Iterator[Json]:
     yield body_of(write)[name]
-    told = thing_of(write)
-    if name in told:
-        yield told[name]
+    thing = thing_of(write)
+    if name in thing:
+        yield thing[name]
 
 
-def _apart(one: Json, other: Json) -> bool:
+def _apart(first: Json, second: Json) -> bool:
     """Return whether two values are plain, and neither is what a deployment may make of the other.
 
     A text may be trimmed, folded, shortened, and lose or win a scheme or a prefix.
     """
-    if isinstance(one, str) and isinstance(other, str):
-        letters = plainest(one), plainest(other)
+    if isinstance(first, str) and isinstance(second, str):
+        letters = plainest(first), plainest(second)
         return letters[0] not in letters[1] and letters[1] not in letters[0]
-    return isinstance(one, int) and isinstance(other, int) and one != other
+    return isinstance(first, int) and isinstance(second, int) and first != second

@@ -53,9 +53,9 @@ def walks_of(pages: Iterable[Page]) -> Iterator[dict[Query, list[list[Page]]]]:
     for page in pages:
         if is_steady(page.query):
             lists[page.query[0], page.query[2], page.query[4]].append(page)
-    for found in lists.values():
+    for listed_pages in lists.values():
         walks: dict[Query, list[list[Page]]] = defaultdict(list)
-        for walk in _walks(found):
+        for walk in _walks(listed_pages):
             walks[walk[0].query].append(walk)
         yield walks
 
@@ -89,14 +89,14 @@ def judge_once(walk: Sequence[Page], moved: Set[str], tally: Tally) -> None:
 
     One that was changed may have moved, where another order is kept than by creation (U37).
     """
-    shown: dict[str, Page] = {}
+    pages: dict[str, Page] = {}
     for page in walk:
         for item in page.items:
-            if item in shown and item not in moved:
-                says = f"{item} is shown by {shown[item].id} and again by {page.id} of one walk"
-                tally.broke(ONCE, pair(shown[item], page, says), case=listed(page.query))
+            if item in pages and item not in moved:
+                says = f"{item} is shown by {pages[item].id} and again by {page.id} of one walk"
+                tally.broke(ONCE, pair(pages[item], page, says), case=listed(page.query))
                 return
-            shown[item] = page
+            pages[item] = page
     tally.held(ONCE, case=_several(walk), by=(walk[0].id, walk[-1].id))
 
 
@@ -135,12 +135,12 @@ def judge_complete(
     again after the walk ended; ids do not come back, so it was there in between.
     """
     for query, same in walks.items():
-        whole = [walk for walk in same if not walk[-1].more]
-        first, last = _sightings(whole)
-        for item, (told, settled) in created.get(query[:3], {}).items():
+        complete = [walk for walk in same if not walk[-1].more]
+        first, last = _sightings(complete)
+        for item, (created_at, settled) in created.get(query[:3], {}).items():
             if all(settled.get(name) == value for name, value in query[3]):
-                first[item] = min(told, first.get(item, told))
-        for walk, there in _present(whole, first, last):
+                first[item] = min(created_at, first.get(item, created_at))
+        for walk, there in _present(complete, first, last):
             if began[0] <= walk[0].sent < began[1]:
                 _judge_whole(walk, [item for item in there if item not in moved], deleted, tally)
 
@@ -165,8 +165,8 @@ def _present(
 def _judge_whole(
     walk: Sequence[Page], there: Sequence[str], deleted: Sequence[Deleted], tally: Tally
 ) -> None:
-    shown = {item for page in walk for item in page.items}
-    missing = next((item for item in there if item not in shown), None)
+    items = {item for page in walk for item in page.items}
+    missing = next((item for item in there if item not in items), None)
     if missing is not None:
         says = f"the walk from {walk[0].id} to {walk[-1].id} leaves out {missing}, there before and after"
         tally.broke(COMPLETE, pair(walk[0], walk[-1], says), case=listed(walk[0].query))
@@ -201,8 +201,8 @@ def acting_in(walks: Mapping[Query, list[list[Page]]]) -> frozenset[Acting]:
         for walk, there in _present(filtered, first, last):
             [(name, _)] = walk[0].query[3]
             if (operation, name, surface) not in acting:
-                shown = {item for page in walk for item in page.items}
-                if any(item not in shown for item in there):
+                items = {item for page in walk for item in page.items}
+                if any(item not in items for item in there):
                     acting.add((operation, name, surface))
     return frozenset(acting)
 
@@ -212,14 +212,16 @@ def _shrank(walk: Sequence[Page], there: Sequence[str], deleted: Sequence[Delete
 
     Paging by offsets leaves out as many items there as were deleted before.
     """
-    meanwhile = [gone for gone in deleted if walk[0].received < gone[0] and gone[1] < walk[-1].sent]
+    meanwhile = [
+        deletion for deletion in deleted if walk[0].received < deletion[0] and deletion[1] < walk[-1].sent
+    ]
     if not meanwhile:
         return False
     stayed = set(there)
-    for one, other in pairwise(walk):
-        shown = set(one.items)
+    for page, other in pairwise(walk):
+        items = set(page.items)
         if stayed.intersection(other.items) and any(
-            name in shown and one.received < sent and received < other.sent
+            name in items and page.received < sent and received < other.sent
             for sent, received, name in meanwhile
         ):
             return True
