@@ -81,7 +81,7 @@ def test_what_runs_is_not_told_how_long_by_a_plain_number(
 def test_nor_is_one_an_amount_of_money(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKSIM_KEY", "k")
     with pytest.raises(rs.BadInput, match=r"^--spend-cap: write an amount such as '15 USD', found 1\.5"):
-        LoadOptions.asked("http://127.0.0.1:9", "", "", 1.5, False, None).target()
+        LoadOptions.from_arguments("http://127.0.0.1:9", "", "", 1.5, False, None).target()
     with pytest.raises(rs.BadInput, match=r"^spread: expected text with its unit"):
         fit(Portfolio(), spread=1.5)
 

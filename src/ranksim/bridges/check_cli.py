@@ -119,7 +119,9 @@ def check(
         os.environ[KEY] = key
     if target is not None and host:
         raise BadInput("--host: expected either --host and --key or --target, found both")
-    options = LoadOptions.asked(host, target or "", "", spend_cap, dry_run_only, exclusive, gzip, seed)
+    options = LoadOptions.from_arguments(
+        host, target or "", "", spend_cap, dry_run_only, exclusive, gzip, seed
+    )
     deployment = options.target()
     elsewhere = not is_local(deployment)
     pinned = policy or (Path(deployment.policy) if deployment.policy else None)
@@ -348,10 +350,10 @@ def _agreed(asking: bool, stays: bool) -> bool:
 def _stopping(checking: "Checking") -> Iterator[None]:
     """Have the first signal end the check in good order, and the second at once."""
 
-    def asked(number: int, frame: object) -> None:
+    def stop(number: int, frame: object) -> None:
         checking.ask_to_stop()
 
-    before = [signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
         yield
     finally:

@@ -41,18 +41,18 @@ class GrowingRun:
     def overview(self) -> Shown:
         """Return from when to when it goes so far, and whether more may come."""
         self._read()
-        told = self._shown().overview()["recording"]
-        return {"recording": {**told, "grows": not self._whole, "name": self._directory.name}}
+        recording = self._trace_events().overview()["recording"]
+        return {"recording": {**recording, "grows": not self._whole, "name": self._directory.name}}
 
     def until(self, instant: Micros) -> Shown:
         """Return the last events up to an instant."""
-        return self._shown().until(instant)
+        return self._trace_events().until(instant)
 
     def exchange(self, number: int) -> Shown | None:
         """Return the exchange of an event as the control API shows those of its journal."""
-        return self._shown().exchange(number)
+        return self._trace_events().exchange(number)
 
-    def _shown(self) -> TraceEvents:
+    def _trace_events(self) -> TraceEvents:
         assert self._events is not None  # or this was not made
         return self._events
 
@@ -60,15 +60,15 @@ class GrowingRun:
         began = time.monotonic()
         if self._whole or began < self._again:
             return
-        whole = [path for name in TRACES if (path := self._directory / name).exists()]
+        traces = [path for name in TRACES if (path := self._directory / name).exists()]
         parts = sorted(self._directory.glob(PARTS))
         try:
             if parts:
                 self._events = TraceEvents(self._lines(parts[-1]))
-            elif whole:
-                self._events, self._whole = TraceEvents(whole[0]), True
+            elif traces:
+                self._events, self._whole = TraceEvents(traces[0]), True
         except (BadInput, OSError):  # nothing has been recorded yet, or it is just being made a trace
-            if self._whole or (whole and not parts):
+            if self._whole or (traces and not parts):
                 raise
         self._again = began + RARELY * (time.monotonic() - began)
 

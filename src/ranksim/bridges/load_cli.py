@@ -139,7 +139,9 @@ def load(
         os.environ[KEY] = key
     if target is not None and host:
         raise BadInput("--host: expected either --host and --key or --target, found both")
-    options = LoadOptions.asked(host, target or "", out or "", spend_cap, dry_run_only, exclusive, gzip, seed)
+    options = LoadOptions.from_arguments(
+        host, target or "", out or "", spend_cap, dry_run_only, exclusive, gzip, seed
+    )
     _run(options, chosen, locustfile, users or chosen.users, _length(duration, chosen), processes, yes)
 
 
@@ -211,7 +213,7 @@ def _listed() -> Styled:
     rows = []
     for known_profile in PROFILES:
         once = _once(known_profile, nobody, known_profile.users)
-        amounts = _amounts(_whole(known_profile, once, known_profile.duration)) or "nothing"
+        amounts = _amounts(_needs_of_run(known_profile, once, known_profile.duration)) or "nothing"
         rows.append(
             (
                 known_profile.name,
@@ -240,7 +242,7 @@ def _once(chosen: "Profile", deployment: "Target", users: int) -> "Needs":
     return chosen.once(Reach(deployment, {"main": key}, "main"), users)
 
 
-def _whole(chosen: "Profile", once: "Needs", length: Micros) -> "Needs":
+def _needs_of_run(chosen: "Profile", once: "Needs", length: Micros) -> "Needs":
     """What a run of a length takes, which goes through a profile again and again unless that ends."""
     return once.times(1 if chosen.ends else max(1, -(-length // once.length)))
 
@@ -261,7 +263,7 @@ def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) 
     from ranksim.report import units
 
     once = _once(chosen, deployment, users)
-    amounts = _amounts(_whole(chosen, once, length))
+    amounts = _amounts(_needs_of_run(chosen, once, length))
     spends = f"uses up at most {amounts}" if amounts else "spends nothing"
     unknown = chosen.needs is None  # a scenario's clients
     if unknown:

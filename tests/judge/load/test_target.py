@@ -213,7 +213,7 @@ def test_whether_others_use_the_accounts_where_a_file_does_not_say(
     tmp_path: Path, host: str, says: str, options: bool | None, expected: bool
 ) -> None:
     file = write(tmp_path, f"environments: {{production: {host}}}\nkeys: {{main: {{token: k}}}}\n{says}\n")
-    asked = LoadOptions.asked("", file, "", "", False, options)
+    asked = LoadOptions.from_arguments("", file, "", "", False, options)
     assert asked.target().exclusive == expected
 
 

@@ -171,11 +171,11 @@ U = st.floats(min_value=2**-53, max_value=1 - 2**-53)
 def test_amounts_rise_with_their_share_within_bounds(amount: Amount, u: float, v: float) -> None:
     low, high = amount.at(np.array(sorted((u, v))))
     assert 0 <= low <= high <= amount.most
-    least, most = amount.whole(np.array(sorted((u, v))))
+    least, most = amount.integers(np.array(sorted((u, v))))
     assert 0 <= least <= most <= amount.most + 0.5
 
 
 def test_whole_uniform_amounts_have_even_odds() -> None:
     u = (np.arange(30_000) + 0.5) / 30_000
-    counts = np.bincount(Amount(kind="uniform", first=1, second=3, most=3).whole(u))
+    counts = np.bincount(Amount(kind="uniform", first=1, second=3, most=3).integers(u))
     assert counts.tolist() == [0, 10_000, 10_000, 10_000]

@@ -120,7 +120,7 @@ def check(
     most, an amount such as "5 USD", or "none" for no cap; without, 2 USD or what the target file says. `only`
     names families or rules. Nobody is asked. Raises BadInput.
     """
-    options = LoadOptions.asked(host, target, out, spend_cap, dry_run_only, exclusive, seed=seed)
+    options = LoadOptions.from_arguments(host, target, out, spend_cap, dry_run_only, exclusive, seed=seed)
     wanted = CheckWanted(options, options.directory("check"), length_of(length), tuple(only), policy)
     with key_in_environment(key):
         done = carried_out(wanted, lambda plan: True)

@@ -358,7 +358,7 @@ def guarded(program: Generator[Any, Any, Any], budget: Budget) -> Generator[Any,
 def _guarded_send(send: Send, budget: Budget) -> Generator[Any, Any, Received]:
     now: Micros = 0
     if budget.cap is not None and spends(send):
-        now = yield from _known(send, budget)
+        now = yield from _until_known(send, budget)
     permitted = budget.permit(send)
     if permitted is None:
         now = yield Pause(1_000)
@@ -372,7 +372,7 @@ def _guarded_send(send: Send, budget: Budget) -> Generator[Any, Any, Received]:
     return answer
 
 
-def _known(send: Send, budget: Budget) -> Generator[Any, Any, Micros]:
+def _until_known(send: Send, budget: Budget) -> Generator[Any, Any, Micros]:
     """Read what must be known before a call is permitted, and wait for it; return the present instant."""
     now: Micros = yield Pause(0)
     until = now + PATIENCE

@@ -70,13 +70,13 @@ class Remains:
         """Note that things of a kind were not looked for, and why."""
         self._unlisted[kind, key] = why
 
-    def found(self, kind: str, key: str, ids: Iterable[str]) -> None:
+    def note_things(self, kind: str, key: str, ids: Iterable[str]) -> None:
         """Note all things of a kind that are there; nobody has tried to remove them."""
         self._unlisted.pop((kind, key), None)
         for item in ids:
             self._things.setdefault((kind, key, item), NO_TIME)
 
-    def gone(self, kind: str, key: str, item: str) -> None:
+    def remove(self, kind: str, key: str, item: str) -> None:
         """Take off one thing that was removed."""
         self._things.pop((kind, key, item), None)
 
@@ -143,7 +143,7 @@ def find_created(reach: Reach, created: Created, remains: Remains) -> Program:
     for key in owning_keys(reach):
         removing = _Removing(reach, created, remains, key.name)
         for kind in ("domains", *KINDS[:-1]):
-            yield from removing.found(kind)
+            yield from removing.find(kind)
 
 
 @dataclass(slots=True)
@@ -160,21 +160,21 @@ class _Removing:
 
     def program(self) -> Program:
         """Remove it, kind by kind."""
-        domains = yield from self.found("domains")
+        domains = yield from self.find("domains")
         for kind in KINDS[:2]:
-            yield from self.remove(kind, (yield from self.found(kind)))
+            yield from self.remove(kind, (yield from self.find(kind)))
         refused = yield from self.remove("domains", domains)
         for kind in WITHIN:
-            yield from self.remove(kind, (yield from self.found(kind)))
+            yield from self.remove(kind, (yield from self.find(kind)))
         if "domains" not in self.ended:
             yield from self.remove("domains", refused)  # what was in their way is gone now
 
-    def found(self, kind: str) -> Generator[Any, Any, list[str]]:
+    def find(self, kind: str) -> Generator[Any, Any, list[str]]:
         """Return the ids of a kind that runs created and that are there, and note them."""
         items: list[Mapping[str, Any]] = []
         places: Sequence[Mapping[str, str]] = ({},)
         if kind == "keywords":  # of which an account may have a great many
-            lists = yield from self.found("keyword_lists")
+            lists = yield from self.find("keyword_lists")
             places = [{"list_id": thing} for thing in lists]
             places += [{"domain_id": thing} for thing in self.reach.target.usable_domains]
         for place in places:
@@ -189,7 +189,7 @@ class _Removing:
         ids = [str(thing["id"]) for thing in items]
         if kind == "domains":
             self.domains = set(ids)
-        self.remains.found(kind, self.key, ids)
+        self.remains.note_things(kind, self.key, ids)
         return ids
 
     def _created(self, item: Mapping[str, Any]) -> bool:
@@ -219,7 +219,7 @@ class _Removing:
             if kind not in self.ended:
                 why = yield from self._remove(kind, thing)
                 if not why:
-                    self.remains.gone(kind, self.key, thing)
+                    self.remains.remove(kind, self.key, thing)
                     continue
             stay.append(thing)
             self.remains.stays(kind, self.key, thing, self.ended.get(kind) or why)

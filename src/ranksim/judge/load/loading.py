@@ -43,7 +43,7 @@ def load(
     `spend_cap` is an amount such as "5 USD", "none" for no cap, and 2 USD without; `out` is a new directory
     unless given. `progress` is told the share (0 to 1) of the length that has passed. Raises BadInput.
     """
-    options = LoadOptions.asked(host, target, out, spend_cap, dry_run_only, exclusive, gzip, seed)
+    options = LoadOptions.from_arguments(host, target, out, spend_cap, dry_run_only, exclusive, gzip, seed)
     chosen = profile_named(profile)
     with key_in_environment(key):
         return run_load(

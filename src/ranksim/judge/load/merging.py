@@ -87,7 +87,7 @@ def joined(
             break
         last = max(last, instant)
         _count(line, merged)
-        yield _known(line, until)
+        yield _line_at(line, until)
     for note in _closing(merged, last):
         merged.notes += 1
         yield note
@@ -120,7 +120,7 @@ def _is_torn(path: Path) -> bool:
         return file.read(1) != b"\n"
 
 
-def _known(line: Line, until: int) -> Line:
+def _line_at(line: Line, until: int) -> Line:
     """Return what was known of a line at an instant."""
     if (line.get("received") or 0) > until and line["kind"] == "exchange":
         unknown: Line = {"received": None, "status": None, "response_headers": {}, "response": ""}

@@ -59,7 +59,7 @@ class LoadOptions:
         )
 
     @classmethod
-    def asked(
+    def from_arguments(
         cls,
         host: str,
         target: str | Path,

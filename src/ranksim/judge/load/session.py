@@ -80,7 +80,7 @@ class Session:
         name = self.recorder.began(send, sent, request.described(self.client))
         reply, error, effect = None, "stopped before a reply was seen", "unknown"
         try:
-            reply = _asked(connection, request, deadline, listening=not send.lose)
+            reply = _round_trip(connection, request, deadline, listening=not send.lose)
             error = "lost on purpose"
         except _UnsendableError as broken:
             error, effect = f"not sent: {broken}", "none"
@@ -157,7 +157,7 @@ class _Reply:
     received: Micros
 
 
-def _asked(
+def _round_trip(
     connection: http.client.HTTPConnection, request: _Request, deadline: Deadline, *, listening: bool
 ) -> _Reply | None:
     """Send a request and read its reply, or none where nobody listens. Raises TimeoutError."""

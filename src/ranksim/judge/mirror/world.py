@@ -123,19 +123,19 @@ def _plan(read: ReadAccount, notes: list[str]) -> dict[str, Any]:
         "price": "0 USD",
         "capabilities": _capabilities(entitled, read, notes),
         "quotas": {str(meter["metric"]): _quota(meter) for meter in _meters(usage)},
-        "slot_limit": _whole(entitled.get("slot_limit"), _whole(slots.get("limit"), MANY)),
+        "slot_limit": _natural(entitled.get("slot_limit"), _natural(slots.get("limit"), MANY)),
         "dimensions": {
-            "max_engine_devices": _whole(dimensions.get("engine_devices"), MANY),
-            "max_geographies": _whole(dimensions.get("geographies"), MANY),
+            "max_engine_devices": _natural(dimensions.get("engine_devices"), MANY),
+            "max_geographies": _natural(dimensions.get("geographies"), MANY),
         },
         "cost_ceiling": f"{_money(ceiling, str(MANY))} USD",
         "cooldowns": {
-            name: f"{_whole(seconds, 0)}s"
+            name: f"{_natural(seconds, 0)}s"
             for name, seconds in _mapping(entitled.get("cooldown_seconds")).items()
             if name in SPENDING_OPERATIONS
         },
-        "page_cap": _whole(entitled.get("page_cap"), MANY),
-        "call_cap": _whole(entitled.get("call_cap"), MANY),
+        "page_cap": _natural(entitled.get("page_cap"), MANY),
+        "call_cap": _natural(entitled.get("call_cap"), MANY),
     }
 
 
@@ -171,7 +171,7 @@ def _quota(meter: Item) -> dict[str, Any]:
     brief = "brief" in str(meter["metric"])
     period = meter.get("period")
     return {
-        "limit": _whole(meter.get("limit"), MANY),
+        "limit": _natural(meter.get("limit"), MANY),
         "period": period if period in ("week", "month") else ("week" if brief else "month"),
         "consumed_by": ["keyword_briefs"] if brief else [],
     }
@@ -287,9 +287,9 @@ def _planned(portfolio: Mapping[str, Any]) -> int:
 def _used(usage: Item, slots: Item) -> dict[str, Any]:
     spent = _mapping(usage.get("cost")).get("spent")
     return {
-        "metrics": {str(meter["metric"]): _whole(meter.get("used"), 0) for meter in _meters(usage)},
+        "metrics": {str(meter["metric"]): _natural(meter.get("used"), 0) for meter in _meters(usage)},
         "spent": f"{_money(spent, '0')} USD",
-        "held": _whole(slots.get("held"), 0),
+        "held": _natural(slots.get("held"), 0),
     }
 
 
@@ -340,7 +340,7 @@ def _mapping(value: Any) -> Item:
     return value if isinstance(value, dict) else {}
 
 
-def _whole(value: Any, otherwise: int) -> int:
+def _natural(value: Any, otherwise: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
 
 

@@ -157,14 +157,14 @@ def _each(reach: Reach, seed: int, kind: Kind) -> Program:
         # A lost call that spends must be resolved, or nobody knows what its account has used.
         once = named(seed, "breadth", noun, number) if noun == "scans" else None
         send = Send(f"{noun}.create", key, body=body, idempotency_key=once)
-        made.append(id_of((yield from _told(seed, send))))
+        made.append(id_of((yield from _identified(seed, send))))
     made = [made_id for made_id in made if made_id]
     if not made:
         return
     path = {"id": made[0]}
-    yield from _told(seed, Send(f"{noun}.get", key, path=path))
+    yield from _identified(seed, Send(f"{noun}.get", key, path=path))
     for body in kind.changed:
-        yield from _told(seed, Send(f"{noun}.update", key, path=path, body=body))
+        yield from _identified(seed, Send(f"{noun}.update", key, path=path, body=body))
         yield from politely(Send(f"{noun}.get", key, path=path))
     back = over_graphql(Send(f"{noun}.update", key, path=path, body=dict(kind.changed[0])))
     if back is not None and reach.can(GRAPHQL):
@@ -174,8 +174,8 @@ def _each(reach: Reach, seed: int, kind: Kind) -> Program:
     deleted = yield from _walked(reach, kind, made)
     yield from politely(Send(f"{noun}.list", key, query={**kind.listed, "limit": "200"}))
     path = {"id": next(made_id for made_id in reversed(made) if made_id != deleted or len(made) == 1)}
-    yield from _told(seed, Send(f"{noun}.delete", key, path=path))
-    yield from _told(seed, Send(f"{noun}.get", key, path=path))
+    yield from _identified(seed, Send(f"{noun}.delete", key, path=path))
+    yield from _identified(seed, Send(f"{noun}.get", key, path=path))
 
 
 def _multiplied(reach: Reach, seed: int, domain: str) -> Program:
@@ -199,17 +199,17 @@ def _multiplied(reach: Reach, seed: int, domain: str) -> Program:
     yield from politely(Send("slots.get", key))
     made = [thing for thing in created_by(answer.data) or () if isinstance(thing, dict)] if answer.ok else []
     for thing in made[:1]:
-        yield from _gone(key, "keywords.delete", str(thing.get("id")))
+        yield from _remove(key, "keywords.delete", str(thing.get("id")))
         back = Send("keywords.create", key, body=keywords_body(listed, two[:1]))
         yield from politely(replace(back, idempotency_key=f"{name}-back"))
         yield from politely(Send("slots.get", key))
-    yield from _gone(key, "scans.delete", scan)
+    yield from _remove(key, "scans.delete", scan)
     scan = yield from tracked([listed], f"{name}-again")
     yield from politely(Send("slots.get", key))
     beside = yield from a_scan(reach, domain, [listed], f"{name}-beside")
     yield from politely(Send("slots.get", key))
     for which in (beside, scan):
-        yield from _gone(key, "scans.delete", which)
+        yield from _remove(key, "scans.delete", which)
     second = yield from a_list(reach, seed, domain, f"{name}-second")
     if second and made:
         both = Send("keywords.create", key, body=keywords_body(second, two[:1]))
@@ -217,10 +217,10 @@ def _multiplied(reach: Reach, seed: int, domain: str) -> Program:
         yield from politely(Send("slots.get", key))
         scan = yield from tracked([listed, second], f"{name}-both")
         yield from politely(Send("slots.get", key))
-        yield from _gone(key, "scans.delete", scan)
+        yield from _remove(key, "scans.delete", scan)
 
 
-def _gone(key: str, operation: str, thing: str) -> Program:
+def _remove(key: str, operation: str, thing: str) -> Program:
     """Remove something that was made, and read the slots."""
     if thing:
         yield from politely(Send(operation, key, path={"id": thing}))
@@ -254,7 +254,9 @@ def _keywords(reach: Reach, seed: int, domain: str, listed: str) -> Program:
     key = reach.main
     body = keywords_body(listed, words(seed, "breadth", count=3))
     once = named(seed, "breadth", "keywords")
-    answer: Received = yield from _told(seed, Send("keywords.create", key, body=body, idempotency_key=once))
+    answer: Received = yield from _identified(
+        seed, Send("keywords.create", key, body=body, idempotency_key=once)
+    )
     created = [item for item in created_by(answer.data) or () if isinstance(item, dict)] if answer.ok else []
     label = id_of(
         (yield from politely(Send("labels.create", key, body=label_body(domain, named(seed, "on")))))
@@ -263,11 +265,11 @@ def _keywords(reach: Reach, seed: int, domain: str, listed: str) -> Program:
         path = {"id": str(keyword.get("id"))}
         yield from politely(Send("keywords.get", key, path=path))
         for labels in ([label] if label else [], []):
-            yield from _told(seed, Send("keywords.update", key, path=path, body={"label_ids": labels}))
+            yield from _identified(seed, Send("keywords.update", key, path=path, body={"label_ids": labels}))
             yield from politely(Send("keywords.get", key, path=path))
 
 
-def _told(seed: int, send: Send) -> Generator[Any, Any, Received]:
+def _identified(seed: int, send: Send) -> Generator[Any, Any, Received]:
     """Send under an id of ours, for a page of another origin."""
     answer: Received = yield from politely(
         replace(send, request_id=named(seed, "request", send.operation), origin=ORIGIN)
@@ -302,7 +304,7 @@ def _answers(reach: Reach, seed: int) -> Program:
         Send("account.get", "", environment=where),
         *([] if overs is None else [overs]),
     ):
-        yield from _told(seed, send)
+        yield from _identified(seed, send)
         yield Pause(200 * MILLISECOND)
     once = named(seed, "answers", "once")
     for host in ("answers-a", "answers-b"):

@@ -23,7 +23,7 @@ from ranksim.judge.report.judgement import (
     why_undecided,
 )
 from ranksim.judge.report.judgement_figures import FIGURES, staircase, timeline
-from ranksim.judge.report.of_a_check import check_of, not_done, said_first, told, why_open
+from ranksim.judge.report.of_a_check import check_of, decided_line, not_done, said_first, why_open
 from ranksim.report import units
 from ranksim.report.page import cell, figure, foldable, html_document, linked, plots, with_links
 
@@ -59,7 +59,7 @@ EXPLAINED = (
 def page(judgement: Plain) -> str:
     """Return the page as text; plots are left out where matplotlib is not installed."""
     title, check = headline(judgement, names=False), check_of(judgement)
-    about = [*([] if check is None else [told(check)]), *run_lines(judgement)]
+    about = [*([] if check is None else [decided_line(check)]), *run_lines(judgement)]
     images = _images(judgement)
     body = [
         *(f'<p class="bad">{escape(line)}</p>' for line in ([] if check is None else said_first(check))),

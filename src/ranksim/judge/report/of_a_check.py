@@ -31,7 +31,7 @@ def why_open(judgement: Plain, rule: Plain) -> str:
     return str(check["undecided"].get(rule["name"], "" if is_wanted else "it was not asked for"))
 
 
-def told(check: Plain) -> str:
+def decided_line(check: Plain) -> str:
     """Return in a sentence how much was decided of what was asked for, and what that took."""
     rules = len(check["rules"])
     spent = "; ".join(spent_lines(check["accounts"], exclusive=check["exclusive"]))
@@ -89,7 +89,7 @@ def suite(check: Plain) -> ElementTree.Element:
         case = ElementTree.SubElement(element, "testcase", classname="ranksim.check", name=f"task {name}")
         if name in check["not_run"]:
             ElementTree.SubElement(case, "skipped", message=check["not_run"][name])
-    lines = [*said_first(check), told(check), *check["untouched"]]
+    lines = [*said_first(check), decided_line(check), *check["untouched"]]
     lines += (f"created, and not removed: {line}" for line in left_lines(check["left"]))
     ElementTree.SubElement(element, "system-out").text = "\n".join(lines)
     if check["troubles"]:

@@ -101,7 +101,7 @@ class Amount(Frozen):
         except OverflowError:
             return self.most
 
-    def whole(self, u: NDArray[np.float64], least: int = 0) -> NDArray[np.int64]:
+    def integers(self, u: NDArray[np.float64], least: int = 0) -> NDArray[np.int64]:
         """The same as whole numbers of at least `least`: rounded, but an evenly spread one has even odds."""
         if self.kind == "uniform":
             low, high = math.ceil(self.first), math.floor(self.second)

@@ -169,15 +169,15 @@ def _set_usage(rows: Records, kind: Segment, seed: int) -> Integers:
 def _domains(rows: Records, kind: Segment, offers: Offers, seed: int) -> Records:
     """Draw the portfolios of a segment, customer by customer, cut to what their plans have room for."""
     spec = kind.portfolio
-    rows["domains"] = spec.domains.whole(_drawn(seed, 0, rows["number"], Purpose.SIZE), least=1)
+    rows["domains"] = spec.domains.integers(_drawn(seed, 0, rows["number"], Purpose.SIZE), least=1)
     counts = rows["domains"]
     firsts = np.cumsum(counts) - counts
     owner = np.repeat(np.arange(len(rows)), counts)
     addresses = rows["number"][owner] << 20 | np.arange(len(owner)) - firsts[owner]
     made = blank(len(owner), DomainRow)
-    made["pages"] = spec.pages.whole(_drawn(seed, 2, addresses, Purpose.SIZE))
-    made["questions"] = spec.questions.whole(_drawn(seed, 3, addresses, Purpose.SIZE))
-    wanted = spec.keywords.whole(_drawn(seed, 1, addresses, Purpose.SIZE))
+    made["pages"] = spec.pages.integers(_drawn(seed, 2, addresses, Purpose.SIZE))
+    made["questions"] = spec.questions.integers(_drawn(seed, 3, addresses, Purpose.SIZE))
+    wanted = spec.keywords.integers(_drawn(seed, 1, addresses, Purpose.SIZE))
     offer = offers.offers[rows["offer"]]
     pairings = np.minimum(offer["pairings"], spec.engine_devices)
     tuples = pairings * np.minimum(offer["places"], spec.geographies)

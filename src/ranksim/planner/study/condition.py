@@ -57,16 +57,16 @@ class MetricCondition:
     @classmethod
     def parse(cls, text: str, engine: Engine) -> MetricCondition:
         """Read a condition. Raises ValueError saying what was expected."""
-        if found := _CHANCE.fullmatch(text.strip()):
-            metric, event_sign, event, sign, bound = found.groups()
+        if match := _CHANCE.fullmatch(text.strip()):
+            metric, event_sign, event, sign, bound = match.groups()
             engine.check_metric(metric)
             unit = engine.unit_of(metric)
             chance = _number(bound, "share")
             if not 0 < chance < 1:
                 raise ValueError(f"expected a chance between 0 and 100 %, found {bound.strip()!r}")
             return cls(text, metric, unit, sign, chance, (event_sign, _number(event, unit)))
-        if found := _MEAN.fullmatch(text.strip()):
-            metric, sign, bound = found.groups()
+        if match := _MEAN.fullmatch(text.strip()):
+            metric, sign, bound = match.groups()
             engine.check_metric(metric)
             unit = engine.unit_of(metric)
             return cls(text, metric, unit, sign, _number(bound, unit))
@@ -103,8 +103,8 @@ class MetricCondition:
         """Return the mean or the chance with its two-sided interval."""
         if self.event is None:
             return interval(sample, level)
-        found = chance(self.events(sample.values), len(sample.values), level)
-        return found if sample.drawn else Estimate(found.mean, None, None)
+        estimated = chance(self.events(sample.values), len(sample.values), level)
+        return estimated if sample.drawn else Estimate(estimated.mean, None, None)
 
     def events(self, values: Sequence[float | None]) -> int:
         """Count the replications that show the event; one in which there is no value (None) does not."""

@@ -37,23 +37,25 @@ def points(study: CheckedSpec) -> list[Point]:
     spec = study.spec
     if not spec.has_design:
         return []
-    found = [
+    design_points = [
         point(study, settings, label, variant, levels)
         for variant, levels, label, settings in _combinations(spec)
     ]
-    _blame(study, found)
-    return found
+    _blame(study, design_points)
+    return design_points
 
 
-def _blame(study: CheckedSpec, found: list[Point]) -> None:
+def _blame(study: CheckedSpec, design_points: list[Point]) -> None:
     """Raise BadInput for a value that no point can use; of several the one that a problem names."""
     useless = []
     for where, path, value in _values(study.spec):
-        holding = [one for one in found if one.settings.get(path) == value]
-        if holding and all(one.problem for one in holding):
+        holding = [candidate for candidate in design_points if candidate.settings.get(path) == value]
+        if holding and all(candidate.problem for candidate in holding):
             useless.append((where, path.partition(".")[2], holding[0].problem))
     if useless:
-        where, _, problem = next((one for one in useless if one[1] in one[2]), useless[0])
+        where, _, problem = next(
+            (candidate for candidate in useless if candidate[1] in candidate[2]), useless[0]
+        )
         raise study.located.error(problem, *where)
 
 
@@ -65,13 +67,13 @@ def point(
     levels: tuple[Any, ...] = (),
 ) -> Point:
     """Build one point of a study, on top of what the study changes everywhere."""
-    whole = {**study.spec.change, **settings}
+    all_settings = {**study.spec.change, **settings}
     try:
-        built = study.engine.build(whole)
+        built = study.engine.build(all_settings)
         key = key_of(study.engine, built)
     except BadInput as error:
-        return Point(label, whole, "", None, str(error).removeprefix("replace: "), variant, levels)
-    return Point(label, whole, key, built, "", variant, levels)
+        return Point(label, all_settings, "", None, str(error).removeprefix("replace: "), variant, levels)
+    return Point(label, all_settings, key, built, "", variant, levels)
 
 
 def key_of(engine: Engine, built: Any) -> str:
@@ -87,20 +89,22 @@ def baseline(spec: Spec, design: list[Point], of: Point) -> Point | None:
     """
     if spec.variants and len(spec.variants) > 1:
         name = spec.baseline or next(iter(spec.variants))
-        found = next(one for one in design if one.variant == name and one.levels == of.levels)
+        reference = next(
+            candidate for candidate in design if candidate.variant == name and candidate.levels == of.levels
+        )
     else:
-        found = next((one for one in design if one.label == spec.baseline), design[0])
-    return None if found is of else found
+        reference = next((candidate for candidate in design if candidate.label == spec.baseline), design[0])
+    return None if reference is of else reference
 
 
 def check_baseline(study: CheckedSpec, design: list[Point]) -> None:
     """Raise BadInput when the baseline that a study names is none of its points."""
     spec = study.spec
     several = spec.variants is not None and len(spec.variants) > 1
-    known = list(spec.variants or ()) if several else [one.label for one in design]
-    if spec.baseline and spec.baseline not in known:
+    names = list(spec.variants or ()) if several else [candidate.label for candidate in design]
+    if spec.baseline and spec.baseline not in names:
         raise study.located.error(
-            f"no point {spec.baseline!r}; expected one of {listed(known, spec.baseline)}",
+            f"no point {spec.baseline!r}; expected one of {listed(names, spec.baseline)}",
             "baseline",
         )
 

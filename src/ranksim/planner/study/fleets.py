@@ -68,12 +68,12 @@ class Fleets:
 
     def check_metric(self, metric: str) -> None:
         """Raise ValueError for a metric that no fleet has."""
-        known = [
+        names = [
             *METRICS,
             *(f"plans.{plan}.{name}" for plan in self.policy.catalogue.plans for name in METRICS),
         ]
-        if metric not in known:
-            close = get_close_matches(metric, known, n=1)
+        if metric not in names:
+            close = get_close_matches(metric, names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(METRICS)}"
             raise ValueError(f"no metric {metric!r}; {hint}")
 
@@ -150,11 +150,11 @@ def _margins(result: FleetResult) -> Iterator[tuple[str, float]]:
     revenue, spend = earned(result), np.asarray(result.tallies["spend"], dtype=np.int64)
     plans: dict[str, NDArray[np.bool_]] = {"": np.ones(len(revenue), dtype=np.bool_)}
     plans |= {f"plans.{plan}.": result.plan_names == plan for plan, _ in result.sold}
-    for prefix, mine in plans.items():
-        margins = revenue[mine] - spend[mine]
+    for prefix, of_plan in plans.items():
+        margins = revenue[of_plan] - spend[of_plan]
         if len(margins):
             values = (
-                revenue[mine].sum(),
+                revenue[of_plan].sum(),
                 margins.sum(),
                 margins.mean(),
                 np.count_nonzero(margins < 0) / len(margins),
@@ -173,6 +173,6 @@ def earned(result: FleetResult) -> NDArray[np.int64]:
 
 def charged(monthly: NDArray[np.int64], served: NDArray[np.int64]) -> NDArray[np.int64]:
     """What monthly prices come to over the time served (µs), by the day, thirty days to the month; µUSD."""
-    whole, rest = np.divmod(served, 30 * DAY)
+    months, rest = np.divmod(served, 30 * DAY)
     part = monthly.astype(np.float64) * (rest / (30 * DAY))
-    return np.asarray(monthly * whole + np.rint(part).astype(np.int64))
+    return np.asarray(monthly * months + np.rint(part).astype(np.int64))

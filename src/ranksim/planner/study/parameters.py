@@ -58,7 +58,7 @@ def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[s
     so_far = str(first)
     for part in rest:
         names = sorted({name for value, kind in at for name in _names(value, kind)})
-        below = [found for value, kind in at for found in _below(value, kind, part)]
+        below = [deeper for value, kind in at for deeper in _below(value, kind, part)]
         if not below:
             raise ValueError(f"no parameter {path!r}: {_missing(so_far, part, names)}")
         at, so_far = below, f"{so_far}.{part}"
@@ -70,13 +70,13 @@ def tree_of(settings: Settings, root: str) -> Any:
     Raises ValueError where one setting is a part of another.
     """
     tree: Tree = {}
-    whole = None
+    leaf = None
     for path, value in settings.items():
         first, *rest = parts_of(path)
         if first != root:
             continue
         if not rest:
-            whole = Leaf(value)
+            leaf = Leaf(value)
             continue
         here = tree
         for part in rest[:-1]:
@@ -86,9 +86,9 @@ def tree_of(settings: Settings, root: str) -> Any:
         if rest[-1] in here:
             raise ValueError(f"{path} is set together with a part of it; set one of them")
         here[rest[-1]] = Leaf(value)
-    if whole is not None and tree:
+    if leaf is not None and tree:
         raise ValueError(f"{root} is set together with a part of it; set one of them")
-    return tree if whole is None else whole
+    return tree if leaf is None else leaf
 
 
 def laid(old: Any, tree: Any) -> Any:
@@ -196,6 +196,6 @@ def _missing(so_far: str, part: Part, names: Collection[str]) -> str:
     return f"{so_far} has no {part!r}; {_hint(str(part), names)}"
 
 
-def _hint(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
+def _hint(name: str, names: Collection[str]) -> str:
+    close = get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(names)}"

@@ -72,11 +72,11 @@ def _points(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     low, high = ax.get_xlim()
     if rows[0]["unit"] != "instant":
         ax.set_xlim(min(0, low), max(0, high))
-    known = [row for row in rows if row["mean"] is not None] or list(rows)
-    ends = (min(known, key=_mean), max(known, key=_mean))
+    drawn = [row for row in rows if row["mean"] is not None] or list(rows)
+    ends = (min(drawn, key=_mean), max(drawn, key=_mean))
     least, most = (units.write(row["unit"], row["mean"]) for row in ends)
-    found = f"{rows[0]['metric']}: {least} at {ends[0]['point']}"
-    title(ax, found + (f", {most} at {ends[1]['point']}" if least != most else " and everywhere"), TITLE)
+    sentence = f"{rows[0]['metric']}: {least} at {ends[0]['point']}"
+    title(ax, sentence + (f", {most} at {ends[1]['point']}" if least != most else " and everywhere"), TITLE)
 
 
 def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
@@ -88,9 +88,9 @@ def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     most = max(sure or rows, key=lambda row: abs(row["difference"] or 0))
     size = units.write(unit, abs(most["difference"] or 0))
     more = "more" if (most["difference"] or 0) > 0 else "less"
-    found = f"{size} {more} {rows[0]['metric']} at {most['first']} than at {most['second']}"
+    sentence = f"{size} {more} {rows[0]['metric']} at {most['first']} than at {most['second']}"
     unsure = f"No difference in {rows[0]['metric']} is sure"
-    title(ax, found if sure or most["low"] is None else unsure, TITLE)
+    title(ax, sentence if sure or most["low"] is None else unsure, TITLE)
 
 
 def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
@@ -107,10 +107,10 @@ def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     ax.axvline(condition.bound / size, color=VERMILLION, linewidth=1, linestyle="--", zorder=0)
     decided = [row["value"] for row in rows if row["decision"] == "holds"]
     which = (decided[0] if goal.smallest else decided[-1]) if decided else ""
-    found = f"Values tried for {goal.such_that}"
+    sentence = f"Values tried for {goal.such_that}"
     if which and not many:
-        found = f"{which} is the {'smallest' if goal.smallest else 'largest'} for {goal.such_that}"
-    title(ax, found, TITLE)
+        sentence = f"{which} is the {'smallest' if goal.smallest else 'largest'} for {goal.such_that}"
+    title(ax, sentence, TITLE)
 
 
 def _tornado(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
@@ -174,7 +174,7 @@ def _whiskers(
     ax: Axes, names: Sequence[str], rows: Sequence[Row], column: str, unit: str, label: str
 ) -> None:
     """A dot for each row with its interval, the first row on top."""
-    size, shown = _scale(unit, rows, column)
+    size, suffix = _scale(unit, rows, column)
     for place, row in enumerate(reversed(rows)):
         if row[column] is None:
             continue
@@ -183,7 +183,7 @@ def _whiskers(
         ax.plot(row[column] / size, place, "o", color=BLUE, markersize=5)
     ax.set_yticks(range(len(rows)), list(reversed(names)))
     ax.set_ylim(-0.6, len(rows) - 0.4)
-    ax.set_xlabel(f"{label}{shown}")
+    ax.set_xlabel(f"{label}{suffix}")
     _tidy(ax)
 
 

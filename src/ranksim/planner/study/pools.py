@@ -136,10 +136,10 @@ class Cluster:
     def _check_version(self, sources: tuple[str, ...]) -> None:
         """Refuse workers that would simulate by other rules than those that the store is bound to."""
         try:
-            found = set(self._client.run(rulebook_digest, sources).values())
+            digests = set(self._client.run(rulebook_digest, sources).values())
         except ImportError as error:
             raise BadInput(f"--scheduler: a worker lacks {error.name}; install ranksim there") from None
-        if found != {rulebook_digest(sources)}:
+        if digests != {rulebook_digest(sources)}:
             raise BadInput("--scheduler: a worker has another version of ranksim; install this one there")
 
     def close(self) -> None:

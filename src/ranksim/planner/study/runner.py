@@ -56,16 +56,16 @@ def meaning(study: CheckedSpec, design: Sequence[Point]) -> dict[str, str]:
     """Return what the rows of a study's store mean, as digests by name."""
     engine, spec = study.engine, study.spec
     base = point(study, {}, "base")
-    said = spec.model_dump(mode="json", include={"factors", "variants", "change"})
+    described = spec.model_dump(mode="json", include={"factors", "variants", "change"})
     if spec.goal is not None:
-        said["goal"] = spec.goal.model_dump(mode="json", exclude={"max_replications"})
+        described["goal"] = spec.goal.model_dump(mode="json", exclude={"max_replications"})
     if spec.sensitivity is not None:
-        said["sensitivity"] = spec.sensitivity.model_dump(mode="json")
-    said["points"] = [one.key for one in design]
+        described["sensitivity"] = spec.sensitivity.model_dump(mode="json")
+    described["points"] = [design_point.key for design_point in design]
     return {
         "engine": engine.name,
         "inputs": key_of(engine, engine.build({})),
-        "design": _digest([said, base.key]),
+        "design": _digest([described, base.key]),
         "seed": str(spec.seed),
         "sources": rulebook_digest(engine.sources),
     }
@@ -75,9 +75,9 @@ def _starts(study: CheckedSpec, design: Sequence[Point]) -> list[Point]:
     """The points from which the goal is sought: those of the design that differ beside its parameter."""
     starts: dict[str, Point] = {}
     varied = study.spec.goal.parameter if study.spec.goal else ""
-    for one in design:
-        others = {path: value for path, value in one.settings.items() if path != varied}
-        starts.setdefault(json.dumps(others, sort_keys=True), one)
+    for design_point in design:
+        others = {path: value for path, value in design_point.settings.items() if path != varied}
+        starts.setdefault(json.dumps(others, sort_keys=True), design_point)
     return list(starts.values()) if len(starts) > 1 else [point(study, {}, "base")]
 
 

@@ -24,11 +24,11 @@ def points(study: CheckedSpec) -> list[Point]:
     if sensitivity is None:
         return []
     made = _tornado_points if sensitivity.method == "tornado" else _sobol_points
-    found = made(study, sensitivity)
-    if all(one.problem for one in found):
+    made_points = made(study, sensitivity)
+    if all(made_point.problem for made_point in made_points):
         first = next(iter(sensitivity.parameters))
-        raise study.located.error(found[0].problem, "sensitivity", "parameters", first)
-    return found
+        raise study.located.error(made_points[0].problem, "sensitivity", "parameters", first)
+    return made_points
 
 
 def rows(
@@ -59,7 +59,7 @@ def _tornado_rows(
 ) -> list[Row]:
     """Rows of what each parameter does to each metric, the greatest swing first."""
     base, *ends = moved
-    found = []
+    table = []
     for metric in study.measured:
         about = []
         for index, (path, (low, high)) in enumerate(sensitivity.parameters.items()):
@@ -77,10 +77,10 @@ def _tornado_rows(
             for name, value, change in zip(("low", "high"), (low, high), changes, strict=True):
                 row |= {f"{name}_value": written(value), f"{name}_change": change.difference}
                 row |= {f"{name}_change_low": change.low, f"{name}_change_high": change.high}
-            known = [0.0, *(difference for difference in differences if difference is not None)]
-            about.append(row | {"swing": max(known) - min(known)})
-        found += sorted(about, key=lambda row: -row["swing"])
-    return found
+            swings = [0.0, *(difference for difference in differences if difference is not None)]
+            about.append(row | {"swing": max(swings) - min(swings)})
+        table += sorted(about, key=lambda row: -row["swing"])
+    return table
 
 
 # All at once
@@ -94,9 +94,9 @@ def _sobol_points(study: CheckedSpec, sensitivity: Sensitivity) -> list[Point]:
     scales = [Scale.between(low, high) for low, high in sensitivity.parameters.values()]
     first, second = [row[:size] for row in sample], [row[size:] for row in sample]
     mixed = [
-        [b if index == column else a for index, (a, b) in enumerate(zip(one, other, strict=True))]
+        [b if index == column else a for index, (a, b) in enumerate(zip(base, other, strict=True))]
         for column in range(size)
-        for one, other in zip(first, second, strict=True)
+        for base, other in zip(first, second, strict=True)
     ]
     moved = []
     for number, shares in enumerate((*first, *second, *mixed)):
@@ -113,11 +113,11 @@ def _sobol_rows(
 
     stats = imported("scipy.stats", "Sobol's indices need SciPy", "study")
     size, samples = len(sensitivity.parameters), sensitivity.samples
-    found: list[Row] = []
+    table: list[Row] = []
     for metric in study.measured:
         means = []
-        for one in moved:
-            mean = interval(runs.sample(one, metric, counts[one.key])).mean
+        for moved_point in moved:
+            mean = interval(runs.sample(moved_point, metric, counts[moved_point.key])).mean
             means.append(float("nan") if mean is None else mean)
         array = numpy.array(means)
         if not numpy.isfinite(array).all() or not array.var():
@@ -141,5 +141,5 @@ def _sobol_rows(
                 for end in ("low", "high"):
                     edge = float(numpy.ravel(getattr(ends, end))[index])
                     row |= {f"{short}_{end}": edge if math.isfinite(edge) else None}
-            found.append(row)
-    return found
+            table.append(row)
+    return table

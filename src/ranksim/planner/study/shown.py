@@ -49,12 +49,12 @@ def page(result: StudyTables, images: Mapping[str, str], command: str = "") -> s
     """
     title, *lines = heading(result)
     first, *rest = views(result) or [View("Nothing", (), 0, ())]
-    shown = [replace(first, leads=True), *rest]
+    findings = [replace(first, leads=True), *rest]
     spec, engine = result.study.spec, result.study.engine
-    basis = Basis(asked := spec.description or question(result), command=command)
+    basis = Basis(question_text := spec.description or question(result), command=command)
     if isinstance(policy := engine.roots().get("policy"), Policy):
-        basis = basis_of(asked, policy, engine.consulted(spec.seed), command)
-    return tables_page(title, [answer(result), *lines], shown, dict(_answer_first(images)), basis)
+        basis = basis_of(question_text, policy, engine.consulted(spec.seed), command)
+    return tables_page(title, [answer(result), *lines], findings, dict(_answer_first(images)), basis)
 
 
 def question(result: StudyTables) -> str:
@@ -82,12 +82,12 @@ def answer(result: StudyTables) -> str:
     if tables["goals"] and spec.goal is not None:
         which = "smallest" if spec.goal.smallest else "largest"
         several = len(tables["goals"]) > 1
-        found = (f"{row['point']}: " * several + units.text(row["answer"]) for row in tables["goals"])
-        asked = f"The {which} {spec.goal.parameter} such that {spec.goal.such_that}"
+        answers = (f"{row['point']}: " * several + units.text(row["answer"]) for row in tables["goals"])
+        sought = f"The {which} {spec.goal.parameter} such that {spec.goal.such_that}"
         return (
-            f"{asked} is {'; '.join(found)}."
+            f"{sought} is {'; '.join(answers)}."
             if any(row["answer"] for row in tables["goals"])
-            else (f"{asked} was not found: {tables['goals'][0]['text']}.")
+            else (f"{sought} was not found: {tables['goals'][0]['text']}.")
         )
     if tables["comparisons"]:
         return _of_comparison(tables["comparisons"][0])
@@ -131,8 +131,8 @@ def _points(result: StudyTables) -> Iterator[View]:
     cells: dict[str, dict[str, str]] = {}
     times: dict[str, int] = {}
     for row in result.tables["points"]:
-        shown = units.write(row["unit"], row["mean"], row["low"], row["high"])
-        cells.setdefault(row["point"], {})[row["metric"]] = shown
+        interval = units.write(row["unit"], row["mean"], row["low"], row["high"])
+        cells.setdefault(row["point"], {})[row["metric"]] = interval
         times[row["point"]] = max(row["replications"], times.get(row["point"], 0))
     rows = tuple(
         (point, str(times[point]), *(of.get(metric, "–") for metric in metrics))

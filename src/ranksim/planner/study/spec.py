@@ -144,9 +144,9 @@ class CheckedSpec:
         sought: tuple[str, ...] = ()
         if spec.goal is not None:
             sought = (MetricCondition.parse(spec.goal.such_that, self.engine).metric,)
-        shown = (*self.measured, *precise, *sought)
-        trials = (self.engine.trials_of(metric) for metric in shown)
-        return tuple(dict.fromkeys((*shown, *(name for name in trials if name is not None))))
+        names = (*self.measured, *precise, *sought)
+        trials = (self.engine.trials_of(metric) for metric in names)
+        return tuple(dict.fromkeys((*names, *(name for name in trials if name is not None))))
 
     def with_replications(self, replications: int) -> Self:
         """The same study with so many replications of each point, whatever precision they reach."""

@@ -83,9 +83,9 @@ class Store:
 
     def name_point(self, point: str, settings: Mapping[str, object]) -> None:
         """Record what a point sets, for those who read the store by other means."""
-        said = json.dumps(settings, sort_keys=True, ensure_ascii=False)
+        text = json.dumps(settings, sort_keys=True, ensure_ascii=False)
         with self._explained():
-            self._database.execute("INSERT OR IGNORE INTO points VALUES (?, ?)", (point, said))
+            self._database.execute("INSERT OR IGNORE INTO points VALUES (?, ?)", (point, text))
 
     def add(self, point: str, replication: int, outcome: Outcome) -> None:
         """Keep one replication; it is safe from the end of this process when this returns."""
@@ -146,13 +146,13 @@ class Store:
         """Refuse the results of another study, and a file that is damaged."""
         if self._database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise BadInput(f"{self.path}: {DAMAGED}")
-        found = dict(self._database.execute("SELECT name, said FROM about").fetchall())
-        if found.get("format") != FORMAT:
+        about = dict(self._database.execute("SELECT name, said FROM about").fetchall())
+        if about.get("format") != FORMAT:
             raise BadInput(f"{self.path}: was written in another format; use the version that wrote it")
-        differing = [words for name, words in DIFFERENCES.items() if found.get(name) != meaning[name]]
+        differing = [words for name, words in DIFFERENCES.items() if about.get(name) != meaning[name]]
         if differing:
             raise BadInput(
-                f"{self.path}: holds results of another study, {found.get('title')!r}, with {differing[0]}; "
+                f"{self.path}: holds results of another study, {about.get('title')!r}, with {differing[0]}; "
                 "give another --store, or remove this one"
             )
 
@@ -166,14 +166,14 @@ class Store:
         except sqlite3.Error as error:
             word = getattr(error, "sqlite_errorname", "") or ""
             if word.startswith("SQLITE_BUSY"):
-                said = "is in use by another process; wait for that one, or give another --store"
+                problem = "is in use by another process; wait for that one, or give another --store"
             elif word in ("", "SQLITE_ERROR") or word.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-                said = DAMAGED
+                problem = DAMAGED
             elif word.startswith("SQLITE_CONSTRAINT"):
                 raise  # a replication run twice is an error of the program
             else:
-                said = f"cannot be written ({error}); make room, or give another --store"
-            raise BadInput(f"{self.path}: {said}") from None
+                problem = f"cannot be written ({error}); make room, or give another --store"
+            raise BadInput(f"{self.path}: {problem}") from None
 
 
 def _crc(*row: object) -> int:

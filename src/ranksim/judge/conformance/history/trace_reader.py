@@ -230,7 +230,7 @@ class Reader:
             endpoint=delivery.endpoint,
             event=headers.get("service-event-id", ""),
             type=headers.get("service-event-type", ""),
-            attempt=_whole(headers.get("service-delivery-attempt")) or 0,
+            attempt=_whole_number(headers.get("service-delivery-attempt")) or 0,
             status=delivery.status,
             valid=delivery.signature.valid,
             t=delivery.signature.t,
@@ -432,7 +432,7 @@ def _see_headers(seen: Observation, detail: ObservationDetail, exchange: Exchang
     seen.limit = _first_whole(headers.get("ratelimit-limit"))
     seen.remaining = _first_whole(headers.get("ratelimit-remaining"))
     seen.reset = _first_whole(headers.get("ratelimit-reset"))
-    seen.retry_after = _whole(headers.get("retry-after"))
+    seen.retry_after = _whole_number(headers.get("retry-after"))
     if seen.retry_after is None:
         detail.retry_at = http_date(headers.get("retry-after", ""))
     seen.replayed = headers.get(MARK, "").lower() == "true"
@@ -530,7 +530,7 @@ def texts(value: Json) -> Iterator[str]:
             yield from texts(inner)
 
 
-def _whole(text: str | None) -> int | None:
+def _whole_number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
 

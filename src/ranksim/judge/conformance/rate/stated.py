@@ -128,12 +128,12 @@ def _one_number_twice(calls: WindowCalls, stating: Ints, which: Ints) -> Evidenc
     twice = np.flatnonzero((np.diff(number) == 0) & (np.diff(window) == 0))
     if not len(twice):
         return None
-    early, other = stating[order[twice[0]]], stating[order[twice[0] + 1]]
+    call, other = stating[order[twice[0]]], stating[order[twice[0] + 1]]
     says = (
         f"two calls of one window are both told RateLimit-Remaining {calls.limit - int(number[twice[0]])}: "
         "one was not counted"
     )
-    return calls.evidence(says, int(stated.who[early]), int(stated.who[other]))
+    return calls.evidence(says, int(stated.who[call]), int(stated.who[other]))
 
 
 def _out_of_order(calls: WindowCalls, stating: Ints, which: Ints) -> Evidence | None:
@@ -169,13 +169,13 @@ def _ends_apart(calls: WindowCalls, stating: Ints, first: Ints) -> Evidence | No
     apart = np.flatnonzero(low > high + calls.slack)
     if not len(apart):
         return None
-    early = stating[np.argmax(stated.low[stating] == low[apart[0]])]
+    call = stating[np.argmax(stated.low[stating] == low[apart[0]])]
     other = stating[np.argmax(stated.high[stating] == high[apart[0]])]
     says = (
         f"RateLimit-Reset ends one window both after {calls.clock(low[apart[0]])} and before "
         f"{calls.clock(high[apart[0]])}"
     )
-    return calls.evidence(says, int(stated.who[early]), int(stated.who[other]))
+    return calls.evidence(says, int(stated.who[call]), int(stated.who[other]))
 
 
 def _too_soon(calls: WindowCalls, stating: Ints, first: Ints) -> Evidence | None:
@@ -188,13 +188,13 @@ def _too_soon(calls: WindowCalls, stating: Ints, first: Ints) -> Evidence | None
     soon = np.flatnonzero(high[1:] < low[:-1] + calls.short)
     if not len(soon):
         return None
-    early = stating[np.argmax(stated.low[stating] == low[soon[0]])]
+    call = stating[np.argmax(stated.low[stating] == low[soon[0]])]
     other = stating[np.argmax(stated.high[stating] == high[soon[0] + 1])]
     says = (
         f"RateLimit-Reset ends two windows of {format_millis(calls.length)} less than "
         f"{format_millis(int(high[soon[0] + 1]) - int(low[soon[0]]))} apart"
     )
-    return calls.evidence(says, int(stated.who[early]), int(stated.who[other]))
+    return calls.evidence(says, int(stated.who[call]), int(stated.who[other]))
 
 
 def _no_phase(calls: WindowCalls, stating: Ints, first: Ints) -> Evidence | None:
@@ -243,15 +243,15 @@ def _openers(calls: WindowCalls) -> Evidence | None:
     """A reply that states the first call opens a window: at least one length after the one before did."""
     stated = calls.stated
     first = np.flatnonzero(stated.counted == 1)
-    early, other = first[:-1], first[1:]  # whichever of them came first
-    lasted = np.maximum(stated.done[other] - stated.sent[early], stated.done[early] - stated.sent[other])
+    call, other = first[:-1], first[1:]  # whichever of them came first
+    lasted = np.maximum(stated.done[other] - stated.sent[call], stated.done[call] - stated.sent[other])
     soon = np.flatnonzero(lasted < calls.short)
     if len(soon):
         says = (
             f"RateLimit-Remaining starts again after {format_millis(int(lasted[soon[0]]))} at most, and a "
             f"window lasts {format_millis(calls.length)}"
         )
-        return calls.evidence(says, int(stated.who[early[soon[0]]]), int(stated.who[other[soon[0]]]))
+        return calls.evidence(says, int(stated.who[call[soon[0]]]), int(stated.who[other[soon[0]]]))
     timed = first[stated.high[first] >= stated.low[first]]
     wrong = (stated.low[timed] > stated.done[timed] + calls.long) | (
         stated.high[timed] + calls.second < stated.sent[timed] + calls.short
