@@ -1,0 +1,93 @@
+"""What an outage of a receiver loses, doubles and disables."""
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from ranksim.core.errors import BadInput
+from ranksim.planner.capacity.command import (
+    AccountName,
+    PolicyFile,
+    ScenarioFile,
+    Seed,
+    duration_of,
+    own_of,
+    wanted,
+)
+from ranksim.report.progress import shown
+
+if TYPE_CHECKING:
+    from ranksim.planner.capacity.outage import OutageCost
+
+
+def outage(
+    length: Annotated[str, typer.Option(help="How long the receiver is down.")],
+    every: Annotated[
+        str | None,
+        typer.Option(help="Time between two events, on average, instead of a scenario's own."),
+    ] = None,
+    together: Annotated[
+        int | None, typer.Option(help="Events that come at once each time.  [default: 1]")
+    ] = None,
+    law: Annotated[
+        str | None,
+        typer.Option(
+            metavar="poisson|regular",
+            help="Events at random, or evenly from a random phase.  [default: poisson]",
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MOMENT",
+            help="When it begins, in a scenario: 2d after its start, or an instant; at any moment if none.",
+        ),
+    ] = None,
+    failure: Annotated[
+        str, typer.Option(metavar="down|late", help="Refuse every attempt, or act on it and answer too late.")
+    ] = "down",
+    replications: Annotated[int, typer.Option(help="Outages to simulate beside it; 0 for none.")] = 100,
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
+    seed: Seed = 1,
+    policy: PolicyFile = None,
+) -> "OutageCost":
+    """What an outage of a webhook receiver loses, doubles and disables.
+
+    The events of a scenario are those of its own jobs, when they end: one run of it is followed.
+
+    Examples:
+
+    \b
+      ranksim capacity outage --length 3h --every 45m --replications 200
+      ranksim capacity outage --length 3h --scenario scenarios/agency-month.yaml --at 2d1h
+    """
+    from ranksim.core.contract.policy import policy_of
+    from ranksim.planner.capacity.outage import Failure, Law, Outage, outage_cost
+    from ranksim.planner.capacity.outage_scenario import scenario_outage
+    from ranksim.planner.capacity.outage_world import simulate_outage
+
+    lasts, fails = duration_of("length", length), cast("Failure", failure)
+    with shown("simulating") as tell:
+        if scenario is not None and every is None:
+            if together is not None or law is not None:
+                raise BadInput(
+                    "--together, --law: a scenario says when its events come; give --every with them"
+                )
+            answer = scenario_outage(
+                scenario, lasts, account=account, at=at, failure=fails,
+                policy=None if policy is None else policy_of(policy), seed=seed, progress=tell,
+            )  # fmt: skip
+        else:
+            if at is not None:
+                raise BadInput(
+                    "--at: only a scenario has moments; give one with --scenario FILE, without --every"
+                )
+            _, used = own_of(scenario, account, policy, simulate=False)
+            gap = duration_of("every", wanted("every", every))
+            met = Outage(lasts, gap, together or 1, cast("Law", law or "poisson"), fails)
+            if replications:
+                answer = simulate_outage(met, used, replications=replications, seed=seed, progress=tell)
+            else:
+                answer = outage_cost(met, used)
+    return answer

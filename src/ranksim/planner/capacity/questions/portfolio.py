@@ -1,0 +1,43 @@
+"""The largest portfolio a plan carries."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from ranksim.planner.capacity.command import (
+    AccountName,
+    PolicyFile,
+    ScenarioFile,
+    own_of,
+    wanted,
+)
+from ranksim.report.terminal import plan_names
+
+if TYPE_CHECKING:
+    from ranksim.planner.capacity.portfolio import Largest
+
+
+def portfolio(
+    tracked: dict[str, Any],
+    plan: Annotated[
+        str | None, typer.Option(help="The plan; of a scenario, the account's.", autocompletion=plan_names)
+    ] = None,
+    grow: Annotated[
+        str, typer.Option(metavar="keywords|domains", help="What is to be as many as possible.")
+    ] = "keywords",
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
+    policy: PolicyFile = None,
+) -> "Largest":
+    """The largest portfolio a plan carries: which limit binds first, and the headroom of the others.
+
+    Example: ranksim capacity portfolio --plan agency --pairings 4 --geographies 3
+    """
+    from ranksim.planner.capacity.portfolio import Grown, Portfolio, largest
+
+    own, used = own_of(scenario, account, policy, **tracked)
+    named = own.plan.name if own is not None and plan is None else wanted("plan", plan)
+    sized = Portfolio(**tracked) if own is None else own.load
+    answer = largest(sized, named, used, grow=cast("Grown", grow))
+    return answer if own is None else replace(answer, notes=own.load.notes)

@@ -1,0 +1,91 @@
+"""How slots fill under churn, and the chance of a refusal by day."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from ranksim.planner.capacity.command import (
+    AccountName,
+    PolicyFile,
+    ScenarioFile,
+    Seed,
+    instant_of,
+    own_of,
+    wanted,
+)
+from ranksim.report.progress import shown
+from ranksim.report.terminal import plan_names
+
+if TYPE_CHECKING:
+    from ranksim.planner.capacity.slots import SlotUse
+
+
+def slots(
+    adds: Annotated[float, typer.Option(help="Fresh keywords added a day.")],
+    keywords: Annotated[
+        int | None, typer.Option(help="Keywords tracked at first; wanted without --scenario.")
+    ] = None,
+    removals: Annotated[float, typer.Option(help="Keywords removed a day, for longer than the month.")] = 0.0,
+    pairings: Annotated[int | None, typer.Option(help="Pairings of engine and device.  [default: 1]")] = None,
+    geographies: Annotated[int | None, typer.Option(help="Geographies.  [default: 1]")] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(help="The plan whose slots these are.  [default: pro]", autocompletion=plan_names),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Slots, instead of the plan's.")] = None,
+    law: Annotated[
+        str, typer.Option(metavar="poisson|fixed", help="Additions and removals at random, or so many a day.")
+    ] = "poisson",
+    start: Annotated[
+        str | None, typer.Option(help="When the account's billing months begin.  [default: 2026-03-01]")
+    ] = None,
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
+    days: Annotated[int, typer.Option(help="Days to look ahead.")] = 31,
+    replications: Annotated[int, typer.Option(help="Accounts to simulate beside it; 0 for none.")] = 0,
+    seed: Seed = 1,
+    policy: PolicyFile = None,
+) -> "SlotUse":
+    """How slots fill under churn, and the chance of slot_limit_exceeded by each day.
+
+    What is removed stays counted to the end of the billing month, so only fresh keywords matter until then.
+    A scenario begins in the midst of a billing month, with what is held to its end.
+
+    Examples:
+
+    \b
+      ranksim capacity slots --keywords 1000 --pairings 2 --geographies 2 --adds 10 --removals 10
+      ranksim capacity slots --scenario twin/world.yaml --adds 10
+    """
+    from ranksim.planner.capacity.common import plan_named
+    from ranksim.planner.capacity.slots import Churn, Law, slot_use
+    from ranksim.planner.capacity.slots_world import simulate_slot_use
+
+    own, used = own_of(scenario, account, policy, simulate=False)
+    begin = instant_of("start", start or "2026-03-01")
+    anchor, held, named = None, 0, plan or "pro"
+    notes: tuple[str, ...] = ()
+    if own is not None:
+        if start is None:
+            begin, anchor, held = own.now, own.anchor, own.held
+        if pairings is None and geographies is None:
+            pairings, geographies = max(1, own.load.each), 1
+            if len(own.sizes) > 1:
+                notes = (f"Added words are taken to have {pairings} slots each. {own.room_for_words()}",)
+        each = (pairings or 1) * (geographies or 1)
+        keywords = -(-own.load.slots // each) if keywords is None else keywords
+        named = plan or own.plan.name
+    churn = Churn(
+        wanted("keywords", keywords), pairings or 1, geographies or 1, adds, removals, cast("Law", law), held
+    )
+    most = plan_named(used, named).slot_limit if limit is None else limit
+    if replications:
+        with shown("simulating") as tell:
+            answer = simulate_slot_use(
+                churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed,
+                anchor=anchor, progress=tell,
+            )  # fmt: skip
+    else:
+        answer = slot_use(churn, most, start=begin, days=days, anchor=anchor)
+    return replace(answer, notes=notes)

@@ -1,0 +1,100 @@
+"""How many workers a peak needs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ranksim.core.errors import BadInput, listed
+from ranksim.planner.capacity.command import (
+    AccountName,
+    PolicyFile,
+    ScenarioFile,
+    Seed,
+    counts,
+    duration_of,
+    own_of,
+    wanted,
+)
+from ranksim.report.progress import shown
+
+if TYPE_CHECKING:
+    from ranksim.planner.capacity.workers import WorkersNeeded
+
+
+def workers(
+    jobs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND=COUNT",
+            help="Jobs of the peak by kind; may be repeated. Of a scenario, all that it starts.",
+        ),
+    ] = None,
+    over: Annotated[
+        str | None, typer.Option(help="How long they keep coming; 0s: all at once.  [default: 1h]")
+    ] = None,
+    profile: Annotated[str, typer.Option(metavar="W,W,…", help="Weights of equal parts of that time.")] = "1",
+    within: Annotated[str, typer.Option(help="How long a job may wait for a worker.")] = "5m",
+    target: Annotated[float, typer.Option(help="The share of jobs that must not wait longer.")] = 0.95,
+    replications: Annotated[int, typer.Option(help="Peaks to simulate for each try; 0 for none.")] = 20,
+    scenario: ScenarioFile = None,
+    account: AccountName = "",
+    seed: Seed = 1,
+    policy: PolicyFile = None,
+) -> "WorkersNeeded":
+    """How many workers a peak needs so that its jobs start in time.
+
+    By formula (M/M/c with corrections), and by simulation with 95 % confidence. Jobs take as long as the
+    policy's catalogue says, or the pools of a scenario, whose own jobs are simulated when they start.
+
+    Example: ranksim capacity workers --jobs rank_run=600 --jobs crawl=40 --over 1h
+    """
+    from ranksim.planner.capacity.workers import peaks_of, workers_needed
+    from ranksim.planner.capacity.workers_world import workers_of_scenario
+    from ranksim.twin.sim.scenario import Scenario
+
+    patience = duration_of("within", within)
+    notes: tuple[str, ...] = ()
+    with shown("simulating peaks") as tell:
+        world = None if scenario is None else Scenario.load(scenario)
+        if world is not None and world.clients and not jobs and over is None:
+            if account and len(world.accounts) > 1:
+                raise BadInput(
+                    "--account: workers serve all accounts of a scenario; leave it out, or say with --jobs "
+                    "and --over which jobs come together"
+                )
+            answer = workers_of_scenario(
+                world if policy is None else world.replace(policy=policy),
+                within=patience, target=target, replications=replications, seed=seed, progress=tell,
+            )  # fmt: skip
+        else:
+            own, used = own_of(scenario, account, policy, simulate=False)
+            started = _jobs(jobs) if jobs else None if own is None else own.jobs()
+            at_once = own is not None and not jobs  # as `fit` takes what nobody says
+            spread = duration_of("over", over or ("0s" if at_once else "1h"))
+            pools = {} if world is None else world.pools
+            peaks = peaks_of(wanted("jobs", started), used, spread, _weights(profile), pools)
+            answer = workers_needed(
+                peaks, within=patience, target=target, replications=replications, seed=seed, progress=tell
+            )
+            notes = () if own is None or jobs else own.load.notes
+    return replace(answer, notes=(*answer.notes, *notes))
+
+
+def _weights(text: str) -> tuple[float, ...]:
+    """Read numbers with commas between them. Raises BadInput."""
+    try:
+        return tuple(float(weight) for weight in text.split(","))
+    except ValueError:
+        raise BadInput(f"--profile: expected weights such as 1,3,2,1, found {text!r}") from None
+
+
+def _jobs(texts: Sequence[str]) -> Any:
+    from ranksim.core.contract.facts import JobKind
+
+    found = counts("jobs", texts)
+    for kind in found:
+        if kind not in tuple(JobKind):
+            raise BadInput(f"--jobs: no kind {kind!r}; expected one of {listed(JobKind, kind)}")
+    return found
