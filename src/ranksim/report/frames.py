@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ranksim.core.contract.quantities import MICRO_USD
 from ranksim.core.extras import imported
 from ranksim.core.files import new_file
+from ranksim.core.money import MICRO_USD
 from ranksim.report.tables import Row, Tables
 
 if TYPE_CHECKING:

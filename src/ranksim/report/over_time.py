@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ranksim.core.contract.quantities import MICRO_USD
+from ranksim.core.money import MICRO_USD
 from ranksim.report import units
 from ranksim.report.figure import INK, label_ends, plain_axes, separated, tip
 from ranksim.report.tables import Row, Tables

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_duration, iso
-from ranksim.core.contract.quantities import MICRO_USD
+from ranksim.core.money import MICRO_USD
 
 Number: TypeAlias = int | float
 

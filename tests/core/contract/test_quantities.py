@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from ranksim.core.clock import HOUR, MINUTE, SECOND
-from ranksim.core.contract.quantities import Distribution, Duration, Instant, Money, format_money, money
+from ranksim.core.contract.quantities import Distribution, Duration, Instant, Money
+from ranksim.core.money import format_money, money
 
 MONEY = TypeAdapter(Money)
 DURATION = TypeAdapter(Duration)

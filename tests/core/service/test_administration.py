@@ -6,8 +6,8 @@ import pytest
 
 from ranksim.core.clock import HOUR, MINUTE, WEEK, instant
 from ranksim.core.contract.policy import CATALOGUES, shipped_catalogue
-from ranksim.core.contract.quantities import money
 from ranksim.core.errors import BadInput
+from ranksim.core.money import money
 from ranksim.core.service.service import Service
 
 SECOND_PLAN: dict[str, Any] = {

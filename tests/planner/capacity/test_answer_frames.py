@@ -9,7 +9,8 @@ import pytest
 
 import ranksim as rs
 from ranksim.core.clock import HOUR, MINUTE, SECOND
-from ranksim.core.contract.quantities import MICRO_USD, Distribution
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.money import MICRO_USD
 from ranksim.planner.capacity.outage import Outage, outage_cost
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.portfolio import Portfolio, largest

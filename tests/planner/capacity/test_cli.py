@@ -112,8 +112,8 @@ def test_bad_input_is_one_sentence(words: str, message: str) -> None:
 def test_it_is_listed_and_loads_nothing_heavy() -> None:
     path = [entry for entry in sys.path if entry]
     code = (
-        f"import sys; sys.path[:0] = {path!r}; import ranksim.planner.capacity.cli; "
-        "print(*sorted({'numpy', 'scipy', 'simpy', 'matplotlib'} & set(sys.modules)))"
+        f"import sys; sys.path[:0] = {path!r}; import ranksim.cli, ranksim.report.answer; "
+        "print(*sorted({'numpy', 'scipy', 'simpy', 'matplotlib', 'pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -10,8 +10,8 @@ from tests.planner.capacity.drawn_scenarios import ACCOUNT, scenarios, simulated
 
 import ranksim as rs
 from ranksim.core.contract.located import Located
-from ranksim.core.contract.quantities import MICRO_USD
 from ranksim.core.errors import BadInput
+from ranksim.core.money import MICRO_USD
 from ranksim.planner.pricing.account_compare import AccountComparison, compare_account
 from ranksim.planner.pricing.pareto import changed, pareto_account
 

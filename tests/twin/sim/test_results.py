@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ranksim.core.clock import HOUR, MINUTE
-from ranksim.core.contract.quantities import MICRO_USD
 from ranksim.core.errors import BadInput
+from ranksim.core.money import MICRO_USD
 from ranksim.inference.counts import counted
 from ranksim.inference.differences import excess
 from ranksim.report.tables import views

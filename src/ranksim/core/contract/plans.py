@@ -11,7 +11,8 @@ from pydantic import Field, field_validator, model_validator
 
 from ranksim.core.clock import MINUTE
 from ranksim.core.contract.public import Public
-from ranksim.core.contract.quantities import Distribution, Duration, Frozen, Money, format_money
+from ranksim.core.contract.quantities import Distribution, Duration, Frozen, Money
+from ranksim.core.money import format_money
 
 SpendLabel = Literal[
     "rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs", "keywords", "scans"

@@ -6,7 +6,6 @@ both are text with a unit, so that no file can be read with the wrong one.
 
 import math
 from collections.abc import Mapping
-from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from statistics import NormalDist
 from typing import Annotated, Any, Literal, Self
 
@@ -22,42 +21,12 @@ from pydantic import (
 
 from ranksim.core import clock
 from ranksim.core.errors import near
-
-MICRO_USD = 1_000_000
-"""Micro-dollars in one dollar."""
+from ranksim.core.money import format_money, money
 
 STANDARD_NORMAL = NormalDist()
 
 WIDEST = 20.0
 """The largest sigma of a lognormal distribution; its tails still are numbers."""
-
-_EXACT = Context(prec=28, Emax=27, traps=[Inexact, InvalidOperation, Overflow])
-"""Arithmetic that refuses to round, and ends at 28 digits."""
-
-
-def money(text: str) -> int:
-    """Micro-dollars of an amount such as '15 USD' or '0.002 USD'.
-
-    Raises ValueError when the text is no amount or has more than six decimals.
-    """
-    number, _, unit = text.strip().rpartition(" ")
-    try:
-        micros = _EXACT.multiply(_EXACT.create_decimal(number.strip().replace("_", "")), Decimal(MICRO_USD))
-    except ArithmeticError:
-        micros = Decimal("NaN")
-    if unit != "USD" or not micros.is_finite():
-        raise ValueError(f"write an amount such as '15 USD', found {text!r}")
-    if micros != micros.to_integral_value():
-        raise ValueError(f"an amount has at most six decimals, found {text!r}")
-    return int(micros)
-
-
-def format_money(micros: int) -> str:
-    """The text of an amount in micro-dollars: 15_000_000 is '15 USD', 2_000 is '0.002 USD'."""
-    sign = "-" if micros < 0 else ""
-    whole, rest = divmod(abs(micros), MICRO_USD)
-    decimals = f".{rest:06d}".rstrip("0") if rest else ""
-    return f"{sign}{whole}{decimals} USD"
 
 
 def _whole(value: object) -> bool:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ranksim.core.clock import SECOND, iso, week_end, whole_seconds
 from ranksim.core.contract import views
 from ranksim.core.contract.facts import CHECK_NAMES, Decision, Spend
-from ranksim.core.contract.quantities import MICRO_USD
+from ranksim.core.money import MICRO_USD
 from ranksim.core.rules import admission
 from ranksim.core.rules.books import Ask, Cooldown, Meter
 from ranksim.core.rules.slots import Widening

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ranksim.core.callers.steps import Pause, Received, Send, Spawn
 from ranksim.core.clock import SECOND, Micros
-from ranksim.core.contract.quantities import MICRO_USD
+from ranksim.core.money import MICRO_USD
 from ranksim.core.service.operations import OPERATIONS
 
 HEADROOM = 2

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from ranksim.core.addresses import LOOPBACK
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import Micros, length_in_micros
-from ranksim.core.contract.quantities import money
 from ranksim.core.errors import BadInput
+from ranksim.core.money import money
 from ranksim.judge.load.target_file import read_target
 
 CAUTIOUS_CAP: int = money("2 USD")

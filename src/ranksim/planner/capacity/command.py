@@ -10,13 +10,13 @@ import typer
 
 from ranksim.core import clock
 from ranksim.core.errors import BadInput
-from ranksim.report.answer import ReadyAnswer, show
 from ranksim.report.terminal import check_results
 
 if TYPE_CHECKING:
     from ranksim.core.clock import Micros
     from ranksim.core.contract.policy import Policy
     from ranksim.planner.capacity.planned import OwnAccount
+    from ranksim.report.answer import ReadyAnswer
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ AccountName = Annotated[str, typer.Option(help="Which account of the scenario; i
 Seed = Annotated[int, typer.Option(help="Seed of all that is drawn.")]
 
 
-def command(question: Callable[..., ReadyAnswer]) -> Callable[..., None]:
+def command(question: "Callable[..., ReadyAnswer]") -> Callable[..., None]:
     """Return a question as a command: flags for its parameters, and for where and how to give the answer.
 
     Its parameter `tracked`, if it has one, is made of the flags of `portfolio_flags`.
@@ -48,6 +48,8 @@ def command(question: Callable[..., ReadyAnswer]) -> Callable[..., None]:
 
     @functools.wraps(question)
     def run(**given: Any) -> None:
+        from ranksim.report.answer import show
+
         out, plots, json = (given.pop(name) for name in OUTPUT)
         if shared:
             given["tracked"] = portfolio_flags(**{name: given.pop(name) for name in shared})

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ranksim.core.clock import DISTANT_PAST, HOUR
 from ranksim.core.contract.facts import Decision
 from ranksim.core.contract.policy import Policy
-from ranksim.core.contract.quantities import MICRO_USD
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import imported, install_line
+from ranksim.core.money import MICRO_USD
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.fleet.rows import ACTIVITIES, HEALING, LIFTED, OUTCOMES, REFUSED, Integers, Records

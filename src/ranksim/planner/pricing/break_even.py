@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
-from ranksim.core.contract.quantities import MICRO_USD
 from ranksim.core.errors import BadInput, listed
+from ranksim.core.money import MICRO_USD
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.report.answer import show
 from ranksim.report.progress import part, shown
 from ranksim.report.terminal import again, check_results
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from ranksim.planner.pricing.back_test import Side
     from ranksim.planner.pricing.compare import Comparison
     from ranksim.planner.pricing.own_account import OwnScenario
+    from ranksim.report.answer import ReadyAnswer
     from ranksim.report.basis import Basis
 
 CATALOGUE = "A catalogue: a YAML file, or the name of a shipped one."
@@ -132,7 +132,7 @@ def compare(
         f"{about}"
     )
     basis = _basis(context, "price compare", question, under, read)
-    show(found, json, out, plots, basis, MOST_ROWS)
+    _show(found, json, out, plots, basis)
 
 
 def break_even(
@@ -176,7 +176,7 @@ def break_even(
         f"{_about(customers, replications, seed)}"
     )
     basis = _of_fleets(context, "price break-even", question, under)
-    show(found, json, out, plots, basis, MOST_ROWS)
+    _show(found, json, out, plots, basis)
 
 
 def pareto(
@@ -238,7 +238,7 @@ def pareto(
         f"{about}"
     )
     basis = _basis(context, "price pareto", question, under, read)
-    show(found, json, out, plots, basis, MOST_ROWS)
+    _show(found, json, out, plots, basis)
 
 
 def back_test(
@@ -320,7 +320,7 @@ def back_test(
         if csv is not None:
             tried.save_csv(csv)
         basis = _of_fleets(context, "price back-test", _of_recording(recording), _policy(policy))
-        show(tried, json, out, plots, basis, MOST_ROWS)
+        _show(tried, json, out, plots, basis)
         return
     if names is not None:
         raise BadInput(f"{recording}: --names goes with columns, which ranksim import makes")
@@ -335,7 +335,7 @@ def back_test(
     if csv is not None:
         found.save_csv(csv)
     basis = _basis(context, "price back-test", _of_recording(recording), _policy(policy))
-    show(found, json, out, plots, basis, MOST_ROWS)
+    _show(found, json, out, plots, basis)
 
 
 def search(
@@ -395,7 +395,7 @@ def search(
         f"next to nobody anew: {'; '.join(vary)}?"
     )
     basis = _of_fleets(context, "price search", question, _policy(policy))
-    show(found, json, out, plots, basis, MOST_ROWS)
+    _show(found, json, out, plots, basis)
 
 
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":
@@ -526,6 +526,12 @@ def _of_fleets(context: typer.Context, kind: str, question: str, policy: "Policy
     from ranksim.planner.fleet.engine import CONSULTED
 
     return _basis(context, kind, question, policy, CONSULTED)
+
+
+def _show(answer: "ReadyAnswer", as_json: bool, out: Path | None, plots: bool, basis: "Basis") -> None:
+    from ranksim.report.answer import show
+
+    show(answer, as_json, out, plots, basis, MOST_ROWS)
 
 
 MOST_ROWS = 60

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import HOUR, MILLISECOND, MINUTE, SECOND
-from ranksim.core.contract.quantities import MICRO_USD
 from ranksim.core.errors import BadInput
+from ranksim.core.money import MICRO_USD
 from ranksim.planner.study.condition import MetricCondition
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.report import units

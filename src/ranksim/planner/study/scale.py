@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from ranksim.core.clock import duration, format_duration
-from ranksim.core.contract.quantities import format_money, money
+from ranksim.core.money import format_money, money
 
 KINDS: dict[str, tuple[Callable[[str], int], Callable[[int], str]]] = {
     "amounts": (money, format_money),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import ValidationInfo, model_serializer, model_validator
 
 from ranksim.core.clock import MILLISECOND, SECOND, duration, format_duration, instant, iso
-from ranksim.core.contract.quantities import TEXT, Frozen, also, format_money, money, named
+from ranksim.core.contract.quantities import TEXT, Frozen, also, named
+from ranksim.core.money import format_money, money
 from ranksim.twin.sim.metric_families import Unit
 from ranksim.twin.sim.metrics import check_name, unit_of
 

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Generic, TypeVar
 
 from ranksim.core.clock import DAY, DISTANT_PAST, HOUR, SECOND, WEEK, Micros
-from ranksim.core.contract.quantities import MICRO_USD
+from ranksim.core.money import MICRO_USD
 from ranksim.judge.conformance.history.fields import moment, plain, whole
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation

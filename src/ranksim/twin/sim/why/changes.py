@@ -17,7 +17,8 @@ from pydantic import BaseModel
 from ranksim.core.callers.programs.calendars import PERIODS
 from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros, format_duration
 from ranksim.core.contract.plans import Plan
-from ranksim.core.contract.quantities import Distribution, format_money
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.money import format_money
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.schedule_time import Moment
 from ranksim.twin.sim.timeline import ChangePlan
