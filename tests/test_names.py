@@ -27,7 +27,7 @@ TWO: dict[str, tuple[set[str], str]] = {
         "fixtures are annotated with `ranksim.testing.Clock`; what a player needs of one is a protocol",
     ),
     "Until": (
-        {"core/callers/steps.py", "twin/facade/control/schemas.py"},
+        {"core/callers/steps.py", "twin/facade/control/clock.py"},
         "the control API's OpenAPI document names a schema so; to programs it is a word of their language",
     ),
 }

@@ -552,7 +552,7 @@ def _reference_page(policy: Policy) -> bytes:
 
 def _whole_reference_page(policy: Policy) -> bytes:
     from ranksim.twin.facade.control.document import document
-    from ranksim.twin.facade.control.examples import BODIES
+    from ranksim.twin.facade.control.routes import BODIES
     from ranksim.twin.facade.http import openapi
 
     return openapi.reference_page(policy, document(), BODIES).encode()

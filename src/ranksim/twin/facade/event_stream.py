@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
+from pydantic import Field
 from pydantic_core import to_json
 
+from ranksim.core.contract.quantities import Frozen
 from ranksim.twin.facade.event_log import KEPT, Entry, EventLog, logged
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.asgi import Header, Receive, Scope, Send, hung_up
@@ -23,6 +26,16 @@ HEADERS: list[Header] = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
 ]
+
+
+class EventsQuery(Frozen):
+    """From where on: after a number, 0 for all that is remembered; by default from now on.
+
+    With `most`, at most so many a second are sent, in portions, and what is more is told as missed.
+    """
+
+    after: Annotated[int, Field(ge=0)] | None = None
+    most: Annotated[int, Field(ge=1, le=100_000)] | None = None
 
 
 async def stream(

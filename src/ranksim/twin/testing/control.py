@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from ranksim.core.contract.located import Located, validate
 from ranksim.core.service.administration import LIMITS
-from ranksim.twin.facade.control import deliveries, faults, schemas
-from ranksim.twin.facade.control.control_request import ControlRequest
+from ranksim.twin.facade.control import deliveries, faults
 from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.loop_thread import LoopThread
@@ -45,7 +44,7 @@ class FaultRules:
         times: int | None = None,
         key: str | None = None,
         environment: Environment | None = None,
-    ) -> schemas.FaultShown:
+    ) -> faults.FaultShown:
         """Let requests of an operation ("jobs.create", "jobs.*", "graphql") and a key be late or fail.
 
         `latency` is wall time, such as "3s" or {"exponential": {"mean": "80ms"}}, before the effect, and
@@ -60,19 +59,19 @@ class FaultRules:
             "times": times,
         }  # fmt: skip
         rule = validate(FaultRule, Located("fault", given, {}))
-        return self._thread.call(faults.add_fault(self._twin, ControlRequest(body=rule)))
+        return self._thread.call(faults.add_fault(self._twin, rule))
 
-    def list(self) -> list[schemas.FaultShown]:
+    def list(self) -> list[faults.FaultShown]:
         """Return the rules in force, with how many requests each has `seen`, and its `effects`."""
-        return self._thread.call(faults.list_faults(self._twin, ControlRequest()))["data"]
+        return self._thread.call(faults.list_faults(self._twin))["data"]
 
     def remove(self, rule: str) -> None:
         """End a rule by its id. Raises BadInput."""
-        self._thread.call(faults.remove_fault(self._twin, ControlRequest({"id": rule})))
+        self._thread.call(faults.remove_fault(self._twin, rule))
 
     def clear(self) -> None:
         """End all rules."""
-        self._thread.call(faults.clear_faults(self._twin, ControlRequest()))
+        self._thread.call(faults.clear_faults(self._twin))
 
 
 class LimitSwitches:
@@ -91,12 +90,12 @@ class LimitSwitches:
 
     def shown(self) -> dict[str, bool]:
         """Return which limits are on."""
-        return self._thread.call(faults.get_limits(self._twin, ControlRequest()))
+        return self._thread.call(faults.get_limits(self._twin))
 
     def _switch(self, limits: tuple[Limit, ...], on: bool) -> None:
         wanted = Located("limits", dict.fromkeys(limits or LIMITS, on), {})
-        patch = validate(schemas.LimitsPatch, wanted)
-        self._thread.call(faults.set_limits(self._twin, ControlRequest(body=patch)))
+        patch = validate(faults.LimitsPatch, wanted)
+        self._thread.call(faults.set_limits(self._twin, patch))
 
 
 class Deliveries:
@@ -105,39 +104,38 @@ class Deliveries:
     def __init__(self, twin: Twin, thread: LoopThread) -> None:
         self._twin, self._thread = twin, thread
 
-    def unfinished(self, endpoint: str = "", event: str = "") -> list[schemas.DeliveryShown]:
+    def unfinished(self, endpoint: str = "", event: str = "") -> list[deliveries.DeliveryShown]:
         """Return what is not delivered yet, by the instant of its next attempt (`next_attempt_at`)."""
         return self._thread.call(deliveries.list_deliveries(self._twin, _of(endpoint, event)))["data"]
 
-    def attempts(self, endpoint: str = "", event: str = "") -> list[schemas.RecordShown]:
+    def attempts(self, endpoint: str = "", event: str = "") -> list[deliveries.RecordShown]:
         """Return the attempts that were answered, or not in time, newest first."""
         return self._thread.call(deliveries.list_attempts(self._twin, _of(endpoint, event)))["data"]
 
-    def trigger(self, event: str, account: str = "", domain: str = "") -> list[schemas.DeliveryShown]:
+    def trigger(self, event: str, account: str = "", domain: str = "") -> list[deliveries.DeliveryShown]:
         """Let "job.completed", "job.failed" or "webhook.test" come about, and have it answered.
 
         The job that it tells of is booked nowhere. Return the deliveries as they began. Raises BadInput.
         """
-        body = schemas.TriggerBody(event=event, account_id=account, domain_id=domain)
+        body = deliveries.TriggerBody(event=event, account_id=account, domain_id=domain)
 
-        async def triggered() -> list[schemas.DeliveryShown]:
-            begun = await deliveries.trigger(self._twin, ControlRequest(body=body))
+        async def triggered() -> list[deliveries.DeliveryShown]:
+            begun = await deliveries.trigger(self._twin, body)
             await settled_now(self._twin)
             return begun["data"]
 
         return self._thread.call(triggered())
 
-    def resend(self, attempt: str) -> schemas.DeliveryShown:
+    def resend(self, attempt: str) -> deliveries.DeliveryShown:
         """Deliver the event of an attempt, by its `id`, once more, and have it answered. Raises BadInput."""
 
-        async def resent() -> schemas.DeliveryShown:
-            begun = await deliveries.resend(self._twin, ControlRequest({"id": attempt}))
+        async def resent() -> deliveries.DeliveryShown:
+            begun = await deliveries.resend(self._twin, attempt)
             await settled_now(self._twin)
             return begun
 
         return self._thread.call(resent())
 
 
-def _of(endpoint: str, event: str) -> ControlRequest:
-    wanted = schemas.DeliveriesQuery(endpoint_id=endpoint or None, event_id=event or None, limit=MOST)
-    return ControlRequest(query=wanted)
+def _of(endpoint: str, event: str) -> deliveries.DeliveriesQuery:
+    return deliveries.DeliveriesQuery(endpoint_id=endpoint or None, event_id=event or None, limit=MOST)

@@ -12,8 +12,7 @@ from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.core.surface.graphql import FIELDS, SCHEMA
 from ranksim.core.surface.graphql_cost import measured
 from ranksim.twin.facade.control.document import document as control_document
-from ranksim.twin.facade.control.examples import BODIES
-from ranksim.twin.facade.control.routes import PREFIX, ROUTES
+from ranksim.twin.facade.control.routes import BODIES, PREFIX, ROUTES
 from ranksim.twin.facade.http.examples import examples
 from ranksim.twin.facade.http.graphql_page import example_of, graphql_page
 from ranksim.twin.facade.http.openapi import reference_page

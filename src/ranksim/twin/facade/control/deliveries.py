@@ -2,18 +2,95 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
+
 from ranksim.core.clock import iso
+from ranksim.core.contract.quantities import Frozen
 from ranksim.core.service.deliveries import show_attempt
 from ranksim.core.service.state import AttemptRecord, Delivery
-from ranksim.twin.facade.control import schemas
-from ranksim.twin.facade.control.control_request import ControlRequest, Missing
+from ranksim.twin.facade.control.command import Missing, Router
+from ranksim.twin.facade.control.fields import LISTED, Listed
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.parsing import whole_number
 
+router = Router()
 
-async def list_deliveries(twin: Twin, request: ControlRequest) -> schemas.DeliveryList:
+
+class DeliveriesQuery(Frozen):
+    """Which deliveries or attempts."""
+
+    account_id: str | None = None
+    endpoint_id: str | None = None
+    event_id: str | None = None
+    limit: Listed = LISTED
+
+
+class DeliveryShown(TypedDict):
+    """A delivery that is not finished: waiting for its next attempt, paused with its endpoint, or out."""
+
+    id: int
+    account_id: str
+    endpoint_id: str
+    url: str | None
+    event_id: str
+    event_type: str
+    created_at: str
+    state: Literal["waiting", "paused", "out"]
+    attempts_made: int
+    next_attempt: int
+    next_attempt_at: str | None
+
+
+class DeliveryList(TypedDict):
+    """Unfinished deliveries, by the instant of their next attempt, those that are out first."""
+
+    data: list[DeliveryShown]
+
+
+class RecordShown(TypedDict):
+    """A webhook attempt that was answered, or not in time."""
+
+    id: str
+    account_id: str
+    endpoint_id: str
+    event_id: str
+    event_type: str
+    attempt: int
+    status_code: int | None
+    error: str | None
+    duration_ms: int
+    next_attempt_at: str | None
+    created_at: str
+
+
+class RecordList(TypedDict):
+    """Recorded attempts, newest first."""
+
+    data: list[RecordShown]
+
+
+class TriggerBody(Frozen):
+    """A webhook event that shall come about."""
+
+    event: str = Field(description="job.completed, job.failed or webhook.test.")
+    account_id: str = Field("", description="Whose endpoints; by default the first production account's.")
+    domain_id: str = Field("", description="Whose job; by default the first domain that an endpoint takes.")
+
+
+class AttemptRequestShown(TypedDict):
+    """What a webhook attempt sent, as text."""
+
+    url: str
+    headers: dict[str, str]
+    body: str
+
+
+@router.add("GET", "/deliveries")
+async def list_deliveries(twin: Twin, query: DeliveriesQuery) -> DeliveryList:
     """List the deliveries that are not finished, and when each will be tried again."""
-    query: schemas.DeliveriesQuery = request.query
     shown = [_delivery_shown(twin, delivery) for delivery in twin.service.state.deliveries.values()]
     found = [
         one
@@ -26,7 +103,7 @@ async def list_deliveries(twin: Twin, request: ControlRequest) -> schemas.Delive
     return {"data": found[: query.limit]}
 
 
-def _delivery_shown(twin: Twin, delivery: Delivery) -> schemas.DeliveryShown:
+def _delivery_shown(twin: Twin, delivery: Delivery) -> DeliveryShown:
     state = twin.service.state
     event, endpoint = state.events[delivery.event], state.endpoints.get(delivery.endpoint)
     paused = endpoint is not None and not endpoint.enabled
@@ -46,9 +123,9 @@ def _delivery_shown(twin: Twin, delivery: Delivery) -> schemas.DeliveryShown:
     }
 
 
-async def list_attempts(twin: Twin, request: ControlRequest) -> schemas.RecordList:
+@router.add("GET", "/attempts")
+async def list_attempts(twin: Twin, query: DeliveriesQuery) -> RecordList:
     """List the recorded webhook attempts of all accounts, newest first."""
-    query: schemas.DeliveriesQuery = request.query
     found = [
         record
         for record in reversed(twin.service.state.attempts.values())
@@ -59,42 +136,43 @@ async def list_attempts(twin: Twin, request: ControlRequest) -> schemas.RecordLi
     return {"data": [_record_shown(record) for record in found[: query.limit]]}
 
 
-async def get_attempt_request(twin: Twin, request: ControlRequest) -> schemas.AttemptRequestShown:
+@router.add("POST", "/attempts/{id}/resend", status=201)
+async def resend(twin: Twin, attempt: str) -> DeliveryShown:
+    """Deliver the event of a recorded attempt to its endpoint once more, as a delivery of its own.
+
+    An event stands for its latest attempt.
+    """
+    attempts = twin.service.state.attempts
+    number = whole_number(attempt.removeprefix("att_"))
+    if attempt.startswith("evt_"):
+        number = next((one.number for one in reversed(attempts.values()) if one.event == attempt), None)
+    if number not in attempts:
+        raise Missing(f"attempt: there is none with the id {attempt!r}; GET /attempts lists them")
+    return _delivery_shown(twin, twin.resend(number))
+
+
+@router.add("POST", "/trigger", status=201, example={"event": "job.failed"})
+async def trigger(twin: Twin, body: TriggerBody) -> DeliveryList:
+    """Let a webhook event come about now. The job that it tells of is listed, and booked nowhere."""
+    deliveries = twin.trigger(body.event, body.account_id, body.domain_id)
+    return {"data": [_delivery_shown(twin, delivery) for delivery in deliveries]}
+
+
+@router.add("GET", "/attempts/{id}/request")
+async def get_attempt_request(twin: Twin, attempt: str) -> AttemptRequestShown:
     """Read what a recorded attempt sent: the address, the headers, signature included, and the payload."""
-    number = whole_number(request.path["id"].removeprefix("att_"))
+    number = whole_number(attempt.removeprefix("att_"))
     record = None if number is None else twin.service.state.attempts.get(number)
     sent = None
     if record is not None:
         sent = twin.event_log.sent(record.endpoint, record.event, record.attempt)
     if sent is None:
-        given = request.path["id"]
         raise Missing(
-            f"attempt: there is none with the id {given!r}, or what it sent is not remembered any more"
+            f"attempt: there is none with the id {attempt!r}, or what it sent is not remembered any more"
         )
     return {"url": sent.url, "headers": dict(sent.headers), "body": sent.body.decode()}
 
 
-def _record_shown(record: AttemptRecord) -> schemas.RecordShown:
+def _record_shown(record: AttemptRecord) -> RecordShown:
     shown = show_attempt(record)
     return {"id": shown["id"], "account_id": record.account, **shown}
-
-
-async def trigger(twin: Twin, request: ControlRequest) -> schemas.DeliveryList:
-    """Let a webhook event come about now. The job that it tells of is listed, and booked nowhere."""
-    body: schemas.TriggerBody = request.body
-    deliveries = twin.trigger(body.event, body.account_id, body.domain_id)
-    return {"data": [_delivery_shown(twin, delivery) for delivery in deliveries]}
-
-
-async def resend(twin: Twin, request: ControlRequest) -> schemas.DeliveryShown:
-    """Deliver the event of a recorded attempt to its endpoint once more, as a delivery of its own.
-
-    An event stands for its latest attempt.
-    """
-    given, attempts = request.path["id"], twin.service.state.attempts
-    number = whole_number(given.removeprefix("att_"))
-    if given.startswith("evt_"):
-        number = next((one.number for one in reversed(attempts.values()) if one.event == given), None)
-    if number not in attempts:
-        raise Missing(f"attempt: there is none with the id {given!r}; GET /attempts lists them")
-    return _delivery_shown(twin, twin.resend(number))

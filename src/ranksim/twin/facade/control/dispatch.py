@@ -20,11 +20,10 @@ from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call
 from ranksim.core.service.errors import PROBLEM_JSON, TEXTS
 from ranksim.twin.facade.advance import AdvanceUnderWay
-from ranksim.twin.facade.control import schemas
-from ranksim.twin.facade.control.control_request import Conflict, ControlRequest, Missing
+from ranksim.twin.facade.control.command import Conflict, Missing, Problem, Route
 from ranksim.twin.facade.control.document import document
-from ranksim.twin.facade.control.routes import PREFIX, ROUTES, Route, find
-from ranksim.twin.facade.event_stream import stream
+from ranksim.twin.facade.control.routes import PREFIX, ROUTES, find
+from ranksim.twin.facade.event_stream import EventsQuery, stream
 from ranksim.twin.facade.http import requests
 from ranksim.twin.facade.http.requests import JSON
 from ranksim.twin.facade.journal.protocol import NotKept
@@ -66,15 +65,17 @@ async def handle(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None
 
 
 async def _command(
-    twin: Twin, route: Route, values: dict[str, str], scope: Scope, receive: Receive, send: Send
+    twin: Twin, route: Route, values: list[str], scope: Scope, receive: Receive, send: Send
 ) -> None:
     try:
-        request = ControlRequest(values)
+        given: dict[str, Any] = {}
         if route.query is not None:
-            request.query = _query(route.query, scope["query_string"])
+            given["query"] = _query(route.query, scope["query_string"])
         if route.body is not None:
-            await _read(request, route.body, route.most, scope, receive)
-        shown = await route.command(twin, request)
+            given["body"], raw = await _read(route, scope, receive)
+            if route.raw:
+                given["raw"] = raw
+        shown = await route.command(twin, *values, **given)
     except Malformed as error:
         await refuse(send, error.status, str(error))
     except Missing as error:
@@ -103,17 +104,18 @@ def _query(model: type[ModelT], query: bytes) -> ModelT:
         raise explain(model, error, Located("query", given, {})) from None
 
 
-async def _read(request: ControlRequest, model: type[Any], most: int, scope: Scope, receive: Receive) -> None:
-    """Read a body. Raises BadInput, and Gone."""
+async def _read(route: Route, scope: Scope, receive: Receive) -> tuple[Any, bytes]:
+    """Return a body as the route's model, and its bytes. Raises BadInput, and Gone."""
     read = requests.HttpRequest(Call(""))
-    await requests.read_body(read, dict(scope["headers"]), receive, most, values=None)
+    await requests.read_body(read, dict(scope["headers"]), receive, route.most, values=None)
     fault = read.call.fault
     if fault is not None:
         title, remedy = TEXTS[fault.code]
         raise Malformed(FAULTS[fault.code], fault.detail or f"{title}. {remedy}")
     body = read.call.body or {}
-    request.raw = read.call.raw or b""
-    request.body = body if model is dict else validate(model, Located("body", body, {}))
+    if not isinstance(route.body, type):  # any JSON object
+        return body, read.call.raw or b""
+    return validate(route.body, Located("body", body, {})), read.call.raw or b""
 
 
 async def send_json(
@@ -129,7 +131,7 @@ async def send_json(
 async def refuse(send: Send, status: int, detail: str, *more: Header) -> None:
     """Answer with a problem body (RFC 9457)."""
     title = TITLES.get(status) or HTTPStatus(status).phrase
-    problem: schemas.Problem = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    problem: Problem = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     await send_json(send, status, to_json(problem), *more, content_type=PROBLEM_JSON.encode())
 
 
@@ -145,7 +147,7 @@ async def _events(twin: Twin, scope: Scope, receive: Receive, send: Send) -> Non
     headers = dict(scope["headers"])
     last = headers.get(b"last-event-id", b"")
     try:
-        query = _query(schemas.EventsQuery, scope["query_string"])
+        query = _query(EventsQuery, scope["query_string"])
     except BadInput as error:
         await refuse(send, 422, str(error))
         return

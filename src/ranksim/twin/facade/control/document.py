@@ -9,8 +9,10 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ranksim.core.service.errors import PROBLEM_JSON
-from ranksim.twin.facade.control.routes import PREFIX, ROUTES, Route
-from ranksim.twin.facade.control.schemas import EventsQuery, Problem
+from ranksim.twin.facade.control.command import Problem, Route
+from ranksim.twin.facade.control.fields import Json
+from ranksim.twin.facade.control.routes import PREFIX, ROUTES
+from ranksim.twin.facade.event_stream import EventsQuery
 from ranksim.twin.facade.http.openapi import describe_default
 
 Schema = dict[str, Any]
@@ -98,7 +100,7 @@ def _operation(route: Route, schemas: Schema) -> Schema:
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        schema = {"type": "object"} if route.body is dict else _schema(route.body, schemas)
+        schema = {"type": "object"} if route.body == Json else _schema(route.body, schemas)
         content = {"application/json": {"schema": schema}}
         operation["requestBody"] = {"required": not _may_be_empty(route.body), "content": content}
     return operation
@@ -110,7 +112,7 @@ def _may_be_empty(body: type[Any]) -> bool:
         TypeAdapter(body).validate_python({})
     except ValidationError:
         return False
-    return body is not dict
+    return body != Json
 
 
 def _events(schemas: Schema) -> Schema:

@@ -2,53 +2,114 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
+from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
+
+from ranksim.core.contract.quantities import Frozen
 from ranksim.core.service.administration import LIMITS
-from ranksim.twin.facade.control import schemas
-from ranksim.twin.facade.control.control_request import ControlRequest, Missing
+from ranksim.twin.facade.control.command import Missing, Router
 from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.twin import Twin
 
+router = Router()
 
-async def get_limits(twin: Twin, request: ControlRequest) -> schemas.LimitsShown:
+
+class LimitsPatch(Frozen):
+    """Limits to switch on (true) or off (false); what is left out stays."""
+
+    rate: bool | None = None
+    capability: bool | None = None
+    subscription: bool | None = None
+    cost_ceiling: bool | None = None
+    quota: bool | None = None
+    slots: bool | None = None
+    cooldown: bool | None = None
+
+
+if tuple(LimitsPatch.model_fields) != LIMITS:
+    raise AssertionError("the limits that can be switched are those of the service")
+
+
+LimitsShown = dict[str, bool]
+
+
+class EffectsShown(TypedDict):
+    """How many requests a rule delayed, failed and dropped."""
+
+    delayed: int
+    failed: int
+    dropped: int
+
+
+class FaultShown(TypedDict):
+    """A fault rule in force, and what it did so far."""
+
+    id: str
+    operation: str
+    key: str | None
+    environment: str | None
+    latency: Any
+    latency_after: Any
+    error_rate: float
+    drop_before_rate: float
+    drop_after_rate: float
+    times: int | None
+    seen: int
+    effects: EffectsShown
+
+
+class FaultList(TypedDict):
+    """The fault rules in force, in order."""
+
+    data: list[FaultShown]
+
+
+@router.add("GET", "/limits")
+async def get_limits(twin: Twin) -> LimitsShown:
     """Read which limits are on."""
     waived = twin.service.state.waived
     return {limit: not waived >> number & 1 for number, limit in enumerate(LIMITS)}
 
 
-async def set_limits(twin: Twin, request: ControlRequest) -> schemas.LimitsShown:
+@router.add("PATCH", "/limits", example={"rate": False, "cooldown": False})
+async def set_limits(twin: Twin, body: LimitsPatch) -> LimitsShown:
     """Switch limits off and on, for everybody. What a switched-off check minds is booked as ever."""
-    wanted = await get_limits(twin, request) | request.body.model_dump(exclude_none=True)
+    wanted = await get_limits(twin) | body.model_dump(exclude_none=True)
     twin.administer("waive", limits=[limit for limit, on in wanted.items() if not on])
-    return await get_limits(twin, request)
+    return await get_limits(twin)
 
 
-async def list_faults(twin: Twin, request: ControlRequest) -> schemas.FaultList:
+@router.add("GET", "/faults")
+async def list_faults(twin: Twin) -> FaultList:
     """List the fault rules in force."""
-    return {"data": [cast(schemas.FaultShown, active.shown()) for active in twin.faults.active.values()]}
+    return {"data": [cast(FaultShown, active.shown()) for active in twin.faults.active.values()]}
 
 
-async def add_fault(twin: Twin, request: ControlRequest) -> schemas.FaultShown:
+@router.add(
+    "POST", "/faults", status=201, example={"operation": "jobs.*", "latency": "250ms", "error_rate": 0.1}
+)
+async def add_fault(twin: Twin, body: FaultRule) -> FaultShown:
     """Let requests of an operation and a key be late, fail or be dropped, with some likelihood."""
-    rule: FaultRule = request.body
-    active = twin.faults.add(rule)
-    twin.event_log.note(twin.now(), "fault.added", {"fault_id": active.id, "operation": rule.operation})
-    return cast(schemas.FaultShown, active.shown())
+    active = twin.faults.add(body)
+    twin.event_log.note(twin.now(), "fault.added", {"fault_id": active.id, "operation": body.operation})
+    return cast(FaultShown, active.shown())
 
 
-async def remove_fault(twin: Twin, request: ControlRequest) -> schemas.FaultShown:
-    """End a fault rule."""
-    if request.path["id"] not in twin.faults.active:
-        raise Missing(f"fault: there is none with the id {request.path['id']!r}")
-    shown = twin.faults.active[request.path["id"]].shown()
-    twin.faults.remove(request.path["id"])
-    twin.event_log.note(twin.now(), "fault.removed", {"fault_id": request.path["id"]})
-    return cast(schemas.FaultShown, shown)
-
-
-async def clear_faults(twin: Twin, request: ControlRequest) -> schemas.FaultList:
+@router.add("DELETE", "/faults")
+async def clear_faults(twin: Twin) -> FaultList:
     """End all fault rules."""
     twin.faults.clear()
     twin.event_log.note(twin.now(), "faults.cleared", {})
     return {"data": []}
+
+
+@router.add("DELETE", "/faults/{id}")
+async def remove_fault(twin: Twin, fault: str) -> FaultShown:
+    """End a fault rule."""
+    if fault not in twin.faults.active:
+        raise Missing(f"fault: there is none with the id {fault!r}")
+    shown = twin.faults.active[fault].shown()
+    twin.faults.remove(fault)
+    twin.event_log.note(twin.now(), "fault.removed", {"fault_id": fault})
+    return cast(FaultShown, shown)

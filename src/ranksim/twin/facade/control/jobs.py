@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
+
 from ranksim.core.clock import Micros, iso
+from ranksim.core.contract.quantities import Frozen
 from ranksim.core.service.spend_decision import usd
 from ranksim.core.service.state import Job
-from ranksim.twin.facade.control import schemas
-from ranksim.twin.facade.control.control_request import Conflict, ControlRequest, Missing
+from ranksim.twin.facade.control.command import Conflict, Missing, Router
+from ranksim.twin.facade.control.fields import LISTED, Listed, Money
 from ranksim.twin.facade.twin import Twin
 
+router = Router()
 
-async def list_jobs(twin: Twin, request: ControlRequest) -> schemas.JobList:
+
+class JobsQuery(Frozen):
+    """Which jobs."""
+
+    account_id: str | None = None
+    domain_id: str | None = None
+    kind: str | None = None
+    status: Literal["queued", "running", "done", "failed"] | None = None
+    limit: Listed = LISTED
+
+
+class JobShown(TypedDict):
+    """A job."""
+
+    id: str
+    account_id: str
+    domain_id: str
+    kind: str
+    status: str
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    due: str | None
+    estimate: str
+    cost: str
+    error_detail: str | None
+
+
+class JobList(TypedDict):
+    """Jobs, newest first."""
+
+    data: list[JobShown]
+
+
+class FinishBody(Frozen):
+    """How a job ends."""
+
+    outcome: Literal["done", "failed"]
+    error: str | None = Field(None, description="The error_detail of a job that fails.")
+    cost: Money | None = Field(None, description="What it cost; by default its estimate.")
+
+
+@router.add("GET", "/jobs")
+async def list_jobs(twin: Twin, query: JobsQuery) -> JobList:
     """List jobs, newest first."""
-    query: schemas.JobsQuery = request.query
     found = [
         job
         for job in reversed(twin.service.state.jobs.values())
@@ -24,28 +73,31 @@ async def list_jobs(twin: Twin, request: ControlRequest) -> schemas.JobList:
     return {"data": [_job_shown(job) for job in found[: query.limit]]}
 
 
-async def get_job(twin: Twin, request: ControlRequest) -> schemas.JobShown:
+@router.add("GET", "/jobs/{id}")
+async def get_job(twin: Twin, job: str) -> JobShown:
     """Read a job."""
-    return _job_shown(_job(twin, request))
+    return _job_shown(_job(twin, job))
 
 
-async def finish_job(twin: Twin, request: ControlRequest) -> schemas.JobShown:
+@router.add(
+    "POST", "/jobs/{id}/finish", example={"outcome": "failed", "error": "robots.txt forbids the crawl"}
+)
+async def finish_job(twin: Twin, job: str, body: FinishBody) -> JobShown:
     """End a job now, done or failed. Advance by 0s to have its webhooks answered."""
-    body: schemas.FinishBody = request.body
-    job = _job(twin, request)
-    if job.status in ("done", "failed"):
-        raise Conflict(f"job: {job.id} has ended already, {job.status}")
-    twin.finish_job(job.id, body.outcome, body.error, body.cost)
-    return _job_shown(job)
+    ending = _job(twin, job)
+    if ending.status in ("done", "failed"):
+        raise Conflict(f"job: {job} has ended already, {ending.status}")
+    twin.finish_job(job, body.outcome, body.error, body.cost)
+    return _job_shown(ending)
 
 
-def _job(twin: Twin, request: ControlRequest) -> Job:
-    if request.path["id"] not in twin.service.state.jobs:
-        raise Missing(f"job: there is none with the id {request.path['id']!r}")
-    return twin.service.state.jobs[request.path["id"]]
+def _job(twin: Twin, job: str) -> Job:
+    if job not in twin.service.state.jobs:
+        raise Missing(f"job: there is none with the id {job!r}")
+    return twin.service.state.jobs[job]
 
 
-def _job_shown(job: Job) -> schemas.JobShown:
+def _job_shown(job: Job) -> JobShown:
     return {
         "id": job.id,
         "account_id": job.account,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Annotated, Any
 
+from pydantic import Field
 from pydantic_core import to_json
+from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
 
 from ranksim.core.clock import iso
+from ranksim.core.contract.quantities import Frozen
 from ranksim.core.errors import BadInput
-from ranksim.twin.facade.control import schemas
-from ranksim.twin.facade.control.control_request import Conflict, ControlRequest, Missing
+from ranksim.twin.facade.control.command import Conflict, Missing, Router
+from ranksim.twin.facade.control.fields import Json
 from ranksim.twin.facade.journal.sqlite import packed
 from ranksim.twin.facade.journal.write_ahead import world_of
 from ranksim.twin.facade.page.overview import overview
@@ -19,9 +23,55 @@ from ranksim.twin.facade.twin import Twin
 from ranksim.twin.facade.virtual_clock import is_instant
 
 MOST_SNAPSHOTS = 100
+MOST_SNAPSHOT = 512 * 1_048_576
+"""Bytes of one that is taken in."""
+
+NAME = "[A-Za-z0-9._-]{1,100}"
+"""What a snapshot may be called."""
+
+router, page_router = Router(), Router()
+"""Those of the page stand last in the document."""
 
 
-async def get_world(twin: Twin, request: ControlRequest) -> schemas.WorldShown:
+class WorldShown(TypedDict):
+    """The world that is served."""
+
+    world_id: str
+    now: str
+    policy: str
+    seed: int
+    keys: dict[str, str]
+
+
+class NameBody(Frozen):
+    """A name to save under."""
+
+    name: Annotated[str, Field(pattern=f"^{NAME}$")]
+
+
+class SnapshotShown(TypedDict):
+    """A world that was saved."""
+
+    name: str
+    now: str
+    bytes: int
+
+
+class SnapshotList(TypedDict):
+    """Saved worlds, in order of saving."""
+
+    data: list[SnapshotShown]
+
+
+class ForkShown(TypedDict):
+    """The world that goes on, and the snapshot to go back to."""
+
+    saved: SnapshotShown
+    world: WorldShown
+
+
+@router.add("GET", "/world")
+async def get_world(twin: Twin) -> WorldShown:
     """Read which world is served."""
     return {
         "world_id": twin.world_id,
@@ -32,67 +82,74 @@ async def get_world(twin: Twin, request: ControlRequest) -> schemas.WorldShown:
     }
 
 
-async def reset(twin: Twin, request: ControlRequest) -> schemas.WorldShown:
+@router.add("POST", "/reset")
+async def reset(twin: Twin) -> WorldShown:
     """Begin anew, as at the start. Fault rules and the journal of requests are emptied too."""
     twin.reset()
-    return await get_world(twin, request)
+    return await get_world(twin)
 
 
-async def list_snapshots(twin: Twin, request: ControlRequest) -> schemas.SnapshotList:
+@router.add("POST", "/fork", example={"name": "before"})
+async def fork(twin: Twin, body: NameBody) -> ForkShown:
+    """Save the world under a name and go on in a copy of it, a new world, from which restoring leads back."""
+    saved = SavedWorld(twin.now(), twin.snapshot())
+    shown = _save(twin, body.name, saved)
+    twin.restore(saved.world, keep_requests=True)
+    return {"saved": shown, "world": await get_world(twin)}
+
+
+@router.add("GET", "/snapshots")
+async def list_snapshots(twin: Twin) -> SnapshotList:
     """List the saved worlds."""
     return {"data": [_saved(name, saved) for name, saved in twin.snapshots.items()]}
 
 
-async def save(twin: Twin, request: ControlRequest) -> schemas.SnapshotShown:
+@router.add("POST", "/snapshots", status=201, example={"name": "before"})
+async def save(twin: Twin, body: NameBody) -> SnapshotShown:
     """Save the world under a name; what had the name is overwritten."""
-    return _save(twin, request.body.name, SavedWorld(twin.now(), twin.snapshot()))
+    return _save(twin, body.name, SavedWorld(twin.now(), twin.snapshot()))
 
 
-async def get_snapshot(twin: Twin, request: ControlRequest) -> bytes:
+@router.add("GET", "/snapshots/{name}", answer=Json)
+async def get_snapshot(twin: Twin, name: str) -> bytes:
     """Give a saved world as JSON, to keep elsewhere."""
-    return _snapshot(twin, request).world
+    return _snapshot(twin, name).world
 
 
-async def put_snapshot(twin: Twin, request: ControlRequest) -> schemas.SnapshotShown:
+@router.add("PUT", "/snapshots/{name}", most=MOST_SNAPSHOT, example={})
+async def put_snapshot(twin: Twin, name: str, body: Json, raw: bytes) -> SnapshotShown:
     """Take in a saved world under a name; restoring checks it."""
-    name, now = request.path["name"], request.body.get("now")
-    if "ranksim_snapshot" not in request.body or not is_instant(now):
+    now: Any = body.get("now")
+    if "ranksim_snapshot" not in body or not is_instant(now):
         raise BadInput("body: expected the JSON that a snapshot of ranksim gave")
-    if not re.fullmatch(schemas.NAME, name):
+    if not re.fullmatch(NAME, name):
         raise BadInput(f"name: expected letters, digits, dots, underscores and hyphens, found {name!r}")
-    return _save(twin, name, SavedWorld(now, request.raw))
+    return _save(twin, name, SavedWorld(now, raw))
 
 
-async def drop_snapshot(twin: Twin, request: ControlRequest) -> schemas.SnapshotShown:
+@router.add("DELETE", "/snapshots/{name}")
+async def drop_snapshot(twin: Twin, name: str) -> SnapshotShown:
     """Forget a saved world."""
-    saved = _snapshot(twin, request)
-    twin.snapshots.drop(request.path["name"])
-    twin.event_log.note(twin.now(), "snapshot.dropped", {"name": request.path["name"]})
-    return _saved(request.path["name"], saved)
+    saved = _snapshot(twin, name)
+    twin.snapshots.drop(name)
+    twin.event_log.note(twin.now(), "snapshot.dropped", {"name": name})
+    return _saved(name, saved)
 
 
-async def restore(twin: Twin, request: ControlRequest) -> schemas.WorldShown:
+@router.add("POST", "/snapshots/{name}/restore")
+async def restore(twin: Twin, name: str) -> WorldShown:
     """Go back to where a world was saved, its fault rules too. The journal is emptied; time may go back."""
-    twin.restore(_snapshot(twin, request).world)
-    return await get_world(twin, request)
+    twin.restore(_snapshot(twin, name).world)
+    return await get_world(twin)
 
 
-async def fork(twin: Twin, request: ControlRequest) -> schemas.ForkShown:
-    """Save the world under a name and go on in a copy of it, a new world, from which restoring leads back."""
-    saved = SavedWorld(twin.now(), twin.snapshot())
-    shown = _save(twin, request.body.name, saved)
-    twin.restore(saved.world, keep_requests=True)
-    return {"saved": shown, "world": await get_world(twin, request)}
-
-
-def _snapshot(twin: Twin, request: ControlRequest) -> SavedWorld:
-    name = request.path["name"]
+def _snapshot(twin: Twin, name: str) -> SavedWorld:
     if name not in twin.snapshots:
         raise Missing(f"snapshot: there is none with the name {name!r}")
     return twin.snapshots[name]
 
 
-def _save(twin: Twin, name: str, saved: SavedWorld) -> schemas.SnapshotShown:
+def _save(twin: Twin, name: str, saved: SavedWorld) -> SnapshotShown:
     if name not in twin.snapshots and len(twin.snapshots) >= MOST_SNAPSHOTS:
         raise Conflict(f"snapshot: there are {MOST_SNAPSHOTS} already; delete some")
     twin.snapshots.save(name, saved)
@@ -100,28 +157,32 @@ def _save(twin: Twin, name: str, saved: SavedWorld) -> schemas.SnapshotShown:
     return _saved(name, saved)
 
 
-def _saved(name: str, saved: SavedWorld) -> schemas.SnapshotShown:
+def _saved(name: str, saved: SavedWorld) -> SnapshotShown:
     return {"name": name, "now": iso(saved.now), "bytes": len(saved.world)}
 
 
-async def get_state(twin: Twin, request: ControlRequest) -> bytes:
+@router.add("GET", "/state", answer=Json)
+async def get_state(twin: Twin) -> bytes:
     """Give all state of the service as JSON, secrets included: times in µs, money in µUSD."""
     return twin.service.save()
 
 
-async def get_table(twin: Twin, request: ControlRequest) -> bytes:
+@router.add("GET", "/state/{part}", answer=Any)
+async def get_table(twin: Twin, part: str) -> bytes:
     """Give one part of the state, such as jobs or endpoints."""
-    state, name = twin.service.state, request.path["part"]
-    if name not in type(state).__slots__:
-        raise Missing(f"state: there is no part {name!r}; expected one of {', '.join(type(state).__slots__)}")
-    return to_json(getattr(state, name))
+    state = twin.service.state
+    if part not in type(state).__slots__:
+        raise Missing(f"state: there is no part {part!r}; expected one of {', '.join(type(state).__slots__)}")
+    return to_json(getattr(state, part))
 
 
-async def export(twin: Twin, request: ControlRequest) -> bytes:
+@router.add("GET", "/export", media="application/vnd.sqlite3")
+async def export(twin: Twin) -> bytes:
     """Give the whole world as a state file, to keep elsewhere. What is asked meanwhile is not in it."""
     return await asyncio.to_thread(packed, world_of(twin), policy_digest(twin.policy))
 
 
-async def get_overview(twin: Twin, request: ControlRequest) -> schemas.Json:
+@page_router.add("GET", "/overview")
+async def get_overview(twin: Twin) -> Json:
     """Read what the live page shows besides events: clock, accounts, jobs, endpoints, faults."""
     return overview(twin)

@@ -1,0 +1,81 @@
+"""A command of the control API: an async function whose signature declares what it takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import BaseModel
+from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
+
+from ranksim.core.errors import BadInput
+
+MOST_BODY = 1_048_576
+
+Function = TypeVar("Function", bound=Callable[..., Awaitable[Any]])
+
+
+class Missing(BadInput):
+    """There is nothing of the name or id that was given."""
+
+
+class Conflict(BadInput):
+    """It cannot be done as things are now."""
+
+
+class Problem(TypedDict):
+    """What went wrong, after RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a command is, and what it takes and returns.
+
+    `command` takes the twin, then a text for each parameter of `path`; by name its `query` and `body`, and
+    where `raw` the bytes of the body too. `body` may be a dict: any JSON object of at most `most` bytes.
+    Answers of `bytes` go out as they are, as `media`. A form to try the command begins with `example`.
+    """
+
+    method: str
+    path: str
+    command: Callable[..., Awaitable[Any]]
+    answer: Any
+    query: type[BaseModel] | None
+    body: Any
+    raw: bool
+    example: Any
+    status: int
+    most: int
+    media: str
+
+
+class Router(list[Route]):
+    """The commands of one subject, in the order of the document."""
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        *,
+        answer: Any = None,
+        example: Any = None,
+        status: int = 200,
+        most: int = MOST_BODY,
+        media: str = "application/json",
+    ) -> Callable[[Function], Function]:
+        """Make a function a command; `answer` describes JSON that it returns as bytes."""
+
+        def added(command: Function) -> Function:
+            hints = get_type_hints(command, include_extras=True)
+            query, body, raw = hints.get("query"), hints.get("body"), "raw" in hints
+            returns = answer or hints["return"]
+            self.append(Route(method, path, command, returns, query, body, raw, example, status, most, media))
+            return command
+
+        return added
