@@ -203,7 +203,7 @@ def _signed(history: History) -> Iterator[Sign]:
         before = last.setdefault((came.endpoint, came.event), came)
         if before is came or came.t is None or before.t is None or came.attempt <= before.attempt:
             continue
-        names = tuple(f"{one.event}/{one.attempt}" for one in (before, came))
+        names = tuple(one.name for one in (before, came))
         if came.t != before.t:
             yield "signature_time", "first", Evidence("t differs between attempts", (), names)
         elif came.received - before.received > 5 * SECOND and history.run.rate:

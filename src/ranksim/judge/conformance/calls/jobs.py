@@ -7,13 +7,13 @@ a replay shows (E6), so that a creation only ever is the earlier of two; so is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ranksim.core.clock import DAY, DISTANT_FUTURE, SECOND, Micros
 from ranksim.core.contract.facts import JOB_EVENT_TYPES, JobKind
-from ranksim.judge.conformance.history.fields import STATES, body_of, moment, state_of, thing_of
+from ranksim.judge.conformance.history.fields import STATES, body_of, identified, moment, state_of, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
@@ -206,7 +206,7 @@ class JobJudge:
         """Judge what a reply states of each job, and keep the statement to be compared."""
         owner = (seen.environment, seen.account)
         if seen.ok and seen.surface == "rest" and not seen.dry_run:
-            for job in _jobs_of(seen):
+            for job in identified(seen):
                 _judge_one(seen, job, self.tally)
                 self._add(owner, job, seen)
         elif seen.ok and seen.surface == "graphql" and seen.operation == "jobs.create" and not seen.dry_run:
@@ -223,7 +223,7 @@ class JobJudge:
             if isinstance(job, dict):
                 named = self._named(job_name(job), attempt.received)
                 kept = _kept(job, named.events[-1] if named.events else None)
-                name, came = f"{attempt.event}/{attempt.attempt}", attempt.received
+                name, came = attempt.name, attempt.received
                 named.events.append(JobStatement(kept, DISTANT_FUTURE, came, came, delivery=name))
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
@@ -280,12 +280,6 @@ def _kept(job: Mapping[str, Json], before: JobStatement | None) -> Mapping[str, 
     """Return what is compared of a job; mostly what was stated before."""
     kept = {name: job[name] for name in ("status", *LASTING) if name in job}
     return before.job if before is not None and before.job == kept else kept
-
-
-def _jobs_of(seen: Observation) -> Iterator[dict[str, Json]]:
-    for job in [seen.data] if isinstance(seen.data, dict) else seen.items or ():
-        if isinstance(job, dict) and isinstance(job.get("id"), str):
-            yield job
 
 
 # One statement

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ranksim.core.clock import Micros, instant
@@ -40,6 +40,13 @@ def body_of(seen: Observation) -> Mapping[str, Json]:
     if isinstance(body.get("kind"), str):
         body["kind"] = body["kind"].lower()
     return body
+
+
+def identified(seen: Observation) -> Iterator[dict[str, Json]]:
+    """Return the things with an id that a reply shows: its single, or the items of its collection."""
+    for thing in [seen.data] if isinstance(seen.data, dict) else seen.items or ():
+        if isinstance(thing, dict) and isinstance(thing.get("id"), str):
+            yield thing
 
 
 def snaked(value: Json) -> Json:

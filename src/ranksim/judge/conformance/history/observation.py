@@ -285,6 +285,16 @@ class ReceivedAttempt:
     digest: bytes
 
     @property
+    def name(self) -> str:
+        """The attempt's name in evidence."""
+        return f"{self.event}/{self.attempt}"
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Endpoint, event and number: what a deployment lists an attempt by."""
+        return self.endpoint, self.event, self.attempt
+
+    @property
     def body(self) -> Json:
         """The parsed body."""
         return self.shelf[self.index].body

@@ -133,17 +133,17 @@ def _row(exchange: Observation, marked: bool) -> Row:
 
 def _deliveries(history: History, evidence: Evidence) -> list[Row]:
     marked = frozenset(evidence.deliveries)
-    chosen = [came for came in history.arrived if f"{came.event}/{came.attempt}" in marked]
+    chosen = [came for came in history.arrived if came.name in marked]
     endpoints = {came.endpoint for came in chosen}
     alike = [came for came in history.arrived if came.endpoint in endpoints]
     return [
         {
-            "id": f"{came.event}/{came.attempt}",
+            "id": came.name,
             "t": came.received,
             "until": came.answered,
             "label": f"attempt {came.attempt}",
             "outcome": "ok" if came.status is not None and 200 <= came.status <= 299 else "refused",
-            "marked": f"{came.event}/{came.attempt}" in marked,
+            "marked": came.name in marked,
         }
         for came in alike[: 4 * AROUND]
     ]

@@ -19,7 +19,7 @@ from ranksim.judge.conformance.history.observation import Observation, ReceivedA
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
-from ranksim.judge.conformance.webhooks.completeness import job_of, jobs_in, name_of, shows_jobs, tests_of
+from ranksim.judge.conformance.webhooks.completeness import job_of, jobs_in, shows_jobs, tests_of
 from ranksim.judge.conformance.webhooks.endpoints import (
     ENDPOINT_FIELDS,
     EndpointHistory,
@@ -191,36 +191,36 @@ class AttemptJudge:
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
     log: WebhookLog = field(default_factory=WebhookLog)
-    shown: set[str] = field(default_factory=set)
-    """The names of jobs that the API told of."""
+    job_names: set[str] = field(default_factory=set)
+    """The names of the jobs that the API showed."""
     owners: dict[tuple[str, str], str] = field(default_factory=dict)
     """The account that created a job, by its environment and its id, unless that is a number, which may name
     a job of each."""
 
     def wants(self, like: Observation) -> bool:
-        """What tells of endpoints, of attempts and of jobs."""
+        """What shows endpoints, attempts or jobs."""
         return shows_jobs(like) or WebhookLog.wants(like)
 
     def see(self, seen: Observation) -> None:
-        """Log it, and the jobs that it shows."""
+        """Log an exchange, and the jobs that it shows."""
         for job in jobs_in(seen):
-            self.shown.add(job_name(job))
+            self.job_names.add(job_name(job))
             if seen.operation == "jobs.create" and not job["id"].isdecimal():
                 self.owners[seen.environment, job["id"]] = seen.account
         self.log.add(seen)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """Log it."""
+        """Log an attempt that arrived."""
         self.log.arrived.append(attempt)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """At the end, judge what came: which endpoints there were, and what is listed, may be told late."""
+        """At the end, judge what came: which endpoints there were, and what is listed, may be shown late."""
         if watermark < DISTANT_FUTURE:
             return
         options, tally, arrivals = self.options, self.tally, self.log.arrived
         ledger = EndpointHistory.of(self.log, run, options)
         tests = tests_of(self.log.calls)
-        came = [arrived for arrived in arrivals if arrived.endpoint in ledger.known]
+        came = [arrived for arrived in arrivals if arrived.endpoint in ledger.endpoints]
         events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
         for arrived in arrivals:
             if arrived.event:
@@ -236,11 +236,11 @@ class AttemptJudge:
         _judge_listed(came, ledger.listed, options, tally)
         for attempts in events.values():
             _judge_event(attempts, tally)
-        _judge_jobs(self.shown, came, tests, tally)
-        _judge_accounts(self.owners, arrivals, ledger.known, run, tally)
-        for endpoint in ledger.known.values():
+        _judge_jobs(self.job_names, came, tests, tally)
+        _judge_accounts(self.owners, arrivals, ledger.endpoints, run, tally)
+        for endpoint in ledger.endpoints.values():
             _judge_reason(endpoint, run.exclusive, tally)
-        _judge_shown_secrets(self.log.calls, ledger.known, tally)
+        _judge_shown_secrets(self.log.calls, ledger.endpoints, tally)
 
 
 # One attempt
@@ -249,7 +249,7 @@ class AttemptJudge:
 def _judge_attempt(arrived: ReceivedAttempt, kind: str, options: Options, tally: Tally) -> None:
     signature = arrived.headers.get("service-signature", "")
     if arrived.valid and SIGNED.match(signature):
-        tally.held(SIGNATURE, case=kind, by=(name_of(arrived),))
+        tally.held(SIGNATURE, case=kind, by=(arrived.name,))
     elif arrived.valid is None:
         tally.open(SIGNATURE, "the receiver did not know the endpoint's secret")
     elif not arrived.valid and _looks_old(arrived, options):
@@ -272,7 +272,7 @@ def _judge_attempt(arrived: ReceivedAttempt, kind: str, options: Options, tally:
     if lacking:
         tally.broke(HEADERS, _evidence(f"an attempt came without {', '.join(lacking)}", arrived), case=kind)
     else:
-        tally.held(HEADERS, case=kind, by=(name_of(arrived),))
+        tally.held(HEADERS, case=kind, by=(arrived.name,))
     _judge_body(arrived, tally)
 
 
@@ -287,7 +287,9 @@ def _judge_body(arrived: ReceivedAttempt, tally: Tally) -> None:
     body = arrived.body if isinstance(arrived.body, dict) else {}
     data = body.get("data")
     wrong = [
-        name for name, said in (("id", arrived.event), ("type", arrived.type)) if body.get(name, said) != said
+        name
+        for name, header in (("id", arrived.event), ("type", arrived.type))
+        if body.get(name, header) != header
     ]
     if arrived.type in EVENT_TYPES:
         wrong += [name for name in ("id", "type", "created_at") if not isinstance(body.get(name), str)]
@@ -300,12 +302,12 @@ def _judge_body(arrived: ReceivedAttempt, tally: Tally) -> None:
         says = f"a body came with wrong or missing {', '.join(sorted(set(wrong)))}"
         tally.broke(BODY, _evidence(says, arrived), case=arrived.type)
         return
-    tally.held(BODY, case=arrived.type, by=(name_of(arrived),))
+    tally.held(BODY, case=arrived.type, by=(arrived.name,))
     if arrived.type in JOB_EVENT_TYPES:
-        told = job_of(arrived)
-        failed, reason = arrived.type == "job.failed", told["error_detail"]
-        fits = bool(reason) == failed and (told["status"] == "done") != failed
-        says = f"{arrived.type} tells of a job {told['status']!r} with error_detail {reason!r}"
+        job_told = job_of(arrived)
+        failed, reason = arrived.type == "job.failed", job_told["error_detail"]
+        fits = bool(reason) == failed and (job_told["status"] == "done") != failed
+        says = f"{arrived.type} tells of a job {job_told['status']!r} with error_detail {reason!r}"
         _tell(OUTCOME, fits, says, arrived, tally, arrived.type)
 
 
@@ -321,7 +323,7 @@ def _judge_age(
 
     Necessary: an attempt is signed before it arrives, not long before, and t is of the deployment's clock,
     which may run at another pace than the trace's. Which of the two clocks signs is not stated; what business
-    time was is known only where a note tells.
+    time was is known only where a note says.
     """
     if arrived.t is None:
         return
@@ -329,8 +331,8 @@ def _judge_age(
         tally.open(FRESH, "the deployment's clock is not known, or changed its pace")
         return
     signed = arrived.t * SECOND
-    if any(low <= signed <= high for low, high in _clocks(arrived.received, run)):
-        tally.held(FRESH, case=kind, by=(name_of(arrived),))
+    if _in_any(_clocks(arrived.received, run), signed):
+        tally.held(FRESH, case=kind, by=(arrived.name,))
         return
     if run.rate != 1 and any(pace.business is None for pace in run.paces):
         tally.open(FRESH, "the deployment's business time is not known")
@@ -339,15 +341,24 @@ def _judge_age(
     says = f"attempt {arrived.attempt} was signed {apart} off its arrival"
     late = _clocks(arrived.received, run, options.facts.signature_tolerance // max(1, run.rate))
     own = arrived.attempt == 1 or arrived.t != first.t
-    if own and any(low <= signed <= high for low, high in late):
+    if own and _in_any(late, signed):
         tally.open(FRESH, "it was signed a while before it came, as where many wait to be sent")
         return
-    early = any(low <= signed <= high for low, high in _clocks(first.received, run))
-    lost = first.attempt > 1 and any(signed <= high for _, high in _clocks(first.received, run))
-    if arrived.attempt > 1 and (early or lost) and "first" in options.candidates("signature_time"):
+    of_first = arrived.attempt > 1 and _signed_at_first(signed, first, run)
+    if of_first and "first" in options.candidates("signature_time"):
         tally.differs(68, "attempt", "first", _evidence(says, arrived))
     else:
         tally.broke(FRESH, _evidence(says, arrived), case=kind)
+
+
+def _in_any(spans: Sequence[tuple[Micros, Micros]], instant: Micros) -> bool:
+    return any(low <= instant <= high for low, high in spans)
+
+
+def _signed_at_first(signed: Micros, first: ReceivedAttempt, run: ObservedRun) -> bool:
+    """Return whether t may be of an event's first attempt (U68); where that was lost, of any one before."""
+    spans = _clocks(first.received, run)
+    return _in_any(spans, signed) or (first.attempt > 1 and any(signed <= high for _, high in spans))
 
 
 def _clocks(came: Micros, run: ObservedRun, way: Micros = ON_THE_WAY) -> list[tuple[Micros, Micros]]:
@@ -372,7 +383,7 @@ def _judge_target(
 
     A type that is not of today's may be a test's, whose name is assumed (U72).
     """
-    endpoint = ledger.known[arrived.endpoint]
+    endpoint = ledger.endpoints[arrived.endpoint]
     takes = endpoint.may_take(arrived.type)
     test = arrived.event in tests or arrived.type == TEST_EVENT
     if arrived.attempt > 1 and endpoint.created is None:
@@ -396,28 +407,33 @@ def _note_unsent(
     """Note the events that an endpoint would have got if its types, domain or account had not counted."""
     if not ledger.exclusive:
         return
-    told = dict[tuple[Owner, str, str | None], ReceivedAttempt]()
-    for one in came:
-        if one.type in EVENT_TYPES and one.event not in tests:
-            domain = job_of(one).get("domain_id")
-            told[ledger.known[one.endpoint].owner, one.type, domain if isinstance(domain, str) else None] = (
-                one
-            )
-    for endpoint in ledger.known.values():
+    received = dict[tuple[Owner, str, str | None], ReceivedAttempt]()
+    for arrived in came:
+        if arrived.type in EVENT_TYPES and arrived.event not in tests:
+            domain = job_of(arrived).get("domain_id")
+            owner = ledger.endpoints[arrived.endpoint].owner
+            received[owner, arrived.type, domain if isinstance(domain, str) else None] = arrived
+    for endpoint in ledger.endpoints.values():
         if endpoint.created is None or not ledger.steady(endpoint):
             continue
-        for (owner, event_type, domain), one in told.items():
-            later, near = one.received > endpoint.created.received, owner == endpoint.owner
-            if not later:
-                continue
-            reaches = None if domain is None else endpoint.may_reach(domain)
-            takes = endpoint.may_take(event_type)
-            if near and reaches and takes is False:
-                tally.covers(TYPES, f"{event_type} not listed", (endpoint.created.id, name_of(one)))
-            elif near and reaches is False and takes:
-                tally.covers(SCOPE, "another domain's", (endpoint.created.id, name_of(one)))
-            elif not near and takes and "" in {setting.domain for setting in endpoint.settings}:
-                tally.covers(SCOPE, "another account's", (endpoint.created.id, name_of(one)))
+        for (owner, event_type, domain), arrived in received.items():
+            barrier = _only_barrier(endpoint, owner, event_type, domain)
+            if barrier is not None and arrived.received > endpoint.created.received:
+                tally.covers(*barrier, (endpoint.created.id, arrived.name))
+
+
+def _only_barrier(
+    endpoint: ObservedEndpoint, owner: Owner, event_type: str, domain: str | None
+) -> tuple[str, str] | None:
+    """Return the rule and the case that alone keep an event from an endpoint; None for none or several."""
+    takes = endpoint.may_take(event_type)
+    if owner != endpoint.owner:
+        of_all_domains = "" in {setting.domain for setting in endpoint.settings}
+        return (SCOPE, "another account's") if takes and of_all_domains else None
+    reaches = None if domain is None else endpoint.may_reach(domain)
+    if reaches and takes is False:
+        return TYPES, f"{event_type} not listed"
+    return (SCOPE, "another domain's") if reaches is False and takes else None
 
 
 def _judge_listed(came: Sequence[ReceivedAttempt], listed: Listing, options: Options, tally: Tally) -> None:
@@ -426,29 +442,30 @@ def _judge_listed(came: Sequence[ReceivedAttempt], listed: Listing, options: Opt
     An answer near the limit may have come too late (S88), so only one that took less than half of it counts;
     so does only an attempt that came once, as a sender may make one again (S93).
     """
-    times = Counter((arrived.endpoint, arrived.event, arrived.attempt) for arrived in came)
+    times = Counter(arrived.key for arrived in came)
     for arrived in came:
-        key = (arrived.endpoint, arrived.event, arrived.attempt)
-        told = listed.attempts.get(key)
-        if told is None or arrived.answered is None or arrived.status is None or times[key] > 1:
+        attempt = listed.attempts.get(arrived.key)
+        if attempt is None or arrived.answered is None or arrived.status is None or times[arrived.key] > 1:
             continue
         if arrived.answered - arrived.received > options.facts.webhook_timeout // 2:
             tally.open(LISTED, "the answer took long, so that the sender may have given up")
-        elif told.status is None:
+        elif attempt.status is None:
             tally.open(LISTED, "the sender lists no answer: it was on its way, or was lost")
-        elif told.status == arrived.status:
-            tally.held(LISTED, case=f"{arrived.status // 100}xx", by=(told.seen.id, name_of(arrived)))
+        elif attempt.status == arrived.status:
+            tally.held(LISTED, case=f"{arrived.status // 100}xx", by=(attempt.seen.id, arrived.name))
         else:
-            says = f"attempt {arrived.attempt} was answered {arrived.status} and is listed as {told.status}"
-            found = Evidence(says, (told.seen.id,), (name_of(arrived),), arrived.endpoint, arrived.received)
-            tally.broke(LISTED, found, case=f"{arrived.status // 100}xx")
+            says = (
+                f"attempt {arrived.attempt} was answered {arrived.status} and is listed as {attempt.status}"
+            )
+            evidence = Evidence(says, (attempt.seen.id,), (arrived.name,), arrived.endpoint, arrived.received)
+            tally.broke(LISTED, evidence, case=f"{arrived.status // 100}xx")
 
 
 # Several
 
 
 def _judge_event(attempts: Sequence[ReceivedAttempt], tally: Tally) -> None:
-    """All attempts under one event id tell of one thing; a body that changes between them excludes U68."""
+    """All attempts under one event id are of one thing; a body that changes between them excludes U68."""
     first = attempts[0]
     for other in attempts[1:]:
         case = "retries" if other.endpoint == first.endpoint else "two endpoints"
@@ -456,48 +473,46 @@ def _judge_event(attempts: Sequence[ReceivedAttempt], tally: Tally) -> None:
             says = f"event {first.event} came as {first.type} and again as {other.type} of another thing"
             tally.broke(EVENT, _evidence(says, other), case=case)
             continue
-        tally.held(EVENT, case=case, by=(name_of(first), name_of(other)))
+        tally.held(EVENT, case=case, by=(first.name, other.name))
         if other.digest != first.digest and other.endpoint == first.endpoint:
-            found = _evidence("the body of a retry differs", other)
-            tally.differs(68, "body byte-identical", "body changes", found)
+            evidence = _evidence("the body of a retry differs", other)
+            tally.differs(68, "body byte-identical", "body changes", evidence)
 
 
 def _judge_jobs(
     real: set[str], came: Sequence[ReceivedAttempt], tests: Mapping[str, Observation], tally: Tally
 ) -> None:
-    """A job ends once, so an endpoint is told of it under one event id (E9).
+    """A job ends once, so an endpoint gets its end under one event id (E9).
 
-    Only a job that the API tells of counts: a test may tell of an invented one (U72).
+    Only a job that the API shows counts: a test may name an invented one (U72).
     """
-    told: dict[tuple[str, str], ReceivedAttempt] = {}
+    firsts: dict[tuple[str, str], ReceivedAttempt] = {}
     for arrived in came:
         job = job_name(job_of(arrived))
         if arrived.type not in JOB_EVENT_TYPES or job not in real:
             continue
         if arrived.event in tests:
             continue
-        first = told.setdefault((arrived.endpoint, job), arrived)
+        first = firsts.setdefault((arrived.endpoint, job), arrived)
         if first.event == arrived.event:
-            tally.held(
-                EVENT, case=None if first is arrived else "retries", by=(name_of(first), name_of(arrived))
-            )
+            tally.held(EVENT, case=None if first is arrived else "retries", by=(first.name, arrived.name))
         else:
             says = f"job {job} ended once and came as events {first.event} and {arrived.event}"
-            pair = (name_of(first), name_of(arrived))
-            found = Evidence(says, (), pair, arrived.endpoint, arrived.received)
-            tally.broke(EVENT, found, case="retries")
+            pair = (first.name, arrived.name)
+            evidence = Evidence(says, (), pair, arrived.endpoint, arrived.received)
+            tally.broke(EVENT, evidence, case="retries")
 
 
 def _judge_accounts(
     owners: Mapping[tuple[str, str], str],
     arrivals: Sequence[ReceivedAttempt],
-    known: dict[str, ObservedEndpoint],
+    endpoints: dict[str, ObservedEndpoint],
     run: ObservedRun,
     tally: Tally,
 ) -> None:
     """A job that one account's key created is no business of another account's endpoint."""
     for arrived in arrivals:
-        endpoint = known.get(arrived.endpoint)
+        endpoint = endpoints.get(arrived.endpoint)
         if endpoint is None:
             continue
         environment, account = endpoint.owner
@@ -518,29 +533,29 @@ def _named(run: ObservedRun, *accounts: str) -> bool:
 
 
 def _judge_shown_secrets(
-    calls: Sequence[Observation], known: Mapping[str, ObservedEndpoint], tally: Tally
+    calls: Sequence[Observation], endpoints: Mapping[str, ObservedEndpoint], tally: Tally
 ) -> None:
-    """No reading shows the secret that the creation told (S21); another text may be a masked one."""
+    """No reading shows the secret that the creation showed (S21); another text may be a masked one."""
     for seen in calls:
         if seen.operation not in ("webhooks.get", "webhooks.list", "webhooks.update"):
             continue
         for thing in ([seen.data] if isinstance(seen.data, dict) else seen.items or ()) if seen.ok else ():
             secret = secret_of(thing) if isinstance(thing, dict) else None
-            endpoint = known.get(str(thing.get("id"))) if isinstance(thing, dict) else None
+            endpoint = endpoints.get(str(thing.get("id"))) if isinstance(thing, dict) else None
             if not secret:
                 tally.held(SECRET, case=seen.operation, by=(seen.id,))
             elif endpoint is None or endpoint.secret != secret or endpoint.created is None:
                 tally.open(SECRET, "a secret is shown that may be masked")
             else:
                 says = f"{seen.id} shows the secret of {endpoint.id} again"
-                found = Evidence(says, (endpoint.created.id, seen.id), (), endpoint.id, seen.sent)
-                tally.broke(SECRET, found, case=seen.operation)
+                evidence = Evidence(says, (endpoint.created.id, seen.id), (), endpoint.id, seen.sent)
+                tally.broke(SECRET, evidence, case=seen.operation)
 
 
 def _judge_reason(endpoint: ObservedEndpoint, exclusive: bool, tally: Tally) -> None:
     """An endpoint that was disabled by its failures shows why; where, is assumed (S22, U73).
 
-    Of one that a call may have disabled, a reason is in keeping with that, and none breaks nothing.
+    An endpoint that a call may have disabled breaks nothing, with a reason or without.
     """
     for setting in endpoint.settings:
         if setting.enabled is not False:
@@ -551,20 +566,20 @@ def _judge_reason(endpoint: ObservedEndpoint, exclusive: bool, tally: Tally) -> 
             and setting.seen.received <= endpoint.untouched_until
         )
         says = f"{setting.seen.id} shows endpoint {endpoint.id} disabled, without a reason"
-        found = Evidence(says, (setting.seen.id,), (), endpoint.id, setting.seen.sent)
+        evidence = Evidence(says, (setting.seen.id,), (), endpoint.id, setting.seen.sent)
         if setting.reason:
             tally.held(REASON, case=ANY if by_failures else None, by=(setting.seen.id,))
         elif setting.reason is None:
-            tally.differs(73, "disabled_reason", "no such field", found)
+            tally.differs(73, "disabled_reason", "no such field", evidence)
         elif by_failures:
-            tally.broke(REASON, found)
+            tally.broke(REASON, evidence)
 
 
 # Small readings
 
 
 def _evidence(says: str, arrived: ReceivedAttempt) -> Evidence:
-    return Evidence(says, (), (name_of(arrived),), arrived.endpoint, arrived.received)
+    return Evidence(says, (), (arrived.name,), arrived.endpoint, arrived.received)
 
 
 def _tell(

@@ -72,15 +72,15 @@ class AutoDisableJudge:
     log: WebhookLog = field(default_factory=WebhookLog)
 
     def wants(self, like: Observation) -> bool:
-        """What tells of endpoints and of attempts."""
+        """What shows endpoints or attempts."""
         return WebhookLog.wants(like)
 
     def see(self, seen: Observation) -> None:
-        """Log it."""
+        """Log an exchange."""
         self.log.add(seen)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """Log it."""
+        """Log an attempt that arrived."""
         self.log.arrived.append(attempt)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
@@ -88,7 +88,7 @@ class AutoDisableJudge:
         if watermark < DISTANT_FUTURE:
             return
         ledger = EndpointHistory.of(self.log, run, self.options)
-        for endpoint in ledger.known.values():
+        for endpoint in ledger.endpoints.values():
             if endpoint.created is not None and endpoint.id in ledger.came:
                 if endpoint.settings[0].enabled is False or not run.exclusive:
                     continue
@@ -101,32 +101,31 @@ def _judge_untouched(
 ) -> list[str]:
     """Judge an endpoint until it was changed; return the ways to count failures (U66) that explain it."""
     limit, until = options.facts.webhook_disable_after, endpoint.untouched_until
-    ends = [end for end in ledger.ends(endpoint.id) if end.low <= until]
-    shown = [setting for setting in endpoint.settings if setting.seen.received <= until]
-    disabled = _first_disabled(shown)
+    ends, settings = ledger.ends(endpoint.id, until), endpoint.settings_until(until)
+    disabled = _first_disabled(settings)
     rest = ledger.unheard[endpoint.id]
-    whole = disabled is None or ledger.since_creation(endpoint, disabled.seen.received) is not None
+    all_listed = _all_listed(endpoint, disabled, ledger)
     faults = {
-        way: _early(ends, way, limit - rest, disabled) or _late(ends, way, limit, shown)
+        way: _early(ends, way, limit - rest, disabled) or _late(ends, way, limit, settings)
         for way in options.candidates("failure_counted")
     }
     run = longest(ends, "attempt") + rest
     enough = sum(end.acknowledged is False for end in ends) >= limit
     rule = RESET if disabled is not None and enough and run < limit else DISABLED
     fault = faults[options.default("failure_counted")]
-    if all(faults.values()):
-        _broken(rule, ends, [fault for fault in faults.values() if fault], disabled, whole, tally)
-    elif fault is not None and whole:
-        other = next(way for way, found in faults.items() if found is None)
-        tally.differs(66, options.default("failure_counted"), other, fault)
+    explaining = [way for way, evidence in faults.items() if evidence is None]
+    if not explaining:
+        _broken(rule, ends, list(filter(None, faults.values())), disabled, all_listed, tally)
+    elif fault is not None and all_listed:
+        tally.differs(66, options.default("failure_counted"), explaining[0], fault)
     elif disabled is not None:
         tally.held(rule, by=(disabled.seen.id,))
     elif run < limit:
         if enough:
-            tally.held(RESET, by=[f"{end.arrived.event}/{end.arrived.attempt}" for end in ends[-1:]])
+            tally.held(RESET, by=[end.arrived.name for end in ends[-1:]])
     else:
         tally.open(DISABLED, "so many failed that it may have been disabled, and nothing tells")
-    return [way for way, found in faults.items() if found is None]
+    return explaining
 
 
 def _judge_enabled_again(
@@ -145,7 +144,7 @@ def _judge_enabled_again(
     ends = ledger.ends(endpoint.id)
     if again is None or not _enables(again) or any(end.arrived.status == GONE for end in ends):
         return
-    disabled = _first_disabled(s for s in endpoint.settings if s.seen.received <= again.sent)
+    disabled = _first_disabled(endpoint.settings_until(again.sent))
     if disabled is None:
         return
     _judge_paused(disabled, again, ends, ledger.unheard[endpoint.id], options, tally)
@@ -159,7 +158,7 @@ def _judge_enabled_again(
         return
     says, exchanges = f"{fault.says}, since {again.id} enabled it", (again.id, *fault.exchanges)
     fault = replace(fault, says=says, exchanges=exchanges)
-    other = next((count for count, found in faults.items() if found is None), None)
+    other = next((count for count, evidence in faults.items() if evidence is None), None)
     if other is None:
         tally.broke(DISABLED, fault)
     else:
@@ -190,19 +189,19 @@ def _judge_paused(
         if first is None or end.arrived.attempt <= first.attempt or end.low <= since:
             continue
         says = f"attempt {end.arrived.attempt} came, which waited while its endpoint was disabled"
-        names = tuple(f"{one.event}/{one.attempt}" for one in (first, end.arrived))
-        found = Evidence(says, (again.id,), names, end.arrived.endpoint, end.low)
+        names = tuple(attempt.name for attempt in (first, end.arrived))
+        evidence = Evidence(says, (again.id,), names, end.arrived.endpoint, end.low)
         if "pause" in options.candidates("on_disable"):
-            tally.differs(69, "cancel", "pause", found)
+            tally.differs(69, "cancel", "pause", evidence)
         else:
-            tally.broke(DISABLED, found)
+            tally.broke(DISABLED, evidence)
         return
 
 
 def _enables(again: Observation) -> bool:
     """Whether a call enabled an endpoint, and did nothing else."""
-    shown = again.data if isinstance(again.data, dict) else {}
-    return again.ok and again.body == {"enabled": True} and shown.get("enabled") is True
+    endpoint = again.data if isinstance(again.data, dict) else {}
+    return again.ok and again.body == {"enabled": True} and endpoint.get("enabled") is True
 
 
 def _fault_since(
@@ -212,29 +211,36 @@ def _fault_since(
     limit, ends = ledger.facts.webhook_disable_after, ledger.ends(endpoint.id)
     until = endpoint.touched[1].sent if len(endpoint.touched) > 1 else DISTANT_FUTURE
     since = again.received + SHOWING
-    shown = [s for s in endpoint.settings if since < s.seen.sent and s.seen.received <= until]
+    settings = [setting for setting in endpoint.settings_until(until) if since < setting.seen.sent]
     later = [end for end in ends if again.received < end.low <= until]
     if count == "kept":
         earlier = [end for end in ends if end.low <= again.sent]
         full = reached(earlier, way, limit)
         sure = full is not None and full <= again.sent and all(end.acknowledged is False for end in ends)
-        return _late(later, way, 1, shown) if sure else None
-    disabled = _first_disabled(shown)
-    whole = disabled is None or ledger.since_creation(endpoint, disabled.seen.received) is not None
+        return _late(later, way, 1, settings) if sure else None
+    disabled = _first_disabled(settings)
+    all_listed = _all_listed(endpoint, disabled, ledger)
     rest = ledger.unheard[endpoint.id]
     maybe = [end for end in ends if again.sent <= end.high]
-    early = _early(maybe, way, limit - rest, disabled) if whole else None
-    return early or _late(later, way, limit, shown)
+    early = _early(maybe, way, limit - rest, disabled) if all_listed else None
+    return early or _late(later, way, limit, settings)
 
 
-def _first_disabled(shown: Iterable[EndpointSetting]) -> EndpointSetting | None:
-    return next((setting for setting in shown if setting.enabled is False), None)
+def _all_listed(
+    endpoint: ObservedEndpoint, disabled: EndpointSetting | None, ledger: EndpointHistory
+) -> bool:
+    """Return whether every attempt before an endpoint was disabled is listed, or nothing disabled it."""
+    return disabled is None or ledger.since_creation(endpoint, disabled.seen.received) is not None
+
+
+def _first_disabled(settings: Iterable[EndpointSetting]) -> EndpointSetting | None:
+    return next((setting for setting in settings if setting.enabled is False), None)
 
 
 def _smallest(faults: Sequence[Evidence | None]) -> Evidence | None:
     """Return the smallest of several faults, None where any is none."""
-    found = [fault for fault in faults if fault is not None]
-    return min(found, key=lambda fault: fault.size) if found and len(found) == len(faults) else None
+    present = [fault for fault in faults if fault is not None]
+    return min(present, key=lambda fault: fault.size) if present and len(present) == len(faults) else None
 
 
 def _broken(
@@ -242,11 +248,11 @@ def _broken(
     ends: Sequence[AttemptEnd],
     faults: Sequence[Evidence],
     disabled: EndpointSetting | None,
-    whole: bool,
+    all_listed: bool,
     tally: Tally,
 ) -> None:
     smallest = min(faults, key=lambda fault: fault.size)
-    if disabled is None or whole:
+    if disabled is None or all_listed:
         if disabled is not None and any(end.arrived.status == GONE for end in ends):
             tally.differs(71, "no special case", "410 disables", smallest)
         else:
@@ -271,7 +277,7 @@ def _early(
 
 
 def _late(
-    ends: Sequence[AttemptEnd], way: str, limit: int, shown: Sequence[EndpointSetting]
+    ends: Sequence[AttemptEnd], way: str, limit: int, settings: Sequence[EndpointSetting]
 ) -> Evidence | None:
     """Attempts go on, or it is shown enabled, well after `limit` failures surely stood in a row.
 
@@ -283,7 +289,7 @@ def _late(
     failures = f"{limit} failures in a row" if limit > 1 else "one failure"
     for end in ends:
         if end.arrived.received > by + SETTLING:
-            name = f"{end.arrived.event}/{end.arrived.attempt}"
+            name = end.arrived.name
             return Evidence(
                 f"attempt {name} came {format_millis(end.arrived.received - by)} after {failures}, "
                 f"counted by {way}",
@@ -293,7 +299,7 @@ def _late(
                 end.arrived.received,
                 f"no attempt after {failures}",
             )
-    for setting in shown:
+    for setting in settings:
         seen = setting.seen
         if setting.enabled is True and seen.sent > by + SHOWING:
             says = f"{seen.id} shows it enabled {format_millis(seen.sent - by)} after {failures}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros, format_millis
 from ranksim.core.contract.facts import JOB_EVENT_TYPES, JobKind
-from ranksim.judge.conformance.history.fields import state_of
+from ranksim.judge.conformance.history.fields import identified, state_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.verdict.options import Options
@@ -81,15 +81,15 @@ class CompletenessJudge:
     """The first call for a job under an Idempotency-Key, answered or not, by environment and key."""
 
     def wants(self, like: Observation) -> bool:
-        """What tells of endpoints, of attempts and of jobs."""
+        """What shows endpoints, attempts or jobs."""
         return like.operation == "jobs.create" or shows_jobs(like) or WebhookLog.wants(like)
 
     def see(self, seen: Observation) -> None:
-        """Log it, and the ends of jobs that it shows."""
+        """Log an exchange, and the ends of jobs that it shows."""
         owner = seen.environment, seen.account
         if seen.operation == "jobs.create" and seen.idempotency_key is not None:
-            asked = seen.environment, seen.idempotency_key
-            self.first[asked] = min(self.first.get(asked, seen), seen, key=lambda one: one.sent)
+            key = seen.environment, seen.idempotency_key
+            self.first[key] = min(self.first.get(key, seen), seen, key=lambda call: call.sent)
         for job in jobs_in(seen):
             name = owner, job_name(job)
             if seen.operation == "jobs.create" and not seen.old and state_of(job) not in ENDED:
@@ -101,7 +101,7 @@ class CompletenessJudge:
             self.log.add(seen)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """Log it."""
+        """Log an attempt that arrived."""
         self.log.arrived.append(attempt)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
@@ -118,7 +118,7 @@ class CompletenessJudge:
         _judge_sent(self._ends_of_first_calls(), ledger, events, tests, self.tally)
 
     def _ends_of_first_calls(self) -> dict[Owner, list[EndedJob]]:
-        """Return what ended with the first call that may have begun it: others may get a stored reply."""
+        """Return ended jobs with the first call that may have begun each: later ones may get its reply."""
         return {
             owner: [
                 replace(
@@ -143,11 +143,11 @@ def _judge_tests(
     for event, seen in tests.items():
         came, target = events.get(event), seen.parameters.get("id", "")
         if came is None:
-            _judge_lost_test(event, seen, ledger.known.get(target), ledger, tally)
+            _judge_lost_test(event, seen, ledger.endpoints.get(target), ledger, tally)
             continue
         says = f"the test of {target} came to {came[0].endpoint}"
-        found = Evidence(says, (seen.id,), (name_of(came[0]),), came[0].endpoint, came[0].received)
-        tally.check(TEST, came[0].endpoint == target or came[0].endpoint not in ledger.known, found)
+        evidence = Evidence(says, (seen.id,), (came[0].name,), came[0].endpoint, came[0].received)
+        tally.check(TEST, came[0].endpoint == target or came[0].endpoint not in ledger.endpoints, evidence)
 
 
 def _judge_lost_test(
@@ -180,23 +180,23 @@ def _judge_sent(
     Necessary: the endpoint was made before the job, left alone and never disabled. The list names events, not
     jobs, so an event that came nowhere may be any job's: as many jobs as it lists such may be lost.
     """
-    told = _told_jobs(events)
+    events_of_jobs = _events_of_jobs(events)
     unknown = Counter(
         endpoint
         for endpoint, event in {(endpoint, event) for endpoint, event, _ in ledger.listed.attempts}
         if event not in events and event not in tests
     )
     listed = {(endpoint, event) for endpoint, event, _ in ledger.listed.attempts}
-    for endpoint in ledger.known.values():
+    for endpoint in ledger.endpoints.values():
         if endpoint.created is None or not ledger.steady(endpoint):
             continue
         missing: list[EndedJob] = []
         for end in ends.get(endpoint.owner, ()):
             if end.created.sent <= endpoint.created.received or not _takes(endpoint, end.job):
                 continue
-            named = told.get(job_name(end.job), {})
+            named = events_of_jobs.get(job_name(end.job), {})
             if endpoint.id in named:
-                by = end.created.id, end.shown.id
+                by = end.created.id, end.showing.id
                 tally.held(SENT, case=f"{end.job.get('kind')} {state_of(end.job)}", by=by)
                 if not endpoint.settings[0].types:
                     tally.covers(SENT, _to_all(end), by)
@@ -204,7 +204,7 @@ def _judge_sent(
                 tally.open(SENT, "it is listed and did not arrive: it was lost")
             else:
                 missing.append(end)
-        _judge_missing(endpoint, missing, unknown[endpoint.id], told, ledger, tally)
+        _judge_missing(endpoint, missing, unknown[endpoint.id], events_of_jobs, ledger, tally)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,20 +213,20 @@ class EndedJob:
 
     job: dict[str, Json]
     created: Observation
-    shown: Observation
+    showing: Observation
 
 
 ENDED = {"done": "job.completed", "failed": "job.failed"}
-"""The event that tells of each end (S76, U39)."""
+"""The event of each end (S76, U39)."""
 
 
-def _told_jobs(events: Mapping[str, Sequence[ReceivedAttempt]]) -> dict[str, dict[str, str]]:
-    """Which endpoints were told of each job, by its name, and by which event."""
-    told: dict[str, dict[str, str]] = defaultdict(dict)
+def _events_of_jobs(events: Mapping[str, Sequence[ReceivedAttempt]]) -> dict[str, dict[str, str]]:
+    """Return the event of each job that came to each endpoint, by the job's name and the endpoint."""
+    events_of_jobs: dict[str, dict[str, str]] = defaultdict(dict)
     for event, attempts in events.items():
         for arrived in attempts:
-            told[job_name(job_of(arrived))][arrived.endpoint] = event
-    return told
+            events_of_jobs[job_name(job_of(arrived))][arrived.endpoint] = event
+    return events_of_jobs
 
 
 def _takes(endpoint: ObservedEndpoint, job: dict[str, Json]) -> bool:
@@ -240,15 +240,15 @@ def _judge_missing(
     endpoint: ObservedEndpoint,
     missing: Sequence[EndedJob],
     unknown: int,
-    told: Mapping[str, Mapping[str, str]],
+    events_of_jobs: Mapping[str, Mapping[str, str]],
     ledger: EndpointHistory,
     tally: Tally,
 ) -> None:
-    """Report what was told to others alone as what the types of this one cost it, where it takes all."""
+    """Report events that others alone got as lost by the types of an endpoint, where it takes all."""
     sure = [
         end
         for end in missing
-        if ledger.listed.complete(endpoint.owner, end.created.sent, end.shown.received + GRACE)
+        if ledger.listed.complete(endpoint.owner, end.created.sent, end.showing.received + GRACE)
     ]
     if len(sure) <= unknown:
         if missing:
@@ -260,10 +260,10 @@ def _judge_missing(
         f"are listed there {format_millis(GRACE)} later, where {unknown} events are of unknown jobs"
     )
     assert endpoint.created is not None
-    found = Evidence(says, (endpoint.created.id, end.shown.id), (), endpoint.id, end.shown.sent)
-    to_others = not endpoint.settings[0].types and job_name(end.job) in told
+    evidence = Evidence(says, (endpoint.created.id, end.showing.id), (), endpoint.id, end.showing.sent)
+    to_others = not endpoint.settings[0].types and job_name(end.job) in events_of_jobs
     case = _to_all(end) if to_others else f"{end.job.get('kind')} {state_of(end.job)}"
-    tally.broke(SENT, found, case=case)
+    tally.broke(SENT, evidence, case=case)
 
 
 def _to_all(end: EndedJob) -> str:
@@ -271,7 +271,7 @@ def _to_all(end: EndedJob) -> str:
     return f"{ENDED[state_of(end.job)]} to an endpoint of all types"
 
 
-# What the trace tells
+# Readings of exchanges
 
 
 def tests_of(calls: Iterable[Observation]) -> dict[str, Observation]:
@@ -293,19 +293,11 @@ def shows_jobs(like: Observation) -> bool:
 
 def jobs_in(seen: Observation) -> Iterator[dict[str, Json]]:
     """Return each job that a reply of the API shows."""
-    if shows_jobs(seen):
-        for job in [seen.data] if isinstance(seen.data, dict) else seen.items or ():
-            if isinstance(job, dict) and isinstance(job.get("id"), str):
-                yield job
+    return identified(seen) if shows_jobs(seen) else iter(())
 
 
 def job_of(arrived: ReceivedAttempt) -> dict[str, Json]:
-    """Return the job that an attempt tells of, or {}."""
+    """Return the job of an attempt's event, or {}."""
     data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
     job = data.get("job") if isinstance(data, dict) else None
     return job if isinstance(job, dict) else {}
-
-
-def name_of(arrived: ReceivedAttempt) -> str:
-    """Name an attempt as evidence does."""
-    return f"{arrived.event}/{arrived.attempt}"

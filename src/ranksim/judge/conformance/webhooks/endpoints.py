@@ -1,15 +1,16 @@
-"""Webhook endpoints as a trace tells of them: how they were set, what is listed, when they surely act."""
+"""Webhook endpoints as a trace shows them: how they were set, what is listed, when they surely act."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, HOUR, MINUTE, Micros
 from ranksim.core.contract.facts import Facts
 from ranksim.core.trace import SECRET_FIELDS
+from ranksim.judge.conformance.history.fields import identified
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt
 from ranksim.judge.conformance.verdict.options import Options
@@ -38,8 +39,8 @@ class EndpointSetting:
 
 def secret_of(thing: dict[str, Json]) -> str | None:
     """Return the secret that an endpoint is shown with, None without any."""
-    told = [thing.get(name) for name in sorted(SECRET_FIELDS)]
-    return next((secret for secret in told if isinstance(secret, str) and secret), None)
+    secrets = [thing.get(name) for name in sorted(SECRET_FIELDS)]
+    return next((secret for secret in secrets if isinstance(secret, str) and secret), None)
 
 
 Owner: TypeAlias = tuple[str, str]
@@ -54,24 +55,28 @@ class ObservedEndpoint:
     owner: Owner
     settings: list[EndpointSetting] = field(default_factory=list)
     touched: list[Observation] = field(default_factory=list)
-    """Calls that change it: PATCH and DELETE, those of unknown outcome too."""
+    """Calls that change the endpoint: PATCH and DELETE, those of unknown outcome too."""
     created: Observation | None = None
     secret: str | None = None
-    """What its creation told as the secret."""
+    """The secret that the creation showed."""
+
+    def settings_until(self, instant: Micros) -> list[EndpointSetting]:
+        """Return the settings whose replies came until an instant."""
+        return [setting for setting in self.settings if setting.seen.received <= instant]
 
     def may_take(self, event_type: str) -> bool | None:
         """Whether any setting takes this type (S18, S19); None when that is not known for all time."""
-        known = [setting.types for setting in self.settings]
-        if None in known or not known or self._unsure:
+        types_taken = [setting.types for setting in self.settings]
+        if None in types_taken or not types_taken or self._unsure:
             return None
-        return any(not types or event_type in types for types in known)
+        return any(not types or event_type in types for types in types_taken)
 
     def may_reach(self, domain: str) -> bool | None:
         """Whether any setting covers this domain (S20); None when that is not known for all time."""
-        known = [setting.domain for setting in self.settings]
-        if None in known or not known or self._unsure:
+        domains = [setting.domain for setting in self.settings]
+        if None in domains or not domains or self._unsure:
             return None
-        return any(bound in ("", domain) for bound in known)
+        return any(bound in ("", domain) for bound in domains)
 
     @property
     def _unsure(self) -> bool:
@@ -79,23 +84,23 @@ class ObservedEndpoint:
 
     @property
     def untouched(self) -> bool:
-        """Whether nobody changed it in this trace."""
+        """Whether nobody changed the endpoint in this trace."""
         return not self.touched
 
     @property
     def untouched_until(self) -> Micros:
-        """When the first call was sent that may have changed it; DISTANT_FUTURE where none was."""
+        """When the first call was sent that may have changed the endpoint; DISTANT_FUTURE where none was."""
         return self.touched[0].sent if self.touched else DISTANT_FUTURE
 
     @property
     def disabled(self) -> EndpointSetting | None:
-        """The first reading that shows it disabled."""
+        """The first reading that shows the endpoint disabled."""
         return next((setting for setting in self.settings if setting.enabled is False), None)
 
 
 @dataclass(slots=True)
 class WebhookLog:
-    """What a run tells of webhooks, in order: calls about endpoints, readings of the list, what came."""
+    """What a run shows of webhooks, in order: calls about endpoints, readings of the list, what came."""
 
     calls: list[Observation] = field(default_factory=list)
     listings: list[Observation] = field(default_factory=list)
@@ -103,7 +108,7 @@ class WebhookLog:
 
     @staticmethod
     def wants(like: Observation) -> bool:
-        """Return whether exchanges of this likeness tell of endpoints, or list attempts."""
+        """Return whether exchanges of this likeness show endpoints, or list attempts."""
         lists = like.operation == "webhook_deliveries.list" and like.ok
         return lists or like.operation.startswith("webhooks.")
 
@@ -117,15 +122,15 @@ class WebhookLog:
 
 
 def endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
-    """Collect all endpoints that calls tell of, by id; an id of both environments names neither."""
-    found: dict[str, ObservedEndpoint] = {}
+    """Collect all endpoints that calls name, by id; an id of both environments names neither."""
+    observed: dict[str, ObservedEndpoint] = {}
     doubtful: set[str] = set()
     for seen in calls:
         if seen.operation == "webhooks.test":
             continue
         owner = seen.environment, seen.account
-        for thing in _shown(seen):
-            endpoint = found.setdefault(thing["id"], ObservedEndpoint(thing["id"], owner))
+        for thing in identified(seen) if seen.ok else ():
+            endpoint = observed.setdefault(thing["id"], ObservedEndpoint(thing["id"], owner))
             if endpoint.owner[0] != seen.environment:
                 doubtful.add(endpoint.id)
             again = seen.operation == "webhooks.create" and endpoint.created is not None
@@ -138,15 +143,8 @@ def endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
         target = seen.parameters.get("id", "")
         unknown = seen.lost or seen.status >= 500
         if seen.method in ("PATCH", "DELETE") and target and (seen.ok or unknown):
-            found.setdefault(target, ObservedEndpoint(target, owner)).touched.append(seen)
-    return {name: endpoint for name, endpoint in found.items() if name not in doubtful}
-
-
-def _shown(seen: Observation) -> Iterator[dict[str, Json]]:
-    if seen.ok:
-        for thing in [seen.data] if isinstance(seen.data, dict) else (seen.items or []):
-            if isinstance(thing, dict) and isinstance(thing.get("id"), str):
-                yield thing
+            observed.setdefault(target, ObservedEndpoint(target, owner)).touched.append(seen)
+    return {name: endpoint for name, endpoint in observed.items() if name not in doubtful}
 
 
 def _setting(seen: Observation, thing: dict[str, Json]) -> EndpointSetting:
@@ -174,7 +172,7 @@ RECENT = HOUR
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An attempt as GET /v1/webhook-deliveries tells it (S40, U75), and the reading that told."""
+    """An attempt as GET /v1/webhook-deliveries lists it (S40, U75), and the reading that did."""
 
     seen: Observation
     endpoint: str
@@ -184,6 +182,11 @@ class Listed:
     status: int | None
     duration: int | None
     """Milliseconds from sending to the answer."""
+
+    @property
+    def key(self) -> Key:
+        """Endpoint, event and number of the attempt."""
+        return self.endpoint, self.event, self.attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,17 +224,17 @@ class Listing:
 
 def listing(log: WebhookLog, run: ObservedRun) -> Listing:
     """Collect what the deployment lists of its attempts."""
-    found = Listing(rate=run.rate)
+    collected = Listing(rate=run.rate)
     for arrived in log.arrived:
-        found.came.setdefault((arrived.endpoint, arrived.event, arrived.attempt), arrived.received)
+        collected.came.setdefault(arrived.key, arrived.received)
     walks: dict[tuple[str, str, str], tuple[Micros, Micros, frozenset[Key]]] = {}
     for seen in log.listings:
-        page = [told for item in seen.items if (told := _listed(seen, item)) is not None]
-        for told in page:
-            found.attempts[told.endpoint, told.event, told.attempt] = told
+        page = [listed for item in seen.items if (listed := _listed(seen, item)) is not None]
+        for listed in page:
+            collected.attempts[listed.key] = listed
         if run.key(seen.key).domain_id is not None or not seen.query.keys() <= {"limit", "cursor"}:
             continue
-        keys = frozenset((told.endpoint, told.event, told.attempt) for told in page)
+        keys = frozenset(listed.key for listed in page)
         began = seen.sent
         if "cursor" in seen.query:
             before = walks.get((seen.environment, seen.key, seen.query["cursor"]))
@@ -242,10 +245,10 @@ def listing(log: WebhookLog, run: ObservedRun) -> Listing:
             walks[seen.environment, seen.key, seen.next_cursor] = (seen.received, began, keys)
         elif seen.has_more is False:
             owner = seen.environment, seen.account
-            earlier = found.readings.get(owner)
+            earlier = collected.readings.get(owner)
             if earlier is None or earlier.began <= began:
-                found.readings[owner] = ListSnapshot(began, keys)
-    return found
+                collected.readings[owner] = ListSnapshot(began, keys)
+    return collected
 
 
 def _listed(seen: Observation, item: Json) -> Listed | None:
@@ -276,7 +279,7 @@ GRACE = MINUTE
 class EndpointHistory:
     """Endpoints, what came to each and what is listed of them."""
 
-    known: dict[str, ObservedEndpoint]
+    endpoints: dict[str, ObservedEndpoint]
     listed: Listing
     exclusive: bool
     came: dict[str, list[ReceivedAttempt]]
@@ -287,7 +290,7 @@ class EndpointHistory:
 
     @classmethod
     def of(cls, log: WebhookLog, run: ObservedRun, options: Options) -> EndpointHistory:
-        """Put together what a run told."""
+        """Put together what a run showed."""
         came: dict[str, list[ReceivedAttempt]] = defaultdict(list)
         for arrived in log.arrived:
             came[arrived.endpoint].append(arrived)
@@ -295,12 +298,14 @@ class EndpointHistory:
         unheard = Counter(endpoint for endpoint, _, _ in listed.attempts.keys() - listed.came.keys())
         return cls(endpoints(log.calls), listed, run.exclusive, came, unheard, options.facts)
 
-    def ends(self, endpoint: str) -> list[AttemptEnd]:
-        """Place the outcomes of all attempts that came to an endpoint."""
+    def ends(self, endpoint: str, until: Micros = DISTANT_FUTURE) -> list[AttemptEnd]:
+        """Place the outcomes of all attempts that came to an endpoint until an instant."""
         ends = []
         for came in self.came.get(endpoint, ()):
-            told = self.listed.attempts.get((came.endpoint, came.event, came.attempt))
-            status, duration = (None, None) if told is None else (told.status, told.duration)
+            if came.received > until:
+                continue
+            listed = self.listed.attempts.get(came.key)
+            status, duration = (None, None) if listed is None else (listed.status, listed.duration)
             ends.append(end_of(came, status, duration, self.facts))
         return ends
 

@@ -166,17 +166,17 @@ class RetryJudge:
     """What was sent and shown that may name a path."""
 
     def wants(self, like: Observation) -> bool:
-        """What tells of endpoints and of attempts, and any text that may name a path."""
+        """What shows endpoints or attempts, and any text that may name a path."""
         return WebhookLog.wants(like) or like.surface == "graphql"
 
     def see(self, seen: Observation) -> None:
-        """Log it, and the texts in it."""
+        """Log an exchange, and the texts in it."""
         if seen.surface == "graphql" or seen.operation.startswith("webhooks."):
             self.texts.update(text for text in texts([seen.body, seen.data, seen.items]) if "/" in text)
         self.log.add(seen)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """Log it."""
+        """Log an attempt that arrived."""
         self.log.arrived.append(attempt)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
@@ -189,15 +189,15 @@ class RetryJudge:
         deliveries: dict[tuple[str, str], list[ReceivedAttempt]] = defaultdict(list)
         elsewhere: dict[str, list[ReceivedAttempt]] = defaultdict(list)
         for arrived in self.log.arrived:
-            if arrived.endpoint in ledger.known and arrived.event and arrived.attempt:
+            if arrived.endpoint in ledger.endpoints and arrived.event and arrived.attempt:
                 deliveries[arrived.endpoint, arrived.event].append(arrived)
             elif arrived.event:
                 elsewhere[arrived.event].append(arrived)
         unnamed = self._unnamed(elsewhere, run)
         for (endpoint, event), attempts in deliveries.items():
             _judge_numbers(attempts, self.options, self.tally)
-            _judge_delays(attempts, ledger.known[endpoint], scene, self.tally)
-            _judge_last(attempts, ledger.known[endpoint], scene, self.tally)
+            _judge_delays(attempts, ledger.endpoints[endpoint], scene, self.tally)
+            _judge_last(attempts, ledger.endpoints[endpoint], scene, self.tally)
             _judge_silence(attempts, scene, self.tally)
             _judge_redirects(event, attempts, elsewhere.get(event, ()), unnamed, self.tally)
 
@@ -234,16 +234,18 @@ def _judge_numbers(attempts: Sequence[ReceivedAttempt], options: Options, tally:
     else:
         says = f"attempt {last.attempt} came, beyond the {most} that a delivery has"
         tally.broke(AT_MOST, _evidence(says, (last,)))
-    for one, other in pairwise(attempts):
-        if other.attempt > one.attempt:
-            tally.held(NUMBERS, by=(_name(one), _name(other)))
-        elif one.answered is None or other.received <= one.answered:
+    for earlier, later in pairwise(attempts):
+        if later.attempt > earlier.attempt:
+            tally.held(NUMBERS, by=(earlier.name, later.name))
+        elif earlier.answered is None or later.received <= earlier.answered:
             tally.open(NUMBERS, "two attempts overlapped")
-        elif other.received - one.received <= (REPEATED if other.attempt == one.attempt else patience):
+        elif later.received - earlier.received <= (
+            REPEATED if later.attempt == earlier.attempt else patience
+        ):
             tally.open(NUMBERS, "an attempt came twice at once, or overtaken")
         else:
-            says = f"attempt {other.attempt} came after attempt {one.attempt} had been answered"
-            tally.broke(NUMBERS, _evidence(says, (one, other)))
+            says = f"attempt {later.attempt} came after attempt {earlier.attempt} had been answered"
+            tally.broke(NUMBERS, _evidence(says, (earlier, later)))
 
 
 # Delays
@@ -258,43 +260,46 @@ def _judge_delays(
     the jitter of U67 and a margin. A retry that was paused while its endpoint was disabled (U69) may be late.
     """
     facts = scene.options.facts
-    for one, other in pairwise(attempts):
-        if other.attempt != one.attempt + 1 or one.attempt > len(facts.webhook_delays):
+    for earlier, later in pairwise(attempts):
+        if later.attempt != earlier.attempt + 1 or earlier.attempt > len(facts.webhook_delays):
             continue
-        seen = outcome(one, facts.webhook_timeout)
+        seen = outcome(earlier, facts.webhook_timeout)
         if seen.acknowledged is not False:
-            _judge_needless(one, other, seen, scene.listed, tally)
+            _judge_needless(earlier, later, seen, scene.listed, tally)
             continue
-        tally.held(RETRIED, case=_script(one, seen), by=(_name(one), _name(other)))
-        if one.status is None or seen.at < (one.answered or 0):
-            tally.held(TIMEOUT, case="a late 2xx" if _is_2xx(one) else None, by=(_name(one), _name(other)))
-        if scene.rate == 0 or scene.stalled(one.received, other.received):
+        tally.held(RETRIED, case=_script(earlier, seen), by=(earlier.name, later.name))
+        if earlier.status is None or seen.at < (earlier.answered or 0):
+            tally.held(
+                TIMEOUT, case="a late 2xx" if _is_2xx(earlier) else None, by=(earlier.name, later.name)
+            )
+        if scene.rate == 0 or scene.stalled(earlier.received, later.received):
             tally.open(DELAYS, "the receiver stalled, or the deployment's clock changed its pace")
             continue
-        _judge_delay(one, other, attempts[0], endpoint, scene, tally)
+        _judge_delay(earlier, later, attempts[0], endpoint, scene, tally)
 
 
 def _judge_delay(
-    one: ReceivedAttempt,
-    other: ReceivedAttempt,
+    earlier: ReceivedAttempt,
+    later: ReceivedAttempt,
     first: ReceivedAttempt,
     endpoint: ObservedEndpoint,
     scene: Scene,
     tally: Tally,
 ) -> None:
-    spans = {way: _span(way, one, first, scene) for way in scene.options.candidates("retry_from")}
-    came = other.received
+    spans = {way: _span(way, earlier, first, scene) for way in scene.options.candidates("retry_from")}
+    came = later.received
     fits = [way for way, span in spans.items() if span is not None and span[0] <= came <= span[1]]
     default = scene.options.default("retry_from")
     low, high = spans[default] or (0, 0)
+    within = f"{format_millis(low - earlier.received)} to {format_millis(high - earlier.received)}"
     says = (
-        f"attempt {other.attempt} came {format_millis(came - one.received)} after attempt {one.attempt}, "
-        f"not {format_millis(low - one.received)} to {format_millis(high - one.received)}"
+        f"attempt {later.attempt} came {format_millis(came - earlier.received)} after attempt "
+        f"{earlier.attempt}, not {within}"
     )
     if fits:
-        tally.held(DELAYS, case=_gap(one), by=(_name(one), _name(other)))
+        tally.held(DELAYS, case=_gap(earlier), by=(earlier.name, later.name))
         if default not in fits:
-            tally.differs(67, default, fits[0], _evidence(says, (one, other)))
+            tally.differs(67, default, fits[0], _evidence(says, (earlier, later)))
     elif None in spans.values():
         tally.open(DELAYS, "the first attempt did not arrive, and delays may count from it")
     elif came > max(span[1] for span in spans.values() if span) and not (
@@ -302,9 +307,10 @@ def _judge_delay(
     ):
         tally.open(DELAYS, "it came late, perhaps because its endpoint was disabled for a while")
     else:
-        within = f"{format_millis(low - one.received)} to {format_millis(high - one.received)}"
-        found = replace(_evidence(says, (one, other)), expected=f"attempt {other.attempt} within {within}")
-        tally.broke(DELAYS, found, case=_gap(one))
+        evidence = replace(
+            _evidence(says, (earlier, later)), expected=f"attempt {later.attempt} within {within}"
+        )
+        tally.broke(DELAYS, evidence, case=_gap(earlier))
 
 
 def _judge_silence(attempts: Sequence[ReceivedAttempt], scene: Scene, tally: Tally) -> None:
@@ -315,84 +321,89 @@ def _judge_silence(attempts: Sequence[ReceivedAttempt], scene: Scene, tally: Tal
     have ended the connection.
     """
     patience = scene.options.facts.webhook_timeout
-    for one in attempts:
-        told = scene.listed.attempts.get((one.endpoint, one.event, one.attempt))
-        if told is not None and _is_2xx(one) and outcome(one, patience).acknowledged:
-            if (one.answered or 0) - one.received > patience // 2:
-                _judge_patience(one, told.status, tally, by=(told.seen.id, _name(one)))
+    for arrived in attempts:
+        listed = scene.listed.attempts.get(arrived.key)
+        if listed is not None and _is_2xx(arrived) and outcome(arrived, patience).acknowledged:
+            if (arrived.answered or 0) - arrived.received > patience // 2:
+                _judge_patience(arrived, listed.status, tally, by=(listed.seen.id, arrived.name))
             continue
-        if one.status is not None or told is None or told.status is not None or told.duration is None:
+        if (
+            arrived.status is not None
+            or listed is None
+            or listed.status is not None
+            or listed.duration is None
+        ):
             continue
-        waited = told.duration * MILLISECOND
+        waited = listed.duration * MILLISECOND
         says = (
-            f"attempt {one.attempt} was not answered, and is listed as under way for {format_millis(waited)}"
+            f"attempt {arrived.attempt} was not answered, and is listed as under way for "
+            f"{format_millis(waited)}"
         )
         expected = f"given up after {format_millis(patience)}"
-        found = Evidence(says, (told.seen.id,), (_name(one),), one.endpoint, one.received, expected)
+        evidence = Evidence(
+            says, (listed.seen.id,), (arrived.name,), arrived.endpoint, arrived.received, expected
+        )
         if abs(waited - patience) <= MARGIN:
-            tally.held(TIMEOUT, case="no answer", by=(told.seen.id, _name(one)))
+            tally.held(TIMEOUT, case="no answer", by=(listed.seen.id, arrived.name))
         elif waited > patience and scene.rate == 1:
-            tally.broke(TIMEOUT, found, case="no answer")
+            tally.broke(TIMEOUT, evidence, case="no answer")
 
 
-def _judge_patience(one: ReceivedAttempt, listed: int | None, tally: Tally, by: tuple[str, ...]) -> None:
-    if listed == one.status:
+def _judge_patience(arrived: ReceivedAttempt, listed: int | None, tally: Tally, by: tuple[str, ...]) -> None:
+    if listed == arrived.status:
         tally.held(TIMEOUT, case=IN_TIME, by=by)
     else:
         tally.open(TIMEOUT, "an answer that came in time, but late, is not listed: it may have been lost")
 
 
-def _gap(one: ReceivedAttempt) -> str:
+def _gap(arrived: ReceivedAttempt) -> str:
     """Return the case of the delay after an attempt."""
-    return GAPS[one.attempt - 1] if one.attempt <= len(GAPS) else "later"
+    return GAPS[arrived.attempt - 1] if arrived.attempt <= len(GAPS) else "later"
 
 
-def _script(one: ReceivedAttempt, seen: AttemptOutcome) -> str:
+def _script(arrived: ReceivedAttempt, seen: AttemptOutcome) -> str:
     """Return the case of a failed attempt: what it was answered, and its number."""
-    in_time = one.status is not None and one.answered is not None and seen.at >= one.answered
-    return f"{f'{(one.status or 0) // 100}xx' if in_time else 'no answer'}, attempt {one.attempt}"
+    in_time = arrived.status is not None and arrived.answered is not None and seen.at >= arrived.answered
+    return f"{f'{(arrived.status or 0) // 100}xx' if in_time else 'no answer'}, attempt {arrived.attempt}"
 
 
-def _is_2xx(one: ReceivedAttempt) -> bool:
-    return one.status is not None and 200 <= one.status <= 299
-
-
-def _name(one: ReceivedAttempt) -> str:
-    return f"{one.event}/{one.attempt}"
+def _is_2xx(arrived: ReceivedAttempt) -> bool:
+    return arrived.status is not None and 200 <= arrived.status <= 299
 
 
 def _span(
-    way: str, one: ReceivedAttempt, first: ReceivedAttempt, scene: Scene
+    way: str, failed: ReceivedAttempt, first: ReceivedAttempt, scene: Scene
 ) -> tuple[Micros, Micros] | None:
     """Return the earliest and latest arrival of the attempt after `one`; None where the first is unknown."""
     facts, rate = scene.options.facts, scene.rate
     pinned = scene.options.pinned("retry_jitter_percent")
     percent = scene.options.default("retry_jitter_percent") if pinned else JITTER_PERCENT
-    delay, patience = facts.webhook_delays[one.attempt - 1] // rate, facts.webhook_timeout
+    delay, patience = facts.webhook_delays[failed.attempt - 1] // rate, facts.webhook_timeout
     spread = delay * percent // 100 + MARGIN
     if way == "failure":
-        return one.received + delay - spread, one.received + delay + spread + 2 * patience
+        return failed.received + delay - spread, failed.received + delay + spread + 2 * patience
     if first.attempt != 1:
         return None
-    whole = sum(facts.webhook_delays[: one.attempt]) // rate
-    latest = max(first.received + whole, one.received) + spread + 2 * patience
-    return first.received + whole - spread, latest
+    delays = sum(facts.webhook_delays[: failed.attempt]) // rate
+    latest = max(first.received + delays, failed.received) + spread + 2 * patience
+    return first.received + delays - spread, latest
 
 
 def _judge_needless(
-    one: ReceivedAttempt, other: ReceivedAttempt, seen: AttemptOutcome, listed: Listing, tally: Tally
+    earlier: ReceivedAttempt, later: ReceivedAttempt, seen: AttemptOutcome, listed: Listing, tally: Tally
 ) -> None:
     """A retry after a 2xx breaks the rule if the sender lists that 2xx; else the answer may be lost."""
-    told = listed.attempts.get((one.endpoint, one.event, one.attempt))
+    attempt = listed.attempts.get(earlier.key)
     if seen.acknowledged is None:
         tally.open(ACKNOWLEDGED, "the answer came at the time limit")
-    elif told is None or told.status is None or not 200 <= told.status <= 299:
+    elif attempt is None or attempt.status is None or not 200 <= attempt.status <= 299:
         tally.open(ACKNOWLEDGED, "nothing tells whether the sender got the answer")
     else:
         says = (
-            f"attempt {one.attempt} was answered {one.status} in time, and {other.attempt} came all the same"
+            f"attempt {earlier.attempt} was answered {earlier.status} in time, and {later.attempt} came all "
+            "the same"
         )
-        tally.broke(ACKNOWLEDGED, _evidence(says, (one, other)), case=str(one.status))
+        tally.broke(ACKNOWLEDGED, _evidence(says, (earlier, later)), case=str(earlier.status))
 
 
 # What should have come
@@ -406,28 +417,27 @@ def _judge_last(
     Necessary: a list that was read whole, well after the retry was due, and that goes back to the failed
     attempt, shows the retry if it was made.
     """
-    facts, last, key = scene.options.facts, attempts[-1], None
+    facts, last = scene.options.facts, attempts[-1]
     seen = outcome(last, facts.webhook_timeout)
     if seen.acknowledged:
-        tally.held(ACKNOWLEDGED, case=_heeded(last, scene), by=(_name(last),))
+        tally.held(ACKNOWLEDGED, case=_heeded(last, scene), by=(last.name,))
         return
     if seen.acknowledged is None or scene.rate == 0:
         return
     if last.attempt >= facts.webhook_attempts:
         late = last.received + _longest_wait(facts.webhook_delays[-1], scene)
         if late < scene.end and scene.ledger.steady(endpoint):
-            tally.covers(AT_MOST, ANY, (_name(last),))
+            tally.covers(AT_MOST, ANY, (last.name,))
         return
     due = last.received + _longest_wait(facts.webhook_delays[last.attempt - 1], scene)
     reading = scene.listed.complete(endpoint.owner, last.received + 1, due + GRACE)
-    key = (last.endpoint, last.event, last.attempt)
     if due + GRACE > scene.end:
         tally.open(RETRIED, "the run ended before the retry was due")
     elif not scene.ledger.steady(endpoint):
         tally.open(RETRIED, "the endpoint was changed, disabled, or there before the run")
     elif (last.endpoint, last.event, last.attempt + 1) in scene.listed.attempts:
         tally.open(RETRIED, "the retry is listed and did not arrive: it was lost")
-    elif reading is None or key not in reading.keys:
+    elif reading is None or last.key not in reading.keys:
         tally.open(RETRIED, "the retry did not arrive, and no later list tells whether it was made")
     else:
         _missing(last, scene, tally)
@@ -443,23 +453,23 @@ def _heeded(last: ReceivedAttempt, scene: Scene) -> str | None:
 
 
 def _longest_wait(delay: Micros, scene: Scene) -> Micros:
-    """Return how long after an attempt the next one, and what is told of it, may come."""
+    """Return how long after an attempt the next one, and what lists that, may come."""
     delay //= scene.rate
     return delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * scene.options.facts.webhook_timeout
 
 
 def _missing(last: ReceivedAttempt, scene: Scene, tally: Tally) -> None:
     """Report that a retry was not made: where a late 2xx is listed, because it was taken for one in time."""
-    told = scene.listed.attempts[last.endpoint, last.event, last.attempt]
+    listed = scene.listed.attempts[last.key]
     says = f"attempt {last.attempt} failed, and attempt {last.attempt + 1} was not made when it was due"
-    found = Evidence(says, (told.seen.id,), (f"{last.event}/{last.attempt}",), last.endpoint, last.received)
+    evidence = Evidence(says, (listed.seen.id,), (last.name,), last.endpoint, last.received)
     if last.status == 410:
-        tally.differs(71, "no special case", "410 ends a delivery", found)
+        tally.differs(71, "no special case", "410 ends a delivery", evidence)
     elif last.status is not None and 200 <= last.status <= 299:
-        tally.broke(TIMEOUT, found, case="a late 2xx")
+        tally.broke(TIMEOUT, evidence, case="a late 2xx")
     else:
         seen = outcome(last, scene.options.facts.webhook_timeout)
-        tally.broke(RETRIED, found, case=_script(last, seen))
+        tally.broke(RETRIED, evidence, case=_script(last, seen))
 
 
 # Redirects
@@ -487,9 +497,9 @@ def _judge_redirects(
     elif any(stray.received >= first.received for stray in strays):
         tally.open(REDIRECT, "its event came to a path that may be another endpoint's")
     else:
-        tally.held(REDIRECT, case=str(first.status), by=(_name(first),))
+        tally.held(REDIRECT, case=str(first.status), by=(first.name,))
 
 
 def _evidence(says: str, attempts: Sequence[ReceivedAttempt]) -> Evidence:
-    names = tuple(f"{arrived.event}/{arrived.attempt}" for arrived in attempts)
+    names = tuple(arrived.name for arrived in attempts)
     return Evidence(says, (), names, attempts[0].endpoint, attempts[-1].received)
