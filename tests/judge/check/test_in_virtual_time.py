@@ -11,7 +11,7 @@ from ranksim.bridges.rehearsal import Network
 from ranksim.bridges.rehearsal_worlds import make_world
 from ranksim.core.clock import MINUTE
 from ranksim.core.service.service import Service
-from ranksim.judge.conformance.compare import compare
+from ranksim.judge.conformance.compare import RULES, compare
 from ranksim.judge.conformance.verdict.verdicts import Verdict
 
 from .in_virtual_time import check, check_in
@@ -26,7 +26,7 @@ def test_ten_minutes_decide_nearly_all_with_keys_of_every_purpose() -> None:
     assert [finding.rule.name for finding in judgement.deviating] == []
     decided, rules = judgement.rules_decided
     # With one reply in a hundred lost the edges of a window stay open at some seeds: 101 or 102 at eight.
-    assert (decided >= 100, rules) == (True, 106), [
+    assert (decided >= 100, rules) == (True, len(RULES)), [
         finding.rule.name
         for finding in judgement.findings
         if finding.verdict not in (Verdict.CONFORMS, Verdict.DEVIATES)

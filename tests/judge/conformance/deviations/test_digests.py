@@ -3,7 +3,8 @@
 `digests.json` has the digests of what was found of each run of `test_soundness.RUNS`, of each deviation with
 and without lost replies, and of the recorded trace of a notebook. They change where a rule or a rehearsal
 changes on purpose, and not with the words that tell of it: those of some runs stand in `texts.json`.
-`python -m pytest -n 2 -m "heavy or not heavy"` of this module, with RANKSIM_DIGESTS=write, writes both anew.
+`python -m pytest -n 2 -m "heavy or not heavy"` of this module, with RANKSIM_DIGESTS=write, writes both anew,
+and which rules there were: a rule that came since is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pytest
 from deviating import TABLE
 from tests.judge.conformance.test_soundness import RUNS
 
-from ranksim.judge.conformance.compare import Judgement, compare
+from ranksim.judge.conformance.compare import RULES, Judgement, compare
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 HERE = Path(__file__).parent
@@ -50,11 +51,15 @@ FEW = frozenset(
 """Those of the default run: the shortest."""
 
 
-YOUNGER: frozenset[str] = frozenset()
-"""Rules that came after the digests were written: left out, so that a change of any other shows."""
+WRITING = os.environ.get("RANKSIM_DIGESTS") == "write"
+
+NAMES = " ".join(sorted(rule.name for rule in RULES))
+
+DIGESTED = frozenset((NAMES if WRITING else json.loads(FILE.read_text("utf-8"))["rules"]).split())
+"""The rules that there were when the digests were written: others are left out, so that changes show."""
 
 YOUNGER_NUMBERS: frozenset[int] = frozenset()
-"""Likewise assumptions that are told to differ since."""
+"""Assumptions that are told to differ since, likewise left out."""
 
 
 def digest(judgement: Judgement) -> str:
@@ -72,12 +77,12 @@ def digest(judgement: Judgement) -> str:
             [evidence(piece) for piece in found.evidence],
         ]
         for found in judgement.findings
-        if found.rule.name not in YOUNGER
+        if found.rule.name in DIGESTED
     ]
     older = [one for one in judgement.differences if one.number not in YOUNGER_NUMBERS]
     differences = [[one.number, one.assumed, one.found, evidence(one.evidence)] for one in older]
     pieces = [one.evidence for one in older]
-    pieces += [piece for one in judgement.findings if one.rule.name not in YOUNGER for piece in one.evidence]
+    pieces += [piece for one in judgement.findings if one.rule.name in DIGESTED for piece in one.evidence]
     named = {name for piece in pieces for name in piece.exchanges} & judgement.exhibits.keys()
     told = {"findings": findings, "differences": differences, "exhibits": sorted(named)}
     return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
@@ -87,6 +92,8 @@ def texts(judgement: Judgement) -> list[str]:
     """Return what is said of what was found: evidence, reasons why something is open, differences."""
     lines = []
     for found in judgement.findings:
+        if found.rule.name not in DIGESTED:
+            continue
         lines += [f"{found.rule.name}, {found.verdict}: {piece.says}" for piece in found.evidence]
         lines += [f"{found.rule.name}, open: {reason}" for reason, _ in found.reasons[:2]]
     return [*lines, *(f"U{one.number}: {one.found}: {one.evidence.says}" for one in judgement.differences)]
@@ -119,16 +126,17 @@ def test_findings_are_what_they_were(name: str) -> None:
     judgement = CORPUS[name]()
     found = {FILE: digest(judgement)} | ({TEXTS: texts(judgement)} if name in FEW else {})
     for file, value in found.items():
-        if os.environ.get("RANKSIM_DIGESTS") == "write":
+        if WRITING:
             with FILE.open("r") as lock:  # others write beside it
                 flock(lock, LOCK_EX)
                 known = json.loads(file.read_text("utf-8"))
-                file.write_text(json.dumps({**known, name: value}, indent=0, sort_keys=True) + "\n", "utf-8")
+                known |= {name: value} | ({"rules": NAMES} if file == FILE else {})
+                file.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n", "utf-8")
         else:
             assert value == json.loads(file.read_text("utf-8"))[name]
 
 
 def test_nothing_was_recorded_twice_or_forgotten() -> None:
-    assert json.loads(FILE.read_text(encoding="utf-8")).keys() == CORPUS.keys()
+    assert json.loads(FILE.read_text(encoding="utf-8")).keys() == CORPUS.keys() | {"rules"}
     assert CORPUS.keys() >= FEW
     assert json.loads(TEXTS.read_text(encoding="utf-8")).keys() == FEW
