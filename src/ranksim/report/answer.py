@@ -155,6 +155,10 @@ class ReadyAnswer:
                     metrics[name] = number
         return metrics
 
+    def fields(self) -> dict[str, Any]:
+        """Return fields of the document that answers of other kinds have not."""
+        return {}
+
     def to_json(self) -> str:
         """Return the answer as JSON text."""
         plain = document(
@@ -164,6 +168,7 @@ class ReadyAnswer:
             notes=self.notes,
             metrics=self.metrics(),
             tables=self.tables(),
+            **self.fields(),
         )
         return as_text(plain)
 

@@ -7,7 +7,7 @@ import typer
 
 from ranksim.core.errors import BadInput
 from ranksim.report.progress import shown
-from ranksim.report.terminal import print_out, say_code
+from ranksim.report.terminal import say_code
 
 if TYPE_CHECKING:
     from ranksim.twin.sim.scenario import Scenario
@@ -61,13 +61,13 @@ def why(
       ranksim why results refusals.slot_limit_exceeded
       ranksim why scenarios/agency-month.yaml refusals.slot_limit_exceeded
     """  # fmt: skip
-    from ranksim.report.answer import printed
+    from ranksim.report.answer import show
     from ranksim.twin.sim.why.answer import why as explain
 
     scenario, seeds = _read(run, seed)
     with shown("asking why") as tell:
         answer = explain(scenario, seeds, asked, futures, tell)
-    print_out(answer.to_json() if json else printed(answer.sentence, (), answer.views()))
+    show(answer, json, None, plots=False)
 
 
 def _read(run: Path, seed: int | None) -> "tuple[Scenario, list[int]]":

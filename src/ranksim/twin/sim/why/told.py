@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ranksim.core.clock import DAY, HOUR, Micros, iso
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
 from ranksim.report import units
-from ranksim.report.document import as_text, document, metric
+from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
+from ranksim.report.document import MetricShown, metric
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -122,8 +124,21 @@ class Remedy:
         return f"{self.path} {self.old} → {self.new}"
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+CHANGES = TableSpec(
+    {**dict.fromkeys(("parameter", "old", "new", "kind"), "text"), "size": "share", "prevented": "share"},
+    headings={
+        "old": "is", "new": "would be", "kind": "of", "size": "differs by", "prevented": "prevents it in",
+    },
+)  # fmt: skip
+CHANCES = TableSpec(
+    {"from": "text", "what": "text", "chance": "share"},
+    others={"at": "instant"},
+    headings={"what": "what came then"},
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Why(ReadyAnswer):
     """Why something happened in a run.
 
     `replication` (from 0) and `seed` say in which; `first` is what made it true, `moment` when it became
@@ -132,6 +147,10 @@ class Why:
     change does, which `unchanged` tells; a run with the first of them confirmed that. `worlds` is how many
     were run.
     """
+
+    kind = "why"
+    plots = ("chances",)
+    TABLES = MappingProxyType({"changes": CHANGES, "chances": CHANCES})
 
     question: str
     scenario: str
@@ -153,6 +172,11 @@ class Why:
         from ranksim.report.notebook import fragment
 
         return fragment(f"Why {self.question}?", [self.sentence], self.views())
+
+    @property
+    def title(self) -> str:
+        """The question and the scenario."""
+        return f"Why {self.question} in {self.scenario}?"
 
     @property
     def change(self) -> Remedy | None:
@@ -212,7 +236,7 @@ class Why:
             f"happens in {held.happens} of {held.worlds} of these{seldom}."
         )
 
-    def tables(self) -> dict[str, list[dict[str, Any]]]:
+    def tables(self) -> Tables:
         """The answer as plain rows: `chances` by moment (µs), and `changes`, the best first."""
         chances = [
             {
@@ -241,49 +265,36 @@ class Why:
         ]
         return {"chances": chances, "changes": changes}
 
-    def to_json(self) -> str:
-        """Write the answer as JSON text."""
-        plain = document(
-            "why",
-            f"Why {self.question} in {self.scenario}?",
-            answer=self.sentence,
-            metrics={"otherwise": metric("share", self.otherwise)},
-            tables=self.tables(),
-            question=self.question,
-            scenario=self.scenario,
-            replication=self.replication,
-            seed=self.seed,
-            first={"at": self.first.at, "what": self.first.text},
-            inevitable={"at": self.moment.at, "what": self.moment.text},
-            worlds=self.worlds,
-        )
-        return as_text(plain)
+    def metrics(self) -> dict[str, MetricShown]:
+        """Return how likely it is in other worlds."""
+        return {"otherwise": metric("share", self.otherwise)}
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The changes as plain rows, the best first."""
-        return self.tables()["changes"]
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the document that answers of other kinds have not."""
+        return {
+            "question": self.question,
+            "scenario": self.scenario,
+            "replication": self.replication,
+            "seed": self.seed,
+            "first": {"at": self.first.at, "what": self.first.text},
+            "inevitable": {"at": self.moment.at, "what": self.moment.text},
+            "worlds": self.worlds,
+        }
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        chances = tuple((iso(one.at), one.text, units.write("share", *one.estimate)) for one in self.chances)
-        changes = tuple(
-            (
-                one.path, one.old, one.new, one.kind,
-                units.percent(one.size), units.write("share", *one.prevented),
-            )
-            for one in self.changes
-        )  # fmt: skip
+        tables = self.tables()
+        chances = [row | {"from": iso(row["at"])} for row in tables["chances"]]
         usual = units.write("share", *self.otherwise)
         note = (
             "Other futures of the same past, as things stood then, without what the scenario brings later. "
             f"In other worlds of the scenario, with all that it brings, it happens in {usual}. "
             f"{self.worlds} worlds were run."
         )
-        found = [View("How likely it was", ("from", "what came then", "chance"), 2, chances, note)]
-        if changes:
-            headings = ("parameter", "is", "would be", "of", "differs by", "prevents it in")
-            found.append(View("What would have prevented it", headings, 4, changes, self._order()))
-        return found
+        return [
+            *CHANCES.view("How likely it was", chances, note),
+            *CHANGES.view("What would have prevented it", tables["changes"], self._order()),
+        ]
 
     def _order(self) -> str:
         """Which changes are listed and named, and what they were held against."""
@@ -295,7 +306,7 @@ class Why:
         out = f" Left out: {held.left_out}." if held.left_out else ""
         return f"{ORDER} {without}{out}"
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def draw(self, name: str = "chances", ax: Axes | None = None) -> Axes:
         """Draw how likely it was from each moment on. Raises BadInput without matplotlib."""
         from ranksim.report.figure import BLUE, new_figure, plain_axes
 
