@@ -146,8 +146,8 @@ def _meters(activity: AccountActivity, at: Observation, options: Options) -> Ite
     for metric, stated in sorted(activity.meters.items()):
         marks = [Sample(m.low, m.high, m.used, m.ends or 0, m.exchange.id) for m in stated]
         consumers = consumers_of(activity, metric, marks, options)
-        possible = consumers.known | (consumers.possible - _beyond(activity, marks))
-        moves, falls = moves_of(activity, consumers.known, possible, UNITS[0], options)
+        possible = consumers.sure | (consumers.possible - _beyond(activity, marks))
+        moves, falls = moves_of(activity, consumers.sure, possible, UNITS[0], options)
         limit = next((m.limit for m in reversed(stated) if m.limit is not None), None)
         known = "unknown" if limit is None else limit
         yield f"  {metric} of account {activity.account or 'unknown'}, limit {known}, used:"

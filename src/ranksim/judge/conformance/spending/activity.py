@@ -152,7 +152,7 @@ class AccountActivity:
     works: list[SpendWork] = field(default_factory=list)
     refusals: list[RefusedSpend] = field(default_factory=list)
     reports: list[DryRunReport] = field(default_factory=list)
-    asked: list[Observation] = field(default_factory=list)
+    spend_calls: list[Observation] = field(default_factory=list)
     """All calls that wanted to spend, dry or not."""
     dry_runs: list[Observation] = field(default_factory=list)
     """All dry runs, answered or not."""
@@ -260,4 +260,4 @@ def minds(activity: AccountActivity, spend: str, check: int, options: Options) -
         if not may_pass or False not in options.candidates("ceiling_stops_tracking"):
             return True
     stated: list[RefusedSpend | DryRunReport] = [*activity.refusals, *activity.reports]
-    return any(one.check == check and one.spend == spend for one in stated)
+    return any(refusal.check == check and refusal.spend == spend for refusal in stated)

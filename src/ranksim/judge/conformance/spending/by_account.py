@@ -139,7 +139,7 @@ class ObservedAccounts:
                     del self.created[work.id]
                     if work.id in self.ended:
                         activity.fates[work.id].join(self.ended.pop(work.id))
-            activity.meters = {metric: aligned(found) for metric, found in activity.meters.items()}
+            activity.meters = {metric: aligned(meters) for metric, meters in activity.meters.items()}
             activity.cost, activity.slots = sharpened(aligned(activity.cost)), aligned(activity.slots)
             activity.alone = _alone(run, self.used[activity.environment]) and not _runs_by_itself(activity)
             activity.others_ended = _others_ended(activity, run)
@@ -168,8 +168,8 @@ class AccountRecord:
     repeats: dict[str, list[Observation]] = field(default_factory=lambda: defaultdict(list))
     works: dict[object, SpendWork] = field(default_factory=dict)
     unanswered: list[Observation] = field(default_factory=list)
-    shown: list[tuple[str, Observation, Json]] = field(default_factory=list)
-    """Jobs shown under an Idempotency-Key: they tell nothing if it is repeated, as a replay is old (E6)."""
+    job_states: list[tuple[str, Observation, Json]] = field(default_factory=list)
+    """Jobs shown under an Idempotency-Key: they show nothing if that is repeated, as a replay is old (E6)."""
 
     def add(self, exchange: Observation) -> None:
         """Sort the next call of the account."""
@@ -191,9 +191,9 @@ class AccountRecord:
 
     def finished(self, rate: int) -> AccountActivity:
         """Return all that the account did; `rate` is that of its business time."""
-        for key, exchange, job in self.shown:
+        for key, exchange, job in self.job_states:
             if len(self.repeats.get(key, ())) <= 1:
-                self._tell(exchange, job)
+                self._note_state(exchange, job)
         for exchange in self.unanswered:
             self._maybe(exchange, rate)
         self.activity.works.extend(self.works.values())
@@ -203,7 +203,7 @@ class AccountRecord:
 
     def _ask(self, exchange: Observation) -> None:
         body = body_of(exchange)
-        self.activity.asked.append(exchange)
+        self.activity.spend_calls.append(exchange)
         if body.get("dry_run") is True:
             self._dry_run(exchange, body)
         elif unanswered(exchange):
@@ -340,11 +340,11 @@ class AccountRecord:
             return
         if exchange.idempotency_key is not None:
             state = {name: job.get(name) for name in ("id", "kind", "status", "error_detail", "finished_at")}
-            self.shown.append((exchange.idempotency_key, exchange, state))
+            self.job_states.append((exchange.idempotency_key, exchange, state))
         else:
-            self._tell(exchange, job)
+            self._note_state(exchange, job)
 
-    def _tell(self, exchange: Observation, job: Mapping[str, Json]) -> None:
+    def _note_state(self, exchange: Observation, job: Mapping[str, Json]) -> None:
         """Note when a job was observed alive, done or failed."""
         fate = self.activity.fates[job_name(job)]
         state = state_of(job)
@@ -379,20 +379,25 @@ def _writes(exchange: Observation) -> bool:
 
 def _others_ended(activity: AccountActivity, run: ObservedRun) -> Micros:
     """Return when a whole list came, of all domains, with no job under way that no call began."""
-    asked = {work.id for work in activity.works}
+    started = {work.id for work in activity.works}
     for exchange in activity.polls:
-        known = run.header.keys.get(exchange.key)
-        whole = exchange.ok and exchange.operation == "jobs.list" and exchange.has_more is False
-        if whole and not set(exchange.query) - {"limit"} and known is not None and known.domain_id is None:
+        declared = run.header.keys.get(exchange.key)
+        complete = exchange.ok and exchange.operation == "jobs.list" and exchange.has_more is False
+        if (
+            complete
+            and not set(exchange.query) - {"limit"}
+            and declared is not None
+            and declared.domain_id is None
+        ):
             jobs = [job for job in exchange.items or () if isinstance(job, dict)]
-            if all(state_of(job) in ("done", "failed") or job_name(job) in asked for job in jobs):
+            if all(state_of(job) in ("done", "failed") or job_name(job) in started for job in jobs):
                 return exchange.received
     return DISTANT_FUTURE
 
 
 def _runs_by_itself(activity: AccountActivity) -> bool:
     """Return whether a rank run is under way that no call asked for, dry or not: one of a scan."""
-    asked = {work.id for work in activity.works}
+    started = {work.id for work in activity.works}
     if any(work.spend in ("", RANK_RUN) and not work.id for work in activity.works):
         return False  # a call without an answer may have begun it
     dry = [(exchange, body_of(exchange)) for exchange in activity.dry_runs]
@@ -400,7 +405,7 @@ def _runs_by_itself(activity: AccountActivity) -> bool:
     return any(
         str(job.get("kind")).lower() == RANK_RUN
         and state_of(job) in ("queued", "running")
-        and job_name(job) not in asked
+        and job_name(job) not in started
         and str(job.get("domain_id")) not in tried
         for exchange in activity.polls
         if exchange.ok
@@ -427,8 +432,8 @@ def _settle_rank_runs(activity: AccountActivity, options: Options) -> None:
         lost = min((work.low for work in works + anywhere if not work.sure), default=DISTANT_FUTURE)
         first = min((work.high for work in works if work.sure), default=DISTANT_FUTURE)
         for work in works:
-            known = work.exchange.status in begun or domain in activity.domains or first < work.low
-            if work.sure and (not activity.alone or not known or lost <= work.high):
+            begun_here = work.exchange.status in begun or domain in activity.domains or first < work.low
+            if work.sure and (not activity.alone or not begun_here or lost <= work.high):
                 work.sure = False
 
 

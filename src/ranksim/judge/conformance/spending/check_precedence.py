@@ -28,6 +28,7 @@ from ranksim.judge.conformance.spending.failed_checks import (
     CheckFailure,
     CheckOutcome,
     FailedChecks,
+    order_of,
     rule_of,
 )
 from ranksim.judge.conformance.spending.spend_parsing import spend_of
@@ -202,11 +203,11 @@ def judge_codes(failures: FailedChecks, options: Options, tally: Tally) -> None:
     """
     activity, refuses = failures.activity, "refuse" in options.candidates("cap")
     reached: dict[tuple[str, str, str], list[tuple[Micros, Micros, Observation]]] = {}
-    for exchange in activity.asked:
+    for exchange in activity.spend_calls:
         if exchange.ok or exchange.code in CHECKS:
             reached.setdefault(_wanted(exchange), []).append((exchange.sent, exchange.received, exchange))
-    let_in = {wanted: Bracket(found) for wanted, found in reached.items()}
-    for exchange in activity.asked:
+    let_in = {wanted: Bracket(spans) for wanted, spans in reached.items()}
+    for exchange in activity.spend_calls:
         if exchange.lost or exchange.ok:
             continue
         if exchange.code in CHECKS:
@@ -286,23 +287,23 @@ def judge_report(failures: FailedChecks, report: DryRunReport, tally: Tally) -> 
         return
     low, high, exchange = report.low, report.high, report.exchange
     outcome = CheckOutcome(report.check, report.spend, report.domain, low, high, exchange)
-    found = {failure.check: failure for failure in failures.of(outcome)}
+    failed = {failure.check: failure for failure in failures.of(outcome)}
     if (cools := failures.cooling(outcome)) is not None:
-        found[cools.check] = cools
-    for check, failure in found.items():
-        code, said = CODES[check - 1], CODES[report.check - 1] if report.check else "yes"
-        says = f"a dry run of {report.spend} said {said}, although {failure.says}"
+        failed[cools.check] = cools
+    for check, failure in failed.items():
+        code, answer = CODES[check - 1], CODES[report.check - 1] if report.check else "yes"
+        says = f"a dry run of {report.spend} said {answer}, although {failure.says}"
         ids = tuple(dict.fromkeys((*failure.ids, exchange.id)))
         evidence = failures.activity.evidence(says, ids, low)
         if not report.check:
             tally.broke("dry_run.verdict", evidence, case=code)
         elif check < report.check:
-            pair = f"{CHECK_NAMES[check - 1]} before {CHECK_NAMES[report.check - 1]}"
+            pair = order_of(check, report.check)
             tally.broke("dry_run.order", evidence, case=pair)
         elif check == report.check:
             tally.covers("dry_run.verdict", code, ids)
-        elif report.check in found:
-            pair = f"{CHECK_NAMES[report.check - 1]} before {CHECK_NAMES[check - 1]}"
+        elif report.check in failed:
+            pair = order_of(report.check, check)
             tally.covers("dry_run.order", pair, ids)
 
 
@@ -329,8 +330,8 @@ def judge_names(failures: FailedChecks, work: SpendWork, options: Options, tally
     if before.capabilities == after.capabilities and needed not in before.capabilities:
         says = f"{work.spend} was granted on a plan without {needed}"
         ids = (before.exchange.id, work.exchange.id)
-        found = failures.activity.evidence(says, ids, work.low)
-        tally.differs(60, f"{work.spend} needs {needed}", "something else, or nothing", found)
+        evidence = failures.activity.evidence(says, ids, work.low)
+        tally.differs(60, f"{work.spend} needs {needed}", "something else, or nothing", evidence)
 
 
 def judge_healthy(failures: FailedChecks, refused: RefusedSpend, tally: Tally) -> None:

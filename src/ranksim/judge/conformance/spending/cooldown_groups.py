@@ -96,18 +96,18 @@ class CooldownGroups:
             self._on[work.spend, work.domain].append(work)
         self.lengths = self._lengths()
 
-    def sharing(self, asked: SpendWork | RefusedSpend, kind: CooldownInterpretation) -> CooldownGroup:
+    def sharing(self, call: SpendWork | RefusedSpend, kind: CooldownInterpretation) -> CooldownGroup:
         """Return the works that share a cooldown with what was asked, or may."""
-        domain = "" if kind.scope == "account" else asked.domain
-        known = self._shared.get((asked.spend, domain, kind))
-        if known is not None:
-            return known
+        domain = "" if kind.scope == "account" else call.domain
+        group = self._shared.get((call.spend, domain, kind))
+        if group is not None:
+            return group
         if domain:
-            works = self._on[asked.spend, domain] + self._on[asked.spend, ""] + self.works[""]
+            works = self._on[call.spend, domain] + self._on[call.spend, ""] + self.works[""]
         else:
-            works = self.works[asked.spend] + self.works[""]
+            works = self.works[call.spend] + self.works[""]
         shared = CooldownGroup(works, [self.latest_beginning(work, kind) for work in works])
-        self._shared[asked.spend, domain, kind] = shared
+        self._shared[call.spend, domain, kind] = shared
         return shared
 
     def latest_beginning(self, work: SpendWork, kind: CooldownInterpretation) -> Micros:
@@ -135,7 +135,7 @@ class CooldownGroups:
     def _lengths(self) -> dict[str, Micros]:
         """Take the lengths of cooldowns from entitlements, where these never change."""
         stated = [entitled.cooldowns for entitled in self.activity.entitled]
-        return dict(stated[0]) if stated and all(found == stated[0] for found in stated) else {}
+        return dict(stated[0]) if stated and all(lengths == stated[0] for lengths in stated) else {}
 
     def fate(self, work: SpendWork) -> JobLifetime:
         """Return what was observed of a work's job; nothing else can fail once it is answered."""

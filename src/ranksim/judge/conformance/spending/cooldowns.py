@@ -126,7 +126,7 @@ class Trials:
 
     def left(self, kinds: Sequence[CooldownInterpretation]) -> list[CooldownInterpretation]:
         """Return the readings that nothing excludes; all of them where each is excluded."""
-        excluded = {kind for (_, kind), found in self.broke.items() if found}
+        excluded = {kind for (_, kind), breaks in self.broke.items() if breaks}
         return [kind for kind in kinds if kind not in excluded] or list(kinds)
 
     def tell(self, kinds: Sequence[CooldownInterpretation], tally: Tally) -> None:
@@ -135,10 +135,10 @@ class Trials:
         Where nothing was refused as it says, the default is excluded, and there may be no cooldown.
         """
         chosen = self.left(kinds)[0]
-        for (_, kind), found in self.broke.items():
-            if kind == kinds[0] != chosen and found:
-                shown = any(self.held[rule, chosen] for rule in ("cooldown.refused", "cooldown.stated"))
-                tally.differs(46, kinds[0], chosen if shown else kinds[0].without(chosen), found[0][1])
+        for (_, kind), breaks in self.broke.items():
+            if kind == kinds[0] != chosen and breaks:
+                refuses = any(self.held[rule, chosen] for rule in ("cooldown.refused", "cooldown.stated"))
+                tally.differs(46, kinds[0], chosen if refuses else kinds[0].without(chosen), breaks[0][1])
         for (rule, kind), count in self.held.items():
             if kind == chosen:
                 tally.held(rule, count, case=None)
@@ -148,8 +148,8 @@ class Trials:
         for (rule, kind), cases in self.cases.items():
             for case, ids in cases.items() if kind == chosen else ():
                 tally.covers(rule, case, ids)
-        for (rule, kind), found in self.broke.items():
-            for case, evidence in found if kind == chosen else ():
+        for (rule, kind), breaks in self.broke.items():
+            for case, evidence in breaks if kind == chosen else ():
                 tally.broke(rule, evidence, case=case)
 
 
@@ -195,8 +195,8 @@ def _note_arming(runs: CooldownGroups, refused: RefusedSpend, tally: Tally) -> N
     if before and all(runs.unfailed(work, refused.low) is False for work in before):
         says = f"{refused.spend} was refused as cooldown_active, and each run before it had failed"
         ids = (before[-1].exchange.id, refused.exchange.id)
-        found = Evidence(says, ids, (), runs.about(refused), refused.low)
-        tally.differs(46, "a failed run does not arm", "it does", found)
+        evidence = Evidence(says, ids, (), runs.about(refused), refused.low)
+        tally.differs(46, "a failed run does not arm", "it does", evidence)
 
 
 def kinds_of(options: Options) -> list[CooldownInterpretation]:
@@ -279,7 +279,7 @@ def _judge_early(
             begun, missing = first.low * runs.rate, length - (latest - first.low) * runs.rate
             spans[0].append((begun - missing + drift, begun - drift))
             spans[1].append((latest * runs.rate + drift, latest * runs.rate + missing - drift))
-        if all(_leave_no_place(one) for one in spans):
+        if all(_leave_no_place(spans_of_count) for spans_of_count in spans):
             gaps = ", ".join(f"{format_millis((b.high - a.low) * runs.rate)}" for a, b in near)
             says = (
                 f"{near[0][0].spend} was accepted again within {gaps}, with a cooldown of "
@@ -430,8 +430,8 @@ def _judge_length(
     trials: Trials,
 ) -> None:
     span = refused.high - first.low
-    found = [_length_holds(runs, refused, first, wait, length, kind) for wait in waits]
-    holds = True if True in found else None if None in found else False
+    holding = [_length_holds(runs, refused, first, wait, length, kind) for wait in waits]
+    holds = True if True in holding else None if None in holding else False
     stated = " or ".join(format_millis(high) for _, high in waits)
     says = (
         f"accepted at most {format_millis(span * runs.rate)} before, "
@@ -510,8 +510,8 @@ def _judge_kept(
         trials.add("cooldown.stated", kind, True, Evidence(""))
         return
     before = shared.upto(refused.high)
-    known = runs.activity.alone and shared.last_before(refused.low) is not None
-    lasted = known and all(work.sure and runs.unfailed(work, second.high) for work in before)
+    seen = runs.activity.alone and shared.last_before(refused.low) is not None
+    lasted = seen and all(work.sure and runs.unfailed(work, second.high) for work in before)
     says = f"refused with {format_millis(wait)} to wait, and accepted {format_millis(span * runs.rate)} later"
     ids = (refused.exchange.id, second.exchange.id)
     expected = f"cooldown_active until {format_millis(wait)} have passed"

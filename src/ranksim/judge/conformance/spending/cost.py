@@ -203,8 +203,8 @@ def judge_date(
     dates = [date for date in _dates(refused.exchange.meta) if clock.passed(refused.high, date) is False]
     if not dates or before is None or after is None or before.ends is None or before.ends != after.ends:
         return
-    told, ends = " and ".join(iso(date)[:10] for date in dates), before.ends
-    says = f"usage has the month's spend reset at {iso(ends)}, and the refusal on {told}"
+    days, ends = " and ".join(iso(date)[:10] for date in dates), before.ends
+    says = f"usage has the month's spend reset at {iso(ends)}, and the refusal on {days}"
     ids = (before.exchange.id, refused.exchange.id)
     near = any(abs(date - ends) <= DAYS_APART for date in dates)
     tally.check("cost.reset", near, activity.evidence(says, ids, refused.low), case=AS_REFUSED)
@@ -212,8 +212,8 @@ def judge_date(
 
 def _dates(meta: Mapping[str, Any]) -> list[Micros]:
     """Return the days that a meta tells, each as its 00:00 UTC, however they are called (U26)."""
-    days = [found[0] for value in leaves(dict(meta)) if (found := _DAY.match(str(value)))]
-    return [day for told in days if (day := moment(f"{told}T00:00:00Z")) is not None]
+    days = [match[0] for value in leaves(dict(meta)) if (match := _DAY.match(str(value)))]
+    return [day for day_text in days if (day := moment(f"{day_text}T00:00:00Z")) is not None]
 
 
 def _tells_all(meta: Mapping[str, Any]) -> bool:
@@ -305,17 +305,18 @@ def judge_tracking(activity: AccountActivity, ordered: Sequence[CostStatement], 
         else:
             continue
         says = (
-            f"{inside[0].spend} was added and nothing else accepted; {_told(first)}, and then {_told(second)}"
+            f"{inside[0].spend} was added and nothing else accepted; {_amounts_of(first)}, and then "
+            f"{_amounts_of(second)}"
         )
         ids = (first.exchange.id, inside[0].exchange.id, second.exchange.id)
         evidence = activity.evidence(says, ids, second.low)
         tally.check("cost.tracking", not paid, evidence, case=inside[0].spend)
 
 
-def _told(cost: CostStatement) -> str:
-    """Say what a reading tells of a month's cost."""
-    told = {"spent": cost.spent, "settled": cost.settled, "reserved": cost.reserved}
-    return ", ".join(f"{usd(amount)} was {name}" for name, amount in told.items() if amount is not None)
+def _amounts_of(cost: CostStatement) -> str:
+    """Write the amounts that a reading states of a month's cost."""
+    amounts = {"spent": cost.spent, "settled": cost.settled, "reserved": cost.reserved}
+    return ", ".join(f"{usd(amount)} was {name}" for name, amount in amounts.items() if amount is not None)
 
 
 def judge_timing(activity: AccountActivity, ordered: Sequence[CostStatement], tally: Tally) -> None:
@@ -349,8 +350,8 @@ def judge_timing(activity: AccountActivity, ordered: Sequence[CostStatement], ta
             says = f"nothing was reserved while {work.id} ran, and its cost was booked "
             says += "as it began" if rose else "as it ended"
             ids = (before.exchange.id, during.exchange.id, after.exchange.id)
-            found = activity.evidence(says, ids, during.low)
-            tally.differs(49, "reserve", "acceptance" if rose else "completion", found)
+            evidence = activity.evidence(says, ids, during.low)
+            tally.differs(49, "reserve", "acceptance" if rose else "completion", evidence)
             return
 
 

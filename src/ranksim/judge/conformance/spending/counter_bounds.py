@@ -66,8 +66,8 @@ class Bound:
     @property
     def against(self) -> Sample:
         """The mark before that says so, or that says that it shows more."""
-        found = self.since if self.short else self.until
-        return found or self.mark
+        mark = self.since if self.short else self.until
+        return mark or self.mark
 
     def evidence(self, says: str, about: str, inside: Sequence[Increment] = ()) -> Evidence:
         """Return evidence of both marks and the first of what lies between."""
@@ -80,9 +80,9 @@ class RunningSums:
     """Sums of amounts up to an instant."""
 
     def __init__(self, amounts: Iterable[tuple[Micros, int]]) -> None:
-        found = sorted(amounts)
-        self.times = [t for t, _ in found]
-        self.totals = [0, *accumulate(amount for _, amount in found)]
+        ordered = sorted(amounts)
+        self.times = [t for t, _ in ordered]
+        self.totals = [0, *accumulate(amount for _, amount in ordered)]
 
     def upto(self, t: Micros) -> int:
         """Sum what stands at `t` or before."""
@@ -122,30 +122,30 @@ def bounds(
     lows: dict[Micros, tuple[int, Sample]] = {}
     tops: dict[Micros, tuple[int, Sample]] = {}
     emptied: dict[Micros, tuple[int, Sample]] = {}
-    found, next_finished = [], 0
+    bounded, next_finished = [], 0
     for mark in ordered:
         while next_finished < len(finished) and finished[next_finished].high < mark.low:
             past = finished[next_finished]
             kept = past.value + recovered.before(past.low)
             _raise(reached, past.ends, kept, past)
             _raise(lows, past.ends, kept - begun.upto(past.high), past)
-            gone = may_end.before(past.low)
-            _lower(tops, past.ends, past.value - gone, past)
-            _lower(emptied, past.ends, (past.value if carried else 0) - gone, past)
+            ended_before = may_end.before(past.low)
+            _lower(tops, past.ends, past.value - ended_before, past)
+            _lower(emptied, past.ends, (past.value if carried else 0) - ended_before, past)
             next_finished += 1
         least, since = -UNBOUNDED, None
         if mark.ends in lows:
             floor, first = lows[mark.ends]
             least, since = max(
-                reached[mark.ends], (floor + ended.before(mark.low), first), key=lambda known: known[0]
+                reached[mark.ends], (floor + ended.before(mark.low), first), key=lambda ceiling: ceiling[0]
             )
             least -= fallen.upto(mark.high)
-        ceilings = [known for ends, known in emptied.items() if ends < mark.ends]
+        ceilings = [ceiling for ends, ceiling in emptied.items() if ends < mark.ends]
         ceilings += [tops[mark.ends]] if mark.ends in tops else []
-        top, until = min(ceilings, key=lambda known: known[0], default=(UNBOUNDED, None))
+        top, until = min(ceilings, key=lambda ceiling: ceiling[0], default=(UNBOUNDED, None))
         most = min(UNBOUNDED, top + may_begin.upto(mark.high))
-        found.append(Bound(mark, least, since, most, until))
-    return found
+        bounded.append(Bound(mark, least, since, most, until))
+    return bounded
 
 
 def _raise(best: dict[Micros, tuple[int, Sample]], ends: Micros, value: int, mark: Sample) -> None:

@@ -26,7 +26,7 @@ from ranksim.judge.conformance.spending.activity import (
     SpendWork,
 )
 from ranksim.judge.conformance.spending.counter_bounds import RunningSums
-from ranksim.judge.conformance.spending.failed_checks import rule_of
+from ranksim.judge.conformance.spending.failed_checks import order_of, rule_of
 from ranksim.judge.conformance.spending.spend_parsing import spend_of, subject_of
 from ranksim.judge.conformance.spending.statements import Bracket, BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
@@ -205,9 +205,13 @@ def _only(dry: Sequence[Observation], allowed: _Allowed, by: Collection[str] = (
 
     Those that said yes can, of the operations `by` which it is done, where these are known.
     """
-    said = {report.exchange.index: report.spend for report in allowed.reports}
-    spends = {said[one.index] for one in dry if one.index in said and (not by or said[one.index] in by)}
-    spends = spends or {spend_of(one, body_of(one)) for one in dry if one.ok}
+    allowing = {report.exchange.index: report.spend for report in allowed.reports}
+    spends = {
+        allowing[exchange.index]
+        for exchange in dry
+        if exchange.index in allowing and (not by or allowing[exchange.index] in by)
+    }
+    spends = spends or {spend_of(exchange, body_of(exchange)) for exchange in dry if exchange.ok}
     return next(iter(spends)) or ANY if len(spends) == 1 else ANY
 
 
@@ -222,9 +226,9 @@ def judge_free(activity: AccountActivity, tally: Tally) -> None:
     tried = RunningSums((exchange.sent, 1) for exchange in activity.dry_runs)
     sent = [exchange.sent for exchange in activity.dry_runs]
     allowed = _Allowed(activity)
-    for found in readings_of(activity):
-        found.sort(key=lambda reading: reading.low)
-        for first, second in pairwise(found):
+    for readings in readings_of(activity):
+        readings.sort(key=lambda reading: reading.low)
+        for first, second in pairwise(readings):
             inside = tried.before(second.low) - tried.upto(first.high)
             if first.high >= second.low or inside <= 0 or _apart(first, second):
                 continue
@@ -258,22 +262,22 @@ def judge_queues(activity: AccountActivity, tally: Tally) -> None:
     An id that only dry runs returned, and that a read then shows, is work that a dry run started. A job
     that was not in a complete list, and is in a later one, was started between by some call.
     """
-    shown: dict[str, Observation] = {}
+    polled: dict[str, Observation] = {}
     for exchange in activity.polls:
         if exchange.ok and exchange.operation == "jobs.get" and "id" in plain(exchange):
-            shown.setdefault(job_name(plain(exchange)), exchange)
+            polled.setdefault(job_name(plain(exchange)), exchange)
         elif exchange.ok and exchange.operation == "jobs.list" and isinstance(exchange.data, tuple):
             for job in exchange.data:
-                shown.setdefault(job, exchange)
+                polled.setdefault(job, exchange)
     returned = {work.id for work in activity.works if work.id}
     tried = [
         exchange for exchange in activity.dry_runs if exchange.operation == "jobs.create" and exchange.ok
     ]
     for exchange in tried:
         job = job_name(plain(exchange)) if "id" in plain(exchange) else ""
-        if job in shown and job not in returned:
+        if job in polled and job not in returned:
             says = f"a dry run was answered with the job {job}, which exists"
-            ids = (exchange.id, shown[job].id)
+            ids = (exchange.id, polled[job].id)
             case = str(body_of(exchange).get("kind"))
             if not activity.alone:  # it may show the job that another call has started
                 tally.open("dry_run.queues", "others may have used the account")
@@ -307,17 +311,17 @@ def judge_appeared(
     joinable = [work for work in activity.works if work.spend == RANK_RUN and work.id]
     lists: dict[tuple[str, str, str], list[Observation]] = defaultdict(list)
     for exchange in activity.polls:
-        whole = (
+        complete = (
             exchange.has_more is False and "cursor" not in exchange.query and isinstance(exchange.data, tuple)
         )
-        if exchange.ok and exchange.operation == "jobs.list" and whole:
+        if exchange.ok and exchange.operation == "jobs.list" and complete:
             filters = {name: value for name, value in exchange.query.items() if name != "limit"}
             if "status" not in filters:
                 lists[exchange.key, exchange.surface, repr(sorted(filters.items()))].append(exchange)
-    told = {work.id for work in activity.works if work.id and work.exchange.surface == "rest"}
-    for (_, surface, _), found in lists.items():
-        for first, second in pairwise(found):
-            if surface == "graphql" and told.isdisjoint(second.data):
+    ids_over_rest = {work.id for work in activity.works if work.id and work.exchange.surface == "rest"}
+    for (_, surface, _), polls in lists.items():
+        for first, second in pairwise(polls):
+            if surface == "graphql" and ids_over_rest.isdisjoint(second.data):
                 continue
             dry = [
                 exchange
@@ -331,9 +335,9 @@ def judge_appeared(
             ids = (first.id, dry[0].id, second.id)
             evidence = activity.evidence(says, ids, second.sent)
             tally.check("dry_run.queues", not new, evidence, case=None if not new else _only(dry, allowed))
-            for exchange in (one for one in dry if one.index in could and not new):
-                shown = _shows(activity, first, body_of(exchange))
-                if shown and not _joined_later(exchange, joinable, set(second.data) - set(first.data)):
+            for exchange in (tried_call for tried_call in dry if tried_call.index in could and not new):
+                listed = _shows(activity, first, body_of(exchange))
+                if listed and not _joined_later(exchange, joinable, set(second.data) - set(first.data)):
                     kind = str(body_of(exchange).get("kind"))
                     tally.covers("dry_run.queues", kind, (first.id, exchange.id, second.id))
 
@@ -365,7 +369,7 @@ def judge_joined(activity: AccountActivity, options: Options, tally: Tally) -> N
     for report in _Allowed(activity).reports:
         if report.spend == RANK_RUN:
             dry[report.domain].append((report.low, report.high, report))
-    before = {domain: Bracket(found) for domain, found in dry.items()}
+    before = {domain: Bracket(spans) for domain, spans in dry.items()}
     for work in activity.works:
         if work.spend != RANK_RUN or not work.id or work.domain not in before:
             continue
@@ -424,32 +428,32 @@ def judge_verdicts(activity: AccountActivity, options: Options, tally: Tally) ->
     cannot be right in both.
     """
     quiet = NoActivity(activity)
-    said: dict[tuple[object, ...], list[tuple[Micros, Micros, DryRunReport]]] = defaultdict(list)
+    reported: dict[tuple[object, ...], list[tuple[Micros, Micros, DryRunReport]]] = defaultdict(list)
     for report in activity.reports:
-        said[subject_of(report.exchange)].append((report.low, report.high, report))
-    dry = {subject: Bracket(found) for subject, found in said.items()}
+        reported[subject_of(report.exchange)].append((report.low, report.high, report))
+    dry = {subject: Bracket(reports) for subject, reports in reported.items()}
     live: list[RefusedSpend | SpendWork] = [
         *activity.refusals,
         *(work for work in activity.works if work.high < DISTANT_FUTURE),
     ]
     for outcome in live:
-        found = dry.get(subject_of(outcome.exchange))
-        before = None if found is None else found.before(outcome.low)
+        reports = dry.get(subject_of(outcome.exchange))
+        before = None if reports is None else reports.before(outcome.low)
         if before is None or before.check is None or not activity.alone:
             continue
         if not _nothing_between(quiet, before, outcome):
             continue
         check = outcome.check if isinstance(outcome, RefusedSpend) else 0
-        says = f"{before.spend}: a dry run said {_said(before.check)}, and the call itself {_said(check)}"
+        says = f"{before.spend}: a dry run said {_answer(before.check)}, and the call itself {_answer(check)}"
         evidence = activity.evidence(says, (before.exchange.id, outcome.exchange.id), outcome.low)
         finishes = before.spend in JOBS and "finish" in options.candidates("cooldown_from")
         agrees = _agrees(before, check, finishes)
         if agrees is None:
             tally.open("dry_run.verdict", "time may have mended a check, or a job have ended")
         else:
-            tally.check("dry_run.verdict", agrees, evidence, case=_said(check) if check else before.spend)
+            tally.check("dry_run.verdict", agrees, evidence, case=_answer(check) if check else before.spend)
             if not agrees and 0 < check < (before.check or 0):
-                pair = f"{CHECK_NAMES[check - 1]} before {CHECK_NAMES[(before.check or 0) - 1]}"
+                pair = order_of(check, before.check or 0)
                 tally.broke("dry_run.order", evidence, case=pair)
 
 
@@ -462,23 +466,23 @@ def _nothing_between(quiet: NoActivity, report: DryRunReport, outcome: RefusedSp
 
 def _agrees(report: DryRunReport, check: int, finishes: bool) -> bool | None:
     """Compare what was said with what came; None where time, or the end of a job, may make the difference."""
-    said = report.check or 0
-    if said == check:
+    reported = report.check or 0
+    if reported == check:
         return True
     if report.joins:
         return None  # the run that would be joined may have ended
     if check in (1, 2):
         return False  # neither comes to fail by itself
-    if said in (1, 2):
+    if reported in (1, 2):
         return False  # nor is mended by time
-    if check == 6 and said == 0 and not finishes:
+    if check == 6 and reported == 0 and not finishes:
         return False
-    if check in (4, 5) and (said == 0 or said > check):
+    if check in (4, 5) and (reported == 0 or reported > check):
         return False
     return None
 
 
-def _said(check: int) -> str:
+def _answer(check: int) -> str:
     names = {number: code for code, number in CHECKS.items() if code != "allowance_exhausted"}
     return names.get(check, "yes")
 
@@ -507,18 +511,18 @@ def judge_order(activity: AccountActivity, report: DryRunReport, options: Option
         return
     wrong = ""
     if report.failing is not None and report.check is not None and 0 not in report.failing:
-        whole = len(report.names) == len(CHECK_NAMES)
-        wrong = (_wrong_list if whole else _wrong_part)(report, report.failing)
-        if whole or wrong:
+        complete = len(report.names) == len(CHECK_NAMES)
+        wrong = (_wrong_list if complete else _wrong_part)(report, report.failing)
+        if complete or wrong:
             says = f"dry run of {report.spend}: {wrong}"
             evidence = Evidence(says, (exchange.id,), about=about, at=report.low)
             pairs = _pairs(report, report.failing)
-            said, first = report.check or 0, min(report.failing, default=0)
-            pair = f"{CHECK_NAMES[first - 1]} before {CHECK_NAMES[said - 1]}" if 0 < first < said else ANY
+            refusing, first = report.check or 0, min(report.failing, default=0)
+            pair = order_of(first, refusing) if 0 < first < refusing else ANY
             tally.check("dry_run.order", not wrong, evidence, case=pair if wrong else None)
             for pair in pairs if not wrong else ():
                 tally.covers("dry_run.order", pair, (exchange.id,))
-            if report.names != CHECK_NAMES and whole:
+            if report.names != CHECK_NAMES and complete:
                 order = f"it lists its checks as {', '.join(report.names)}"
                 listed = Evidence(order, (exchange.id,), about=about, at=report.low)
                 tally.differs(89, *_listed_otherwise(report.names), listed)
@@ -534,33 +538,35 @@ def judge_order(activity: AccountActivity, report: DryRunReport, options: Option
 def _listed_otherwise(names: Sequence[str]) -> tuple[str, str]:
     """Return how a list of six checks was assumed to be, and how it is: by other names, or out of order."""
     places = [CHECK_NAMES.index(name) for name in names if name in CHECK_NAMES]
-    unlike = [(name, found) for name, found in zip(CHECK_NAMES, names, strict=True) if name != found]
-    if places == sorted(places) and all(found not in CHECK_NAMES for _, found in unlike):
-        return ", ".join(name for name, _ in unlike), ", ".join(found for _, found in unlike)
+    unlike = [(name, listed) for name, listed in zip(CHECK_NAMES, names, strict=True) if name != listed]
+    if places == sorted(places) and all(listed not in CHECK_NAMES for _, listed in unlike):
+        return ", ".join(name for name, _ in unlike), ", ".join(listed for _, listed in unlike)
     return "six checks in their order", "another order"
 
 
 def _pairs(report: DryRunReport, failing: Sequence[int]) -> list[str]:
     """Return the pairs of failing checks of which the first one refused, so that the other did not."""
-    said = report.check
-    if not said or said not in failing:
+    refusing = report.check
+    if not refusing or refusing not in failing:
         return []
-    return [f"{CHECK_NAMES[said - 1]} before {CHECK_NAMES[check - 1]}" for check in failing if check > said]
+    return [order_of(refusing, check) for check in failing if check > refusing]
 
 
 def _wrong_list(report: DryRunReport, failing: Sequence[int]) -> str:
     """Return what is wrong with a list of all six checks, or "": its order is its own (U89)."""
     first = min(failing, default=0)
     if first != report.check and not report.joins:
-        return f"it refuses with {_said(report.check or 0)}, and the first check to fail is {_said(first)}"
+        return (
+            f"it refuses with {_answer(report.check or 0)}, and the first check to fail is {_answer(first)}"
+        )
     return ""
 
 
 def _wrong_part(report: DryRunReport, failing: Sequence[int]) -> str:
     """Return what is wrong with a list of some checks, or "": what refuses may be one that is not listed."""
-    said, first = report.check or 0, min(failing, default=0)
-    if first and not 0 < said <= first and not report.joins:
-        return f"it says {_said(said)}, and {_said(first)} fails"
-    if said and said not in failing and CHECK_NAMES[said - 1] in report.names:
-        return f"it refuses with {_said(said)}, and lists that check as met"
+    refusing, first = report.check or 0, min(failing, default=0)
+    if first and not 0 < refusing <= first and not report.joins:
+        return f"it says {_answer(refusing)}, and {_answer(first)} fails"
+    if refusing and refusing not in failing and CHECK_NAMES[refusing - 1] in report.names:
+        return f"it refuses with {_answer(refusing)}, and lists that check as met"
     return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ranksim.core.clock import Micros, format_millis
-from ranksim.core.contract.facts import CHECK_OF, Spend
+from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, Spend
 from ranksim.core.rules.terms import NAMES_CAPABILITY
 from ranksim.judge.conformance.history.fields import body_of
 from ranksim.judge.conformance.history.observation import Observation
@@ -43,6 +43,11 @@ from ranksim.judge.conformance.verdict.options import Options
 
 NAMES = ("capability", "health", "ceiling", "quota", "slots")
 """The first five checks, as their rules are called; the sixth is that of cooldowns."""
+
+
+def order_of(first: int, later: int) -> str:
+    """Return the case of one check before another, by their numbers."""
+    return f"{CHECK_NAMES[first - 1]} before {CHECK_NAMES[later - 1]}"
 
 
 def rule_of(check: int) -> str:
@@ -114,8 +119,8 @@ class FailedChecks:
         self.spent = Bracket([(c.low, c.high, c) for c in activity.cost if c.settled is None])
         self.running = JobsUnderWay(activity)
         self.meters = {
-            metric: Bracket([(m.low, m.high, m) for m in found if m.ends is not None])
-            for metric, found in activity.meters.items()
+            metric: Bracket([(m.low, m.high, m) for m in statements if m.ends is not None])
+            for metric, statements in activity.meters.items()
         }
         self.metrics = {spend.label: metric_of(activity, spend.label) for spend in Spend}
         self.lacking = self._learn_lacking()
@@ -130,7 +135,7 @@ class FailedChecks:
         for report in activity.reports:
             grouped.setdefault(subject_of(report.exchange), []).append((report.low, report.high, report))
         self.reports: dict[tuple[object, ...], Bracket[DryRunReport]] = {
-            subject: Bracket(found) for subject, found in grouped.items()
+            subject: Bracket(statements) for subject, statements in grouped.items()
         }
 
     def _learn_lacking(self) -> dict[tuple[str, str], Observation]:
@@ -144,17 +149,17 @@ class FailedChecks:
 
     def of(self, outcome: CheckOutcome) -> Iterator[CheckFailure]:
         """Return the checks that certainly failed while a call was under way."""
-        for found in (self.capability(outcome), self.unhealthy(outcome.low, outcome.high)):
-            if found is not None:
-                yield found
+        for failure in (self.capability(outcome), self.unhealthy(outcome.low, outcome.high)):
+            if failure is not None:
+                yield failure
         if outcome.spend in JOBS or minds(self.activity, outcome.spend, 3, self.options):
             free = outcome.spend in ADDS  # which passes no ceiling that is only reached (U48)
             ceiling = self.at_ceiling(outcome.low, outcome.high, outcome.exchange, above=free)
             if ceiling is not None:
                 yield ceiling
-        for found in (self.exhausted(outcome), self.full(outcome)):
-            if found is not None:
-                yield found
+        for failure in (self.exhausted(outcome), self.full(outcome)):
+            if failure is not None:
+                yield failure
         yield from self.reported(outcome)
 
     def capability(self, outcome: CheckOutcome) -> CheckFailure | None:
@@ -198,14 +203,14 @@ class FailedChecks:
     def _needed(self, spend: str, listed: frozenset[str]) -> str:
         """Return the name that a policy states for what a call needs; "" where the plan lists other names."""
         catalogue = self.options.policy.catalogue
-        known = {kind.label: kind for kind in Spend}.get(spend)
-        if known is None or not self.options.names_capabilities:
+        operation = {kind.label: kind for kind in Spend}.get(spend)
+        if operation is None or not self.options.names_capabilities:
             return ""
-        if known not in NAMES_CAPABILITY and self.options.candidates("checks_apply") != ("all",):
+        if operation not in NAMES_CAPABILITY and self.options.candidates("checks_apply") != ("all",):
             return ""
         if not listed.issubset(catalogue.capability_of.values()):
             return ""
-        return str(catalogue.capability_for(known.label))
+        return str(catalogue.capability_for(operation.label))
 
     def unhealthy(self, low: Micros, high: Micros) -> CheckFailure | None:
         """Return evidence that the subscription was past due on both sides of a call (S61); others: U57."""
@@ -393,9 +398,9 @@ class FailedChecks:
         A plan or a subscription that fails on both sides failed between. An allowance or slots may have been
         mended by time, and failed again only by what was done in between; so nothing may have been.
         """
-        found = self.reports.get(subject_of(outcome.exchange))
-        before = None if found is None else found.before(outcome.low)
-        after = None if found is None else found.after(outcome.high)
+        reports = self.reports.get(subject_of(outcome.exchange))
+        before = None if reports is None else reports.before(outcome.low)
+        after = None if reports is None else reports.after(outcome.high)
         if before is None or after is None or not self.activity.alone:
             return
         if before.failing is None or after.failing is None:

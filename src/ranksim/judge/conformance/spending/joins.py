@@ -55,7 +55,7 @@ def judge_joins_only(activity: AccountActivity, tally: Tally) -> None:
     Two calls without an Idempotency-Key in common are two requests, and each gets a job of its own.
     """
     begun: dict[str | None, Micros] = {}
-    for exchange in activity.asked:  # a repeat of a call that got lost is answered as that one was (E6)
+    for exchange in activity.spend_calls:  # a repeat of a call that got lost is answered as that one was (E6)
         begun[exchange.idempotency_key] = min(
             exchange.sent, begun.get(exchange.idempotency_key, exchange.sent)
         )
@@ -107,20 +107,20 @@ def judge_join(activity: AccountActivity, options: Options, tally: Tally) -> Non
     """
     left = list(options.candidates("join"))
     default = left[0]
-    shown: dict[str, Evidence] = {}
-    found = list(_asked_while_running(activity))
-    for low, outcome, exchange, run in found:
+    evidence_of: dict[str, Evidence] = {}
+    answers = list(_asked_while_running(activity))
+    for low, outcome, exchange, run in answers:
         says = f"a rank run was under way ({run.id}), and another request for it was {outcome}"
         evidence = activity.evidence(says, (run.exchange.id, exchange.id), low)
         for option in set(left) - set(_allowed(outcome)):
             left.remove(option)
-            shown[option] = evidence
+            evidence_of[option] = evidence
     if not left:
-        tally.broke("cooldown.join", shown[default])
+        tally.broke("cooldown.join", evidence_of[default])
         return
-    tally.held("cooldown.join", len(found), by=[exchange.id for _, _, exchange, _ in found[:1]])
+    tally.held("cooldown.join", len(answers), by=[exchange.id for _, _, exchange, _ in answers[:1]])
     if default not in left:
-        tally.differs(45, default, left[0], shown[default])
+        tally.differs(45, default, left[0], evidence_of[default])
 
 
 def _allowed(outcome: str) -> tuple[str, ...]:

@@ -180,7 +180,7 @@ def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tal
 class Consumers:
     """The operations that surely consume a metric, and all those that may."""
 
-    known: frozenset[str]
+    sure: frozenset[str]
     possible: frozenset[str]
 
 
@@ -193,7 +193,7 @@ def metric_of(activity: AccountActivity, spend: str) -> str:
             and isinstance(refused.exchange.meta.get("metric"), str)
         ):
             return str(refused.exchange.meta["metric"])
-    weekly = [metric for metric, found in activity.meters.items() if any(m.period == "week" for m in found)]
+    weekly = [metric for metric, meters in activity.meters.items() if any(m.period == "week" for m in meters)]
     return weekly[0] if spend == BRIEFS and len(weekly) == 1 else ""
 
 
@@ -202,16 +202,16 @@ def consumers_of(
 ) -> Consumers:
     """Learn what consumes a metric; an operation is ruled out where its works left the counter behind."""
     owners = {spend: metric_of(activity, spend) for spend in SPENDING_OPERATIONS}
-    known = frozenset(spend for spend, owner in owners.items() if owner == metric)
+    sure = frozenset(spend for spend, owner in owners.items() if owner == metric)
     open_ = [spend for spend, owner in owners.items() if not owner]
     ordered = sorted(marks, key=lambda mark: mark.low)
-    possible = set(known) | {""}
-    _, falls = moves_of(activity, frozenset(), frozenset(open_) | known, UNITS[-1], options)
+    possible = set(sure) | {""}
+    _, falls = moves_of(activity, frozenset(), frozenset(open_) | sure, UNITS[-1], options)
     for spend in open_:
         moves, own = moves_of(activity, frozenset({spend}), frozenset({spend}), UNITS[-1], options)
         if not _left_behind(ordered, moves, [*falls, *own]):
             possible.add(spend)
-    return Consumers(known, frozenset(possible))
+    return Consumers(sure, frozenset(possible))
 
 
 def _left_behind(marks: Sequence[Sample], moves: Sequence[Increment], falls: Sequence[Increment]) -> bool:
@@ -227,7 +227,7 @@ def _left_behind(marks: Sequence[Sample], moves: Sequence[Increment], falls: Seq
 
 
 def moves_of(
-    activity: AccountActivity, known: frozenset[str], possible: frozenset[str], unit: Unit, options: Options
+    activity: AccountActivity, sure: frozenset[str], possible: frozenset[str], unit: Unit, options: Options
 ) -> tuple[list[Increment], list[Increment]]:
     """Return how works move a counter, and what failures of jobs may give back (U50)."""
     moves, falls = [], []
@@ -238,9 +238,9 @@ def moves_of(
         least, most = units_of(work, unit)
         returnable = refunds and work.spend in JOBS and activity.fates[work.id].done == DISTANT_FUTURE
         if returnable:
-            gone = activity.fates[work.id].failed
-            falls.append(Increment(work.low, gone, 0, most, work.exchange.id))
-        surely = work.sure and work.spend in known
+            failed = activity.fates[work.id].failed
+            falls.append(Increment(work.low, failed, 0, most, work.exchange.id))
+        surely = work.sure and work.spend in sure
         moves.append(Increment(work.low, work.high, least if surely else 0, most, work.exchange.id))
     if refunds and not activity.alone:
         falls.append(ANY_FALL)
@@ -255,10 +255,10 @@ def units_of(work: SpendWork, unit: Unit) -> tuple[int, int]:
     if work.spend == BRIEFS:
         return (1, 1) if brief == "request" else brief_units(work)
     if work.spend == "keywords":
-        created, asked = created_by(work.made), work.body.get("keywords")
+        created, words = created_by(work.made), work.body.get("keywords")
         if created is not None:
             return len(created), len(created)
-        return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
+        return 0, len(words) if isinstance(words, list) else UNBOUNDED
     return (1, 1) if other == "one" else (1, UNBOUNDED)
 
 
@@ -288,19 +288,19 @@ def judge_grant(activity: AccountActivity, work: SpendWork, tally: Tally) -> Non
     if not all(isinstance(word, str) for word in words):
         return
     there = work.made.get("already_present", 0 if work.spend == BRIEFS else None)
-    known = len(there) if isinstance(there, list) else whole(there)
-    if known is None:
+    already_there = len(there) if isinstance(there, list) else whole(there)
+    if already_there is None:
         return
     trimmed = {word.strip() for word in words}
-    folded, told = len({word.casefold() for word in trimmed}), len(created) + known
-    says = f"{len(words)} keywords were asked for, {folded} without regard to case, and {told} granted"
-    found = activity.evidence(says, (exchange.id,), work.low)
-    if told < folded and work.spend == BRIEFS:
-        tally.differs(50, "all_or_nothing", "partial", found)
-    elif told < folded and work.spend == "keywords":
-        tally.differs(64, "refuse_whole", "partial", found)
-    elif told == len(trimmed) > folded and work.spend == "keywords":
-        tally.differs(65, "casefold", "exact", found)
+    folded, granted = len({word.casefold() for word in trimmed}), len(created) + already_there
+    says = f"{len(words)} keywords were asked for, {folded} without regard to case, and {granted} granted"
+    evidence = activity.evidence(says, (exchange.id,), work.low)
+    if granted < folded and work.spend == BRIEFS:
+        tally.differs(50, "all_or_nothing", "partial", evidence)
+    elif granted < folded and work.spend == "keywords":
+        tally.differs(64, "refuse_whole", "partial", evidence)
+    elif granted == len(trimmed) > folded and work.spend == "keywords":
+        tally.differs(65, "casefold", "exact", evidence)
 
 
 # Checks
@@ -326,16 +326,16 @@ def judge_counter(
     consumers = consumers_of(activity, metric, marks, options)
     tried = []
     for unit in UNITS:
-        moves, falls = moves_of(activity, consumers.known, consumers.possible, unit, options)
-        found = bounds(marks, moves, falls)
-        broken = [bound for bound in found if _breaks(activity, bound)]
-        tried.append((unit, moves, found, broken))
+        moves, falls = moves_of(activity, consumers.sure, consumers.possible, unit, options)
+        bounded = bounds(marks, moves, falls)
+        broken = [bound for bound in bounded if _breaks(activity, bound)]
+        tried.append((unit, moves, bounded, broken))
         if not broken:
             break
-    unit, moves, found, broken = tried[-1]
-    _note_refunds(activity, metric, marks, moves, found, tally)
+    unit, moves, bounded, broken = tried[-1]
+    _note_refunds(activity, metric, marks, moves, bounded, tally)
     if broken:  # under every unit: show the default's
-        unit, moves, found, broken = tried[0]
+        unit, moves, bounded, broken = tried[0]
     elif unit != UNITS[0]:
         first = _evidence(activity, metric, tried[0][3][0], tried[0][1])
         if unit[1] == "any":
@@ -351,13 +351,13 @@ def judge_counter(
     else:
         for bound in broken[:MOST_SHOWN]:
             tally.broke("quota.counted", _evidence(activity, metric, bound, moves), case=metric)
-    _hold(activity, metric, found, tally)
+    _hold(activity, metric, bounded, tally)
     limits = {(m.exchange.id, m.ends): m.limit for m in stated}
     checked = activity.alone and all(
         minds(activity, spend, 4, options)
         for spend in {work.spend for work in activity.works} & consumers.possible
     )
-    for bound in found:
+    for bound in bounded:
         limit, since = limits.get((bound.mark.id, bound.mark.ends)), bound.since
         if since is not None and limits.get((since.id, since.ends)) != limit:
             continue  # the plan was changed
@@ -371,21 +371,23 @@ def _dry_runs_counted(
 
     Then the dry runs are the cause, not the counter. One without an answer may have consumed.
     """
-    said = {report.exchange.index for report in activity.reports if report.check == 0 and not report.joins}
+    allowing = {
+        report.exchange.index for report in activity.reports if report.check == 0 and not report.joins
+    }
     tried = [
-        SpendWork(spend_of(one, body), domain_of(body, {}), one.sent, one.received, not one.lost, [one])
-        for one in activity.dry_runs
-        if (body := body_of(one)) and (one.lost or one.index in said)
+        SpendWork(spend_of(dry, body), domain_of(body, {}), dry.sent, dry.received, not dry.lost, [dry])
+        for dry in activity.dry_runs
+        if (body := body_of(dry)) and (dry.lost or dry.index in allowing)
     ]
-    for unit in UNITS if said else ():
-        moves, falls = moves_of(activity, consumers.known, consumers.possible, unit, options)
-        for work in (one for one in tried if one.spend in consumers.possible):
+    for unit in UNITS if allowing else ():
+        moves, falls = moves_of(activity, consumers.sure, consumers.possible, unit, options)
+        for work in (work for work in tried if work.spend in consumers.possible):
             least, most = units_of(work, unit)
-            surely = least if work.sure and work.spend in consumers.known else 0
+            surely = least if work.sure and work.spend in consumers.sure else 0
             moves.append(Increment(work.low, work.high, surely, most, work.exchange.id))
         if not any(_breaks(activity, bound) for bound in bounds(marks, moves, falls)):
-            sure = {one.spend for one in tried if one.sure}
-            return sure & consumers.known or sure & consumers.possible or {ANY}
+            sure = {work.spend for work in tried if work.sure}
+            return sure & consumers.sure or sure & consumers.possible or {ANY}
     return set()
 
 
@@ -394,11 +396,11 @@ def _note_refunds(
     metric: str,
     marks: Sequence[Sample],
     moves: Sequence[Increment],
-    found: Sequence[Bound],
+    bounded: Sequence[Bound],
     tally: Tally,
 ) -> None:
     """A reading that only a job's failure can have lowered excludes that nothing is given back (U50)."""
-    for kept, given in zip(bounds(marks, moves), found, strict=True):
+    for kept, given in zip(bounds(marks, moves), bounded, strict=True):
         if activity.alone and kept.short and not given.short:
             tally.differs(50, "never", "on_failure", _evidence(activity, metric, kept, moves))
 
@@ -407,8 +409,8 @@ def _breaks(activity: AccountActivity, bound: Bound) -> bool:
     return bound.mark.value < bound.least or (activity.alone and bound.mark.value > bound.most)
 
 
-def _hold(activity: AccountActivity, metric: str, found: Sequence[Bound], tally: Tally) -> None:
-    fine = [bound for bound in found if not _breaks(activity, bound) and bound.since is not None]
+def _hold(activity: AccountActivity, metric: str, bounded: Sequence[Bound], tally: Tally) -> None:
+    fine = [bound for bound in bounded if not _breaks(activity, bound) and bound.since is not None]
     if activity.alone:
         tally.held("quota.counted", len(fine), case=None)
         for bound in fine:
@@ -458,7 +460,7 @@ def judge_limit(
     says = f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
     admitted = between(moves, since, mark, surely=True) if bound.least > limit else []
     first = admitted[-1:]
-    met = any(one.high >= other.low for one, other in pairwise(admitted))
+    met = any(earlier.high >= later.low for earlier, later in pairwise(admitted))
     ids = tuple(dict.fromkeys((since.id, *(m.id for m in first), mark.id)))
     evidence = activity.evidence(says, ids, mark.low, f"{limit} at most")
     if bound.least > limit or (mark.value > limit and checked):
@@ -520,11 +522,11 @@ def judge_meta(
     """Each refusal by itself has the status and the four fields that S98 shows, and a metric of usage."""
     exchange, meta = refused.exchange, refused.exchange.meta
     if exchange.code == "allowance_exhausted":
-        found = activity.evidence("refused as allowance_exhausted", (exchange.id,), exchange.sent)
+        evidence = activity.evidence("refused as allowance_exhausted", (exchange.id,), exchange.sent)
         if options.candidates("weekly_exhaustion_code") == ("quota_exhausted",):
-            tally.broke("quota.meta", found, case=refused.spend)
+            tally.broke("quota.meta", evidence, case=refused.spend)
         else:
-            tally.differs(53, "quota_exhausted", "allowance_exhausted", found)
+            tally.differs(53, "quota_exhausted", "allowance_exhausted", evidence)
         return
     wrong = _wrong_meta(refused, limits, options)
     says = f"quota_exhausted with status {exchange.status} and meta {dict(meta)}: {wrong}"
@@ -542,9 +544,9 @@ def _wrong_meta(refused: RefusedSpend, limits: Mapping[str, set[int | None]], op
         return "expected metric (text), used and limit (integers) and resets_at (a UTC timestamp)"
     if limits and stated.metric not in limits:
         return f"usage lists no metric {stated.metric}"
-    known = limits.get(stated.metric, {None})
-    if len(known) == 1 and None not in known and stated.limit not in known:
-        return f"usage shows a limit of {next(iter(known))}"
+    stated_limits = limits.get(stated.metric, {None})
+    if len(stated_limits) == 1 and None not in stated_limits and stated.limit not in stated_limits:
+        return f"usage shows a limit of {next(iter(stated_limits))}"
     return ""
 
 
@@ -604,7 +606,7 @@ def judge_months(activity: AccountActivity, tally: Tally) -> None:
     anchor = anchors.pop() if len(anchors) == 1 else None
     if anchor is None:
         return
-    for meter in (one for found in activity.meters.values() for one in found):
+    for meter in (statement for meters in activity.meters.values() for statement in meters):
         if meter.period != "month" or meter.ends is None:
             continue
         ends = meter.ends

@@ -31,7 +31,7 @@ class Removals:
         """When anything may first have been removed."""
         self.lists: dict[str, Micros] = {}
         """When each list may first be gone, with all its words."""
-        self.gone: dict[str, Micros] = {}
+        self.removed_scans: dict[str, Micros] = {}
         """When each scan may first be gone."""
         self.held_everywhere = DISTANT_FUTURE
         self.held_in: dict[str, Micros] = {}
@@ -44,32 +44,32 @@ class Removals:
         for exchange in activity.patches:
             scan = self.scans.get(exchange.parameters.get("id", ""))
             self._hold(scan.domain if scan is not None and exchange.surface == "rest" else "", exchange.sent)
-        self.fewer = {list_id: RunningSums(found) for list_id, found in falls.items()}
+        self.fewer = {list_id: RunningSums(removals) for list_id, removals in falls.items()}
         """How many words may be gone of each list, by when."""
 
     def _see(self, exchange: Observation, falls: Mapping[str, list[tuple[Micros, int]]]) -> None:
         name, at = exchange.parameters.get("id", ""), exchange.sent
-        known = exchange.surface == "rest"
-        if known and exchange.operation == "keywords.delete" and name in self.keywords:
+        over_rest = exchange.surface == "rest"
+        if over_rest and exchange.operation == "keywords.delete" and name in self.keywords:
             list_id, word = self.keywords[name]
             domain = domain_of_list(self.activity, list_id)
             falls[list_id].append((at, 1))
             _first(self.held_words, (domain, plainest(word)), at)
             if not domain:
                 self._hold("", at)
-        elif known and exchange.operation == "scans.delete" and name in self.scans:
-            _first(self.gone, name, at)
+        elif over_rest and exchange.operation == "scans.delete" and name in self.scans:
+            _first(self.removed_scans, name, at)
             self._hold(self.scans[name].domain, at)
-        elif known and exchange.operation == "keyword_lists.delete" and name in self.activity.lists:
+        elif over_rest and exchange.operation == "keyword_lists.delete" and name in self.activity.lists:
             _first(self.lists, name, at)
             self._hold(domain_of_list(self.activity, name), at)
-        elif known and exchange.operation == "domains.delete" and name:
+        elif over_rest and exchange.operation == "domains.delete" and name:
             for list_id in self.activity.lists:
                 if domain_of_list(self.activity, list_id) in (name, ""):
                     _first(self.lists, list_id, at)
             for scan in self.scans.values():
                 if scan.domain in (name, ""):
-                    _first(self.gone, scan.id, at)
+                    _first(self.removed_scans, scan.id, at)
             self._hold(name, at)
         else:
             self.everything = min(self.everything, at)
@@ -86,20 +86,20 @@ class Removals:
         if self.held_everywhere <= by or self.held_in.get(domain, DISTANT_FUTURE) <= by:
             return True
         if not domain or words is None:
-            known = [at for (where, _), at in self.held_words.items() if domain in ("", where)]
-            return min(known, default=DISTANT_FUTURE) <= by or (not domain and bool(self.held_in))
+            instants = [at for (where, _), at in self.held_words.items() if domain in ("", where)]
+            return min(instants, default=DISTANT_FUTURE) <= by or (not domain and bool(self.held_in))
         return any(self.held_words.get((domain, plainest(str(word))), DISTANT_FUTURE) <= by for word in words)
 
 
 def keywords_by_id(works: Sequence[SpendWork]) -> dict[str, tuple[str, str]]:
     """Return the list and the word of each keyword that a reply says was created."""
-    found = dict[str, tuple[str, str]]()
+    keywords = dict[str, tuple[str, str]]()
     for work in works:
         if work.spend == "keywords" and isinstance(work.body.get("list_id"), str):
             for item in created_by(work.made) or ():
                 if isinstance(item, dict) and isinstance(item.get("keyword"), str):
-                    found[str(item.get("id"))] = work.body["list_id"], item["keyword"]
-    return found
+                    keywords[str(item.get("id"))] = work.body["list_id"], item["keyword"]
+    return keywords
 
 
 def domain_of_list(activity: AccountActivity, list_id: str) -> str:
@@ -109,5 +109,5 @@ def domain_of_list(activity: AccountActivity, list_id: str) -> str:
     return str(body.get("domain_id") or "")
 
 
-def _first(found: dict[Any, Micros], name: object, at: Micros) -> None:
-    found[name] = min(at, found.get(name, DISTANT_FUTURE))
+def _first(firsts: dict[Any, Micros], name: object, at: Micros) -> None:
+    firsts[name] = min(at, firsts.get(name, DISTANT_FUTURE))

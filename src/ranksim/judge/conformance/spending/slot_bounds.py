@@ -36,14 +36,16 @@ class SlotBounds:
         for work in activity.works:
             for list_id in lists_of(work.body):
                 if work.spend == "keywords":
-                    gone = self.removed.lists.get(list_id, DISTANT_FUTURE)
-                    words[list_id].append((work, *_words(work.body, work.made), gone))
+                    removed_at = self.removed.lists.get(list_id, DISTANT_FUTURE)
+                    words[list_id].append((work, *_words(work.body, work.made), removed_at))
                 elif work.spend == "scans":
-                    gone = self.removed.gone.get(work.id, DISTANT_FUTURE)
-                    scans[list_id].append((work, *self._factor(work), gone))
+                    removed_at = self.removed.removed_scans.get(work.id, DISTANT_FUTURE)
+                    scans[list_id].append((work, *self._factor(work), removed_at))
         none, fewer = RunningSums(()), self.removed.fewer
-        self.words = {list_id: _Grown(found, fewer.get(list_id, none)) for list_id, found in words.items()}
-        self.scans = {list_id: _Grown(found, none) for list_id, found in scans.items()}
+        self.words = {
+            list_id: _Grown(brought, fewer.get(list_id, none)) for list_id, brought in words.items()
+        }
+        self.scans = {list_id: _Grown(brought, none) for list_id, brought in scans.items()}
 
     def _reshaped(self) -> dict[str, Micros]:
         """Return when a scan over each list may first have been changed; "" is any list of all.
@@ -51,7 +53,7 @@ class SlotBounds:
         A change that names no lists touches the scan's own, if its call is known; one of before the trace
         covers no list that the trace made, unless it was given one.
         """
-        found: dict[str, Micros] = {}
+        reshaped: dict[str, Micros] = {}
         unsure = any(work.spend in ("scans", "") and not work.sure for work in self.activity.works)
         for exchange in self.patches:
             if self._is_switch(exchange):
@@ -61,8 +63,8 @@ class SlotBounds:
             if exchange.surface != "rest" or "list_ids" in body_of(exchange) or (scan is None and unsure):
                 lists = [""]
             for list_id in lists:
-                found[list_id] = min(exchange.sent, found.get(list_id, DISTANT_FUTURE))
-        return found
+                reshaped[list_id] = min(exchange.sent, reshaped.get(list_id, DISTANT_FUTURE))
+        return reshaped
 
     def moves(self) -> list[Increment]:
         """Return how works, and changes of scans, move what is used."""
@@ -78,8 +80,8 @@ class SlotBounds:
     def revivals(self) -> list[Increment]:
         """Return how many holds works, and changes of scans, may take up again: as many as slots they add."""
         works = [work for work in self.activity.works if work.spend in ("keywords", "scans", "")]
-        found = [Increment(work.low, work.high, 0, self.added(work)[1], work.exchange.id) for work in works]
-        return found + self.of_patches()
+        moves = [Increment(work.low, work.high, 0, self.added(work)[1], work.exchange.id) for work in works]
+        return moves + self.of_patches()
 
     def of_patches(self) -> list[Increment]:
         """Return what changes of scans may add, and may free where what is narrowed is freed (U62)."""
@@ -135,13 +137,13 @@ class SlotBounds:
 
     def _new_words(self, body: Mapping[str, Json], high: Micros) -> set[str]:
         """Return the words of a call, however they are folded, that no other can have added by `high`."""
-        found: set[str] = set()
+        added: set[str] = set()
         for work in self.activity.works:
             if work.low <= high and not work.spend:
                 return set()
             if work.low <= high and work.spend == "keywords" and lists_of(work.body) == lists_of(body):
-                found |= _folded(work.body)
-        return _folded(body) - found
+                added |= _folded(work.body)
+        return _folded(body) - added
 
     def may_revive(self, spend: str, body: Mapping[str, Json], high: Micros) -> bool:
         """Return whether holds may pay for some of what a call adds: of its domain, and of its words."""
@@ -149,8 +151,8 @@ class SlotBounds:
             return True
         domains = {domain_of_list(self.activity, list_id) for list_id in lists_of(body)}
         domain = domains.pop() if len(domains) == 1 else ""
-        asked = body.get("keywords") if spend == "keywords" else None
-        return self.removed.may_hold(domain, asked if isinstance(asked, list) else None, high)
+        words = body.get("keywords") if spend == "keywords" else None
+        return self.removed.may_hold(domain, words if isinstance(words, list) else None, high)
 
     def of_words(
         self, body: Mapping[str, Json], made: Mapping[str, Json], low: Micros, high: Micros
@@ -172,8 +174,8 @@ class SlotBounds:
         lists, (_, factor) = lists_of(body), _scan(body)
         if body.get("active") is False:
             return 0, 0
-        known = all(list_id in self.activity.lists for list_id in lists) and self.activity.alone
-        if not known or not lists:
+        readable = all(list_id in self.activity.lists for list_id in lists) and self.activity.alone
+        if not readable or not lists:
             return 0, UNBOUNDED
         grown = [self.words[list_id] for list_id in lists if list_id in self.words]
         surely = max((words.surely(low, high) for words in grown), default=0)
@@ -195,15 +197,17 @@ _Brought: TypeAlias = tuple[SpendWork, int, int, Micros]
 class _Grown:
     """What works bring to one list, by time: surely there before an instant, possibly there by it."""
 
-    def __init__(self, found: Sequence[_Brought], fewer: RunningSums) -> None:
-        self._sure = RunningSums((work.high, fewest) for work, fewest, _, _ in found if work.sure)
-        self._gone = RunningSums((gone, fewest) for work, fewest, _, gone in found if work.sure)
-        self._possible = RunningSums((work.low, most) for work, _, most, _ in found)
+    def __init__(self, brought: Sequence[_Brought], fewer: RunningSums) -> None:
+        self._sure = RunningSums((work.high, fewest) for work, fewest, _, _ in brought if work.sure)
+        self._removed = RunningSums(
+            (removed_at, fewest) for work, fewest, _, removed_at in brought if work.sure
+        )
+        self._possible = RunningSums((work.low, most) for work, _, most, _ in brought)
         self._fewer = fewer
 
     def surely(self, low: Micros, high: Micros) -> int:
         """Count what was there before `low` and can have gone by `high` neither at once nor one by one."""
-        return max(0, self._sure.before(low) - self._gone.upto(high) - self._fewer.upto(high))
+        return max(0, self._sure.before(low) - self._removed.upto(high) - self._fewer.upto(high))
 
     def possibly(self, t: Micros) -> int:
         return self._possible.upto(t)
@@ -226,16 +230,16 @@ def lists_of(body: Mapping[str, Json]) -> list[str]:
 
 def _words(body: Mapping[str, Json], made: Mapping[str, Json]) -> tuple[int, int]:
     """Count what POST keywords adds to a list: what it says it created, else up to all that was sent."""
-    created, asked = created_by(made), body.get("keywords")
+    created, words = created_by(made), body.get("keywords")
     if created is not None:
         return len(created), len(created)
-    return 0, len(asked) if isinstance(asked, list) else UNBOUNDED
+    return 0, len(words) if isinstance(words, list) else UNBOUNDED
 
 
 def _folded(body: Mapping[str, Json]) -> set[str]:
     """Return what any way to fold the words of a call leaves of them."""
-    asked = body.get("keywords")
-    return {plainest(str(word)) for word in asked} if isinstance(asked, list) else set()
+    words = body.get("keywords")
+    return {plainest(str(word)) for word in words} if isinstance(words, list) else set()
 
 
 def _scan(body: Mapping[str, Json]) -> tuple[int, int]:
@@ -251,14 +255,14 @@ def _scan(body: Mapping[str, Json]) -> tuple[int, int]:
 
 def pairings_of(body: Mapping[str, Json]) -> set[str] | None:
     """Return the engine-and-device pairings that a scan names, each once; None where they cannot be read."""
-    asked = body.get("engine_devices")
-    return {_pairing(pairing) for pairing in asked} if isinstance(asked, list) else None
+    pairings = body.get("engine_devices")
+    return {_pairing(pairing) for pairing in pairings} if isinstance(pairings, list) else None
 
 
 def places_of(body: Mapping[str, Json]) -> set[str] | None:
     """Return the geographies that a scan names, each once; None where they cannot be read."""
-    asked = body.get("geographies")
-    return {_place(place) for place in asked} if isinstance(asked, list) else None
+    places = body.get("geographies")
+    return {_place(place) for place in places} if isinstance(places, list) else None
 
 
 def _pairing(value: Json) -> str:

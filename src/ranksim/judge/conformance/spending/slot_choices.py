@@ -77,12 +77,12 @@ class TrackedDomain:
 
     def active(self, counts: str) -> Counter[Slot]:
         """Return the slots of the active scans; a word in two lists of a scan counts once, or twice (U94)."""
-        found = Counter[Slot]()
+        counts_by_slot = Counter[Slot]()
         for name, scan in self.scans.items():
-            words = Counter(word for one in scan.lists for word in self.lists[one] if scan.active)
+            words = Counter(word for list_id in scan.lists for word in self.lists[list_id] if scan.active)
             for word, pairing, place in product(words, scan.pairings, scan.places):
-                found[name, word, pairing, place] = words[word] if counts == "list_keyword" else 1
-        return found
+                counts_by_slot[name, word, pairing, place] = words[word] if counts == "list_keyword" else 1
+        return counts_by_slot
 
     def actives(self) -> dict[str, Counter[Slot]]:
         """Return the slots of the active scans, by how scans count."""
@@ -100,29 +100,30 @@ def judge(
         return
     names = list(CHOICES)
     combined = [
-        dict(zip(names, one, strict=True)) for one in product(*(options.candidates(name) for name in names))
+        dict(zip(names, values, strict=True))
+        for values in product(*(options.candidates(name) for name in names))
     ]
     readings = SlotReadings(activity, stated)
-    left, shown = set(range(len(combined))), dict[int, Evidence]()
+    left, evidence = set(range(len(combined))), dict[int, Evidence]()
     keywords = keywords_by_id(activity.works)
     for call, domain in _followed(activity, keywords, readings):
         before = domain.actives()
         _apply(activity, call, keywords, domain, tally)
         after = domain.actives()
         gained = {counts: after[counts] - was for counts, was in before.items()}
-        gone = {counts: was - after[counts] for counts, was in before.items()}
+        lost = {counts: was - after[counts] for counts, was in before.items()}
         added = None if domain.lost else readings.added(call)
         deltas = []
         for number, choice in enumerate(combined):
             counts = choice["scan_counts"]
-            delta = _change(call, gained[counts], gone[counts], choice, domain.held[number])
+            delta = _change(call, gained[counts], lost[counts], choice, domain.held[number])
             deltas.append(delta)
             if added is not None and added.slots != delta and number in left:
                 left.discard(number)
                 says = f"{added.slots} slots came into use by {added.ids[0]}, where {delta} are assumed to"
-                shown[number] = activity.evidence(says, added.ids, added.at)
+                evidence[number] = activity.evidence(says, added.ids, added.at)
         case = REMOVED.get(call.operation, "") if isinstance(call, Observation) else ""
-        if case and gone["keyword"] and added is not None and added.slots == 0:
+        if case and lost["keyword"] and added is not None and added.slots == 0:
             tally.held("slots.held", case=case, by=added.ids)
         if isinstance(call, SpendWork) and added is not None:
             _judge_added(activity, call, gained["keyword"], added, (min(deltas), max(deltas)), tally)
@@ -130,7 +131,7 @@ def judge(
         kept = {combined[number][name] for number in left}
         default = combined[0][name]
         if kept and default not in kept:
-            tally.differs(CHOICES[name], default, min(kept), shown[0])
+            tally.differs(CHOICES[name], default, min(kept), evidence[0])
 
 
 def _judge_added(
@@ -158,7 +159,7 @@ def _judge_added(
 
 
 def _change(
-    call: Call, gained: Counter[Slot], gone: Counter[Slot], choice: Choice, held: Counter[Slot]
+    call: Call, gained: Counter[Slot], lost: Counter[Slot], choice: Choice, held: Counter[Slot]
 ) -> int:
     """Move what is held under a combination of choices, and return by how much what is used grows."""
     delta, own = 0, choice["hold_identity"] == "scan_tuple"
@@ -168,7 +169,7 @@ def _change(
         held[name] -= revived
         delta += count - revived
     narrowed = isinstance(call, Observation) and call.operation == "scans.update"
-    for slot, count in gone.items():
+    for slot, count in lost.items():
         if narrowed and choice["narrowing"] == "freed":
             delta -= count
         else:
@@ -245,11 +246,13 @@ def _apply(
 ) -> None:
     """Bring about what a call changed; a domain of which that cannot be told is lost."""
     if isinstance(call, SpendWork):
-        known = _add_words(activity, call, domain, tally) if call.spend == "keywords" else _scan(call, domain)
-        known = known and all(one in activity.lists for one in lists_of(call.body))
+        readable = (
+            _add_words(activity, call, domain, tally) if call.spend == "keywords" else _scan(call, domain)
+        )
+        readable = readable and all(name in activity.lists for name in lists_of(call.body))
     else:
         name, body = call.parameters.get("id", ""), body_of(call)
-        known = call.operation in REMOVED or (
+        readable = call.operation in REMOVED or (
             call.operation == "scans.update"
             and body.keys() <= {"active", "name"}
             and isinstance(body.get("active", True), bool)
@@ -261,28 +264,30 @@ def _apply(
             domain.scans.pop(name, None)
         elif "active" in body and name in domain.scans:
             domain.scans[name].active = body["active"]
-    size = sum(domain.active("list_keyword").values()) if known else 0
-    domain.lost = not known or size > MOST_TRACKED
+    size = sum(domain.active("list_keyword").values()) if readable else 0
+    domain.lost = not readable or size > MOST_TRACKED
 
 
 def _add_words(activity: AccountActivity, work: SpendWork, domain: TrackedDomain, tally: Tally) -> bool:
     """Put in what a reply says was created; tell where a word of another list counts as there (U94)."""
-    asked, created = work.body.get("keywords"), created_by(work.made)
+    requested, created = work.body.get("keywords"), created_by(work.made)
     [list_id] = lists_of(work.body) or [""]
-    texts = [one.get("keyword") if isinstance(one, dict) else None for one in created or ()]
+    texts = [item.get("keyword") if isinstance(item, dict) else None for item in created or ()]
     words = [word for word in texts if isinstance(word, str)]
-    if created is None or not isinstance(asked, list) or len(words) < len(texts):
+    if created is None or not isinstance(requested, list) or len(words) < len(texts):
         return False
-    if any(domain.spelt.setdefault(plainest(word), word) != word for word in map(str, (*words, *asked))):
+    if any(domain.spelt.setdefault(plainest(word), word) != word for word in map(str, (*words, *requested))):
         return False  # some folding may take it for another
-    elsewhere = {word for other, found in domain.lists.items() if other != list_id for word in found}
-    left_out = {plainest(str(word)) for word in asked} - {plainest(word) for word in words}
+    elsewhere = {
+        word for other, words_of_list in domain.lists.items() if other != list_id for word in words_of_list
+    }
+    left_out = {plainest(str(word)) for word in requested} - {plainest(word) for word in words}
     left_out -= domain.lists[list_id].keys()
-    told = whole(work.made.get("already_present"))
-    if left_out and left_out <= elsewhere and told == len(asked) - len(words):
+    already_there = whole(work.made.get("already_present"))
+    if left_out and left_out <= elsewhere and already_there == len(requested) - len(words):
         says = f"{work.exchange.id} left out {len(left_out)} words that another list of the domain has"
-        found = activity.evidence(says, (work.exchange.id,), work.low)
-        tally.differs(94, "list", "domain", found)
+        evidence = activity.evidence(says, (work.exchange.id,), work.low)
+        tally.differs(94, "list", "domain", evidence)
     domain.lists[list_id].update((plainest(word), word) for word in words)
     return True
 
@@ -314,11 +319,11 @@ class SlotReadings:
 
     def __init__(self, activity: AccountActivity, stated: Sequence[tuple[SlotStatement, Micros]]) -> None:
         month = stated[0][1]
-        self._found = [
+        self._readings = [
             slots for slots, ends in stated if ends == month and slots.exchange.operation == "slots.get"
         ]
-        self._highs = [slots.high for slots in sorted(self._found, key=lambda slots: slots.high)]
-        self._ended = sorted(self._found, key=lambda slots: slots.high)
+        self._highs = [slots.high for slots in sorted(self._readings, key=lambda slots: slots.high)]
+        self._ended = sorted(self._readings, key=lambda slots: slots.high)
         self.since = stated[0][0].low
         self.until = max(slots.low for slots, ends in stated if ends == month)
         """From when and up to when it surely was the first month."""
@@ -333,10 +338,10 @@ class SlotReadings:
     def added(self, call: Call) -> SlotsAdded | None:
         """Return what one call added: as its reply says, or as readings show if it was alone between them."""
         low, high, name = _span(call)
-        if isinstance(call, SpendWork) and (said := whole(call.made.get("slots_added"))) is not None:
-            return SlotsAdded(said, (name,), low)
+        if isinstance(call, SpendWork) and (stated := whole(call.made.get("slots_added"))) is not None:
+            return SlotsAdded(stated, (name,), low)
         ended = bisect_left(self._highs, low)
-        after = next((slots for slots in self._found if slots.low > high), None)
+        after = next((slots for slots in self._readings if slots.low > high), None)
         if not ended or after is None:
             return None
         before = self._ended[ended - 1]

@@ -226,8 +226,8 @@ def _judge_bound(
 def _removed(activity: AccountActivity, bound: Bound) -> str:
     """Return the case of what was removed between two readings, where all of it is of one kind."""
     low, high = bound.against.low, bound.mark.high
-    gone = [seen.operation for seen in activity.removals if seen.sent <= high and seen.received >= low]
-    kinds = {slot_choices.REMOVED.get(operation, ANY) for operation in gone}
+    operations = [seen.operation for seen in activity.removals if seen.sent <= high and seen.received >= low]
+    kinds = {slot_choices.REMOVED.get(operation, ANY) for operation in operations}
     return kinds.pop() if len(kinds) == 1 else ANY
 
 
@@ -255,8 +255,8 @@ def judge_limit(
     if reached > limit and reached > since.value:
         says = f"{since.value} slots were used, then {reached}, with a limit of {limit}"
         ids = tuple(dict.fromkeys((since.id, mark.id)))
-        found = activity.evidence(says, ids, mark.low, f"{limit} at most")
-        tally.broke("slots.limit", found, case=REACHED)
+        evidence = activity.evidence(says, ids, mark.low, f"{limit} at most")
+        tally.broke("slots.limit", evidence, case=REACHED)
     elif reached == limit or mark.id in refusing:
         tally.held("slots.limit", case=REACHED, by=(since.id, mark.id))
 
@@ -281,10 +281,10 @@ def judge_stated(activity: AccountActivity, work: SpendWork, tracked: SlotBounds
 
 def _factors(work: SpendWork) -> Iterator[str]:
     """Return by what a call multiplies slots."""
-    for name, told in zip(("engine_devices", "geographies", "keywords"), FACTORS, strict=True):
-        asked = work.body.get(name)
-        if isinstance(asked, list) and len(asked) > 1:
-            yield told
+    for name, factor in zip(("engine_devices", "geographies", "keywords"), FACTORS, strict=True):
+        values = work.body.get(name)
+        if isinstance(values, list) and len(values) > 1:
+            yield factor
 
 
 def judge_held(
@@ -326,8 +326,10 @@ def judge_refused(
     too (U59), and then its numbers may fit.
     """
     meta = refused.exchange.meta
-    told = slots_of(refused.exchange, meta, refused.low, refused.high)
-    used, limit, requested = (None, None, None) if told is None else (told.used, told.limit, told.requested)
+    stated = slots_of(refused.exchange, meta, refused.low, refused.high)
+    used, limit, requested = (
+        (None, None, None) if stated is None else (stated.used, stated.limit, stated.requested)
+    )
     if used is None or limit is None or requested is None:
         tally.open("slots.refused", "the refusal states no used, limit and requested")
         return
@@ -335,10 +337,10 @@ def judge_refused(
     if used + requested <= limit and _may_pass_dimensions(activity, refused, options):
         tally.open("slots.refused", "the scan may pass the plan's dimensions")
         if _passes_dimensions(activity, refused.body):
-            found = activity.evidence(
+            evidence = activity.evidence(
                 f"{says}, on a scan beyond the plan", (refused.exchange.id,), refused.low
             )
-            tally.differs(59, "entitlement_required", "slot_limit_exceeded", found)
+            tally.differs(59, "entitlement_required", "slot_limit_exceeded", evidence)
         return
     fits = activity.evidence(
         f"{says}: they fit, and were refused", (refused.exchange.id,), refused.low, "no refusal for slots"
@@ -364,10 +366,10 @@ def judge_refused(
 def _passes_dimensions(activity: AccountActivity, body: Mapping[str, Json]) -> bool:
     """Return whether a scan, or a change of one, surely asks for more than the plan's dimensions."""
     pairings, places = body.get("engine_devices"), body.get("geographies")
-    asked = [len(one) if isinstance(one, list) else 0 for one in (pairings, places)]
+    sizes = [len(values) if isinstance(values, list) else 0 for values in (pairings, places)]
     most = [(entitled.engine_devices, entitled.geographies) for entitled in activity.entitled]
     return bool(most) and all(
-        any(limit is not None and asks > limit for asks, limit in zip(asked, limits, strict=True))
+        any(limit is not None and asks > limit for asks, limit in zip(sizes, limits, strict=True))
         for limits in most
     )
 
@@ -378,8 +380,8 @@ def judge_patches(activity: AccountActivity, tally: Tally) -> None:
         widened = exchange.ok and exchange.operation == "scans.update"
         if widened and _passes_dimensions(activity, body_of(exchange)):
             says = f"{exchange.id} widened a scan beyond the plan's dimensions"
-            found = activity.evidence(says, (exchange.id,), exchange.sent)
-            tally.differs(95, "dimensions_slots", "none", found)
+            evidence = activity.evidence(says, (exchange.id,), exchange.sent)
+            tally.differs(95, "dimensions_slots", "none", evidence)
 
 
 def _may_pass_dimensions(activity: AccountActivity, refused: RefusedSpend, options: Options) -> bool:

@@ -37,9 +37,9 @@ def domain_of(body: Mapping[str, Json], made: Mapping[str, Json]) -> str:
     """Return the domain that a call is about, "" when it cannot be read (U41)."""
     briefs = made.get("briefs")
     brief = briefs[0] if isinstance(briefs, list) and briefs and isinstance(briefs[0], dict) else {}
-    for found in (body.get("domain_id"), made.get("domain_id"), brief.get("domain_id")):
-        if isinstance(found, str):
-            return found
+    for domain in (body.get("domain_id"), made.get("domain_id"), brief.get("domain_id")):
+        if isinstance(domain, str):
+            return domain
     return ""
 
 

@@ -110,12 +110,12 @@ def meters_of(exchange: Observation) -> list[MeterStatement]:
     """Read the metered allowances of a usage reply."""
     data = plain(exchange)
     rows = data.get("metrics")
-    found = (
+    meters = (
         [meter_of(exchange, row, exchange.sent, exchange.received) for row in rows]
         if isinstance(rows, list)
         else []
     )
-    return [meter for meter in found if meter is not None]
+    return [meter for meter in meters if meter is not None]
 
 
 def meter_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> MeterStatement | None:
@@ -153,7 +153,7 @@ def cost_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> Cost
 
 def spent_of(row: Mapping[str, Json]) -> int | None:
     """Read what a month has cost, µUSD: S99 has it as the amount spent."""
-    return next((found for name in SPENT if (found := money(row.get(name))) is not None), None)
+    return next((amount for name in SPENT if (amount := money(row.get(name))) is not None), None)
 
 
 def slots_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> SlotStatement | None:
@@ -187,7 +187,11 @@ def entitled_of(exchange: Observation) -> EntitlementStatement:
     return EntitlementStatement(
         exchange,
         frozenset(map(str, capabilities)) if isinstance(capabilities, list) else None,
-        {name: seconds * SECOND for name, found in lengths.items() if (seconds := whole(found)) is not None},
+        {
+            name: seconds * SECOND
+            for name, length in lengths.items()
+            if (seconds := whole(length)) is not None
+        },
         whole(most.get("engine_devices")),
         whole(most.get("geographies")),
     )
