@@ -27,8 +27,8 @@ def counted(values: Sequence[float], level: float = LEVEL, *, together: float = 
 
     `together` is how many come at once at most, where none came in any replication.
     """
-    found = farther(scaled_poisson(values, level, together=together), estimate(values, level))
-    return found if found.low is None else found._replace(low=max(0.0, found.low))
+    estimated = farther(scaled_poisson(values, level, together=together), estimate(values, level))
+    return estimated if estimated.low is None else estimated._replace(low=max(0.0, estimated.low))
 
 
 def scaled_poisson(values: Sequence[float], level: float = LEVEL, *, together: float = 1.0) -> Estimate:

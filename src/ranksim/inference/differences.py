@@ -51,14 +51,16 @@ def compared(first: MetricSample, second: MetricSample, level: float = LEVEL) ->
     first, second = _paired(first, second)
     if not first.values:
         return PairedDifference(None, None, None, None, None, None, None, None, 0)
-    one, two = first.observed, second.observed
-    won = gain(one, two, level)
+    values, others = first.observed, second.observed
+    won = gain(values, others, level)
     if first.kind == "share" and first.trials is not None and second.trials is not None:
         (hits, of), (other_hits, other_of) = first.hits, second.hits
-        return PairedDifference(*_shares(hits, of, other_hits, other_of, level), *won, len(one))
-    pairs = [a - b for a, b in zip(one, two, strict=True)]
-    found = excess(pairs, level) if first.kind == "count" else interval(MetricSample("mean", pairs), level)
-    return PairedDifference(fmean(one), fmean(two), *found, *won, len(one))
+        return PairedDifference(*_shares(hits, of, other_hits, other_of, level), *won, len(values))
+    pairs = [a - b for a, b in zip(values, others, strict=True)]
+    difference = (
+        excess(pairs, level) if first.kind == "count" else interval(MetricSample("mean", pairs), level)
+    )
+    return PairedDifference(fmean(values), fmean(others), *difference, *won, len(values))
 
 
 def _paired(first: MetricSample, second: MetricSample) -> tuple[MetricSample, MetricSample]:
@@ -92,16 +94,17 @@ def _shares(
     share of its trials (W. G. Cochran, "Sampling Techniques", 3rd edition, 1977, 6.4). With as many trials in
     each replication that is its hits.
     """
-    one, two = math.fsum(hits) / math.fsum(of), math.fsum(other_hits) / math.fsum(other_of)
+    share, other_share = math.fsum(hits) / math.fsum(of), math.fsum(other_hits) / math.fsum(other_of)
     size, other_size = fmean(of), fmean(other_of)
     excesses = [
-        (hit - one * (trials - size)) - (other - two * (other_trials - other_size)) * size / other_size
+        (hit - share * (trials - size))
+        - (other - other_share * (other_trials - other_size)) * size / other_size
         for hit, trials, other, other_trials in zip(hits, of, other_hits, other_of, strict=True)
     ]
     _, low, high = excess(excesses, level)
     if low is None or high is None:
-        return one, two, one - two, None, None
-    return one, two, one - two, max(-1.0, low / size), min(1.0, high / size)
+        return share, other_share, share - other_share, None, None
+    return share, other_share, share - other_share, max(-1.0, low / size), min(1.0, high / size)
 
 
 def excess(differences: Sequence[float], level: float = LEVEL) -> Estimate:
@@ -121,11 +124,11 @@ def excess(differences: Sequence[float], level: float = LEVEL) -> Estimate:
     return farther(Estimate(mean, mean - low, mean + high), usual)
 
 
-def _reach(found: Estimate, side: int) -> float:
+def _reach(difference: Estimate, side: int) -> float:
     """How far an interval lies below (-1) or above (1) what it is about."""
-    end = found.low if side < 0 else found.high
-    return 0.0 if end is None or found.mean is None else abs(end - found.mean)
+    end = difference.low if side < 0 else difference.high
+    return 0.0 if end is None or difference.mean is None else abs(end - difference.mean)
 
 
-def _combined(one: float, other: float, shared: float) -> float:
-    return math.sqrt(max(0.0, one**2 + other**2 - 2 * shared * one * other))
+def _combined(first: float, other: float, shared: float) -> float:
+    return math.sqrt(max(0.0, first**2 + other**2 - 2 * shared * first * other))

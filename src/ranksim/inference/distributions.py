@@ -65,8 +65,8 @@ def gamma_quantile(p: float, shape: float) -> float:
 
 def _log_beta_mass(x: float, a: float, b: float) -> float:
     """The logarithm of x^a (1 − x)^b / B(a, b)."""
-    whole = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    return whole + a * math.log(x) + b * math.log1p(-x)
+    constant = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    return constant + a * math.log(x) + b * math.log1p(-x)
 
 
 def _beta_parts(x: float, a: float, b: float) -> Iterator[float]:

@@ -14,8 +14,8 @@ class Estimate(NamedTuple):
     high: float | None
 
 
-def farther(one: Estimate, other: Estimate) -> Estimate:
+def farther(first: Estimate, other: Estimate) -> Estimate:
     """Return one estimate, with the farther end of both on each side where both have ends."""
-    if one.low is None or one.high is None or other.low is None or other.high is None:
-        return one
-    return Estimate(one.mean, min(one.low, other.low), max(one.high, other.high))
+    if first.low is None or first.high is None or other.low is None or other.high is None:
+        return first
+    return Estimate(first.mean, min(first.low, other.low), max(first.high, other.high))

@@ -47,8 +47,8 @@ def of_mean(values: Sequence[float], at: float, most: float = 1.0) -> Stakes:
     Values that have no upper limit can show that their mean is more, never that it is less: a larger one may
     come.
     """
-    found = np.asarray(values, dtype=np.float64)
-    return _weighed(found, np.ones(len(found)), at, most)
+    sample = np.asarray(values, dtype=np.float64)
+    return _weighed(sample, np.ones(len(sample)), at, most)
 
 
 def of_chance(hits: float, of: float, at: float) -> Stakes:

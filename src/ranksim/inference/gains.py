@@ -63,7 +63,7 @@ def _jackknife(
     ones, twos, belows = (_without_each(values) for values in (first, second, differences))
     if min(belows) <= 0:
         return None
-    logs = [math.log((one + two) / below) for one, two, below in zip(ones, twos, belows, strict=True)]
+    logs = [math.log((a + b) / below) for a, b, below in zip(ones, twos, belows, strict=True)]
     count, middle = len(logs), fmean(logs)
     error = math.sqrt(math.fsum((log - middle) ** 2 for log in logs) * (count - 1) / count)
     return math.exp(min(700.0, student_t(0.5 + level / 2, count - 1) * error))
@@ -73,12 +73,12 @@ def _without_each(values: Sequence[float]) -> list[float]:
     """The variance of three values or more without each of them in turn."""
     count, mean = len(values), fmean(values)
     squares = [(value - mean) ** 2 for value in values]
-    whole = math.fsum(squares)
-    if not whole:
+    total = math.fsum(squares)
+    if not total:
         return [0.0] * count
-    left = [whole - square * count / (count - 1) for square in squares]
+    left = [total - square * count / (count - 1) for square in squares]
     # Where one value makes nearly all of it, a difference does not tell what is left.
     return [
-        rest / (count - 2) if rest > CANCELLED * whole else variance([*values[:at], *values[at + 1 :]])
+        rest / (count - 2) if rest > CANCELLED * total else variance([*values[:at], *values[at + 1 :]])
         for at, rest in enumerate(left)
     ]

@@ -73,14 +73,14 @@ def interval(sample: MetricSample, level: float = LEVEL) -> Estimate:
     values = sample.observed
     if sample.kind == "count":
         return counted(values, level)
-    found = estimate(values, level)
-    if found.low == found.high:
-        return Estimate(found.mean, None, None)
-    if sample.kind == "mean" or found.low is None or found.high is None:
-        return found
+    estimated = estimate(values, level)
+    if estimated.low == estimated.high:
+        return Estimate(estimated.mean, None, None)
+    if sample.kind == "mean" or estimated.low is None or estimated.high is None:
+        return estimated
     # An end that cannot be is moved to one that can: that costs no coverage.
     most = 1.0 if sample.kind in ("share", "fraction") else math.inf
-    return Estimate(found.mean, max(0.0, found.low), min(most, found.high))
+    return Estimate(estimated.mean, max(0.0, estimated.low), min(most, estimated.high))
 
 
 def _whole(number: float) -> float:

@@ -38,23 +38,23 @@ def clustered(hits: Sequence[float], trials: Sequence[float], level: float = LEV
     to `unseen` of them may differ, by at least one trial.
     """
     pairs = [(hit, of) for hit, of in zip(hits, trials, strict=True) if of]
-    count, whole = len(pairs), math.fsum(of for _, of in pairs)
+    count, total = len(pairs), math.fsum(of for _, of in pairs)
     if not pairs:
         return Estimate(None, None, None)
-    share = math.fsum(hit for hit, _ in pairs) / whole
+    share = math.fsum(hit for hit, _ in pairs) / total
     if count == 1:
         return Estimate(share, None, None)
     if not 0 < share < 1:
-        return Estimate(share, *clopper_pearson(share * whole, whole, level))
-    spread = math.fsum((hit - share * of) ** 2 for hit, of in pairs) * count / (count - 1) / whole**2
+        return Estimate(share, *clopper_pearson(share * total, total, level))
+    spread = math.fsum((hit - share * of) ** 2 for hit, of in pairs) * count / (count - 1) / total**2
     if spread <= 1e-24:  # all alike, but for rounding
-        slack = unseen(count, level) * count / whole
+        slack = unseen(count, level) * count / total
         return Estimate(share, max(0.0, share - slack), min(1.0, share + slack))
     effective = share * (1 - share) / spread / wider(count, level)
-    found = Estimate(share, *clopper_pearson(share * effective, effective, level))
+    scaled = Estimate(share, *clopper_pearson(share * effective, effective, level))
     # What each replication adds to a ratio of means: W. G. Cochran, "Sampling Techniques", 3rd edition, 6.4.
-    usual = estimate([share + (hit - share * of) * count / whole for hit, of in pairs], level)
-    _, low, high = farther(found, usual)
+    usual = estimate([share + (hit - share * of) * count / total for hit, of in pairs], level)
+    _, low, high = farther(scaled, usual)
     return Estimate(share, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
 

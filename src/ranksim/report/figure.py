@@ -78,9 +78,9 @@ def _narrow(figure: Figure) -> None:
 
     figure.set_size_inches(NARROW[0], max(NARROW[1], figure.get_figheight()))
     for ax in figure.axes:
-        if said := " ".join(ax.get_title().split()):  # above all, as labels leave the Axes little width
+        if text := " ".join(ax.get_title().split()):  # above all, as labels leave the Axes little width
             ax.set_title("")
-            figure.suptitle(fill(said, NARROW_TITLE), fontsize=11)
+            figure.suptitle(fill(text, NARROW_TITLE), fontsize=11)
         dated = any(isinstance(panel.xaxis.get_major_locator(), AutoDateLocator) for panel in _panels(ax))
         width = NARROW_LABEL * 2 // 3 if dated else NARROW_LABEL  # beside it stands which month it is
         ax.set_xlabel(fill(ax.get_xlabel(), width), loc="left" if dated else "center")
@@ -172,9 +172,9 @@ TITLE = 66
 """Characters of a line of a title; a longer one has several."""
 
 
-def title(ax: Axes, found: str, width: int = TITLE) -> None:
+def title(ax: Axes, sentence: str, width: int = TITLE) -> None:
     """Say as the title of a plot what is found in it, in lines of at most so many characters."""
-    ax.set_title(fill(found, width), fontsize=11)
+    ax.set_title(fill(sentence, width), fontsize=11)
 
 
 def plain_axes(ax: Axes, grid: str = "y") -> None:

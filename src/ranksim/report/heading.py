@@ -117,10 +117,16 @@ def tiles_of(
     They are those that the scenario expects something of, what fails before what holds, and what it costs;
     where it expects nothing, the few numbers of any run.
     """
-    seen = {one.metric: one for one in reversed(by_telling(heading.verdicts)) if one.metric and one.found}
+    seen = {
+        verdict.metric: verdict
+        for verdict in reversed(by_telling(heading.verdicts))
+        if verdict.metric and verdict.found
+    }
     if not seen:
         return [(value, name, True) for name, value in numbers_of(heading, tables)]
-    tiles = [(one.found.replace("T", " "), one.label, one.holds) for one in reversed(seen.values())]
+    tiles = [
+        (verdict.found.replace("T", " "), verdict.label, verdict.holds) for verdict in reversed(seen.values())
+    ]
     cost = [(value, name, True) for name, value in numbers_of(heading, tables) if value.endswith("USD")]
     return [*tiles[:MOST_TILES], *cost]
 
@@ -128,31 +134,32 @@ def tiles_of(
 def by_telling(verdicts: Sequence[ExpectationVerdict]) -> list[ExpectationVerdict]:
     """Verdicts with those first that fail, then those that answer a question with more than nothing."""
     return sorted(
-        verdicts, key=lambda one: (one.holds, TELLING.search(one.metric) is None or one.found == "0")
+        verdicts,
+        key=lambda verdict: (verdict.holds, TELLING.search(verdict.metric) is None or verdict.found == "0"),
     )
 
 
 def answer_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """What came of a run, with its numbers: what was done and refused, then what expectations ask about."""
     totals = {row["what"]: (row, value) for row, (_, value) in _totals(tables)}
-    said = []
+    work = []
     if "jobs_done" in totals:
         jobs = totals["jobs_done"][1]
-        said.append(f"{jobs} {'job was' if jobs == '1' else 'jobs were'} done")
+        work.append(f"{jobs} {'job was' if jobs == '1' else 'jobs were'} done")
     if "refused" in totals:
         row, share = totals["refused"]
         refused = f"{share} of {totals['calls'][1]} calls were refused"
-        said.append(refused if row["value"] else f"none of {totals['calls'][1]} calls was refused")
-    asked = {
-        one.metric: one.statement
-        for one in by_telling(heading.verdicts)
-        if one.found and (not one.holds or (TELLING.search(one.metric) and one.found != "0"))
+        work.append(refused if row["value"] else f"none of {totals['calls'][1]} calls was refused")
+    statements = {
+        verdict.metric: verdict.statement
+        for verdict in by_telling(heading.verdicts)
+        if verdict.found and (not verdict.holds or (TELLING.search(verdict.metric) and verdict.found != "0"))
     }
-    shown = dict(list(asked.items())[:MOST_TILES])
+    first = dict(list(statements.items())[:MOST_TILES])
     lost = ""
-    if "lost" in totals and not any(metric.endswith(".lost") for metric in shown):
+    if "lost" in totals and not any(metric.endswith(".lost") for metric in first):
         lost = _lost(tables, totals["events"][1], totals["lost"][1])
-    parts = [" and ".join(said), lost, "; ".join(shown.values())]
+    parts = [" and ".join(work), lost, "; ".join(first.values())]
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 
 
@@ -187,7 +194,7 @@ TOTALS = {
 
 def key_numbers(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
     """The few numbers to see first, each with its interval: label and value."""
-    return [shown for _, shown in _totals(tables)]
+    return [number for _, number in _totals(tables)]
 
 
 def _totals(

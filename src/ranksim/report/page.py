@@ -122,7 +122,7 @@ def page(
 def tables_page(
     title: str,
     lines: Sequence[str],
-    shown: Iterable[View],
+    answers: Iterable[View],
     drawn: Mapping[str, str],
     basis: Basis | None = None,
 ) -> str:
@@ -135,7 +135,7 @@ def tables_page(
     parts += [f"<p>{foldable(basis.question)}</p>"] if basis.question else []
     parts += [f'<p class="answer">{with_links(line)}</p>' for line in lines[:1]]
     parts += [f"<p>{with_links(line)}</p>" for line in lines[1:]]
-    tables = [bounded(view, MOST_ROWS) for view in shown]
+    tables = [bounded(view, MOST_ROWS) for view in answers]
     for view in tables:
         if view.leads:
             parts += [f"<h2>{foldable(view.title)}</h2>", *_rows(view)]
@@ -189,7 +189,7 @@ def _head(heading: Heading, title: str, tables: Mapping[str, Sequence[Mapping[st
     failed = any(not verdict.holds for verdict in heading.verdicts)
     kind = "bad" if failed else "good" if heading.verdicts else "soft"
     parts.append(f'<p class="{kind}">{escape(heading.verdict)}</p>')
-    parts += [f'<p class="bad">{foldable(one.text)}</p>' for one in heading.verdicts if not one.holds]
+    parts += [f'<p class="bad">{foldable(wrong.text)}</p>' for wrong in heading.verdicts if not wrong.holds]
     parts.append('<ul class="numbers">')
     parts += [
         f"<li><b{'' if good else BAD}>{escape(value)}</b>{escape(label)}</li>"
@@ -243,13 +243,13 @@ MANY_CHARACTERS = 30
 
 def _shows(heading: Heading, drawn: Mapping[str, str]) -> list[str]:
     """Name the plot that shows the answer: of the first expectation that fails, or of the first there is."""
-    shown = [
+    candidates = [
         plot
-        for one in by_telling(heading.verdicts)
+        for verdict in by_telling(heading.verdicts)
         for word, plot in SHOWN_BY
-        if word in one.text.partition(" ")[0]
+        if word in verdict.text.partition(" ")[0]
     ]
-    return [name for name in [*shown, "refusals", *drawn] if name in drawn][:1]
+    return [name for name in [*candidates, "refusals", *drawn] if name in drawn][:1]
 
 
 def plots(drawn: Mapping[str, str], title: str) -> list[str]:
@@ -267,9 +267,9 @@ def figure(name: str, svg: str, caption: str = "") -> str:
     return f"<figure>{svg.replace('<svg ', label)}{below}</figure>"
 
 
-def _tables(shown: Iterable[View]) -> list[str]:
+def _tables(views: Iterable[View]) -> list[str]:
     parts = []
-    for view in shown:
+    for view in views:
         parts += ["<section>", f"<h3>{foldable(view.title)}</h3>", *_rows(view), "</section>"]
     return ["<h2>Tables</h2>", '<div class="tables">', *parts, "</div>"] if parts else []
 
@@ -305,12 +305,12 @@ def _assumptions(
     parts = []
     if rests_on:
         rows = [
-            f'<tr><td data-of="number">{linked(one["number"], one["reason"])}</td>'
-            f"{cell('td', one['statement'], False, 'what is open')}"
-            f"{cell('td', settings(one['values']), False, 'set here by')}"
-            f'<td data-of="confidence">{escape(one["confidence"])}</td>'
-            f'<td data-of="is">{"<b>differs</b>" if one["changed"] else "default"}</td></tr>'
-            for one in rests_on
+            f'<tr><td data-of="number">{linked(row["number"], row["reason"])}</td>'
+            f"{cell('td', row['statement'], False, 'what is open')}"
+            f"{cell('td', settings(row['values']), False, 'set here by')}"
+            f'<td data-of="confidence">{escape(row["confidence"])}</td>'
+            f'<td data-of="is">{"<b>differs</b>" if row["changed"] else "default"}</td></tr>'
+            for row in rests_on
         ]
         parts += [
             "<h2>Assumptions that the result rests on</h2>",
@@ -319,8 +319,8 @@ def _assumptions(
             "shows it.</p>",
             *_table(("number", "what is open", "set here by", "confidence", "is"), 5, rows, stacks=True),
         ]
-    read = {one["number"] for one in rests_on}
-    unread = [one for one in overrides if one[0] not in read]
+    read = {row["number"] for row in rests_on}
+    unread = [row for row in overrides if row[0] not in read]
     if unread:
         cells = [
             f"<tr><td>{with_links(number)}</td>{cell('td', statement, False)}{cell('td', value, False)}</tr>"
@@ -352,8 +352,8 @@ MENTION = re.compile(r'href="#([SU][0-9]+)"')
 
 def _named_here(body: Iterable[str]) -> list[str]:
     """What the facts and assumptions say that a page names, where its links lead: it needs no other page."""
-    found = {name for part in body for name in MENTION.findall(part)}
-    names = sorted(found, key=lambda name: (name[0], int(name[1:])))
+    mentioned = {name for part in body for name in MENTION.findall(part)}
+    names = sorted(mentioned, key=lambda name: (name[0], int(name[1:])))
     statements = _statements()
     rows = [f'<dt id="{name}">{_on_the_site(name)}</dt><dd>{escape(statements[name])}</dd>' for name in names]
     return ["<h2>Facts and assumptions named here</h2>", '<dl class="told">', *rows, "</dl>"] if rows else []
@@ -366,12 +366,12 @@ PAGES = {"S": "facts", "U": "assumptions"}
 """The page of the site that tells of a fact, and of an assumption."""
 
 
-def linked(name: str, told: str) -> str:
+def linked(name: str, text: str) -> str:
     """Return a fact's or an assumption's id as a link to what the end of the page tells of it.
 
     `told` is shown where one points at it.
     """
-    return f'<a href="#{name}" title="{escape(told)}">{name}</a>'
+    return f'<a href="#{name}" title="{escape(text)}">{name}</a>'
 
 
 def _on_the_site(name: str) -> str:

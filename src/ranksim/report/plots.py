@@ -66,8 +66,9 @@ def drawable(tables: Tables) -> list[str]:
     """The names of the plots that these tables fill, in order; what was never used needs none."""
     return [
         name
-        for name, one in PLOTS.items()
-        if tables.get(one.table) and (not one.used or any(row[one.used] for row in tables[one.table]))
+        for name, drawing in PLOTS.items()
+        if tables.get(drawing.table)
+        and (not drawing.used or any(row[drawing.used] for row in tables[drawing.table]))
     ]
 
 

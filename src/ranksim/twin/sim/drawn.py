@@ -25,7 +25,7 @@ FAMILIES = ("", "slots.")
 def is_drawn(scenario: Scenario, metric: str) -> bool:
     """Return whether a metric of a world may depend on its seed; False only where it cannot."""
     if metric.startswith("slots."):
-        return not all(isinstance(one, Schedule | Poller) for one in scenario.clients.values())
+        return not all(isinstance(client, Schedule | Poller) for client in scenario.clients.values())
     return _any_is_drawn(scenario)
 
 

@@ -76,12 +76,12 @@ def named(accounts: Iterable[str], clients: Iterable[str], endpoints: Iterable[s
                 )
 
 
-def unknown(metric: str, known: Collection[str]) -> str:
+def unknown(metric: str, names: Collection[str]) -> str:
     """Return a sentence: there is no such metric, and what exists."""
-    close = get_close_matches(metric, known, n=3)
+    close = get_close_matches(metric, names, n=3)
     if close:
         return f"no metric {metric!r}; did you mean {' or '.join(repr(name) for name in close)}?"
-    begin = sorted({name.partition(".")[0] for name in known} | set(families.ABOUT))
+    begin = sorted({name.partition(".")[0] for name in names} | set(families.ABOUT))
     return f"no metric {metric!r}; metrics begin with one of {', '.join(begin)}"
 
 

@@ -28,14 +28,14 @@ def start_python(world: SimpyClock, name: str, spec: Python) -> None:
 def _function(name: str, path: str) -> Callable[..., Any]:
     module, _, attribute = path.partition(":")
     try:
-        found = getattr(import_module(module), attribute)
+        function = getattr(import_module(module), attribute)
     except ImportError as error:
         raise BadInput(
             f"clients.{name}.function: {error}; expected module:function, on the import path"
         ) from None
     except AttributeError:
         raise BadInput(f"clients.{name}.function: module {module!r} has no function {attribute!r}") from None
-    if not callable(found):
+    if not callable(function):
         raise BadInput(f"clients.{name}.function: expected a function, found {path!r}, which is none")
-    result: Callable[..., Any] = found
+    result: Callable[..., Any] = function
     return result

@@ -87,7 +87,9 @@ class Result:
         if self._heading is None:
             return fragment(self.scenario, [repr(self)], views(self.tables))
         lines = [self.heading.line, self.heading.verdict]
-        lines += [f"{'holds' if one.holds else 'failed'}: {one.text}" for one in self.heading.verdicts]
+        lines += [
+            f"{'holds' if verdict.holds else 'failed'}: {verdict.text}" for verdict in self.heading.verdicts
+        ]
         return fragment(self.heading.title or self.scenario, lines, views(self.tables))
 
     # What was asked
@@ -145,7 +147,7 @@ class Result:
     @cached_property
     def metrics(self) -> list[str]:
         """The names of all metrics, sorted."""
-        return sorted({name for found in self.scalars for name in found})
+        return sorted({name for values in self.scalars for name in values})
 
     def values(self, metric: str) -> list[float | None]:
         """Return a metric of each replication, None where nothing was observed. Raises BadInput."""
@@ -300,7 +302,7 @@ class Result:
                 replications,
                 level=plain["level"],
                 remarks=plain["notes"],
-                expectations=[ExpectationVerdict(**one) for one in plain["expectations"]],
+                expectations=[ExpectationVerdict(**verdict) for verdict in plain["expectations"]],
                 fixed=plain.get("fixed", ()),
             )
             _ = read.scalars  # which want every field that this version counts

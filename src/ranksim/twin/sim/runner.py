@@ -86,7 +86,7 @@ def run(
         _check_metric(precision.of, "precision.of")
     root = scenario.seed if seed is None else seed
     warm_up = warm_up_of(scenario, root, workers, world)
-    one = partial(replicate, scenario, root, warm_up.length, world=world)
+    make = partial(replicate, scenario, root, warm_up.length, world=world)
     done: list[Replication] = []
     seen: list[Scalars] = []
     precise = False
@@ -94,7 +94,7 @@ def run(
         tell = stack.enter_context(noted("simulating", progress))
         if isinstance(trace, str | Path):
             trace = stack.enter_context(TraceWriter(trace, started=scenario.start, salt=str(root).encode()))
-        for replication in stack.enter_context(closing(_in_order(one, most, workers, trace, tell))):
+        for replication in stack.enter_context(closing(_in_order(make, most, workers, trace, tell))):
             done.append(replication)
             tell(len(done) / most, _said(len(done), most))
             if precision is not None:
@@ -126,8 +126,8 @@ def _is_fixed(scenario: Scenario, replications: Sequence[Replication], about: st
     if len(replications) < 2 or is_drawn(scenario, about):
         return False
     first, *others = (
-        {name: value for name, value in scalars(one).items() if name.startswith(about)}
-        for one in replications
+        {name: value for name, value in scalars(replication).items() if name.startswith(about)}
+        for replication in replications
     )
     return all(other == first for other in others)
 
@@ -257,8 +257,8 @@ def warm_up_of(scenario: Scenario, root: int, workers: int = 1, world: MakeWorld
             f"warm_up: {scenario.warm_up} looks at the metric that precision.of names; give precision, or a "
             "duration"
         )
-    one = partial(pilot, scenario, root, world=world)
-    with closing(_in_order(one, PILOTS, workers, None, nobody)) as pilots:
+    make = partial(pilot, scenario, root, world=world)
+    with closing(_in_order(make, PILOTS, workers, None, nobody)) as pilots:
         runs = list(pilots)
     late = max(unobserved for unobserved, _ in runs)
     rows = [series[late - unobserved :] for unobserved, series in runs]
@@ -306,25 +306,25 @@ def pilot(
 
 
 def _in_order(
-    one: Callable[..., One],
+    make: Callable[..., One],
     most: int,
     workers: int,
     trace: Recorder | None,
     tell: Tell,
 ) -> Generator[One, None, None]:
     if workers > 1 and most > 1:
-        yield from _on_processes(one, most, min(workers, most), trace)
+        yield from _on_processes(make, most, min(workers, most), trace)
         return
     for index in range(most):
 
         def part(share: float, index: int = index) -> None:
             tell((index + share) / most, _said(index, most))
 
-        yield one(index, trace=trace if index == 0 else None, on_part=part)
+        yield make(index, trace=trace if index == 0 else None, on_part=part)
 
 
 def _on_processes(
-    one: Callable[..., One], most: int, workers: int, trace: Recorder | None
+    make: Callable[..., One], most: int, workers: int, trace: Recorder | None
 ) -> Generator[One, None, None]:
     """Spread replications over processes; whatever ends this early ends the processes too."""
     import multiprocessing  # read late: most runs need no other process
@@ -338,15 +338,15 @@ def _on_processes(
     indices = iter(range(0 if trace is None else 1, most))
     try:
         for index in indices:
-            waiting.append(executor.submit(one, index))
+            waiting.append(executor.submit(make, index))
             if len(waiting) == AHEAD * workers:
                 break
         if trace is not None:
-            yield one(0, trace=trace)
+            yield make(0, trace=trace)
         while waiting:
             replication = waiting.popleft().result()
             for index in indices:
-                waiting.append(executor.submit(one, index))
+                waiting.append(executor.submit(make, index))
                 break
             yield replication
     except BrokenProcessPool:
@@ -370,7 +370,7 @@ def _check_metric(metric: str, where: str) -> None:
 
 def _measured(replication: Replication, metric: str) -> Scalars:
     """The metric that `precision` is about, and of a share its trials."""
-    found = scalars(replication)
-    if metric not in found:
-        raise BadInput(f"precision.of: {unknown(metric, found)}")
-    return {name: found[name] for name in (metric, metric_of(metric).trials) if name is not None}
+    values = scalars(replication)
+    if metric not in values:
+        raise BadInput(f"precision.of: {unknown(metric, values)}")
+    return {name: values[name] for name in (metric, metric_of(metric).trials) if name is not None}

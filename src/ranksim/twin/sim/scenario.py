@@ -129,11 +129,15 @@ class Scenario(Public):
         from ranksim.report.tables import View
 
         accounts = tuple(
-            (name, one.plan, count(sum(part.slots() for part in one.portfolios)) if one.portfolios else "–")
-            for name, one in self.accounts.items()
+            (
+                name,
+                account.plan,
+                count(sum(part.slots() for part in account.portfolios)) if account.portfolios else "–",
+            )
+            for name, account in self.accounts.items()
         )
-        clients = tuple((name, one.kind, one.account or "–") for name, one in self.clients.items())
-        expected = tuple((str(one.model_dump(mode="json")),) for one in self.expect)
+        clients = tuple((name, client.kind, client.account or "–") for name, client in self.clients.items())
+        expected = tuple((str(expect.model_dump(mode="json")),) for expect in self.expect)
         views = (
             View("Accounts", ("account", "plan", "slots at the start"), 2, accounts),
             View("Clients", ("client", "kind", "account"), 3, clients),
@@ -355,12 +359,12 @@ def _portfolio_misfits(at: tuple[Part, ...], portfolio: PortfolioSpec, plan: Pla
         yield Misfit(at, too_many, SOLD)
     for index, scan in enumerate(portfolio.scans):
         most = plan.dimensions
-        for what, asked, limit in (
+        for what, wanted, limit in (
             ("engine_devices", len(scan.engine_devices), most.max_engine_devices),
             ("geographies", len(scan.geographies), most.max_geographies),
         ):
-            if asked > limit:
-                more = f"asks for {asked} where plan {plan.name!r} has {limit}; {way_out}"
+            if wanted > limit:
+                more = f"asks for {wanted} where plan {plan.name!r} has {limit}; {way_out}"
                 yield Misfit((*at, "scans", index, what), more, SOLD)
 
 
@@ -403,14 +407,14 @@ def _action_misfits(scenario: Scenario, action: Action) -> Iterator[Misfit]:
     yield from _unknown(("account",), "account", account, scenario.accounts)
     if account not in scenario.accounts:
         return
-    known: dict[str, Any] = {
+    names: dict[str, Any] = {
         "plan": scenario.policy.catalogue.plans,
         "add_on": scenario.policy.catalogue.add_ons,
         "domain": scenario.accounts[account].hosts(account),
         "key": _keys(scenario, account, action if isinstance(action, WithdrawKey) else None),
         "status": STATUSES,
     }
-    for field, options in known.items():
+    for field, options in names.items():
         value = getattr(action, field, None)
         if value is not None:
             yield from _unknown((field,), field.replace("_", "-"), value, options)
@@ -423,9 +427,9 @@ def _expectation_misfits(scenario: Scenario) -> Iterator[Misfit]:
     about = {"clients": clients} | dict.fromkeys(("slots", "spend", "invoice", "meters", "windows"), accounts)
     for index, expectation in enumerate(scenario.expect):
         family, _, rest = expectation.metric.partition(".")
-        what, known = about.get(family, ("", ()))
-        if known and not any(rest.startswith(f"{name}.") for name in known):
-            yield from _unknown(("expect", index), what, rest.partition(".")[0], known)
+        what, names = about.get(family, ("", ()))
+        if names and not any(rest.startswith(f"{name}.") for name in names):
+            yield from _unknown(("expect", index), what, rest.partition(".")[0], names)
 
 
 def _keys(scenario: Scenario, account: str, before: Action | None = None) -> list[str]:
@@ -437,15 +441,15 @@ def _keys(scenario: Scenario, account: str, before: Action | None = None) -> lis
 
 
 def _unknown(
-    path: tuple[Part, ...], what: str, name: str, known: Collection[str], of: str = ""
+    path: tuple[Part, ...], what: str, name: str, names: Collection[str], of: str = ""
 ) -> Iterator[Misfit]:
-    if name in known:
+    if name in names:
         return
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name, names, n=1)
     if close:
         hint = f"did you mean {close[0]!r}?"
     else:
-        hint = f"expected one of {', '.join(known)}" if known else f"there is no {what} here; add one"
+        hint = f"expected one of {', '.join(names)}" if names else f"there is no {what} here; add one"
     named = WITHIN.get(what, ((SECTIONS[what], name),) if what in SECTIONS else SOLD)
     yield Misfit(path, f"no {what} {name!r}{of}; {hint}", named)
 

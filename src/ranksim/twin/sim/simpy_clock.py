@@ -76,5 +76,5 @@ class SimpyClock:
         return self.env.process(generator)
 
     def _ticks(self, delay: Micros) -> float:
-        whole, rest = divmod(delay, self.tick)
-        return delay / self.tick if rest else whole
+        ticks, rest = divmod(delay, self.tick)
+        return delay / self.tick if rest else ticks

@@ -284,8 +284,8 @@ def _delivering(run: _Run) -> Iterator[Key]:
                 stretches.setdefault(t, []).append(counts)
         for t, several in sorted(stretches.items()):
             good, bad, delays, lost = zip(*several, strict=True)
-            known = [delay for delay in delays if delay is not None]
-            longest = fmean(known) if known else None
+            observed = [delay for delay in delays if delay is not None]
+            longest = fmean(observed) if observed else None
             yield t, endpoint, sum(good) / len(rows), sum(bad) / len(rows), longest, sum(lost) / len(rows)
 
 

@@ -35,17 +35,19 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
         ),
         notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
         overrides=overrides(scenario.policy),
-        rests_on=rests_on(scenario.policy, (name for one in result.replications for name in one.consulted)),
+        rests_on=rests_on(
+            scenario.policy, (name for replication in result.replications for name in replication.consulted)
+        ),
         command=command,
         invoice=_invoice(scenario),
         plans={name: account.plan for name, account in scenario.accounts.items()},
     )
 
 
-def in_words(holds: bool, text: str, metric: str, found: str) -> ExpectationVerdict:
+def in_words(holds: bool, text: str, metric: str, value: str) -> ExpectationVerdict:
     """Return a verdict with the words of its metric; `found` is its value with its interval."""
-    words = label(metric, found), statement(metric, found.replace("T", " "))
-    return ExpectationVerdict(holds, text, metric, found, *words)
+    words = label(metric, value), statement(metric, value.replace("T", " "))
+    return ExpectationVerdict(holds, text, metric, value, *words)
 
 
 def _found(finding: ExpectationResult, result: Result) -> str:

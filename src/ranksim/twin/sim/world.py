@@ -186,8 +186,8 @@ class World(SimpyClock):
 
     def run(self) -> Replication | None:
         """Run to the end of the scenario; give the statistics, if a tally was kept."""
-        whole, rest = divmod(self.scenario.length, self.tick)
-        self.env.run(until=self.scenario.length / self.tick if rest else whole)
+        ticks, rest = divmod(self.scenario.length, self.tick)
+        self.env.run(until=self.scenario.length / self.tick if rest else ticks)
         return self.finish()
 
     def finish(self) -> Replication | None:
