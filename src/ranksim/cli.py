@@ -106,7 +106,7 @@ def run_command(
     """  # fmt: skip
     with spoken():
         from ranksim.core.files import check_outputs
-        from ranksim.twin.sim.telling import heading_of
+        from ranksim.twin.sim.result_heading import heading_of
 
         made = _scenario(scenario, arrivals)
         check_results(out, plots, trace)

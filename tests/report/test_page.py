@@ -13,7 +13,7 @@ from ranksim.report.basis import basis_of
 from ranksim.report.heading import Heading, answer_of, tiles_of
 from ranksim.report.page import cell, foldable, page, tables_page
 from ranksim.report.tables import View
-from ranksim.twin.sim.telling import in_words
+from ranksim.twin.sim.result_heading import in_words
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from warnings import catch_warnings, filterwarnings
 from xml.etree import ElementTree
 
@@ -145,7 +145,11 @@ def new_figure() -> Figure:
     return Figure(figsize=SIZE, dpi=150, layout=layout, facecolor="white")
 
 
-def label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]], gap: float = 0.07) -> None:
+Label: TypeAlias = tuple[float, str, str]
+"""Where a line ends, its name, its colour."""
+
+
+def label_ends(ax: Axes, labels: Sequence[Label], gap: float = 0.07) -> None:
     """Write each line's name at its right end, nudged apart where the ends are close.
 
     `gap` is what two labels are apart at least, as a share of the height of the Axes.
@@ -159,10 +163,8 @@ def label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]], gap: float = 
         placed.append((at, label, colour))
     over = max(0.0, at - 1)
     for y, label, colour in placed:
-        ax.annotate(
-            _short(label), (1, y - over), xycoords="axes fraction", xytext=(5, 0),
-            textcoords="offset points", va="center", color=colour, fontsize=8, annotation_clip=False,
-        )  # fmt: skip
+        where = {"xycoords": "axes fraction", "annotation_clip": False}
+        beside(ax, _short(label), (1, y - over), (5, 0), color=colour, **where)
 
 
 THOUSANDS = 1_000
@@ -175,6 +177,26 @@ TITLE = 66
 def title(ax: Axes, sentence: str, width: int = TITLE) -> None:
     """Say as the title of a plot what is found in it, in lines of at most so many characters."""
     ax.set_title(fill(sentence, width), fontsize=11)
+
+
+def beside(
+    ax: Axes, text: str, at: tuple[Any, Any], shift: tuple[float, float] = (0, 0), **style: Any
+) -> None:
+    """Write a small text beside a point of the data, shifted by so many points of type."""
+    given: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": INK, "fontsize": 8}
+    ax.annotate(text, at, shift, **given | style)
+
+
+def finish(
+    ax: Axes, sentence: str, x: str = "", y: str = "", grid: str = "y", labels: Sequence[Label] = ()
+) -> Axes:
+    """Name the axes, say as the title what is found, take the frame off, and label the ends of lines."""
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    title(ax, sentence)
+    plain_axes(ax, grid)
+    label_ends(ax, labels)
+    return ax
 
 
 def plain_axes(ax: Axes, grid: str = "y") -> None:

@@ -119,7 +119,7 @@ def tiles_of(
     """
     seen = {
         verdict.metric: verdict
-        for verdict in reversed(by_telling(heading.verdicts))
+        for verdict in reversed(most_telling(heading.verdicts))
         if verdict.metric and verdict.found
     }
     if not seen:
@@ -131,7 +131,7 @@ def tiles_of(
     return [*tiles[:MOST_TILES], *cost]
 
 
-def by_telling(verdicts: Sequence[ExpectationVerdict]) -> list[ExpectationVerdict]:
+def most_telling(verdicts: Sequence[ExpectationVerdict]) -> list[ExpectationVerdict]:
     """Verdicts with those first that fail, then those that answer a question with more than nothing."""
     return sorted(
         verdicts,
@@ -152,7 +152,7 @@ def answer_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]
         work.append(refused if row["value"] else f"none of {totals['calls'][1]} calls was refused")
     statements = {
         verdict.metric: verdict.statement
-        for verdict in by_telling(heading.verdicts)
+        for verdict in most_telling(heading.verdicts)
         if verdict.found and (not verdict.holds or (TELLING.search(verdict.metric) and verdict.found != "0"))
     }
     first = dict(list(statements.items())[:MOST_TILES])

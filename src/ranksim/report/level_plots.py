@@ -9,14 +9,15 @@ from ranksim.report import units
 from ranksim.report.figure import BLUE, COLOURS, INK, SKY, SKY_INK, VERMILLION, or_value, separated, title
 from ranksim.report.over_time import (
     FAR,
+    Labels,
     finish_time,
     grouped,
     in_dollars,
     in_words,
+    note_above,
     of_many,
-    tell,
-    tell_above,
     times,
+    tooltips,
 )
 from ranksim.report.tables import Row, Tables
 
@@ -40,16 +41,16 @@ def slots(tables: Tables, ax: Axes) -> None:
     """Draw the slots of an account, active and held, or how full those of several are."""
     accounts = grouped(tables["slots"], "account")
     refused = round(sum(row["refused"] for row in tables["slots"]))
-    found = f"{units.many(refused, 'call')} found too few slots: " if refused else ""
+    refusals = f"{units.many(refused, 'call')} found too few slots: " if refused else ""
     if len(accounts) == 1:
         ((account, rows),) = accounts.items()
         fullest = max(rows, key=lambda row: row["used"])
         _stack(ax, rows, {"active": "active", "held": "held to month end"}, limit="limit", noun="limit")
-        title(ax, f"{found}{account} uses up to {_of(fullest['used'], fullest['limit'])} slots")
+        title(ax, f"{refusals}{account} uses up to {_of(fullest['used'], fullest['limit'])} slots")
         ax.set_ylabel("slots")
         return
     lines = {name: _shares(rows, ("active", "held"), "limit") for name, rows in accounts.items()}
-    _share_lines(ax, lines, found + "{fullest} uses up to {share} of its slots", "accounts")
+    _share_lines(ax, lines, refusals + "{fullest} uses up to {share} of its slots", "accounts")
 
 
 def meters(tables: Tables, ax: Axes) -> None:
@@ -70,10 +71,10 @@ def spend(tables: Tables, ax: Axes) -> None:
     accounts = grouped(tables["spend"], "account")
     if len(accounts) == 1:
         ((account, rows),) = accounts.items()
-        shown = [in_dollars(row) for row in rows]
+        dollars = [in_dollars(row) for row in rows]
         _stack(
             ax,
-            shown,
+            dollars,
             {"settled_uusd": "settled", "reserved_uusd": "reserved"},
             limit="ceiling_uusd",
             noun="ceiling",
@@ -118,7 +119,7 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
         labels.append((limits[-1], f"{noun} {units.count(limits[-1])}", VERMILLION))
         top = max(top, *limits)
     elif None not in limits:
-        tell_above(ax, f"{noun} {units.count(limits[-1])}, above", VERMILLION)
+        note_above(ax, f"{noun} {units.count(limits[-1])}, above", VERMILLION)
         top *= ROOM
     lacking = [(when, row["used"]) for when, row in zip(at, rows, strict=True) if row.get("refused")]
     if lacking:
@@ -127,7 +128,7 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
     ax.set_ylim(0, top * 1.08 or 1)
     separated(ax.yaxis)
     named = {**parts, limit: noun} | ({"refused": "refused"} if lacking else {})
-    tell(ax, at, [in_words(row, named) for row in rows])
+    tooltips(ax, at, [in_words(row, named) for row in rows])
     finish_time(ax, [(ax, labels)])
 
 
@@ -151,7 +152,7 @@ def _share_lines(ax: Axes, lines: Mapping[str, Line], finding: str, noun: str) -
     used = used or dict.fromkeys(lines, 0.0)
     fullest = sorted(used, key=lambda name: (-used[name], name))[:TOP]
     top = max(max(lines[name][3]) for name in fullest)
-    labels: list[tuple[float, str, str]] = []
+    labels: Labels = []
     for name, colour in zip(fullest, COLOURS, strict=False):
         at, values, low, high = lines[name]
         ax.fill_between(at, low, high, step="post", color=colour, alpha=0.2, linewidth=0)
@@ -160,22 +161,22 @@ def _share_lines(ax: Axes, lines: Mapping[str, Line], finding: str, noun: str) -
         ax.step(at, values, where="post", color=colour, linewidth=1.4, linestyle=style)
         labels.append((values[-1], name, colour))
     percents = zip(*(lines[name][1] for name in fullest), strict=False)
-    said = [
+    percentages = [
         ", ".join(f"{name} {value:.3g} %" for name, value in zip(fullest, row, strict=True))
         for row in percents
     ]
-    tell(ax, lines[fullest[0]][0], said)
+    tooltips(ax, lines[fullest[0]][0], percentages)
     if top >= 25:
         ax.axhline(100, color=INK, linestyle="--", linewidth=1)
         labels.append((100, "limit", INK))
         top = max(top, 100)
     ax.set_ylim(0, top * 1.08 or 1)
     ax.set_ylabel("% of the limit")
-    found = finding.format(fullest=fullest[0], share=units.percent(used[fullest[0]] / 100))
-    title(ax, of_many(found, len(fullest), len(used), noun))
+    sentence = finding.format(fullest=fullest[0], share=units.percent(used[fullest[0]] / 100))
+    title(ax, of_many(sentence, len(fullest), len(used), noun))
     finish_time(ax, [(ax, labels)])
 
 
 def _on_each_other(values: Sequence[float], others: Sequence[float], top: float) -> bool:
     """Whether one of two lines hides the other."""
-    return all(abs(one - other) <= NEAR * top for one, other in zip(values, others, strict=False))
+    return all(abs(value - other) <= NEAR * top for value, other in zip(values, others, strict=False))

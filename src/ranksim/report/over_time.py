@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ranksim.core.money import MICRO_USD
 from ranksim.report import units
-from ranksim.report.figure import INK, label_ends, plain_axes, separated, tip
+from ranksim.report.figure import INK, Label, beside, label_ends, plain_axes, separated, tip
 from ranksim.report.tables import Row, Tables
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 PANEL_GAP = 0.28
 """Between two panels, as a share of a panel's height: room for the title of the lower."""
 
+
+Labels: TypeAlias = list[Label]
 
 SAMPLED = ("slots", "windows", "queues")
 """Series that last from the start of a run to its end."""
@@ -47,9 +49,9 @@ def in_dollars(row: Row) -> Row:
     return {**row, **money}
 
 
-def of_many(title: str, shown: int, total: int, noun: str) -> str:
+def of_many(title: str, drawn: int, total: int, noun: str) -> str:
     """Return a title that says so where not all are shown."""
-    return f"{title} ({shown} of {total} {noun} shown)" if shown < total else title
+    return f"{title} ({drawn} of {total} {noun} shown)" if drawn < total else title
 
 
 def panels(ax: Axes, titles: Sequence[str]) -> list[Axes]:
@@ -77,11 +79,11 @@ def panels(ax: Axes, titles: Sequence[str]) -> list[Axes]:
 
 
 def finish_time(
-    ax: Axes, shown: Sequence[tuple[Axes, Sequence[tuple[float, str, str]]]], what: str = "UTC"
+    ax: Axes, panels_with_labels: Sequence[tuple[Axes, Sequence[Label]]], what: str = "UTC"
 ) -> None:
     """Give panels the axis of time, and the labels beside what they name."""
     dates: Any = import_module("matplotlib.dates")  # which has no types
-    for panel, labels in shown:
+    for panel, labels in panels_with_labels:
         locator = dates.AutoDateLocator(minticks=3, maxticks=8, tz="UTC")
         panel.xaxis.set_major_locator(locator)
         formatter = dates.ConciseDateFormatter(locator, tz="UTC")
@@ -91,7 +93,7 @@ def finish_time(
         if panel is not ax:
             panel.tick_params(labelsize=8)
             panel.xaxis.get_offset_text().set_fontsize(8)
-            if panel is not shown[-1][0]:
+            if panel is not panels_with_labels[-1][0]:
                 panel.xaxis.get_offset_text().set_visible(False)
         label_ends(panel, labels, gap=0.07 if panel is ax else 0.15)
     ax.set_xlabel(what)
@@ -101,12 +103,12 @@ FAR = 4
 """A limit so many times above all there is would flatten it: it is told, and not drawn."""
 
 
-def tell_above(ax: Axes, said: str, colour: str = INK) -> None:
+def note_above(ax: Axes, text: str, colour: str = INK) -> None:
     """Tell in the upper corner what lies too far above to be drawn."""
-    ax.annotate(said, (0.99, 0.97), xycoords="axes fraction", color=colour, ha="right", va="top", fontsize=8)
+    ax.annotate(text, (0.99, 0.97), xycoords="axes fraction", color=colour, ha="right", va="top", fontsize=8)
 
 
-def whole(ax: Axes) -> None:
+def whole_ticks(ax: Axes) -> None:
     """Let an axis of counts have no ticks between two whole numbers."""
     ticker: Any = import_module("matplotlib.ticker")
     ax.yaxis.set_major_locator(ticker.MaxNLocator(nbins=4, integer=True, min_n_ticks=2))
@@ -137,24 +139,22 @@ def shade(ax: Axes, outages: Iterable[Row], endpoints: Iterable[str]) -> None:
     for at, (span, names) in enumerate(spans.items()):
         begin, end = times([{"t": span[0]}, {"t": span[1]}])
         drawn = ax.axvspan(begin, end, color=INK, alpha=0.13, linewidth=0, zorder=0)
-        told = f"{', '.join(names)}: down from {begin}Z for {units.duration(span[1] - span[0])}"
-        tip(drawn, told)
+        span_text = f"{', '.join(names)}: down from {begin}Z for {units.duration(span[1] - span[0])}"
+        tip(drawn, span_text)
         if at == 0:
             left = float(ax.transLimits.transform((dates.date2num(end), 0))[0]) < 0.5
-            ax.annotate(
-                "receiver down", (end if left else begin, 0.99), xycoords=("data", "axes fraction"),
-                xytext=(3 if left else -3, 0), textcoords="offset points", fontsize=8, color=INK, va="top",
-                ha="left" if left else "right",
-            )  # fmt: skip
+            edge, shift, side = (end, 3, "left") if left else (begin, -3, "right")
+            style = {"xycoords": ("data", "axes fraction"), "va": "top", "ha": side}
+            beside(ax, "receiver down", (edge, 0.99), (shift, 0), **style)
 
 
-def tell(ax: Axes, at: Sequence[Any], said: Sequence[str]) -> None:
+def tooltips(ax: Axes, at: Sequence[Any], texts: Sequence[str]) -> None:
     """Let each instant tell what is said of it, on a page, from there to where something else is said."""
     began = 0
-    for number in range(1, len(said)):
-        if said[number] != said[began] or number == len(said) - 1:
-            if said[began]:
-                tip(ax.axvspan(at[began], at[number], alpha=0, linewidth=0), f"{at[began]}Z: {said[began]}")
+    for number in range(1, len(texts)):
+        if texts[number] != texts[began] or number == len(texts) - 1:
+            if texts[began]:
+                tip(ax.axvspan(at[began], at[number], alpha=0, linewidth=0), f"{at[began]}Z: {texts[began]}")
             began = number
 
 

@@ -14,7 +14,7 @@ from ranksim.core.contract.register import register
 from ranksim.core.printable import LINES, printable
 from ranksim.report.assumptions import settings
 from ranksim.report.basis import Basis
-from ranksim.report.heading import Heading, answer_of, by_telling, tiles_of
+from ranksim.report.heading import Heading, answer_of, most_telling, tiles_of
 from ranksim.report.tables import View, bounded, views
 from ranksim.report.units import many
 
@@ -245,7 +245,7 @@ def _shows(heading: Heading, drawn: Mapping[str, str]) -> list[str]:
     """Name the plot that shows the answer: of the first expectation that fails, or of the first there is."""
     candidates = [
         plot
-        for verdict in by_telling(heading.verdicts)
+        for verdict in most_telling(heading.verdicts)
         for word, plot in SHOWN_BY
         if word in verdict.text.partition(" ")[0]
     ]

@@ -19,11 +19,10 @@ from ranksim.report.figure import (
     PANEL,
     SIZE,
     error_bars,
+    finish,
     new_figure,
-    plain_axes,
     save,
     separated,
-    title,
     to_svg,
 )
 from ranksim.report.level_plots import meters, slots, spend
@@ -98,9 +97,9 @@ def refusals(tables: Tables, ax: Axes) -> None:
     ax.barh(names, counts, color=BLUE, height=height, xerr=errors, error_kw={"ecolor": INK, "elinewidth": 1})
     _bar_labels(ax, counts, errors[1] if errors else [0] * len(counts))
     ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.set_xlabel("refused calls, in the order of the checks")
     most = max(groups, key=lambda code: sum(row["count"] for row in groups[code]))
-    title(ax, _most_refused(most, groups[most], sum(counts)))
+    sentence = _most_refused(most, groups[most], sum(counts))
+    finish(ax, sentence, x="refused calls, in the order of the checks", grid="x")
 
 
 def _most_refused(code: str, rows: Sequence[Row], total: float) -> str:
@@ -117,7 +116,6 @@ def _bar_labels(ax: Axes, counts: Sequence[float], errors: Sequence[float]) -> N
         ax.text(end + top * 0.015, y, units.count(value), va="center", fontsize=8, color=INK)
     ax.set_xlim(0, top * 1.12)
     separated(ax.xaxis)
-    plain_axes(ax, grid="x")
 
 
 class Plot(NamedTuple):

@@ -10,15 +10,16 @@ from ranksim.report import units
 from ranksim.report.figure import BLUE, COLOURS, GREY, INK, ORANGE, VERMILLION, title
 from ranksim.report.over_time import (
     FAR,
+    Labels,
     finish_time,
     grouped,
     in_words,
+    note_above,
     of_many,
     panels,
-    tell,
-    tell_above,
     times,
-    whole,
+    tooltips,
+    whole_ticks,
 )
 from ranksim.report.tables import Row, Tables
 
@@ -30,8 +31,6 @@ LINES = (BLUE, *COLOURS[2:], GREY)
 
 MOST_PANELS = 3
 
-Labels = list[tuple[float, str, str]]
-
 
 def windows(tables: Tables, ax: Axes) -> None:
     """Draw how many calls rate windows held at most, against their limits, a panel for each rate class."""
@@ -42,8 +41,8 @@ def windows(tables: Tables, ax: Axes) -> None:
     drawn = panels(ax, [name for name, _ in classes])
     labels, left_out = [], 0
     for panel, (_, of_class) in zip(drawn, classes, strict=True):
-        found, missing = _windows_of(panel, of_class, single=single)
-        labels.append((panel, found))
+        of_panel, missing = _windows_of(panel, of_class, single=single)
+        labels.append((panel, of_panel))
         left_out += missing
     lengths = {row["length"] for row in rows}
     length = _length(lengths.pop()) if len(lengths) == 1 else "a window"
@@ -84,22 +83,22 @@ def _fullest(rows: Sequence[Row], length: str) -> str:
 def _windows_of(ax: Axes, rows: Sequence[Row], *, single: bool) -> tuple[Labels, int]:
     """Draw the windows of a rate class; give the labels at their ends, and how many have no line."""
     keys = grouped(rows, "key") if single else grouped(rows, "account", "key")
-    shown = sorted(keys, key=lambda name: (-_weight(keys[name]), name))[: len(LINES)]
-    shown = [name for name in shown if _weight(keys[name])] or shown[:1]
+    names = sorted(keys, key=lambda name: (-_weight(keys[name]), name))[: len(LINES)]
+    names = [name for name in names if _weight(keys[name])] or names[:1]
     labels: Labels = []
-    for name, colour in zip(shown, LINES, strict=False):
+    for name, colour in zip(names, LINES, strict=False):
         of_key = keys[name]
         at, fullest = times(of_key), [row["fullest"] for row in of_key]
-        if len(shown) == 1:
+        if len(names) == 1:
             ax.fill_between(at, fullest, step="pre", color=colour, alpha=0.25, linewidth=0)
         ax.step(at, fullest, where="pre", color=colour, linewidth=1.1)
         labels.append((fullest[-1], name, colour))
-        if len(shown) == 1 and any(row["low"] is not None and row["low"] < row["high"] for row in of_key):
+        if len(names) == 1 and any(row["low"] is not None and row["low"] < row["high"] for row in of_key):
             low, high = ([row[end] for row in of_key] for end in ("low", "high"))
             ax.fill_between(at, low, high, step="pre", color=INK, alpha=0.3, linewidth=0)
             labels.append((fullest[-1], "95 % interval", INK))
     _limit(ax, rows, max(row["fullest"] for row in rows), labels)
-    refused = [(row["t"], row["fullest"]) for name in shown for row in keys[name] if row["refused"]]
+    refused = [(row["t"], row["fullest"]) for name in names for row in keys[name] if row["refused"]]
     if refused:
         height = [value for _, value in refused]
         ax.plot(
@@ -108,9 +107,9 @@ def _windows_of(ax: Axes, rows: Sequence[Row], *, single: bool) -> tuple[Labels,
         )  # fmt: skip
         count = units.count(sum(row["refused"] for row in rows))
         labels.append((max(height), f"× {count} refused", VERMILLION))
-    said = [_calls_up_to(keys, shown, at) for at in range(1, len(keys[shown[0]]))]
-    tell(ax, times(keys[shown[0]]), [*said, ""])
-    return labels, len(keys) - len(shown)
+    texts = [_calls_up_to(keys, names, at) for at in range(1, len(keys[names[0]]))]
+    tooltips(ax, times(keys[names[0]]), [*texts, ""])
+    return labels, len(keys) - len(names)
 
 
 def _weight(rows: Sequence[Row]) -> float:
@@ -121,21 +120,21 @@ def _weight(rows: Sequence[Row]) -> float:
 def _limit(ax: Axes, rows: Sequence[Row], top: float, labels: Labels) -> None:
     """Draw the limit of a rate class as far as accounts share one; else what the highest is."""
     limit = max(row["limit"] for row in rows)
-    said = f"limit {units.count(limit)}" if len({row["limit"] for row in rows}) == 1 else "highest limit"
+    label = f"limit {units.count(limit)}" if len({row["limit"] for row in rows}) == 1 else "highest limit"
     if top and top * FAR < limit:
-        tell_above(ax, f"{said}, above")
+        note_above(ax, f"{label}, above")
         ax.set_ylim(0, top * 1.25)
     else:
         ax.axhline(limit, color=INK, linestyle="--", linewidth=1.1)
-        labels.append((limit, said, INK))
+        labels.append((limit, label, INK))
         ax.set_ylim(0, max(top, limit) * 1.1 or 1)
-    whole(ax)
+    whole_ticks(ax)
 
 
-def _calls_up_to(keys: Mapping[str, Sequence[Row]], shown: Sequence[str], at: int) -> str:
+def _calls_up_to(keys: Mapping[str, Sequence[Row]], names: Sequence[str], at: int) -> str:
     """Return what came of each window's calls up to a sample, in words."""
     named = {"admitted": "admitted", "refused": "refused", "fullest": "in the fullest window"}
-    rows = ((name, keys[name][at]) for name in shown if at < len(keys[name]))
+    rows = ((name, keys[name][at]) for name in names if at < len(keys[name]))
     return "; ".join(
         f"{name}: {in_words(row, named)}" for name, row in rows if row["admitted"] or row["refused"]
     )
@@ -145,14 +144,14 @@ def jobs(tables: Tables, ax: Axes) -> None:
     """Draw the jobs that run and that wait, against how many workers there are, a panel for each kind."""
     kinds = grouped(tables["queues"], "kind")
     busiest = sorted(kinds, key=lambda kind: (-_most(kinds[kind], "waiting"), -_most(kinds[kind], "running")))
-    shown = busiest[:MOST_PANELS]
-    drawn = panels(ax, shown)
+    kinds_drawn = busiest[:MOST_PANELS]
+    drawn = panels(ax, kinds_drawn)
     labels = [
-        (panel, _queue_of(panel, kinds[kind], last=at == len(shown) - 1))
-        for at, (kind, panel) in enumerate(zip(shown, drawn, strict=True))
+        (panel, _queue_of(panel, kinds[kind], last=at == len(kinds_drawn) - 1))
+        for at, (kind, panel) in enumerate(zip(kinds_drawn, drawn, strict=True))
     ]
     ax.set_ylabel("jobs")
-    title(ax, of_many(_longest(shown[0], kinds[shown[0]]), len(shown), len(kinds), "kinds"))
+    title(ax, of_many(_longest(kinds_drawn[0], kinds[kinds_drawn[0]]), len(kinds_drawn), len(kinds), "kinds"))
     finish_time(ax, labels)
 
 
@@ -182,17 +181,19 @@ def _queue_of(ax: Axes, rows: Sequence[Row], *, last: bool) -> Labels:
     labels: Labels = [(top * 0.25, "running", BLUE)]
     if any(row["waiting"] for row in rows):
         labels.append((top * 0.75, "waiting", ORANGE))
-    known = [(when, row["workers"]) for when, row in zip(at, rows, strict=True) if row["workers"] is not None]
-    workers = max((count for _, count in known), default=0)
-    if known and top * FAR >= workers:
-        ax.step(*zip(*known, strict=True), where="pre", color=INK, linestyle="--", linewidth=1.1)
-        labels.append((known[-1][1], units.many(round(known[-1][1]), "worker"), INK))
+    counted = [
+        (when, row["workers"]) for when, row in zip(at, rows, strict=True) if row["workers"] is not None
+    ]
+    workers = max((count for _, count in counted), default=0)
+    if counted and top * FAR >= workers:
+        ax.step(*zip(*counted, strict=True), where="pre", color=INK, linestyle="--", linewidth=1.1)
+        labels.append((counted[-1][1], units.many(round(counted[-1][1]), "worker"), INK))
         top = max(top, workers)
     else:
-        said = f"{units.many(round(workers), 'worker')}, above" if known else "workers without limit"
-        tell_above(ax, said)
+        text = f"{units.many(round(workers), 'worker')}, above" if counted else "workers without limit"
+        note_above(ax, text)
     ax.set_ylim(0, top * 1.2 or 1)
-    whole(ax)
+    whole_ticks(ax)
     named = {"running": "at most running", "waiting": "waiting", "workers": "workers"}
-    tell(ax, at, [*(in_words(row, named) for row in rows[1:]), ""])
+    tooltips(ax, at, [*(in_words(row, named) for row in rows[1:]), ""])
     return labels

@@ -13,13 +13,13 @@ from ranksim.report.figure import (
     COLOURS,
     INK,
     VERMILLION,
-    label_ends,
-    plain_axes,
+    beside,
+    finish,
     separated,
     tip,
     title,
 )
-from ranksim.report.over_time import finish_time, grouped, of_many, shade, times, whole_run
+from ranksim.report.over_time import Labels, finish_time, grouped, of_many, shade, times, whole_run
 from ranksim.report.tables import Row, Tables
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def timeline(tables: Tables, ax: Axes) -> None:
     """Draw what happened when, a lane an endpoint: outages, attempts, and while it was disabled."""
     endpoints = grouped(tables["delivering"], "endpoint")
     worst = _worst(tables)
-    shown = worst[: len(ENDPOINTS)]
+    names = worst[: len(ENDPOINTS)]
     whole_run(ax, tables)
-    shade(ax, tables.get("outages", ()), shown)
+    shade(ax, tables.get("outages", ()), names)
     disabled = {row["endpoint"]: row for row in tables.get("endpoints", ()) if row.get("disabled_at")}
-    for lane, name in enumerate(shown):
+    for lane, name in enumerate(names):
         for column, colour, up in (("acknowledged", BLUE, -0.17), ("failed", VERMILLION, 0.17)):
             rows = [row for row in endpoints[name] if row[column]]
             marks = ax.vlines(times(rows), lane + up - 0.15, lane + up + 0.15, color=colour, linewidth=1.6)
@@ -76,15 +76,13 @@ def timeline(tables: Tables, ax: Axes) -> None:
             at = times([disabled[name]], "disabled_at")[0]
             ax.plot(at, lane, "X", color=INK, markersize=8, zorder=5)
             when = units.instant(disabled[name]["disabled_at"])[11:16]
-            one = len(spans) == 1 and spans[0]["share"] == 1
-            stays = f", for {units.duration(spans[0]['until'] - spans[0]['t'])}" if one else ""
-            ax.annotate(
-                f"disabled {when}{stays}", (at, lane), xytext=(8, 0), textcoords="offset points", va="center",
-                fontsize=8, color=INK, bbox={"color": "white", "alpha": 0.7, "pad": 1, "linewidth": 0},
-            )  # fmt: skip
-    ax.set_yticks(range(len(shown)), shown)
-    ax.set_ylim(len(shown) - 0.4, -0.6)
-    title(ax, of_many(_what_became(tables, worst), len(shown), len(worst), "endpoints"))
+            always = len(spans) == 1 and spans[0]["share"] == 1
+            stays = f", for {units.duration(spans[0]['until'] - spans[0]['t'])}" if always else ""
+            box = {"color": "white", "alpha": 0.7, "pad": 1, "linewidth": 0}
+            beside(ax, f"disabled {when}{stays}", (at, lane), (8, 0), bbox=box)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    title(ax, of_many(_what_became(tables, worst), len(names), len(worst), "endpoints"))
     finish_time(ax, [(ax, [(-0.2, "acknowledged", BLUE), (0.2, "failed", VERMILLION)])])
     ax.grid(visible=False)
 
@@ -130,12 +128,12 @@ def _longest(tables: Tables) -> float:
 def delays(tables: Tables, ax: Axes) -> None:
     """Draw how late events arrive, by when they happened, and those that never do."""
     worst = sorted(_worst(tables), key=lambda name: -_latest(_of(tables, name)))
-    shown = worst[: len(ENDPOINTS)]
+    names = worst[: len(ENDPOINTS)]
     whole_run(ax, tables)
-    shade(ax, tables.get("outages", ()), shown)
-    labels: list[tuple[float, str, str]] = []
+    shade(ax, tables.get("outages", ()), names)
+    labels: Labels = []
     latest, longest = _latest(tables["delivering"]), _longest(tables)
-    for name, colour in zip(shown, ENDPOINTS, strict=False):
+    for name, colour in zip(names, ENDPOINTS, strict=False):
         rows = [row for row in _of(tables, name) if row["delay"] is not None]
         if not rows:
             continue
@@ -145,7 +143,7 @@ def delays(tables: Tables, ax: Axes) -> None:
         ax.axhline(longest, color=INK, linestyle="--", linewidth=1.1)
         labels.append((longest, "longest of a run", INK))
     top = _duration_axis(ax, max(latest, longest))
-    lost = [row for name in shown for row in _of(tables, name) if row["lost"]]
+    lost = [row for name in names for row in _of(tables, name) if row["lost"]]
     if lost:
         ax.plot(
             times(lost), [top] * len(lost), "x", color=VERMILLION, markersize=6, markeredgewidth=1.6,
@@ -154,10 +152,10 @@ def delays(tables: Tables, ax: Axes) -> None:
         number = units.count(sum(row["lost"] for row in lost))
         labels.append((top, f"× {number} lost", VERMILLION))
     ax.set_ylabel("until it arrives, longest")
-    said = f"Events arrive up to {units.duration(longest)} late" if latest else "No event arrives"
+    sentence = f"Events arrive up to {units.duration(longest)} late" if latest else "No event arrives"
     if never := sum(row["lost"] for row in tables["delivering"]):
-        said += f", {units.count(never)} never"
-    title(ax, of_many(said, len(shown), len(worst), "endpoints"))
+        sentence += f", {units.count(never)} never"
+    title(ax, of_many(sentence, len(names), len(worst), "endpoints"))
     finish_time(ax, [(ax, labels)], "UTC, when the event happened")
 
 
@@ -203,12 +201,8 @@ def deliveries(tables: Tables, ax: Axes) -> None:
     ax.set_ylim(0, top * 1.12)
     separated(ax.yaxis)
     labels = [(top * 0.9, "acknowledged", BLUE), (top, "failed", VERMILLION)]
-    label_ends(ax, labels if any(bad) else labels[:1])
-    ax.set_xlabel("attempt number")
-    ax.set_ylabel("attempts")
     failed, total = units.count(sum(bad)), units.count(sum(good) + sum(bad))
-    title(
-        ax,
-        f"{failed} of {total} webhook attempts fail" if any(bad) else f"All {total} webhook attempts succeed",
-    )
-    plain_axes(ax)
+    sentence = f"All {total} webhook attempts succeed"
+    if any(bad):
+        sentence = f"{failed} of {total} webhook attempts fail"
+    finish(ax, sentence, "attempt number", "attempts", labels=labels if any(bad) else labels[:1])

@@ -11,20 +11,17 @@ from ranksim.report.figure import (
     GREEN,
     INK,
     VERMILLION,
+    beside,
     error_bars,
-    label_ends,
+    finish,
     new_figure,
     plain_axes,
     separated,
-    title,
 )
 from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Label = tuple[float, str, str]
-"""Where a line ends, its name, its colour."""
 
 
 def slots(rows: Sequence[Row], limit: int, ax: Axes | None = None) -> Axes:
@@ -42,17 +39,14 @@ def slots(rows: Sequence[Row], limit: int, ax: Axes | None = None) -> Axes:
     low = min(row["used_p5"] for row in rows)
     room = limit - low or 1
     ax.set_ylim(low - room * 0.05, limit + room * 0.12)
-    ax.set_xlabel("day of the account, from the beginning of a billing month")
-    ax.set_ylabel("slots used, held ones too")
     separated(ax.yaxis)
-    ax.set_title(f"Slots under churn; a refusal by day {days[-1]}: {units.percent(rows[-1]['refused_by'])}")
     ax.margins(x=0)
-    plain_axes(ax)
     labels = [(rows[-1]["used_mean"], "mean; band: 5 to 95 %", BLUE), (limit, "limit", VERMILLION)]
     if seen:
         labels.append((seen[-1]["observed_used"], "points: simulated", INK))
-    label_ends(ax, labels)
-    return ax
+    sentence = f"Slots under churn; a refusal by day {days[-1]}: {units.percent(rows[-1]['refused_by'])}"
+    day = "day of the account, from the beginning of a billing month"
+    return finish(ax, sentence, day, "slots used, held ones too", labels=labels)
 
 
 WAYS = {"retry": VERMILLION, "wait": BLUE, "paced": GREEN}
@@ -75,16 +69,13 @@ def sync(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.set_xlim(0, longest * 1.35)
-    ax.set_xlabel("minutes from the first call to the last reply")
+    sentence = "Somebody is refused in every way"
     quiet = [row for row in shown if not row["refused"] + row["others_refused"]]
     if quiet:
         best = min(quiet, key=lambda row: float(row["time"]))
         where = f"{best['way']} under {best['window']}"
-        title(ax, f"Nobody is refused in {units.duration(best['time'])} at best: {where}")
-    else:
-        title(ax, "Somebody is refused in every way")
-    plain_axes(ax, grid="x")
-    return ax
+        sentence = f"Nobody is refused in {units.duration(best['time'])} at best: {where}"
+    return finish(ax, sentence, "minutes from the first call to the last reply", grid="x")
 
 
 def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes | None = None) -> Axes:
@@ -102,19 +93,17 @@ def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes
     ax.axhline(100 * target, color=VERMILLION, linestyle="--", linewidth=1.2)
     ax.set_xticks(counts)
     ax.set_ylim(0, 105)
-    ax.set_xlabel("workers")
-    ax.set_ylabel(f"% of jobs started within {units.duration(within)}")
     enough = [row["workers"] for row in rows if _surely_started(row) >= target]
     found = f"{min(enough)} workers start" if enough else f"Not even {counts[-1]} workers start"
     some = f"{units.percent(target)} of {kind} jobs within {units.duration(within)}"
-    title(ax, f"{found} {some}; points: simulated, with 95 % intervals")
-    plain_axes(ax)
     last = rows[-1]
-    labels = [(100 * target, "target", VERMILLION)]
+    labels = [(100 * target, "target", VERMILLION), (100 * last["simulated"], "simulated", INK)]
     if last["by_formula"] is not None:
         labels.insert(0, (100 * last["by_formula"], "formula", BLUE))
-    label_ends(ax, [*labels, (100 * last["simulated"], "simulated", INK)])
-    return ax
+    sentence = f"{found} {some}; points: simulated, with 95 % intervals"
+    return finish(
+        ax, sentence, "workers", f"% of jobs started within {units.duration(within)}", labels=labels
+    )
 
 
 def _surely_started(row: Row) -> float:
@@ -136,13 +125,10 @@ def outage(curve: Sequence[tuple[int, float]], rows: Sequence[Row], ax: Axes | N
         _observed(ax, [point], "hours", "seen")
         labels.append((edges[0], "simulated", INK))
     ax.set_ylim(-2, 105)
-    ax.set_xlabel("hours since the outage began")
-    ax.set_ylabel("% chance that the endpoint is disabled")
     length, chance = curve[-1]
-    title(ax, f"After {units.duration(length)} it is disabled with a chance of {units.percent(chance)}")
-    plain_axes(ax)
-    label_ends(ax, labels)
-    return ax
+    sentence = f"After {units.duration(length)} it is disabled with a chance of {units.percent(chance)}"
+    axes = "hours since the outage began", "% chance that the endpoint is disabled"
+    return finish(ax, sentence, *axes, labels=labels)
 
 
 def outages(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
@@ -158,10 +144,8 @@ def outages(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
         percent = [100 * row[name] for row in rows]
         ax.plot(hours, percent, color=colour, linewidth=1.6)
         middle = min(range(len(rows)), key=lambda at: abs(percent[at] - 50))
-        ax.annotate(
-            said, (hours[middle], percent[middle]), xytext=(-8 if side == "right" else 8, 0),
-            textcoords="offset points", ha=side, va="center", color=colour, fontsize=9,
-        )  # fmt: skip
+        shift = (-8 if side == "right" else 8, 0)
+        beside(ax, said, (hours[middle], percent[middle]), shift, ha=side, color=colour, fontsize=9)
     seen = [(at, row) for at, row in zip(hours, rows, strict=True) if row["simulated"] is not None]
     edges = [
         {"hours": at} | {name: 100 * row[name] for name in ("simulated", "simulated_low", "simulated_high")}
@@ -170,14 +154,11 @@ def outages(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     _observed(ax, edges, "hours", "simulated", VERMILLION)
     ax.set_xlim(left=0)
     ax.set_ylim(-2, 105)
-    ax.set_xlabel("length of the outage, hours")
-    ax.set_ylabel("% of events; % chance")
     points = "; points: simulated, with 95 % intervals" if seen else ""
     likely = [row["length"] for row in rows if row["disabled"] >= 0.5]
     found = f"from {units.duration(min(likely))} on" if likely else "by none of these outages"
-    title(ax, f"More likely disabled than not {found}{points}")
-    plain_axes(ax)
-    return ax
+    sentence = f"More likely disabled than not {found}{points}"
+    return finish(ax, sentence, "length of the outage, hours", "% of events; % chance")
 
 
 def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
@@ -196,15 +177,7 @@ def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
             percent + 1, y, f"{need} of {there}", va="center", fontsize=7, color=INK,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )  # fmt: skip
-    ax.axvline(100, color=INK, linestyle="--", linewidth=1)
-    ax.set_xlim(0, max(100, *used) * 1.4)
-    ax.invert_yaxis()
-    ax.tick_params(axis="y", labelsize=8)
-    ax.set_xlabel("% of the limit used")
-    ax.set_title(title, wrap=True)
-    plain_axes(ax, grid="x")
-    ax.title.set_fontsize(9)
-    return ax
+    return _against_limits(ax, title, "% of the limit used", max(100, *used) * 1.4)
 
 
 def fit(rows: Sequence[Row], title: str, times: str, ax: Axes | None = None) -> Axes:
@@ -218,11 +191,17 @@ def fit(rows: Sequence[Row], title: str, times: str, ax: Axes | None = None) -> 
     for y, (now, then) in enumerate(zip(used, grown, strict=True)):
         both = dict.fromkeys(units.percent(share / 100).removesuffix(" %") for share in (now, then))
         ax.text(max(now, then) + 2, y, f"{' → '.join(both)} %", va="center", fontsize=7, color=INK)
+    what = f"% of the limit used: bars at ×1, marks at {times}"
+    return _against_limits(ax, title, what, max(100, *used, *grown) * 1.25)
+
+
+def _against_limits(ax: Axes, title: str, what: str, most: float) -> Axes:
+    """Finish a plot whose rows are percentages of limits, the first on top."""
     ax.axvline(100, color=INK, linestyle="--", linewidth=1)
-    ax.set_xlim(0, max(100, *used, *grown) * 1.25)
+    ax.set_xlim(0, most)
     ax.invert_yaxis()
     ax.tick_params(axis="y", labelsize=8)
-    ax.set_xlabel(f"% of the limit used: bars at ×1, marks at {times}")
+    ax.set_xlabel(what)
     ax.set_title(title, wrap=True)
     plain_axes(ax, grid="x")
     ax.title.set_fontsize(9)

@@ -137,7 +137,7 @@ def _said(done: int, most: int) -> str:
 
 
 def _heading(scenario: Scenario, result: Result) -> Heading:
-    from ranksim.twin.sim.telling import heading_of  # most results are asked for numbers alone
+    from ranksim.twin.sim.result_heading import heading_of  # most results are asked for numbers alone
 
     return heading_of(scenario, result)
 
