@@ -172,14 +172,14 @@ class _Wanted:
 
 
 def _check(wanted: _Wanted) -> None:
-    from ranksim.judge.check import told
+    from ranksim.judge.check import plan_text
     from ranksim.judge.check.deployment import CheckWanted, carried_out
     from ranksim.judge.check.live import shown
     from ranksim.judge.load.staying import staying
     from ranksim.judge.mirror.mirror import mirrored
 
     def agreed(plan: "CheckPlan") -> bool:
-        print_out(wrapped("".join(f"{line}\n" for line in told.lines(plan))))
+        print_out(wrapped("".join(f"{line}\n" for line in plan_text.plan_lines(plan))))
         return not wanted.plan_only and _agreed(wanted.asking, bool(staying(plan.reach.lacks)))
 
     request = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy, wanted.model)
@@ -193,7 +193,7 @@ def _report(
     wanted: _Wanted, checking: "Checking", recording: "CheckRecording", twin: "MirroredWorld | None"
 ) -> None:
     """Write what a check leaves, print what it found, and end with its exit code."""
-    from ranksim.judge.check import told
+    from ranksim.judge.check import plan_text
     from ranksim.judge.conformance.compare import check_required
     from ranksim.judge.conformance.exhibits import exhibits
     from ranksim.judge.conformance.report.as_dict import plain
@@ -220,7 +220,7 @@ def _report(
         "time": wanted.length,
         "took": checking.elapsed,
         "calls": checking.answers.total(),
-        "plan": told.lines(checking.plan),
+        "plan": plan_text.plan_lines(checking.plan),
         "rules": list(checking.plan.rules),
         "tasks": {name: count for name, count in sorted(checking.rounds.begun.items()) if count},
         "not_run": checking.not_run(),

@@ -15,8 +15,8 @@ from ranksim.core.clock import HOUR, MINUTE, SECOND, instant
 from ranksim.core.errors import BadInput
 from ranksim.judge.check.choice import Rounds, choose, gain, open_cases, turns, worth
 from ranksim.judge.check.plan import CheckPlan, check_runs, make_plan
-from ranksim.judge.check.tasks import by_turns, standing_in, tasks
-from ranksim.judge.check.told import lines
+from ranksim.judge.check.plan_text import plan_lines
+from ranksim.judge.check.tasks import alternate_keys, tasks, with_main_key
 from ranksim.judge.conformance.compare import RULES, compare
 from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally, Verdict
@@ -78,9 +78,9 @@ def test_each_key_has_a_ladder_and_windows_are_probed_by_the_second_key() -> Non
 
 
 def test_a_key_stands_in_for_the_main_one_and_the_main_one_for_it() -> None:
-    reach = standing_in(reached(*ALL), "second")
+    reach = with_main_key(reached(*ALL), "second")
     assert (reach.main, [key.name for key in reach.of("second")]) == ("second", ["main"])
-    assert standing_in(reached(*ALL), "main") is reached(*ALL)
+    assert with_main_key(reached(*ALL), "main") is reached(*ALL)
 
 
 def test_what_spends_is_sent_by_turns_and_what_is_sent_again_with_the_same_key() -> None:
@@ -88,7 +88,7 @@ def test_what_spends_is_sent_by_turns_and_what_is_sent_again_with_the_same_key()
     one = Send("jobs.create", "main", body={}, idempotency_key="one")
     other, read = replace(one, idempotency_key="other"), Send("jobs.list", "main")
     program = (step for step in (one, one, read, other, other, one))
-    sent = list(by_turns(program, ("spare",)))
+    sent = list(alternate_keys(program, ("spare",)))
     assert [step.key for step in sent] == ["main", "main", "main", "spare", "spare", "main"]
 
 
@@ -122,11 +122,11 @@ def test_what_other_keys_would_decide_is_said() -> None:
         "guards.health",
         "idempotency.retention",
     }
-    said = "\n".join(lines(alone))
+    said = "\n".join(plan_lines(alone))
     assert "not guards.health: no key's account is past due; wants a key with `purpose: past_due`" in said
     assert "not access.scope, access.scoped_endpoints, access.scoped_writes: no key is bound to one" in said
     assert f"can decide {len(alone.decidable)} of {len(RULES)} rules with these keys in 1h" in "\n".join(
-        lines(replace(alone, time=HOUR))
+        plan_lines(replace(alone, time=HOUR))
     )
 
 
@@ -175,7 +175,7 @@ def stating(time: int = 10 * MINUTE, **reads: object) -> str:
         known[operation] = known[operation] | changed if isinstance(changed, dict) else changed
     key = replace(reach.keys["main"], reads=known)
     now = instant("2026-03-10T12:00:00Z")
-    return "\n".join(lines(planned(replace(reach, keys={"main": key}, date=now), time=time)))
+    return "\n".join(plan_lines(planned(replace(reach, keys={"main": key}, date=now), time=time)))
 
 
 def cooling(**seconds: int) -> dict[str, object]:
@@ -270,7 +270,7 @@ def test_rules_are_named_by_facts_too() -> None:
 
 
 def promised(plan: CheckPlan) -> int:
-    [said] = [line for line in lines(plan) if line.startswith("can decide ")]
+    [said] = [line for line in plan_lines(plan) if line.startswith("can decide ")]
     return int(said.split()[2])
 
 
@@ -280,10 +280,10 @@ def test_what_can_be_decided_is_what_can_in_this_time() -> None:
     assert found[0] < found[1] < found[2] <= found[3]
     assert found[3] == len(planned(reach, time=HOUR).decidable)
     short = planned(reach, "rate.read", "paging", time=3 * MINUTE)
-    said = lines(short)
+    said = plan_lines(short)
     assert "can decide 7 of 8 rules with these keys in 3m" in said
     assert "  not rate.read: no time for burst, windows; wants --time 6m" in said
-    assert "can decide 8 of 8 rules with these keys in 6m" in lines(replace(short, time=6 * MINUTE))
+    assert "can decide 8 of 8 rules with these keys in 6m" in plan_lines(replace(short, time=6 * MINUTE))
 
 
 def test_where_no_task_can_be_run_there_is_no_check() -> None:
@@ -316,22 +316,22 @@ def test_rules_that_reading_shows_are_decided_without_a_task() -> None:
 
 
 def test_what_it_takes_is_said() -> None:
-    said = lines(planned(reached(*ALL)))
+    said = plan_lines(planned(reached(*ALL)))
     assert said[0] == "key main: full of acc_0000000001, production"
     [uses] = [line for line in said if line.startswith("uses up at most")]
     assert "slots stay held to the month's end" in uses
     [money] = [line for line in said if line.startswith("money: ")]
     assert money.startswith("money: no --spend-cap bounds it, the ceilings of these accounts at ")
-    capped = lines(planned(with_target(reached(*ALL), spend_cap=2_000_000)))
+    capped = plan_lines(planned(with_target(reached(*ALL), spend_cap=2_000_000)))
     assert any("money: stops spending at 2.00 USD" in line for line in capped)
     assert any("no job runs on the domains of `use_domains`" in line for line in capped)
-    none = lines(planned(with_target(reached(*ALL), spend_cap=2_000_000, use_domains=())))
+    none = plan_lines(planned(with_target(reached(*ALL), spend_cap=2_000_000, use_domains=())))
     assert not any("no job runs on the domains" in line for line in none)
     changes_nothing = "spends, makes, changes and removes nothing: it reads, and sends dry runs "
     careful = with_target(reached(*ALL), dry_run_only=True, use_domains=("dom_1",))
-    assert f"{changes_nothing}of jobs on dom_1" in lines(planned(careful))
+    assert f"{changes_nothing}of jobs on dom_1" in plan_lines(planned(careful))
     careful = with_target(careful, use_domains=())
-    assert f"{changes_nothing}on no domain, as `use_domains` names none" in lines(planned(careful))
+    assert f"{changes_nothing}on no domain, as `use_domains` names none" in plan_lines(planned(careful))
     [long] = [line for line in said if line.startswith("  not webhooks-long")]
     assert long.endswith("; would want --time 9h41m")
 
@@ -339,42 +339,42 @@ def test_what_it_takes_is_said() -> None:
 def test_what_stays_for_good_is_said() -> None:
     reach = reached("main", environments=1)
     stays = dict.fromkeys(("domains.delete", "keyword_lists.delete"), "405 method_not_allowed")
-    kept = lines(planned(replace(reach, lacks={**reach.lacks, **stays, "scans.delete": "501"})))
+    kept = plan_lines(planned(replace(reach, lacks={**reach.lacks, **stays, "scans.delete": "501"})))
     assert (
         "cannot be removed again there: domains, keyword lists (405 method_not_allowed); scans (501); "
         "what is made of them stays, with its mark"
     ) in kept
-    assert not any("cannot be removed" in line for line in lines(planned(reach)))
+    assert not any("cannot be removed" in line for line in plan_lines(planned(reach)))
 
 
 def test_a_domain_that_may_be_used_and_that_no_key_lists_is_said() -> None:
     reach = reached("main", "scoped")
     told = "no key lists the domain {}, which the target says may be used: it is not"
-    said = lines(planned(with_target(reach, use_domains=("dom_9",), failing_domain="dom_8")))
+    said = plan_lines(planned(with_target(reach, use_domains=("dom_9",), failing_domain="dom_8")))
     assert {told.format("dom_8"), told.format("dom_9")} <= {*said}
     seen = reach.keys["main"].ids("domains.list")
-    assert not any("may be used" in one for one in lines(planned(with_target(reach, use_domains=seen))))
+    assert not any("may be used" in one for one in plan_lines(planned(with_target(reach, use_domains=seen))))
 
 
 def test_that_jobs_fail_by_chance_alone_is_said() -> None:
-    said = "\n".join(lines(planned(reached("main"))))
+    said = "\n".join(plan_lines(planned(reached("main"))))
     why = "where a job fails, but by chance: no domain is named whose jobs fail; wants `failing_domain` in"
     assert why in said
     domain = reached("main").keys["main"].ids("domains.list")[0]
-    assert why not in "\n".join(lines(planned(with_target(reached("main"), failing_domain=domain))))
+    assert why not in "\n".join(plan_lines(planned(with_target(reached("main"), failing_domain=domain))))
 
 
 def test_one_of_a_thing_is_one() -> None:
     plan = planned(reached(*ALL), "webhook", time=MINUTE)
     [task] = [task for task in plan.tasks if task.name == "webhooks"]
     once = replace(task, needs=Needs(SECOND, jobs=1, slots=2))
-    assert "uses up at most 1 job, 2 slots; " in "\n".join(lines(replace(plan, tasks=(once,))))
+    assert "uses up at most 1 job, 2 slots; " in "\n".join(plan_lines(replace(plan, tasks=(once,))))
 
 
 def test_amounts_are_those_of_all_rounds_too() -> None:
     plan = planned(reached("main", environments=1), "webhook", "rate")
     once = sum(task.needs.jobs for task in plan.runs)
-    said = "\n".join(lines(plan))
+    said = "\n".join(plan_lines(plan))
     assert f"uses up at most {once} jobs" in said
     assert "in all, as far as accounts have it" in said
     most = sum(task.needs.jobs * min(3, (plan.for_calls) // task.needs.length) for task in plan.runs)
@@ -386,7 +386,7 @@ def test_what_gets_no_turn_is_said_with_the_time_that_it_would_want() -> None:
     plan = planned(reached(*ALL), time=6 * MINUTE)
     in_time = turns(plan, plan.time)
     assert "race" not in in_time
-    [said] = [line for line in lines(plan) if line.startswith("  not race")]
+    [said] = [line for line in plan_lines(plan) if line.startswith("  not race")]
     assert "what decides more in its time comes first; would want --time " in said
     assert "race" in turns(plan, HOUR)
 
@@ -403,7 +403,7 @@ def test_nothing_comes_again_before_it_is_known_what_is_undecided() -> None:
     assert rounds.next(10 * MINUTE) is None
     assert (rounds.ended(1), rounds.ended(2)) == (webhooks, endpoints)
     assert rounds.next(10 * MINUTE) is None
-    rounds.undecided, rounds.known = {"webhook.sent": 1}, True
+    rounds.undecided, rounds.again = {"webhook.sent": 1}, True
     assert rounds.next(10 * MINUTE) is webhooks
     assert (rounds.begun["webhooks"], rounds.needless()) == (2, [])
     rounds.undecided = {}

@@ -35,13 +35,13 @@ def open_cases(findings: Collection[Finding]) -> dict[str, int]:
 class Rounds:
     """Which tasks run, how often each was begun, and which comes next, by what is still undecided.
 
-    `undecided` says how many cases of each rule are open; nothing comes again until that is `known`. A check
+    `undecided` says how many cases of each rule are open; tasks come `again` once that was judged. A check
     against sockets and one in virtual time both go by it.
     """
 
     plan: CheckPlan
     undecided: Mapping[str, int]
-    known: bool = False
+    again: bool = False
     running: dict[int, CheckTask] = field(default_factory=dict)
     begun: Counter[str] = field(default_factory=Counter)
     number: int = 0
@@ -57,7 +57,7 @@ class Rounds:
         None where none fits beside them, or into the time that is left (µs).
         """
         running = list(self.running.values())
-        task = choose(self.plan, running, self.begun, self.undecided, left, again=self.known)
+        task = choose(self.plan, running, self.begun, self.undecided, left, again=self.again)
         if task is not None:
             self.number += 1
             self.running[self.number] = task
@@ -70,7 +70,7 @@ class Rounds:
 
     def judged(self, findings: Collection[Finding]) -> None:
         """Take in what is decided by now."""
-        self.undecided, self.known = open_cases(findings), True
+        self.undecided, self.again = open_cases(findings), True
 
     def needless(self) -> list[int]:
         """Return which of those that run are there again, for nothing that is undecided any more."""
@@ -104,7 +104,7 @@ def choose(
     or keep one waiting that was not begun yet.
     """
     others = {
-        rule: cases for rule, cases in undecided.items() if not any(one.serves(rule) for one in running)
+        rule: cases for rule, cases in undecided.items() if not any(other.serves(rule) for other in running)
     }
 
     def rank(task: CheckTask) -> tuple[Fraction, Fraction]:
@@ -112,16 +112,18 @@ def choose(
 
     able = [task for task in plan.tasks if task.needs.length <= left and task not in running]
     new = [task for task in able if not rounds.get(task.name)]
-    open_to = [task for task in new if not any(task.ends & one.spends for one in new if one is not task)]
+    open_to = [
+        task for task in new if not any(task.ends & other.spends for other in new if other is not task)
+    ]
     waiting = sorted(open_to, key=rank, reverse=True)
     quiet = [task for task in waiting if _quiet_first(task, waiting, left)]
     short = [
         task
         for task in waiting
-        if any(not task.beside(one) and task.needs.length * LONGER <= one.needs.length for one in quiet)
+        if any(not task.beside(other) and task.needs.length * LONGER <= other.needs.length for other in quiet)
     ]
     waiting.sort(key=lambda task: 2 * (task in short) + (task in quiet), reverse=True)
-    firsts = [one for one in running if rounds.get(one.name, 0) <= 1]
+    firsts = [other for other in running if rounds.get(other.name, 0) <= 1]
     repeated = [
         task
         for task in able
@@ -129,7 +131,7 @@ def choose(
         and 0 < rounds.get(task.name, 0) < MOST_ROUNDS
         and gain(plan, task, undecided)
         and all(task.beside(other) for other in waiting)
-        and not any(task.uses & one.uses for one in firsts)
+        and not any(task.uses & other.uses for other in firsts)
     ]
     for candidates in (waiting, sorted(repeated, key=rank, reverse=True)):
         kept: list[CheckTask] = []
@@ -155,15 +157,15 @@ def turns(plan: CheckPlan, time: Micros) -> dict[str, tuple[Micros, Micros]]:
     Tasks that get no turn are not among them.
     """
     rounds, now = Rounds.of(plan), 0
-    found: dict[str, tuple[Micros, Micros]] = {}
+    begun: dict[str, tuple[Micros, Micros]] = {}
     ends: dict[int, Micros] = {}
     while True:
         while (task := rounds.next(time - now)) is not None:
             ends[rounds.number] = now + task.needs.times(task.laps).length
-            found.setdefault(task.name, (now, ends[rounds.number]))
+            begun.setdefault(task.name, (now, ends[rounds.number]))
         if not rounds.running:
-            return found
-        number = min(rounds.running, key=lambda one: ends[one])
+            return begun
+        number = min(rounds.running, key=lambda running: ends[running])
         now = ends[number]
         rounds.ended(number)
 
@@ -173,16 +175,16 @@ def times_for(plan: CheckPlan, tasks: Collection[CheckTask]) -> dict[str, Micros
 
     It is looked for from the time of the plan on, a minute or a tenth longer each time.
     """
-    found: dict[str, Micros] = {}
+    times: dict[str, Micros] = {}
     time = plan.time + -plan.time % MINUTE
-    while waiting := [task for task in tasks if task.name not in found]:
+    while waiting := [task for task in tasks if task.name not in times]:
         longer = replace(plan, time=time)
         in_time = turns(longer, longer.for_calls)
-        found |= {task.name: time for task in waiting if task.name in in_time}
+        times |= {task.name: time for task in waiting if task.name in in_time}
         wanting = min(task.needs.length for task in waiting) - longer.for_calls
         step = wanting + -wanting % MINUTE if wanting > 0 else time // 10 // MINUTE * MINUTE
         time += max(MINUTE, step)
-    return found
+    return times
 
 
 def rounds_in(task: CheckTask, time: Micros) -> int:

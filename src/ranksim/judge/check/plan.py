@@ -63,7 +63,7 @@ class CheckPlan:
 
 def make_plan(
     reach: Reach,
-    known: Sequence[Rule],
+    declared: Sequence[Rule],
     time: Micros,
     only: Sequence[str] = (),
     *,
@@ -74,7 +74,7 @@ def make_plan(
 
     `receiver` says that webhooks can be received, and `read` how long reading took by now (µs).
     """
-    rules = wanted_rules(known, only)
+    rules = wanted_rules(declared, only)
     serving = [task for task in tasks(reach) if any(task.serves(rule) for rule in rules)]
     if not receiver:
         serving = [task for task in serving if not task.profile.startswith("webhooks")]
@@ -96,7 +96,7 @@ def check_runs(plan: CheckPlan) -> None:
         )
 
 
-def wanted_rules(known: Sequence[Rule], only: Sequence[str]) -> tuple[str, ...]:
+def wanted_rules(declared: Sequence[Rule], only: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the rules that `only` names, or all; raises BadInput for a name of none."""
-    asked = {rule for name in only for rule in rules_named("--only", name)}
-    return tuple(rule.name for rule in known if not only or rule.name in asked)
+    wanted = {rule for name in only for rule in rules_named("--only", name)}
+    return tuple(rule.name for rule in declared if not only or rule.name in wanted)

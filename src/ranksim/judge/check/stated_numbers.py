@@ -6,6 +6,7 @@ of a month. Of numbers that nobody states, such as prices, nothing is told.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -41,8 +42,8 @@ def hidden_by_numbers(reach: Reach, time: Micros) -> Iterator[Lack]:
 
 def _cooldowns(reach: Reach, time: Micros) -> Iterator[Lack]:
     """Cooldowns that no plan has, and those whose end is not waited for (S52-S54)."""
-    told = [_object(key, "account.entitlements", "cooldown_seconds") for key in reach.usable()]
-    plans = [lengths for lengths in told if lengths]
+    cooldowns = [_object(key, "account.entitlements", "cooldown_seconds") for key in reach.usable()]
+    plans = [lengths for lengths in cooldowns if lengths]
     if not plans:
         return
     stated = {kind: [plan[kind] for plan in plans if _is_length(plan.get(kind))] for kind in KINDS}
@@ -71,11 +72,7 @@ def _resets(reach: Reach, time: Micros) -> Iterator[Lack]:
     """Months and weeks that do not turn meanwhile, by the deployment's own clock (S26, S62, S108, S110)."""
     if reach.date is None:
         return
-    ends: dict[Requirement, list[Micros]] = {
-        Requirement.COST_RESET: [],
-        Requirement.SLOT_RESET: [],
-        Requirement.QUOTA_RESET: [],
-    }
+    ends = defaultdict[Requirement, list[Micros]](list)
     for key in reach.usable():
         metrics = key.reads.get("account.usage")
         listed = metrics.get("metrics") if isinstance(metrics, dict) else None
@@ -83,7 +80,7 @@ def _resets(reach: Reach, time: Micros) -> Iterator[Lack]:
         ends[Requirement.SLOT_RESET] += _instants(key.reads.get("slots.get"))
         for meter in listed if isinstance(listed, list) else ():
             ends[Requirement.QUOTA_RESET] += _instants(meter)
-    far = {need: min(found) - reach.date for need, found in ends.items() if found}
+    far = {need: min(instants) - reach.date for need, instants in ends.items() if instants}
     far = {need: left // reach.target.time_scale for need, left in far.items()}
     beyond = {need: left for need, left in far.items() if left > time}
     if beyond:
@@ -150,11 +147,11 @@ def _briefs(reach: Reach) -> Iterator[Lack]:
     yield from _too_many("briefs are left", left, MOST_WORDS, Requirement.NO_BRIEFS)
 
 
-def _too_many(what: str, found: list[int], most: int, need: Requirement) -> Iterator[Lack]:
-    if found and min(found) >= most:
+def _too_many(what: str, numbers: list[int], most: int, need: Requirement) -> Iterator[Lack]:
+    if numbers and min(numbers) >= most:
         yield Lack(
             (need,),
-            f"{units.count(min(found))} {what} at least, and one call asks for {units.count(most)} at most",
+            f"{units.count(min(numbers))} {what} at least, and one call asks for {units.count(most)} at most",
             "a key with `purpose: near_limit`, of a small plan",
         )
 
@@ -163,24 +160,24 @@ def _too_many(what: str, found: list[int], most: int, need: Requirement) -> Iter
 
 
 def _object(key: KeyReach, operation: str, part: str) -> Mapping[str, Any]:
-    found = key.reads.get(operation)
-    inner = found.get(part) if isinstance(found, dict) else None
+    reading = key.reads.get(operation)
+    inner = reading.get(part) if isinstance(reading, dict) else None
     return inner if isinstance(inner, dict) else {}
 
 
 def _items(key: KeyReach, operation: str) -> list[Mapping[str, Any]]:
-    found = key.reads.get(operation)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    reading = key.reads.get(operation)
+    return [item for item in reading if isinstance(item, dict)] if isinstance(reading, list) else []
 
 
 def _is_length(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _instants(found: Any) -> list[Micros]:
+def _instants(resource: Any) -> list[Micros]:
     """Return when something is reset, as a list of none or one."""
-    told = _instant(found.get("resets_at")) if isinstance(found, dict) else None
-    return [] if told is None else [told]
+    resets_at = _instant(resource.get("resets_at")) if isinstance(resource, dict) else None
+    return [] if resets_at is None else [resets_at]
 
 
 def _instant(text: Any) -> Micros | None:

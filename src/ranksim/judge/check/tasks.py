@@ -15,7 +15,7 @@ from ranksim.core.callers.steps import Program, Send
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.judge.deployment.discovery import KeyReach, Reach
 from ranksim.judge.profiles import ceiling, ladder, profile
-from ranksim.judge.profiles.profile import Needs, Profile
+from ranksim.judge.profiles.profile import Needs
 from ranksim.judge.profiles.rung import climbers
 
 FIRST = (
@@ -65,14 +65,9 @@ class CheckTask:
     laps: int = 1
     spare: tuple[str, ...] = ()
 
-    @property
-    def known(self) -> Profile:
-        """The profile."""
-        return profile(self.profile)
-
     def serves(self, rule: str) -> bool:
         """Return whether it is for a rule."""
-        return self.known.serves(rule)
+        return profile(self.profile).serves(rule)
 
     def beside(self, other: CheckTask) -> bool:
         """Return whether it can go side by side with another."""
@@ -81,12 +76,12 @@ class CheckTask:
 
     def programs(self, reach: Reach, seed: int) -> list[Program]:
         """Make the programs of its users."""
-        view = standing_in(reach, self.main)
-        made = [self.known.program(view, user, self.of, seed) for user in self.users]
-        return [by_turns(program, self.spare) for program in made] if self.spare else made
+        view = with_main_key(reach, self.main)
+        made = [profile(self.profile).program(view, user, self.of, seed) for user in self.users]
+        return [alternate_keys(program, self.spare) for program in made] if self.spare else made
 
 
-def by_turns(program: Generator[Any, Any, Any], spare: tuple[str, ...]) -> Program:
+def alternate_keys(program: Generator[Any, Any, Any], spare: tuple[str, ...]) -> Program:
     """Send what spends with a program's key and with spare ones by turns: each has a rate limit of its own.
 
     What is sent again goes with the same key, which its Idempotency-Key may belong to.
@@ -104,7 +99,7 @@ def by_turns(program: Generator[Any, Any, Any], spare: tuple[str, ...]) -> Progr
         answer = yield step
 
 
-def standing_in(reach: Reach, main: str) -> Reach:
+def with_main_key(reach: Reach, main: str) -> Reach:
     """Return what can be exercised with another key of the account in place of the main one."""
     if main == reach.main:
         return reach
@@ -125,7 +120,7 @@ def tasks(reach: Reach) -> list[CheckTask]:
 
 
 def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
-    mine, second = _account(reach.keys[reach.main]), _second(reach)
+    main_account, second = _account(reach.keys[reach.main]), _second(reach)
     third = next(iter(_spare(reach)), reach.keys[reach.main])
     instead = {"retry": second.name, "breadth": third.name, "cooldowns": third.name}
     keys: Mapping[str, Iterable[KeyReach]] = {
@@ -136,8 +131,8 @@ def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
         "walk": (*reach.of("other_account"), *reach.of("scoped")),
     }
     for name in FIRST:
-        known = profile(name)
-        users, spends = USERS.get(name, tuple(range(known.users))), {mine}
+        played = profile(name)
+        users, spends = USERS.get(name, tuple(range(played.users))), {main_account}
         if name == "race":
             spends |= {_account(key) for key in reach.of("near_limit")}
         yield CheckTask(
@@ -148,7 +143,7 @@ def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
             instead.get(name, reach.main),
             frozenset({instead.get(name, reach.main), *(key.name for key in keys.get(name, ()))}),
             frozenset(spends if name not in FREE else ()),
-            known.once(reach, len(users)),
+            played.once(reach, len(users)),
             waits=name not in MEETING,
             laps=4 if name == "walk" else 1,
         )
@@ -162,7 +157,7 @@ def _ladders(reach: Reach) -> Iterator[CheckTask]:
     climbing = climbers(reach)
     for number, key in enumerate(climbing):
         account = frozenset({_account(key)})
-        spare = tuple(one.name for one in _spare(reach)) if key.name == reach.main else ()
+        spare = tuple(extra.name for extra in _spare(reach)) if key.name == reach.main else ()
         yield CheckTask(
             f"ladder of {key.name}",
             "rungs",
@@ -201,46 +196,46 @@ def _probes(reach: Reach) -> Iterator[CheckTask]:
     """Probes of rate windows, by a second key of the account where there is one, so that others go on."""
     second = _second(reach)
     for name in PROBES:
-        known = profile(name)
+        probe = profile(name)
         keys = frozenset({second.name})
         yield CheckTask(
             name,
             name,
-            tuple(range(known.users)),
-            known.users,
+            tuple(range(probe.users)),
+            probe.users,
             second.name,
             keys,
             frozenset(),
-            known.once(reach, known.users),
+            probe.once(reach, probe.users),
             alone=keys,
             waits=False,
         )
 
 
 def _long(reach: Reach) -> CheckTask:
-    known = profile("webhooks-long")
+    long_run = profile("webhooks-long")
     return CheckTask(
-        known.name,
-        known.name,
+        long_run.name,
+        long_run.name,
         (0,),
         1,
         reach.main,
         frozenset({reach.main}),
         frozenset({_account(reach.keys[reach.main])}),
-        known.once(reach, 1),
+        long_run.once(reach, 1),
     )
 
 
 def _spare(reach: Reach) -> Sequence[KeyReach]:
     """Return the further keys of the main account that no probe takes alone."""
-    mine = reach.keys[reach.main]
-    return [key for key in reach.of("second") if key.account == mine.account and key != _second(reach)]
+    main = reach.keys[reach.main]
+    return [key for key in reach.of("second") if key.account == main.account and key != _second(reach)]
 
 
 def _second(reach: Reach) -> KeyReach:
     """Return a second key of the main account, or the main one."""
-    mine = reach.keys[reach.main]
-    return next((key for key in reach.of("second") if key.account == mine.account), mine)
+    main = reach.keys[reach.main]
+    return next((key for key in reach.of("second") if key.account == main.account), main)
 
 
 def _account(key: KeyReach) -> str:

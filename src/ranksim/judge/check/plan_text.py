@@ -19,40 +19,40 @@ FEW = 4
 """So many rules are named one by one, more by their families."""
 
 
-def lines(plan: CheckPlan) -> list[str]:
+def plan_lines(plan: CheckPlan) -> list[str]:
     """Return the plan as lines of text."""
     reach, target, time = plan.reach, plan.reach.target, units.duration(plan.time)
     in_time = turns(plan, plan.for_calls)
     runs = [task for task in plan.tasks if task.name in in_time]
     waiting, times = _waiting(plan, runs), times_for(plan, [task for task in plan.tasks if task not in runs])
     decidable = len(plan.decidable) - sum(map(len, waiting.values()))
-    said = [f"{_key(key)}" for key in reach.keys.values()]
-    said.append(f"can decide {decidable} of {units.many(len(plan.rules), 'rule')} with these keys in {time}")
+    texts = [f"{_key(key)}" for key in reach.keys.values()]
+    texts.append(f"can decide {decidable} of {units.many(len(plan.rules), 'rule')} with these keys in {time}")
     held = defaultdict[str, list[str]](list)
     for rule in plan.rules:
         if (lack := plan.held_back(rule)) is not None:
             held[f"{lack.why}; wants {lack.would}"].append(rule)
-    said += [f"  not {', '.join(rules)}: {why}" for why, rules in held.items()]
+    texts += [f"  not {', '.join(rules)}: {why}" for why, rules in held.items()]
     for tasks, rules in waiting.items():
         would = min(times[task.name] for task in tasks)
         names = ", ".join(task.name for task in tasks)
-        said.append(f"  not {', '.join(rules)}: no time for {names}; wants --time {units.duration(would)}")
+        texts.append(f"  not {', '.join(rules)}: no time for {names}; wants --time {units.duration(would)}")
     for lack in plan.lacks:
         about = [rule for rule in plan.decidable if lack.part and lack.is_about(rule)]
         if about:
             families = list(dict.fromkeys(rule.partition(".")[0] for rule in about))
             named = ", ".join(about if len(about) <= FEW else families)
-            said.append(f"  of {named} not {lack.part}: {lack.why}; wants {lack.would}")
-    said.append(f"takes at most {time}: {', '.join(map(_length, runs)) or 'no task has the time'}")
-    said += _no_turn(plan, times)
-    said += _spending(plan)
-    said += staying(reach.lacks)
-    said += _unseen(reach)
+            texts.append(f"  of {named} not {lack.part}: {lack.why}; wants {lack.would}")
+    texts.append(f"takes at most {time}: {', '.join(map(_length, runs)) or 'no task has the time'}")
+    texts += _no_turn(plan, times)
+    texts += _spending(plan)
+    texts += staying(reach.lacks)
+    texts += _unseen(reach)
     if target.time_scale != 1 or target.traffic_scale != 1:
-        said.append(
+        texts.append(
             f"time runs {target.time_scale} times as fast there, rate windows {target.traffic_scale} times"
         )
-    return said
+    return texts
 
 
 def _key(key: KeyReach) -> str:
@@ -68,12 +68,12 @@ def _length(task: CheckTask) -> str:
 
 def _waiting(plan: CheckPlan, runs: Sequence[CheckTask]) -> dict[tuple[CheckTask, ...], list[str]]:
     """Return the rules that nothing but time keeps from being decided, by the tasks that are for them."""
-    found = defaultdict[tuple[CheckTask, ...], list[str]](list)
+    waiting = defaultdict[tuple[CheckTask, ...], list[str]](list)
     for rule in plan.decidable:
         serving = tuple(task for task in plan.tasks if task.serves(rule))
         if serving and not RULE_NAMED[rule].by_reading and not any(task in runs for task in serving):
-            found[serving].append(rule)
-    return found
+            waiting[serving].append(rule)
+    return waiting
 
 
 def _no_turn(plan: CheckPlan, times: Mapping[str, Micros]) -> Iterator[str]:
@@ -97,9 +97,9 @@ def _spending(plan: CheckPlan) -> list[str]:
     if not once:
         return ["spends nothing"]
     most = _amounts((task, task.laps * rounds_in(task, plan.for_calls)) for task in plan.runs)
-    said = [f"uses up at most {once}; slots stay held to the month's end"]
+    texts = [f"uses up at most {once}; slots stay held to the month's end"]
     if most != once:
-        said.append(
+        texts.append(
             f"  with further rounds, for what is undecided then: {most} in all, as far as accounts have it"
         )
     left = _left(plan.reach)
@@ -109,13 +109,13 @@ def _spending(plan: CheckPlan) -> list[str]:
         else f"stops spending at {units.usd(target.spend_cap)}"
     )
     ceilings = "" if left is None else f", the ceilings of these accounts at {units.usd(left)} more"
-    said.append(f"money: {cap}{ceilings}; what a job costs is not stated before it has run")
+    texts.append(f"money: {cap}{ceilings}; what a job costs is not stated before it has run")
     if target.use_domains and target.spend_cap is not None and target.spend_cap < LARGE_JOB:
-        said.append(
+        texts.append(
             f"  no job runs on the domains of `use_domains`, where one may cost {units.usd(LARGE_JOB)}; "
             "wants a --spend-cap of more than that"
         )
-    return said
+    return texts
 
 
 def _unseen(reach: Reach) -> Iterator[str]:
@@ -129,9 +129,9 @@ def _amounts(runs: Iterable[tuple[CheckTask, int]]) -> str:
     """Say what tasks use up that go through so many times."""
     needs = [task.needs.times(laps) for task, laps in runs]
     totals = (
-        (sum(one.jobs for one in needs), "job"),
-        (sum(one.briefs for one in needs), "keyword brief"),
-        (sum(one.slots for one in needs), "slot"),
+        (sum(need.jobs for need in needs), "job"),
+        (sum(need.briefs for need in needs), "keyword brief"),
+        (sum(need.slots for need in needs), "slot"),
     )
     return ", ".join(units.many(number, what) for number, what in totals if number)
 
@@ -146,5 +146,5 @@ def _left(reach: Reach) -> int | None:
             spent, ceiling = spent_of(cost), micros_of(cost.get("ceiling"))
             left[key.account] = None if spent is None or ceiling is None else max(0, ceiling - spent)
     values = list(left.values())
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    stated = [value for value in values if value is not None]
+    return sum(stated) if stated and len(stated) == len(values) else None
