@@ -523,7 +523,7 @@ def test_the_server_starts_and_stops_the_twin() -> None:
         inbox.put_nowait({"type": "lifespan.startup"})
         assert await outbox.get() == {"type": "lifespan.startup.complete"}
         while "job.done" not in [one.what for one in twin.event_log]:
-            await twin.event_log.after(twin.event_log.last)
+            await twin.event_log.wait(twin.event_log.last)
         inbox.put_nowait({"type": "lifespan.shutdown"})
         assert await outbox.get() == {"type": "lifespan.shutdown.complete"}
         await running

@@ -26,7 +26,7 @@ def world() -> Iterator[World]:
 
 
 def lines(world: World) -> list[str]:
-    written = (line_of(entry) for _, entry in world.twin.event_log.since(0))
+    written = (line_of(event) for event in world.twin.event_log.since(0))
     return [TOOK.sub("#", line) for line in written if line is not None]
 
 

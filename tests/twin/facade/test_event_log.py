@@ -30,7 +30,8 @@ from ranksim.core.service.events import (
     UnitsUsed,
     WindowRefused,
 )
-from ranksim.twin.facade.event_log import WORDS, AnsweredCall, EventLog
+from ranksim.twin.facade.event_log import EventLog
+from ranksim.twin.facade.logged_event import WORDS, AnsweredCall
 
 AT = instant("2026-03-04T10:00:00Z")
 
@@ -165,9 +166,14 @@ def test_every_other_event(event: ServiceEvent, what: str, details: dict[str, An
 
 
 def test_there_is_a_word_for_every_event() -> None:
-    """Attempts are told as they go out, and what was answered to which."""
-    told = {*WORDS, JobEnded, AttemptMade, AttemptAnswered}
-    assert told == set(get_args(ServiceEvent))
+    """Attempts are logged as they go out, and what was answered to which."""
+    logged_otherwise = {JobEnded, AttemptMade, AttemptAnswered}
+    assert {WORDS[kind] for kind in set(get_args(ServiceEvent)) - logged_otherwise} == {
+        "call.granted", "call.refused", "call.joined", "call.limited", "period.turned", "units.used",
+        "cost.reserved", "cost.settled", "slots.taken", "slots.held", "slots.freed", "job.queued",
+        "job.started", "delivery.queued", "delivery.cancelled", "delivery.suppressed", "endpoint.disabled",
+        "endpoint.enabled",
+    }  # fmt: skip
     assert noted(AttemptMade(AT, "acc_1", "whk_1", 3, 7, 1), answered()) == []
 
 
@@ -198,8 +204,8 @@ def test_the_last_are_remembered_and_numbered(monkeypatch: pytest.MonkeyPatch) -
     for _ in range(5):
         log.add(CALL)
     assert [one.seq for one in log] == [3, 4, 5]
-    assert [seq for seq, _ in log.since(4)] == [5]
-    assert [seq for seq, _ in log.since(0, 2)] == [4, 5]
+    assert [event.seq for event in log.since(4)] == [5]
+    assert [event.seq for event in log.since(0, 2)] == [4, 5]
     assert log.since(5) == []
 
 

@@ -15,7 +15,7 @@ from ranksim.core.clock import HOUR, instant
 from ranksim.core.contract.policy import Policy
 from ranksim.twin.facade import event_stream
 from ranksim.twin.facade.app import create_app
-from ranksim.twin.facade.event_log import AnsweredCall
+from ranksim.twin.facade.logged_event import AnsweredCall
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.listener import Listener, bound

@@ -17,9 +17,9 @@ from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply
 from ranksim.core.service.service import Service
 from ranksim.twin.facade.advance import AdvanceUnderWay
 from ranksim.twin.facade.advance_until import UntilEndpointDisabled, UntilJobFinished, meter_resets
-from ranksim.twin.facade.event_log import LoggedEvent
 from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.journal.journaled_service import JournaledService
+from ranksim.twin.facade.logged_event import LoggedEvent
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 
@@ -454,7 +454,8 @@ def test_a_running_clock_does_what_falls_due_by_itself(clock: str) -> None:
         job(twin)
         seen: list[LoggedEvent] = []
         while "attempt.answered" not in words(seen):
-            seen += await twin.event_log.after(seen[-1].seq if seen else 0)
+            await twin.event_log.wait(len(seen))
+            seen = list(twin.event_log)
         assert words(seen) == [*STARTED, *ENDED, "delivery.queued", "attempt.sent", "attempt.answered"]
         await twin.close()
 
@@ -467,7 +468,7 @@ def test_a_clock_that_is_started_does_what_falls_due() -> None:
         job(twin)
         twin.set_clock("scaled:1000000")
         while "job.done" not in words(list(twin.event_log)):
-            await twin.event_log.after(twin.event_log.last)
+            await twin.event_log.wait(twin.event_log.last)
         twin.set_clock("manual")
         assert twin.now() >= START + 20 * MINUTE
 

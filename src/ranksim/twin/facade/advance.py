@@ -8,7 +8,7 @@ from typing import Any
 from ranksim.core.clock import Micros, iso
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Attempt
-from ranksim.twin.facade.event_log import LoggedEvent, attempt_details
+from ranksim.twin.facade.logged_event import LoggedEvent, attempt_details
 
 
 class AdvanceUnderWay(BadInput):

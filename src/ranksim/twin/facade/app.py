@@ -24,7 +24,6 @@ from ranksim.core.printable import printable
 from ranksim.core.rules.access import resolve
 from ranksim.core.service.calls import Call, Fault, Reply
 from ranksim.core.service.errors import problem
-from ranksim.twin.facade.event_log import LONGEST_TEXT, AnsweredCall
 from ranksim.twin.facade.faults import InjectedFault
 from ranksim.twin.facade.http.requests import (
     JSON,
@@ -37,6 +36,7 @@ from ranksim.twin.facade.http.requests import (
     read_request,
 )
 from ranksim.twin.facade.journal.protocol import NotKept
+from ranksim.twin.facade.logged_event import LONGEST_TEXT, AnsweredCall
 from ranksim.twin.facade.metrics import metrics
 from ranksim.twin.facade.page import serving as page
 from ranksim.twin.facade.request_journal import RecordedExchange, by_name, joined

@@ -7,18 +7,18 @@ from ranksim.core.contract.facts import CHECK_NAMES
 from ranksim.core.printable import printable
 from ranksim.core.service.events import EndpointDisabled
 from ranksim.report.units import duration
-from ranksim.twin.facade.event_log import AnsweredCall, Entry, ReportedAttempt
+from ranksim.twin.facade.logged_event import AnsweredCall, LoggedEvent, ReportedAttempt
 
 
-def line_of(entry: Entry) -> str | None:
-    """Write an entry of the event log as a line; None for what has no line of its own."""
-    match entry:
-        case AnsweredCall():
-            return call_line(entry)
-        case ReportedAttempt():
-            return attempt_line(entry)
-        case EndpointDisabled(by_account=False):
-            return f"{moment(entry.at)}  {entry.endpoint} is disabled: {entry.reason}"
+def line_of(event: LoggedEvent) -> str | None:
+    """Write an event as a line; None for what has no line of its own."""
+    match event.entry:
+        case AnsweredCall() as call:
+            return call_line(call)
+        case ReportedAttempt() as reported:
+            return attempt_line(reported)
+        case EndpointDisabled(by_account=False) as disabled:
+            return f"{moment(disabled.at)}  {disabled.endpoint} is disabled: {disabled.reason}"
     return None
 
 

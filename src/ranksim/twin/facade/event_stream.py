@@ -9,7 +9,8 @@ from pydantic import Field
 from pydantic_core import to_json
 
 from ranksim.core.contract.quantities import Frozen
-from ranksim.twin.facade.event_log import KEPT, Entry, EventLog, logged
+from ranksim.twin.facade.event_log import KEPT, EventLog
+from ranksim.twin.facade.logged_event import LoggedEvent
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.asgi import Header, Receive, Scope, Send, hung_up
 
@@ -66,7 +67,7 @@ async def stream(
             await _part(send, _missed(last, happened) or (b"" if happened else b": alive\n\n"))
             for begin in range(0, len(happened), TOGETHER):
                 await _part(send, b"".join(map(_event, happened[begin : begin + TOGETHER])))
-            last = happened[-1][0] if happened else last
+            last = happened[-1].seq if happened else last
             if most is not None and happened:
                 allowed = max(0, min(most, allowed) - len(happened))
                 await asyncio.wait({leaving}, timeout=PACE_SECONDS)
@@ -82,13 +83,12 @@ async def _more(log: EventLog, last: int, leaving: asyncio.Task[None]) -> None:
     coming.cancel()
 
 
-def _missed(last: int, happened: list[tuple[int, Entry]]) -> bytes:
-    missing = happened[0][0] - last - 1 if happened else 0
+def _missed(last: int, happened: list[LoggedEvent]) -> bytes:
+    missing = happened[0].seq - last - 1 if happened else 0
     return b"event: missed\ndata: %d\n\n" % missing if missing else b""
 
 
-def _event(numbered: tuple[int, Entry]) -> bytes:
-    event = logged(*numbered)
+def _event(event: LoggedEvent) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.what.encode(), to_json(event.shown()))
 
 

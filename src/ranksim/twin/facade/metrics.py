@@ -3,96 +3,72 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ranksim.core.clock import SECOND
 from ranksim.twin.facade.twin import Twin
 
-Labels = Mapping[str, str]
-Samples = Iterable[tuple[Labels, float]]
+Sample = tuple[tuple[str, ...], float]
+
+FAMILIES = {
+    "requests_total": (
+        ("operation", "status"),
+        "Operations answered, by name and status; those of one GraphQL request count each.",
+    ),
+    "attempts_total": (
+        ("outcome",),
+        "Webhook attempts answered: acknowledged, rejected with a status, or unanswered.",
+    ),
+    "attempts_out": ((), "Webhook attempts without an answer yet."),
+    "jobs": (("kind", "status"), "Jobs by kind and status."),
+    "faults_total": (("fault", "effect"), "What fault rules did."),
+    "happenings_total": ((), "Things that happened."),
+    "due_work": ((), "Pieces of work on the agenda."),
+    "next_due_seconds": ((), "The instant of the next piece of work, since the epoch, on the twin's clock."),
+    "clock_seconds": ((), "The twin's clock, since the epoch."),
+    "clock_rate": (("mode",), "Seconds of the twin's clock for each second of wall time."),
+    "writes_refused": ((), "1 while the state file cannot be written, and only reads are answered."),
+    "world_info": (("world_id",), "The world that is served."),
+}
+"""Labels and help of each metric; those that end with `_total` are counters, the others gauges."""
 
 
 def metrics(twin: Twin) -> bytes:
     """Write the metrics of a twin."""
-    state, clock, answered = twin.service.state, twin.clock, twin.attempt_counts.by_outcome
-    kinds = Counter((job.kind, job.status) for job in state.jobs.values())
-    due = twin.next_due()
-    return b"".join(
-        (
-            _metric(
-                "requests_total",
-                "counter",
-                "Operations answered, by name and status; those of one GraphQL request count each.",
-                (
-                    ({"operation": operation, "status": str(status)}, count)
-                    for (operation, status), count in sorted(twin.replies.items())
-                ),
-            ),
-            _metric(
-                "attempts_total",
-                "counter",
-                "Webhook attempts answered: acknowledged, rejected with a status, or unanswered.",
-                (({"outcome": name}, count) for name, count in sorted(answered.items())),
-            ),
-            _metric(
-                "attempts_out",
-                "gauge",
-                "Webhook attempts without an answer yet.",
-                _one(len(state.attempts_out)),
-            ),
-            _metric(
-                "jobs",
-                "gauge",
-                "Jobs by kind and status.",
-                (({"kind": kind, "status": status}, n) for (kind, status), n in sorted(kinds.items())),
-            ),
-            _metric(
-                "faults_total",
-                "counter",
-                "What fault rules did.",
-                (
-                    ({"fault": rule.id, "effect": effect}, count)
-                    for rule in twin.faults.active.values()
-                    for effect, count in sorted(rule.effects.items())
-                ),
-            ),
-            _metric("happenings_total", "counter", "Things that happened.", _one(twin.event_log.last)),
-            _metric("due_work", "gauge", "Pieces of work on the agenda.", _one(len(state.agenda))),
-            _metric(
-                "next_due_seconds",
-                "gauge",
-                "The instant of the next piece of work, since the epoch, on the twin's clock.",
-                () if due is None else _one(due / SECOND),
-            ),
-            _metric(
-                "clock_seconds", "gauge", "The twin's clock, since the epoch.", _one(twin.now() / SECOND)
-            ),
-            _metric(
-                "clock_rate",
-                "gauge",
-                "Seconds of the twin's clock for each second of wall time.",
-                (({"mode": clock.rate.mode}, clock.rate.over / clock.rate.under),),
-            ),
-            _metric(
-                "writes_refused",
-                "gauge",
-                "1 while the state file cannot be written, and only reads are answered.",
-                _one(int(bool(twin.refuses_writes))),
-            ),
-            _metric("world_info", "gauge", "The world that is served.", (({"world_id": twin.world_id}, 1),)),
-        )
+    state, rate, due = twin.service.state, twin.clock.rate, twin.next_due()
+    jobs = Counter((job.kind, job.status) for job in state.jobs.values())
+    effects = (
+        ((rule.id, effect), count)
+        for rule in twin.faults.active.values()
+        for effect, count in sorted(rule.effects.items())
     )
+    samples: dict[str, float | Iterable[Sample]] = {
+        "requests_total": (
+            ((name, str(status)), count) for (name, status), count in sorted(twin.replies.items())
+        ),
+        "attempts_total": (
+            ((name,), count) for name, count in sorted(twin.attempt_counts.by_outcome.items())
+        ),
+        "attempts_out": len(state.attempts_out),
+        "jobs": sorted(jobs.items()),
+        "faults_total": effects,
+        "happenings_total": twin.event_log.last,
+        "due_work": len(state.agenda),
+        "next_due_seconds": () if due is None else due / SECOND,
+        "clock_seconds": twin.now() / SECOND,
+        "clock_rate": [((rate.mode,), rate.over / rate.under)],
+        "writes_refused": int(bool(twin.refuses_writes)),
+        "world_info": [((twin.world_id,), 1)],
+    }
+    return b"".join(_family(name, *FAMILIES[name], samples[name]) for name in FAMILIES)
 
 
-def _one(value: float) -> Samples:
-    return (({}, value),)
-
-
-def _metric(name: str, kind: str, about: str, samples: Samples) -> bytes:
-    lines = [f"# HELP ranksim_{name} {about}", f"# TYPE ranksim_{name} {kind}"]
-    for labels, value in samples:
-        said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        lines.append(f"ranksim_{name}{{{said}}} {value!r}" if said else f"ranksim_{name} {value!r}")
+def _family(name: str, labels: tuple[str, ...], help: str, samples: float | Iterable[Sample]) -> bytes:
+    kind = "counter" if name.endswith("_total") else "gauge"
+    lines = [f"# HELP ranksim_{name} {help}", f"# TYPE ranksim_{name} {kind}"]
+    for values, value in [((), samples)] if isinstance(samples, int | float) else samples:
+        pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in zip(labels, values, strict=True))
+        lines.append(f"ranksim_{name}{{{pairs}}} {value!r}" if pairs else f"ranksim_{name} {value!r}")
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Literal
@@ -229,31 +229,20 @@ def differences(expected: Expected, entry: JournalEntry) -> list[FieldDifference
     return list(_differences(expected, entry.exchange))
 
 
-def _differences(expected: Expected, one: RecordedExchange) -> Iterator[FieldDifference]:
-    wanted = expected.operation
-    if wanted is not None and not any(matches(wanted, operation) for operation in one.operations):
-        yield FieldDifference("operation", wanted, ", ".join(one.operations) or None)
-    if expected.path is not None and not matches(expected.path, one.path):
-        yield FieldDifference("path", expected.path, one.path)
-    for name, found in (
-        ("method", one.method),
-        ("account_id", one.account or None),
-        ("environment", one.environment),
-        ("surface", one.surface),
-        ("status", one.status),
-    ):
-        want = getattr(expected, name)
-        if want is not None and want != found:
-            yield FieldDifference(name, want, found)
-    if expected.key is not None and expected.key != _key(one):
-        yield FieldDifference("key", expected.key, _key(one))
-    if expected.query:
-        yield from _members("query", expected.query, _query(one))
-    if expected.headers:
-        named = {name.lower(): text for name, text in expected.headers.items()}
-        yield from _members("headers", named, _texts(one.request_headers))
-    if expected.body is not None:
-        yield from _members("body", expected.body, _content(one.body))
+def _differences(expected: Expected, exchange: RecordedExchange) -> Iterator[FieldDifference]:
+    for name, texts in (("operation", exchange.operations), ("path", (exchange.path,))):
+        pattern = getattr(expected, name)
+        if pattern is not None and not any(matches(pattern, text) for text in texts):
+            yield FieldDifference(name, pattern, ", ".join(texts) or None)
+    for name, read in EQUAL.items():
+        wanted = getattr(expected, name)
+        if wanted is not None and wanted != (value := read(exchange)):
+            yield FieldDifference(name, wanted, value)
+    for name, read in CONTAINED.items():
+        wanted = getattr(expected, name)
+        if wanted is not None and (wanted or name == "body"):  # {} asks for an object as the body
+            lower = {header.lower(): text for header, text in wanted.items()} if name == "headers" else wanted
+            yield from _members(name, lower, read(exchange))
 
 
 def _members(where: str, expected: Any, found: Any) -> Iterator[FieldDifference]:
@@ -310,3 +299,21 @@ def _content(content: bytes) -> Any:
         return from_json(content, allow_inf_nan=False)
     except ValueError:
         return content.decode("utf-8", "replace")
+
+
+EQUAL: dict[str, Callable[[RecordedExchange], Any]] = {
+    "method": lambda exchange: exchange.method,
+    "account_id": lambda exchange: exchange.account or None,
+    "environment": lambda exchange: exchange.environment,
+    "surface": lambda exchange: exchange.surface,
+    "status": lambda exchange: exchange.status,
+    "key": _key,
+}
+"""Fields that are compared as they are, and what an exchange has there."""
+
+CONTAINED: dict[str, Callable[[RecordedExchange], Any]] = {
+    "query": _query,
+    "headers": lambda exchange: _texts(exchange.request_headers),
+    "body": lambda exchange: _content(exchange.body),
+}
+"""Fields that may have more members than are expected."""

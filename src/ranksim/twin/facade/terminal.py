@@ -6,7 +6,7 @@ import asyncio
 from typing import TextIO
 
 from ranksim.twin.facade.event_lines import line_of
-from ranksim.twin.facade.event_log import Entry
+from ranksim.twin.facade.logged_event import LoggedEvent
 from ranksim.twin.facade.twin import Twin
 
 TOGETHER_SECONDS = 0.05
@@ -49,16 +49,16 @@ class Terminal:
 
     async def _tell(self) -> bool:
         """Write what has happened since; return whether anybody can read it."""
-        entries = self._twin.event_log.since(self._told)
-        if not entries:
+        events = self._twin.event_log.since(self._told)
+        if not events:
             return True
-        missed = entries[0][0] - self._told - 1
-        self._told = entries[-1][0]
-        return await asyncio.to_thread(self._write, [entry for _, entry in entries], missed)
+        missed = events[0].seq - self._told - 1
+        self._told = events[-1].seq
+        return await asyncio.to_thread(self._write, events, missed)
 
-    def _write(self, entries: list[Entry], missed: int) -> bool:
+    def _write(self, events: list[LoggedEvent], missed: int) -> bool:
         lines = [f"({missed:,} more happened than could be written)"] if missed else []
-        lines += [line for line in map(line_of, entries) if line is not None]
+        lines += [line for line in map(line_of, events) if line is not None]
         try:
             self._stream.write("".join(f"{line}\n" for line in lines))
             self._stream.flush()

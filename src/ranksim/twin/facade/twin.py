@@ -30,10 +30,11 @@ from ranksim.core.service.state import Account, Delivery
 from ranksim.twin.facade.advance import Advance, AdvanceUnderWay
 from ranksim.twin.facade.advance_until import AdvanceCondition
 from ranksim.twin.facade.attempts import AttemptCounts, AttemptsUnderWay
-from ranksim.twin.facade.event_log import EventLog, SentAttempt
+from ranksim.twin.facade.event_log import EventLog
 from ranksim.twin.facade.faults import Faults
 from ranksim.twin.facade.journal.journaled_service import ADMINISTRATION, JournaledService
 from ranksim.twin.facade.journal.protocol import NotKept
+from ranksim.twin.facade.logged_event import SentAttempt
 from ranksim.twin.facade.request_journal import RequestJournal
 from ranksim.twin.facade.sender import Sender
 from ranksim.twin.facade.sent_events import KEPT, SentEvents

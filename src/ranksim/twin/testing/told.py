@@ -6,7 +6,7 @@ from pydantic_core import to_json
 
 from ranksim.core.clock import iso
 from ranksim.twin.facade.event_lines import call_line
-from ranksim.twin.facade.event_log import AnsweredCall
+from ranksim.twin.facade.logged_event import AnsweredCall
 from ranksim.twin.facade.twin import Twin
 
 LONGEST = 600
@@ -18,7 +18,7 @@ def told(twin: Twin, most: int = 5) -> str:
     now, due = twin.now(), twin.next_due()
     waits = "nothing is due" if due is None else f"next due {iso(due)}"
     lines = [f"clock {iso(now)} ({twin.clock.rate}), {waits}"]
-    calls = [one for _, one in twin.event_log.since(0) if isinstance(one, AnsweredCall)]
+    calls = [event.entry for event in twin.event_log if isinstance(event.entry, AnsweredCall)]
     if twin.faults.active:
         lines.append(f"fault rules in force: {', '.join(twin.faults.active)}")
     lines.append(f"the last {min(most, len(calls))} of {len(calls)} requests:" if calls else "no requests")

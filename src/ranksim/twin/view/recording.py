@@ -10,10 +10,11 @@ from urllib.parse import urlencode
 
 from pydantic_core import from_json
 
-from ranksim.core.clock import MILLISECOND, Micros, iso
+from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.facts import CHECK_OF
 from ranksim.core.errors import BadInput
 from ranksim.core.trace import DeliveryAttempt, Exchange, Note, entries
+from ranksim.twin.facade.logged_event import AnsweredCall, LoggedEvent, Noted
 
 MOST = 2_000
 """Events that are shown at once: the last ones up to an instant."""
@@ -75,49 +76,47 @@ def _instant(entry: Exchange | DeliveryAttempt | Note) -> Micros | None:
 
 
 def _event(number: int, entry: Exchange | DeliveryAttempt | Note) -> Shown:
+    """Return a line of a trace as the event that a deployment would have shown."""
     if isinstance(entry, Exchange):
-        return {"seq": number, "at": iso(entry.sent), "what": "call", **_call(number, entry)}
+        return LoggedEvent(number, _call(number, entry)).shown()
     if isinstance(entry, Note):
         more = entry.model_dump(exclude={"kind", "t"})
-        return {**more, "seq": number, "at": iso(entry.t or 0), "what": "note"}
+        return {**more, **LoggedEvent(number, Noted(entry.t or 0, "note", {})).shown()}
     headers = {name.lower(): text for name, text in entry.headers.items()}
-    return {
-        "seq": number,
-        "at": iso(entry.received),
-        "what": "attempt.received",
+    details = {
         "endpoint": entry.endpoint,
         "status_code": entry.status,
         "event_id": headers.get("service-event-id"),
         "event_type": headers.get("service-event-type"),
         "signature_valid": entry.signature.valid,
     }
+    return LoggedEvent(number, Noted(entry.received, "attempt.received", details)).shown()
 
 
-def _call(number: int, entry: Exchange) -> Shown:
+def _call(number: int, entry: Exchange) -> AnsweredCall:
     code, meta = _problem(entry)
     check = CHECK_OF.get(code)
     replayed = "idempotent-replayed" in {name.lower() for name in entry.response_headers or {}}
     outcome = "limited" if code == "rate_limited" else "refused" if check else "error" if code else "ok"
-    took = None if entry.received is None else (entry.received - entry.sent) / MILLISECOND
-    return {
-        "number": number,
-        "surface": entry.surface,
-        "environment": entry.environment,
-        "method": entry.method,
-        "path": entry.path,
-        "query": urlencode(entry.query or {}) or None,
-        "operations": list(entry.operations),
-        "account_id": entry.account or None,
-        "key": entry.api_key,
-        "status": entry.status,
-        "dropped": None,
-        "code": code or None,
-        "check": check,
-        "outcome": "no answer" if entry.status is None else "replayed" if replayed else outcome,
-        "rate_class": meta.get("class"),
-        "faults": [],
-        "ms": took or 0.0,
-    }
+    return AnsweredCall(
+        entry.sent,
+        number,
+        entry.surface,
+        entry.environment,
+        entry.method,
+        entry.path,
+        tuple(entry.operations),
+        entry.account or "",
+        entry.api_key or "",
+        entry.status or 0,
+        code,
+        check or 0,
+        "no answer" if entry.status is None else "replayed" if replayed else outcome,
+        meta.get("class") or "",
+        (),
+        0 if entry.received is None else entry.received - entry.sent,
+        urlencode(entry.query or {}),
+    )
 
 
 def _problem(entry: Exchange) -> tuple[str, Shown]:

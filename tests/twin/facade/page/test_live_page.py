@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from ranksim.testing import Server
-from ranksim.twin.facade.event_log import AnsweredCall
+from ranksim.twin.facade.logged_event import AnsweredCall
 
 SPEC = spec_from_file_location("ranksim_browser", Path(__file__).with_name("browser.py"))
 assert SPEC is not None
