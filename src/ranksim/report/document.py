@@ -63,17 +63,17 @@ def document(
     **own: object,
 ) -> dict[str, Any]:
     """Return a result as plain data: a `ResultDocument`, with the fields of its kind (`own`) beside."""
-    told: ResultDocument = {
+    shared: ResultDocument = {
         "kind": kind,
         "version": VERSION,
         "title": title,
         "answer": answer,
         "notes": list(notes),
         "metrics": dict(metrics or {}),
-        "expectations": [{"holds": one.holds, "text": one.text} for one in expectations],
+        "expectations": [{"holds": verdict.holds, "text": verdict.text} for verdict in expectations],
         "tables": {name: [dict(row) for row in rows] for name, rows in tables.items()},
     }
-    return {**told, **own}
+    return {**shared, **own}
 
 
 def metric(unit: str, estimate: Estimate) -> MetricShown:
@@ -92,9 +92,9 @@ WIDTH = 110
 """Of JSON text: what is shorter stands in one line."""
 
 
-def as_text(shown: Mapping[str, Any]) -> str:
+def as_text(plain: Mapping[str, Any]) -> str:
     """Return a document as JSON text, a line for each metric, row and whatever else is short or flat."""
-    return _laid_out(shown, "\n") + "\n"
+    return _laid_out(plain, "\n") + "\n"
 
 
 def _laid_out(value: Any, line: str) -> str:
@@ -112,6 +112,6 @@ def _laid_out(value: Any, line: str) -> str:
     return begin + inner + ("," + inner).join(entries) + line + end
 
 
-def is_a(kind: str, found: object) -> bool:
+def is_a(kind: str, parsed: object) -> bool:
     """Tell whether something that was read is a document of a kind, as this version writes it."""
-    return isinstance(found, dict) and (found.get("kind"), found.get("version")) == (kind, VERSION)
+    return isinstance(parsed, dict) and (parsed.get("kind"), parsed.get("version")) == (kind, VERSION)

@@ -24,17 +24,17 @@ def sentence(catalogue: Catalogue) -> str:
 
 def views(catalogue: Catalogue) -> list[View]:
     """Return the catalogue as tables: plans, add-ons, and what a unit of work costs the provider."""
-    shown = [_plans(catalogue)]
+    tables = [_plans(catalogue)]
     if catalogue.add_ons:
         rows = tuple(
             (name, add_on.metric, units.count(add_on.amount), units.usd(add_on.price))
             for name, add_on in catalogue.add_ons.items()
         )
-        shown.append(View("Add-ons", ("add-on", "of", "adds", "price a month"), 2, rows))
+        tables.append(View("Add-ons", ("add-on", "of", "adds", "price a month"), 2, rows))
     costs = tuple(
         (name.replace("_", " "), units.usd(cost)) for name, cost in catalogue.unit_costs.model_dump().items()
     )
-    return [*shown, View("What work costs the provider", ("unit of work", "provider cost"), 1, costs)]
+    return [*tables, View("What work costs the provider", ("unit of work", "provider cost"), 1, costs)]
 
 
 def as_document(catalogue: Catalogue) -> dict[str, Any]:
@@ -60,18 +60,18 @@ def as_document(catalogue: Catalogue) -> dict[str, Any]:
 
 def _metrics(catalogue: Catalogue) -> dict[str, MetricShown]:
     """What is sold and what work costs, as numbers by name: µUSD, slots."""
-    found: dict[str, MetricShown] = {}
+    metrics: dict[str, MetricShown] = {}
     for name, plan in catalogue.plans.items():
         price = plan.price if catalogue.knows_price_of(name) else None
-        found[f"{name}.price"] = _number("money", price)
-        found[f"{name}.cost_ceiling"] = _number("money", plan.cost_ceiling)
-        found[f"{name}.slot_limit"] = _number("count", plan.slot_limit)
+        metrics[f"{name}.price"] = _number("money", price)
+        metrics[f"{name}.cost_ceiling"] = _number("money", plan.cost_ceiling)
+        metrics[f"{name}.slot_limit"] = _number("count", plan.slot_limit)
     for name, add_on in catalogue.add_ons.items():
-        found[f"{name}.price"] = _number("money", add_on.price)
-        found[f"{name}.amount"] = _number("count", add_on.amount)
+        metrics[f"{name}.price"] = _number("money", add_on.price)
+        metrics[f"{name}.amount"] = _number("count", add_on.amount)
     for name, cost in catalogue.unit_costs.model_dump().items():
-        found[f"{name}.cost"] = _number("money", cost)
-    return found
+        metrics[f"{name}.cost"] = _number("money", cost)
+    return metrics
 
 
 def _number(unit: str, value: int | None) -> MetricShown:

@@ -171,10 +171,13 @@ def delays(tables: Tables) -> View:
     quantiles = list(dict.fromkeys(row["quantile"] for row in tables.get("delays", ())))
     rows = []
     for (endpoint,), group in groups.items():
-        known = {row["quantile"]: (row["delay"], row.get("low"), row.get("high")) for row in group}
+        by_quantile = {row["quantile"]: (row["delay"], row.get("low"), row.get("high")) for row in group}
         nothing = (None, None, None)
         rows.append(
-            (endpoint, *(units.write("duration", *known.get(quantile, nothing)) for quantile in quantiles))
+            (
+                endpoint,
+                *(units.write("duration", *by_quantile.get(quantile, nothing)) for quantile in quantiles),
+            )
         )
     names = (quantile_name(quantile) for quantile in quantiles)
     note = OF_A_RUN if any(row.get("low") is not None for row in tables.get("delays", ())) else ""
@@ -210,19 +213,19 @@ def _widths(view: View, index: int) -> tuple[int, int]:
     """The least width of a column, at which no word and no number breaks, and its whole width."""
     heading, cells = view.headings[index], [row[index] for row in view.rows]
     words = heading.split() if index >= view.words else " ".join((heading, *cells)).split()
-    whole = max(map(len, (heading, *cells)))
-    return max(map(len, (*(cells if index >= view.words else ()), *words)), default=0), whole
+    widest = max(map(len, (heading, *cells)))
+    return max(map(len, (*(cells if index >= view.words else ()), *words)), default=0), widest
 
 
 def _shared_out(columns: Sequence[tuple[int, int]], spare: int) -> list[int]:
     """The width of each column: what is spare goes to whichever lacks most."""
-    found = [least for least, _ in columns]
-    lacking = [whole - least for least, whole in columns]
+    widths = [least for least, _ in columns]
+    lacking = [widest - least for least, widest in columns]
     for _ in range(min(spare, sum(lacking))):
         most = lacking.index(max(lacking))
-        found[most] += 1
+        widths[most] += 1
         lacking[most] -= 1
-    return found
+    return widths
 
 
 WIDEST = 100_000

@@ -56,12 +56,12 @@ class Start(NamedTuple):
 class Outcome(NamedTuple):
     """What becomes of an occasion, and how long each of its starts waited (µs), None of one given up.
 
-    `asked` is how long its first call waited: a dry run before the start, or the start itself.
+    `first_answered` is how long its first call waited: a dry run before the start, or the start itself.
     """
 
     burst: Burst
     waited: Sequence[Micros | None]
-    asked: Sequence[Micros]
+    first_answered: Sequence[Micros]
 
 
 def burst(starts: int, policy: Policy, *, spread: Micros = 0, keys: int = 1, tries: int = TRIES) -> Burst:
@@ -84,19 +84,19 @@ def most_domains(load: Workload, plans: Iterable[Plan], policy: Policy) -> dict[
     A start is lost that is given up, or let in so late that the plan's cooldown refuses the next of its
     domain, which it would not do otherwise.
     """
-    found: dict[str, int | None] = {}
+    largest: dict[str, int | None] = {}
     alike: dict[tuple[tuple[str, Micros], ...], int | None] = {}
     for plan in plans:
         cooldowns = _kept(load, plan, policy)
         if cooldowns not in alike:
             alike[cooldowns] = _most_domains(load, policy, dict(cooldowns))
-        found[plan.name] = alike[cooldowns]
-    return found
+        largest[plan.name] = alike[cooldowns]
+    return largest
 
 
 def _kept(load: Workload, plan: Plan, policy: Policy) -> tuple[tuple[str, Micros], ...]:
     """The cooldowns (µs, by kind) that the calendar keeps, and that starts which are put off might not."""
-    late = max((one.tries * one.calls for one in load.starts), default=0) * (
+    late = max((start.tries * start.calls for start in load.starts), default=0) * (
         policy.facts.rate_window + SECOND
     )
     kept = ((kind, plan.cooldown_of(kind), gap) for kind, gap in load.gaps.items())
@@ -113,7 +113,7 @@ def _most_domains(load: Workload, policy: Policy, cooldowns: Mapping[str, Micros
 
 
 def _number(starts: Sequence[JobStarts]) -> int:
-    return sum(one.domains * len(one.times) for one in starts)
+    return sum(start.domains * len(start.times) for start in starts)
 
 
 def _is_lossy(load: Workload, policy: Policy, cooldowns: Mapping[str, Micros]) -> bool:
@@ -121,10 +121,14 @@ def _is_lossy(load: Workload, policy: Policy, cooldowns: Mapping[str, Micros]) -
     for occasion, outcome in _outcomes(load.starts, load.keys, policy, patient=False):
         if outcome.burst.given_up:
             return True
-        for start, waited, asked in zip(occasion, outcome.waited, outcome.asked, strict=True):
+        for start, waited, first_answered in zip(
+            occasion, outcome.waited, outcome.first_answered, strict=True
+        ):
             kind = load.starts[start.by].kind
             if kind in cooldowns and waited is not None:
-                late.setdefault((kind, start.domain), []).append((start.at + waited, start.at + asked))
+                late.setdefault((kind, start.domain), []).append(
+                    (start.at + waited, start.at + first_answered)
+                )
     # A dry run that comes in time, before a start that does not, meets the cooldown of the last start.
     return any(
         again - once < cooldowns[kind]
@@ -142,8 +146,8 @@ def least_gaps(starts: Sequence[JobStarts], running: Mapping[str, Micros]) -> di
     for start in planned(starts):
         times.setdefault((starts[start.by].kind, start.domain), []).append(start.at)
     least: dict[str, Micros] = {}
-    for (kind, _), found in times.items():
-        for once, again in pairwise(sorted(found)):
+    for (kind, _), instants in times.items():
+        for once, again in pairwise(sorted(instants)):
             if again - once > running.get(kind, -1):
                 least[kind] = min(least.get(kind, again - once), again - once)
     return least
@@ -195,7 +199,9 @@ def _occasions(starts: Sequence[JobStarts], apart: Micros) -> Iterator[list[Star
 
 def _busiest(starts: Sequence[JobStarts], keys: int, policy: Policy) -> Burst:
     bursts = (outcome.burst for _, outcome in _outcomes(starts, keys, policy))
-    return max(bursts, key=lambda one: (one.given_up, one.refused, one.starts), default=Burst(0, 0, 0, 0, 0))
+    return max(
+        bursts, key=lambda burst: (burst.given_up, burst.refused, burst.starts), default=Burst(0, 0, 0, 0, 0)
+    )
 
 
 def _outcomes(
@@ -205,13 +211,18 @@ def _outcomes(
 
     Who is not `patient` looks no further where one is given up.
     """
-    said, length = policy.assumptions, policy.facts.rate_window
-    window = RateWindow(said.window, policy.facts.rates.expensive, length, int(said.refused_calls_count))
-    tries = max((one.tries * one.calls for one in starts), default=0)
+    assumptions, length = policy.assumptions, policy.facts.rate_window
+    window = RateWindow(
+        assumptions.window, policy.facts.rates.expensive, length, int(assumptions.refused_calls_count)
+    )
+    tries = max((start.tries * start.calls for start in starts), default=0)
     alike: dict[tuple[Micros, ...], Outcome] = {}
     for occasion in _occasions(starts, apart=tries * (length + SECOND) + 2 * length):
         began = occasion[0].at
-        shape = (began % length, *(part for one in occasion for part in (one.at - began, one.by, one.domain)))
+        shape = (
+            began % length,
+            *(part for start in occasion for part in (start.at - began, start.by, start.domain)),
+        )
         if shape not in alike:
             alike[shape] = _outcome(starts, occasion, keys, window, patient)
         yield occasion, alike[shape]
@@ -231,14 +242,14 @@ def _outcome(
         by_key.setdefault((key, dealt[key] % keys), []).append(number)
         dealt[key] += 1
     waited: list[Micros | None] = [None] * len(occasion)
-    asked = [0] * len(occasion)
+    first_answered = [0] * len(occasion)
     refused = 0
     for numbers in by_key.values():
-        refused += _one_key(starts, occasion, numbers, window, waited, asked, patient)
+        refused += _one_key(starts, occasion, numbers, window, waited, first_answered, patient)
     together = {start.by for start in occasion}
     spread = starts[min(together)].spread if len(together) == 1 else occasion[-1].at - occasion[0].at
-    late = max((one for one in waited if one is not None), default=0)
-    return Outcome(Burst(len(occasion), spread, refused, waited.count(None), late), waited, asked)
+    late = max((wait for wait in waited if wait is not None), default=0)
+    return Outcome(Burst(len(occasion), spread, refused, waited.count(None), late), waited, first_answered)
 
 
 def _one_key(
@@ -247,7 +258,7 @@ def _one_key(
     numbers: Sequence[int],
     window: RateWindow,
     waited: list[Micros | None],
-    asked: list[Micros],
+    first_answered: list[Micros],
     patient: bool,
 ) -> int:
     """Start some of an occasion with one key: note how long each waited, return how often it was refused."""
@@ -269,23 +280,23 @@ def _one_key(
     refused, answered = 0, Counter[int]()
     while due:
         now, _, _, number, tried = heappop(due)
-        one = starts[occasion[number].by]
-        while answered[number] < one.calls and windows.take(now, row, ring):
+        jobs = starts[occasion[number].by]
+        while answered[number] < jobs.calls and windows.take(now, row, ring):
             if not answered[number]:
-                asked[number] = now - occasion[number].at if one.gap is None else 0
+                first_answered[number] = now - occasion[number].at if jobs.gap is None else 0
             answered[number] += 1
             tried = 1
-        if answered[number] < one.calls:
+        if answered[number] < jobs.calls:
             refused += 1
-            if tried < one.tries:
+            if tried < jobs.tries:
                 wait = max(1, -(-windows.retry_after(now, row, ring) // SECOND)) * SECOND
                 heappush(due, (now + wait, now, next(later), number, tried + 1))
                 continue
             if not patient:
                 break
         else:
-            waited[number] = now - occasion[number].at if one.gap is None else 0
-        if one.gap is not None and lines[occasion[number].by]:
+            waited[number] = now - occasion[number].at if jobs.gap is None else 0
+        if jobs.gap is not None and lines[occasion[number].by]:
             following = lines[occasion[number].by].popleft()
-            heappush(due, (now + one.gap, now, next(later), following, 1))
+            heappush(due, (now + jobs.gap, now, next(later), following, 1))
     return refused

@@ -174,14 +174,14 @@ def _read(read: Callable[[str], T], flag: str, text: str) -> T:
 
 def counts(flag: str, texts: Sequence[str]) -> dict[str, int]:
     """Read NAME=COUNT flags. Raises BadInput."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for text in texts:
         name, _, number = text.partition("=")
         if not name or not number.isdecimal():
             raise BadInput(
                 f"--{flag.replace('_', '-')}: expected NAME=COUNT such as crawl=40, found {text!r}"
             )
-        if name in found:
+        if name in numbers:
             raise BadInput(f"--{flag.replace('_', '-')}: {name} is given twice; give one number of each")
-        found[name] = int(number)
-    return found
+        numbers[name] = int(number)
+    return numbers

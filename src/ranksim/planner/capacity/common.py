@@ -21,12 +21,12 @@ WITHOUT_END = 10**15
 
 def check_numbers(question: DataclassInstance) -> None:
     """Raise BadInput where a field that is a number by its annotation holds something else."""
-    for one in fields(question):
-        given = getattr(question, one.name)
-        if one.type == "int":
-            whole(one.name, given)
-        elif one.type == "float":
-            number(one.name, given)
+    for field in fields(question):
+        given = getattr(question, field.name)
+        if field.type == "int":
+            whole(field.name, given)
+        elif field.type == "float":
+            number(field.name, given)
 
 
 def number(what: str, given: object) -> None:
@@ -42,16 +42,16 @@ def plan_named(policy: Policy, name: str) -> Plan:
     return plans[name]
 
 
-def expect(holds: bool, what: str, expected: str, found: object) -> None:
+def expect(holds: bool, what: str, expected: str, given: object) -> None:
     """Raise BadInput, naming what was expected, unless a condition on the input holds."""
     if not holds:
-        raise BadInput(f"{what}: expected {expected}, found {found}")
+        raise BadInput(f"{what}: expected {expected}, found {given}")
 
 
-def expect_one_of(known: Iterable[str], what: str, found: str) -> None:
+def expect_one_of(words: Iterable[str], what: str, given: str) -> None:
     """Raise BadInput, with what comes near, unless a word is among those known."""
-    names = list(known)
-    expect(found in names, what, f"one of {', '.join(names)}", f"{found}{near(found, names)}")
+    names = list(words)
+    expect(given in names, what, f"one of {', '.join(names)}", f"{given}{near(given, names)}")
 
 
 def micros(what: str, given: Micros | str) -> Micros:
@@ -87,8 +87,8 @@ class DurationField:
     def __get__(self, instance: object, owner: type | None = None) -> Micros:
         """Return the duration (µs), or the default where a class is asked."""
         if instance is not None:
-            found: Micros = vars(instance)[self._name]
-            return found
+            length: Micros = vars(instance)[self._name]
+            return length
         if self._default is None:
             raise AttributeError(self._name)  # so a dataclass learns that there is no default
         return self._default
@@ -106,4 +106,4 @@ def question_repr(question: DataclassInstance) -> str:
         is_duration = isinstance(vars(type(question)).get(name), DurationField)
         return f"{name}={(format_duration(value) if is_duration else value)!r}"
 
-    return f"{type(question).__name__}({', '.join(said(one.name) for one in fields(question))})"
+    return f"{type(question).__name__}({', '.join(said(field.name) for field in fields(question))})"

@@ -32,10 +32,10 @@ def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> U
     )
     counted = {name: client for name, client in unlimited.clients.items() if name not in clients}
     without = unlimited.model_copy(update={"clients": counted, "timeline": ()})
-    whole, rest = (run(one, replications=1, progress=nobody) for one in (unlimited, without))
+    everything, rest = (run(one, replications=1, progress=nobody) for one in (unlimited, without))
 
     def more(metric: str) -> int:
-        return max(0, round(_of(whole, metric) - _of(rest, metric)))
+        return max(0, round(_of(everything, metric) - _of(rest, metric)))
 
     quotas = scenario.policy.catalogue.plans[scenario.accounts[account].plan].quotas
     return Uncounted(

@@ -141,14 +141,14 @@ def _rest(used: Used, elapsed: Micros | None) -> tuple[Micros, Micros | None]:
 def _quotas(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) -> Iterator[Limit]:
     """Every metered allowance that the workload uses, with add-ons (S63, S109, U106)."""
     for metric, quota in plan.quotas.items():
-        whole = WEEK if quota.period == "week" else MONTH
+        length = WEEK if quota.period == "week" else MONTH
         month, since = _month(elapsed)
-        period = min(month, whole)
+        period = min(month, length)
         need = math.ceil(load.count(quota.consumed_by, period, None if since is None else month - period))
         if load.used is not None and metric in load.used.metrics:
-            gone = load.used.week if quota.period == "week" else load.used.month
+            passed = load.used.week if quota.period == "week" else load.used.month
             rest, since = _rest(load.used, elapsed)
-            rest = min(rest, max(0, whole - gone))
+            rest = min(rest, max(0, length - passed))
             left = math.ceil(load.count(quota.consumed_by, rest, since))
             need = max(need, load.used.metrics[metric] + left)
         bought = sum(
@@ -187,15 +187,15 @@ def _rate(load: Workload, policy: Policy) -> Limit:
     """Starts of rank runs through the expensive class while they are started (S104)."""
     windows = max(1, load.start_within // policy.facts.rate_window)
     there = load.keys * policy.facts.rates.expensive * windows
-    starts = max((one.domains for one in load.starts if one.kind == "rank_run"), default=0)
+    starts = max((start.domains for start in load.starts if start.kind == "rank_run"), default=0)
     return Limit(f"job starts in {units.duration(load.start_within)}", starts, there, "count", RATE)
 
 
 def check_add_ons(add_ons: Mapping[str, int], policy: Policy) -> None:
     """Raise BadInput for an add-on that the catalogue does not sell, and for fewer than none."""
-    known = policy.catalogue.add_ons
+    sold = policy.catalogue.add_ons
     for name, count in add_ons.items():
-        expect_one_of(known, "add_ons", name)
+        expect_one_of(sold, "add_ons", name)
         expect(count >= 0, f"add_ons.{name}", "0 or more", count)
 
 

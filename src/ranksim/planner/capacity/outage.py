@@ -227,12 +227,12 @@ class OutageCost(ReadyAnswer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of the numbers."""
-        found = self.outage
-        if isinstance(found, Outage):
+        outage = self.outage
+        if isinstance(outage, Outage):
             return ("Means are over outages that begin at any moment.", AFTERWARDS)
         return (
-            f"Events are those of all jobs of {found.account} that end in {found.scenario}, when they do; "
-            f"{_begins(found)}.",
+            f"Events are those of all jobs of {outage.account} that end in {outage.scenario}, when they do; "
+            f"{_begins(outage)}.",
             AFTERWARDS,
             *self.assumed,
         )
@@ -253,8 +253,8 @@ class OutageCost(ReadyAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        shown = [row | {"expected": row["expected"] if row["expected"] >= NONE else 0} for row in self.rows()]
-        return NUMBERS.view(f"An outage of {duration(self.outage.length)}", shown)
+        rows = [row | {"expected": row["expected"] if row["expected"] >= NONE else 0} for row in self.rows()]
+        return NUMBERS.view(f"An outage of {duration(self.outage.length)}", rows)
 
     def draw(self, name: str = "outage", ax: Axes | None = None) -> Axes:
         """Draw the chance of being disabled over the outage. Raises BadInput without matplotlib."""
@@ -282,14 +282,16 @@ class Attempts:
 
 def attempts_of(policy: Policy, failure: Failure = "down") -> Attempts:
     """Return the retry schedule as the rules make it (S90, U67). Raises BadInput when it is jittered."""
-    facts, said = policy.facts, policy.assumptions
-    expect(said.retry_jitter_percent == 0, "retry_jitter_percent", "0", said.retry_jitter_percent)
+    facts, assumptions = policy.facts, policy.assumptions
+    expect(
+        assumptions.retry_jitter_percent == 0, "retry_jitter_percent", "0", assumptions.retry_jitter_percent
+    )
     takes = facts.webhook_timeout if failure == "late" else 0
     sent, failed = [0], [takes]
-    while (due := retry_at(len(sent), failed[-1], failed[0], 0, facts, said)) is not None:
+    while (due := retry_at(len(sent), failed[-1], failed[0], 0, facts, assumptions)) is not None:
         sent.append(due)
         failed.append(due + takes)
-    counted = failed if said.failure_counted == "attempt" else failed[-1:]
+    counted = failed if assumptions.failure_counted == "attempt" else failed[-1:]
     return Attempts(tuple(sent), tuple(failed), tuple(counted), facts.webhook_disable_after)
 
 

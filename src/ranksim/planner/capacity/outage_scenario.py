@@ -72,7 +72,7 @@ def scenario_outage(
     if begins is not None and not scenario.start <= begins < scenario.end:
         span = f"from {iso(scenario.start)} until before {iso(scenario.end)}"
         raise BadInput(f"at: expected a moment {span}, found {iso(begins)}")
-    asked = ScenarioOutage(scenario.name, name, scenario.start, scenario.length, lasts, failure, begins)
+    outage = ScenarioOutage(scenario.name, name, scenario.start, scenario.length, lasts, failure, begins)
     scenario, notes = with_rank_runs(scenario, name)
     with noted("running the scenario", progress):
         ended = _ended(scenario, name, lasts, replication_seed(seed, 0))
@@ -98,10 +98,10 @@ def scenario_outage(
     ]
     worst = max(range(len(starts)), key=lambda which: outcomes[which].lost)
     extremes = Extremes(
-        sum(not one.events for one in outcomes) / len(outcomes), outcomes[worst].lost, starts[worst]
+        sum(not met.events for met in outcomes) / len(outcomes), outcomes[worst].lost, starts[worst]
     )
-    told = None if begins is not None else extremes
-    return OutageCost(asked, mean_of(outcomes), tuple(curve), {}, told, notes)
+    of_moments = None if begins is not None else extremes
+    return OutageCost(outage, mean_of(outcomes), tuple(curve), {}, of_moments, notes)
 
 
 def _moment(at: Moment | str) -> Moment:

@@ -77,7 +77,9 @@ def simulate_outage(
     values = {name: result.values(f"endpoints.erp.{metric}") for name, metric in METRICS.items()}
     came = [value or 0.0 for value in values["events"]]
     each = max(1.0, fmean(came))
-    seen = {name: counted([value or 0.0 for value in found], together=each) for name, found in values.items()}
+    seen = {
+        name: counted([value or 0.0 for value in counts], together=each) for name, counts in values.items()
+    }
     seen["events"] = counted(came, together=outage.together)
     hits = sum(bool(value) for value in values["disabled"])
     return replace(computed, simulated=seen | {"disabled": chance(hits, len(came))})

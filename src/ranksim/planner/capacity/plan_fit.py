@@ -237,11 +237,11 @@ class Fit(ReadyAnswer):
             last = max(self.plans, key=self._nearness)
             return f"No plan fits. The nearest is {last.plan}: {_broken(last)}. {self._bursts}".strip()
         helped = f" with {_named(best.now.helps)}" if best.now.helps else ""
-        said = (
+        fits = (
             f"The plan {best.plan}{helped} fits, {_for(best.now)}; the work costs the provider "
             f"{_money(best.now.cost)}."
         )
-        return " ".join(part for part in (said, self._beyond(best), self._growth(best), self._bursts) if part)
+        return " ".join(part for part in (fits, self._beyond(best), self._growth(best), self._bursts) if part)
 
     def _beyond(self, best: PlanFit) -> str:
         """What the plan has not enough of for what is left out, too, which the notes tell."""
@@ -281,14 +281,14 @@ class Fit(ReadyAnswer):
             return ""
         spread = self.burst.spread
         when = f"Started within {units.duration(spread)}" if spread else "Started at one instant"
-        told = f"{when}, {'; '.join(_put_off(size, self.load) for size in sizes)}."
+        put_off = f"{when}, {'; '.join(_put_off(size, self.load) for size in sizes)}."
         over, keys = self.enough
         cures = [f"spread over {units.duration(over)}"] if over is not None else []
         cures += [f"on {units.many(keys, 'key')}"] if keys is not None else []
         if not cures:
-            return told
+            return put_off
         cured = ", or ".join(cures)
-        return f"{told} {cured[0].upper()}{cured[1:]}, all are started."
+        return f"{put_off} {cured[0].upper()}{cured[1:]}, all are started."
 
     def rows(self) -> list[Row]:
         """One row a plan; `limits` in it has the use of each limit, what breaks first before the rest."""
@@ -303,8 +303,8 @@ class Fit(ReadyAnswer):
         plans = [{name: value for name, value in row.items() if name != "limits"} for row in self.rows()]
         for row in plans:
             row |= {name: _named(row[name]) for name in ("helps", "helps_grown")}
-        found = [{"plan": plan.plan, **use.row()} for plan in self.plans for use in plan.limits]
-        return {"answer": plans, "limits": found}
+        uses = [{"plan": plan.plan, **use.row()} for plan in self.plans for use in plan.limits]
+        return {"answer": plans, "limits": uses}
 
     @property
     def _sizes(self) -> str:
@@ -422,18 +422,18 @@ def fit(
     grown = load.of_domains(round(load.domains * growth))
     plans = policy.catalogue.plans.values()
     most = most_domains(load, plans, policy)
-    found = [_plan_fit(load, grown, plan, policy, most[plan.name]) for plan in plans]
-    found.sort(key=lambda plan: plan.price or 0)
-    now, then = (burst_of(one, policy) for one in (load, grown))
+    plan_fits = [_plan_fit(load, grown, plan, policy, most[plan.name]) for plan in plans]
+    plan_fits.sort(key=lambda plan: plan.price or 0)
+    now, then = (burst_of(size, policy) for size in (load, grown))
     enough = (enough_spread(load, policy), enough_keys(load, policy)) if now.given_up else (None, None)
-    return Fit(load, growth, tuple(found), now, then, enough)
+    return Fit(load, growth, tuple(plan_fits), now, then, enough)
 
 
 def _started_together(load: Workload, grown: Workload, most: int | None) -> Iterator[LimitUse]:
     """Yield with how many domains no job start is lost to the rate limit (S104), unless there is no end."""
     if most is None:
         return
-    now, then = (Limit(BURST, one.domains, most, "count", RATE) for one in (load, grown))
+    now, then = (Limit(BURST, size.domains, most, "count", RATE) for size in (load, grown))
     day, grown_day = (1 if limit.exceeded else None for limit in (now, then))
     yield LimitUse(now, then, most + 1, (most + 1) / load.domains, day, grown_day)
 
@@ -539,10 +539,10 @@ def _for(size: Size) -> str:
 
 def _put_off(size: Burst, load: Workload) -> str:
     """What happens to the starts of one occasion, the busiest."""
-    what = "rank run" if all(one.kind == "rank_run" for one in load.starts) else "start"
+    what = "rank run" if all(start.kind == "rank_run" for start in load.starts) else "start"
     if not size.refused:
         return f"{units.many(size.starts, what)} meet no rate limit"
-    tries = min(one.tries for one in load.starts)
+    tries = min(start.tries for start in load.starts)
     lost = f" and {size.given_up:,} given up after {tries} tries" if size.given_up else ""
     return (
         f"{units.many(size.starts, what)} meet {units.many(size.refused, 'refusal')} by the rate limit "

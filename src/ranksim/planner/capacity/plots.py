@@ -56,21 +56,23 @@ def sync(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     """Draw how long a sync takes, a bar for each way under each algorithm, with the calls refused."""
     ax = new_figure().subplots() if ax is None else ax
     names = list(dict.fromkeys(row["window"] for row in rows))
-    shown = [row for row in rows if row["time"] is not None]
-    longest = max((row["time"] for row in shown), default=0) / 60e6 or 1
-    for row in shown:
+    through = [row for row in rows if row["time"] is not None]
+    longest = max((row["time"] for row in through), default=0) / 60e6 or 1
+    for row in through:
         minutes = row["time"] / 60e6
         y = names.index(row["window"]) + 0.27 * (list(WAYS).index(row["way"]) - 1)
         ax.barh(y, minutes, height=0.24, color=WAYS[row["way"]])
-        told = [f"{units.count(row['refused'])} refused"] if row["refused"] else []
-        told += [f"{units.count(row['others_refused'])} of others refused"] if row["others_refused"] else []
-        text = ", ".join([row["way"], *told])
+        refusals = [f"{units.count(row['refused'])} refused"] if row["refused"] else []
+        refusals += (
+            [f"{units.count(row['others_refused'])} of others refused"] if row["others_refused"] else []
+        )
+        text = ", ".join([row["way"], *refusals])
         ax.text(minutes + longest * 0.01, y, text, va="center", fontsize=7, color=INK)
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.set_xlim(0, longest * 1.35)
     sentence = "Somebody is refused in every way"
-    quiet = [row for row in shown if not row["refused"] + row["others_refused"]]
+    quiet = [row for row in through if not row["refused"] + row["others_refused"]]
     if quiet:
         best = min(quiet, key=lambda row: float(row["time"]))
         where = f"{best['way']} under {best['window']}"
@@ -94,13 +96,13 @@ def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes
     ax.set_xticks(counts)
     ax.set_ylim(0, 105)
     enough = [row["workers"] for row in rows if _surely_started(row) >= target]
-    found = f"{min(enough)} workers start" if enough else f"Not even {counts[-1]} workers start"
+    finding = f"{min(enough)} workers start" if enough else f"Not even {counts[-1]} workers start"
     some = f"{units.percent(target)} of {kind} jobs within {units.duration(within)}"
     last = rows[-1]
     labels = [(100 * target, "target", VERMILLION), (100 * last["simulated"], "simulated", INK)]
     if last["by_formula"] is not None:
         labels.insert(0, (100 * last["by_formula"], "formula", BLUE))
-    sentence = f"{found} {some}; points: simulated, with 95 % intervals"
+    sentence = f"{finding} {some}; points: simulated, with 95 % intervals"
     return finish(
         ax, sentence, "workers", f"% of jobs started within {units.duration(within)}", labels=labels
     )
@@ -140,12 +142,12 @@ def outages(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax = new_figure().subplots() if ax is None else ax
     hours = [row["length"] / 3.6e9 for row in rows]
     sides = (("lost", "events lost", BLUE, "right"), ("disabled", "endpoint disabled", VERMILLION, "left"))
-    for name, said, colour, side in sides:
+    for name, label, colour, side in sides:
         percent = [100 * row[name] for row in rows]
         ax.plot(hours, percent, color=colour, linewidth=1.6)
         middle = min(range(len(rows)), key=lambda at: abs(percent[at] - 50))
         shift = (-8 if side == "right" else 8, 0)
-        beside(ax, said, (hours[middle], percent[middle]), shift, ha=side, color=colour, fontsize=9)
+        beside(ax, label, (hours[middle], percent[middle]), shift, ha=side, color=colour, fontsize=9)
     seen = [(at, row) for at, row in zip(hours, rows, strict=True) if row["simulated"] is not None]
     edges = [
         {"hours": at} | {name: 100 * row[name] for name in ("simulated", "simulated_low", "simulated_high")}
@@ -156,8 +158,8 @@ def outages(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.set_ylim(-2, 105)
     points = "; points: simulated, with 95 % intervals" if seen else ""
     likely = [row["length"] for row in rows if row["disabled"] >= 0.5]
-    found = f"from {units.duration(min(likely))} on" if likely else "by none of these outages"
-    sentence = f"More likely disabled than not {found}{points}"
+    finding = f"from {units.duration(min(likely))} on" if likely else "by none of these outages"
+    sentence = f"More likely disabled than not {finding}{points}"
     return finish(ax, sentence, "length of the outage, hours", "% of events; % chance")
 
 
@@ -183,11 +185,11 @@ def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
 def fit(rows: Sequence[Row], title: str, times: str, ax: Axes | None = None) -> Axes:
     """Draw the use of each limit of a plan now (bars) and grown (marks), what breaks first on top."""
     ax = new_figure().subplots() if ax is None else ax
-    shown = [row for row in rows if row["used"] is not None]
-    used, grown = ([100 * row[name] for row in shown] for name in ("used", "used_grown"))
-    names = [row["name"] for row in shown]
+    bars = [row for row in rows if row["used"] is not None]
+    used, grown = ([100 * row[name] for row in bars] for name in ("used", "used_grown"))
+    names = [row["name"] for row in bars]
     ax.barh(names, used, color=BLUE, height=0.5)
-    ax.scatter(grown, range(len(shown)), marker="|", s=260, color=VERMILLION, zorder=3)
+    ax.scatter(grown, range(len(bars)), marker="|", s=260, color=VERMILLION, zorder=3)
     for y, (now, then) in enumerate(zip(used, grown, strict=True)):
         both = dict.fromkeys(units.percent(share / 100).removesuffix(" %") for share in (now, then))
         ax.text(max(now, then) + 2, y, f"{' → '.join(both)} %", va="center", fontsize=7, color=INK)

@@ -108,7 +108,7 @@ def work_of(done: Portfolio, domains: int, keywords: int, each: int) -> tuple[Pl
         PlannedWork("keyword_briefs", domains, done.briefs, WEEK),
         PlannedWork("keywords", domains, replaced, MONTH, each),
     )
-    return tuple(one for one in work if one.times)
+    return tuple(kind for kind in work if kind.times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +215,12 @@ def largest(
     needed = limits(there, bought, policy)
     if started is not None:
         needed.append(Limit(BURST, there.domains, started, "count", RATE))
-    found = [
+    rooms = [
         Headroom(limit, None if allowed == MOST else allowed)
         for limit, allowed in zip(needed, allows, strict=True)
     ]
-    found.sort(key=lambda room: (MOST if room.allows is None else room.allows, -room.used))
-    return Largest(portfolio, plan, grow, None if most == MOST else most, tuple(found))
+    rooms.sort(key=lambda room: (MOST if room.allows is None else room.allows, -room.used))
+    return Largest(portfolio, plan, grow, None if most == MOST else most, tuple(rooms))
 
 
 def _workload(portfolio: Portfolio | Workload, grow: Grown, n: int) -> Workload:

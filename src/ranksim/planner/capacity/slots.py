@@ -154,8 +154,8 @@ class SlotUse(ReadyAnswer):
 def _row(day: SlotDay) -> Row:
     row = asdict(day)
     for name in OBSERVED:
-        found = getattr(day, name) or Estimate(None, None, None)
-        row |= {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
+        estimate = getattr(day, name) or Estimate(None, None, None)
+        row |= {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
     return row | {"at": iso(day.t)}
 
 
@@ -194,7 +194,7 @@ def slot_use(
     everyone = np.zeros(churn.keywords + 1)
     everyone[churn.keywords] = 1.0
     unrefused = everyone.copy()
-    found: list[SlotDay] = []
+    slot_days: list[SlotDay] = []
     for length in months:
         most = min((limit - held) // each, enough)
         everyone, unrefused = (_with_room(words, most) for words in (everyone, unrefused))
@@ -202,14 +202,14 @@ def slot_use(
             fresh = chances(churn.law, churn.adds * elapsed, most)
             used = _added(everyone, fresh)
             refused_by = 1.0 - float(_without_refusal(unrefused, fresh).sum())
-            if len(found) < days:
-                found.append(_day(len(found) + 1, start, used, each, held, refused_by))
+            if len(slot_days) < days:
+                slot_days.append(_day(len(slot_days) + 1, start, used, each, held, refused_by))
         fresh = chances(churn.law, churn.adds * length, most)
-        gone = chances(churn.law, churn.removals * length, most)
-        everyone = _removed(_added(everyone, fresh), gone)
-        unrefused = _removed(_without_refusal(unrefused, fresh), gone)
+        dropped = chances(churn.law, churn.removals * length, most)
+        everyone = _removed(_added(everyone, fresh), dropped)
+        unrefused = _removed(_without_refusal(unrefused, fresh), dropped)
         held = 0
-    return SlotUse(churn, limit, tuple(found))
+    return SlotUse(churn, limit, tuple(slot_days))
 
 
 def day_of_month(start: Micros, anchor: Micros | None) -> tuple[Micros, Micros]:
@@ -281,10 +281,10 @@ def _without_refusal(words: Chances, fresh: Chances) -> Chances:
     return _convolved(words, fresh)[: len(words)]
 
 
-def _removed(words: Chances, gone: Chances) -> Chances:
+def _removed(words: Chances, dropped: Chances) -> Chances:
     """The words after removals; there are never fewer than none."""
-    total = _convolved(words, gone[::-1])
-    none = len(gone) - 1
+    total = _convolved(words, dropped[::-1])
+    none = len(dropped) - 1
     kept = total[none:].copy()
     kept[0] += total[:none].sum()
     return kept

@@ -52,15 +52,17 @@ def simulate_slot_use(
         for index in range(replications):
             seen.append(_observe(scenario, churn, days, replication_seed(seed, index)))
             tell((index + 1) / replications, f"{index + 1} of {replications} accounts")
-    found = []
+    slot_days = []
     for index, day in enumerate(exact.days):
         used = counted([float(run.used[index]) for run in seen])
         hits = sum(run.refused_at is not None and run.refused_at < day.t for run in seen)
         refused = chance(hits, replications)
         if churn.law == "fixed":  # nothing is drawn, and each account is like the other
-            used, refused = (Estimate(one.mean, one.mean, one.mean) for one in (used, refused))
-        found.append(replace(day, observed_used=used, observed_refused=refused))
-    return SlotUse(churn, limit, tuple(found))
+            used, refused = (
+                Estimate(estimate.mean, estimate.mean, estimate.mean) for estimate in (used, refused)
+            )
+        slot_days.append(replace(day, observed_used=used, observed_refused=refused))
+    return SlotUse(churn, limit, tuple(slot_days))
 
 
 @dataclass(slots=True)
@@ -136,9 +138,9 @@ def _removals(world: World, churn: Churn) -> Generator[Any, Any, None]:
     actor = world.actors["acme"]
     words = world.service.state.keyword_lists[actor.lists[actor.domains[0]][0]].words
     for index in count() if churn.removals else ():
-        pause, gone = _next(world, churn, "removals", index)
+        pause, dropped = _next(world, churn, "removals", index)
         yield world.timeout(pause)
-        for keyword in list(islice(words.values(), gone)):
+        for keyword in list(islice(words.values(), dropped)):
             world.app_call(actor, "keywords.delete", None, id=keyword)
 
 

@@ -142,8 +142,8 @@ class SyncTime(ReadyAnswer):
 
         Where several are equally quick, the even one; where none is without refusals, the one with fewest.
         """
-        mine = [plan for plan in self.plans if plan.window == self.assumed]
-        through = [plan for plan in mine if plan.time is not None] or mine
+        assumed = [plan for plan in self.plans if plan.window == self.assumed]
+        through = [plan for plan in assumed if plan.time is not None] or assumed
         return min(through, key=lambda p: (p.refused + p.others_refused, p.time or 0, p.way != "paced"))
 
     @property
@@ -185,12 +185,12 @@ def sync_time(sync: Sync, policy: Policy | str | Path | None = None, *, start: M
     begins, which clock windows mind. Raises BadInput when others leave no room.
     """
     policy = policy_of(policy)
-    said = policy.assumptions
-    rate_class = RateClass.WRITE if said.tracking_class == "write" else RateClass.EXPENSIVE
+    assumptions = policy.assumptions
+    rate_class = RateClass.WRITE if assumptions.tracking_class == "write" else RateClass.EXPENSIVE
     limit, length = policy.facts.rates.of(rate_class), policy.facts.rate_window
     expect(sync.others < limit, "others", f"fewer than the {limit} calls of a window", sync.others)
     rate_windows = [
-        RateWindow(name, limit, length, int(said.refused_calls_count), start) for name in windows.NAMES
+        RateWindow(name, limit, length, int(assumptions.refused_calls_count), start) for name in windows.NAMES
     ]
     plans: list[SyncSchedule] = []
     for window in rate_windows:
@@ -198,7 +198,7 @@ def sync_time(sync: Sync, policy: Policy | str | Path | None = None, *, start: M
         pace = fastest_pace([window], sync)
         if pace is not None:
             plans.append(evenly(window, sync, pace))
-    return SyncTime(sync, said.window, limit, length, tuple(plans), fastest_pace(rate_windows, sync))
+    return SyncTime(sync, assumptions.window, limit, length, tuple(plans), fastest_pace(rate_windows, sync))
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,9 +285,9 @@ def _staffing(
     if not replications:
         return Staffing(kind, peak, peak.jobs, within, target, by_formula, None, ())
     by_simulation = smallest(peak.jobs, target, tried)
-    shown = range(max(1, by_simulation - AROUND), min(peak.jobs, by_simulation + AROUND) + 1)
+    around = range(max(1, by_simulation - AROUND), min(peak.jobs, by_simulation + AROUND) + 1)
     return Staffing(
-        kind, peak, peak.jobs, within, target, by_formula, by_simulation, tuple(map(tried, shown))
+        kind, peak, peak.jobs, within, target, by_formula, by_simulation, tuple(map(tried, around))
     )
 
 
@@ -342,8 +342,8 @@ def started_by_formula(peak: Peak, workers: int, within: Micros) -> float:
         return 1.0  # nobody waits, however long jobs take
     if peak.over == 0:
         turns = within / peak.mean
-        whole = math.floor(turns) if peak.service.kind == "constant" else turns
-        return min(1.0, workers * (1 + whole) / peak.jobs)
+        full_turns = math.floor(turns) if peak.service.kind == "constant" else turns
+        return min(1.0, workers * (1 + full_turns) / peak.jobs)
     faster = 2 / (1 + squared_variation(peak.service))
     started = 0.0
     for share, load in peak.loads:

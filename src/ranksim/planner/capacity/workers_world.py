@@ -95,10 +95,10 @@ def _of_scenario(
     scenario: Scenario, within: Micros, target: float, replications: int, seed: int, tell: Tell
 ) -> WorkersNeeded:
     seeds = [replication_seed(seed, index) for index in range(replications)]
-    runs = [queued_jobs(scenario, one) for one in seeds[:2]]
+    runs = [queued_jobs(scenario, drawn_seed) for drawn_seed in seeds[:2]]
     # Where two seeds start the same jobs at the same instants, nothing of that is drawn.
     are_drawn = runs[0] != runs[1]
-    runs += [queued_jobs(scenario, one) if are_drawn else runs[0] for one in seeds[2:]]
+    runs += [queued_jobs(scenario, drawn_seed) if are_drawn else runs[0] for drawn_seed in seeds[2:]]
     kinds = sorted({kind for run in runs for kind in run})
     if not kinds:
         raise BadInput(f"{scenario.name}: no client of it starts a job; say with --jobs which come together")
@@ -106,11 +106,11 @@ def _of_scenario(
     staffings = []
     for number, kind in enumerate(kinds):
         spec = completed(specs.get(kind, PoolSpec(capacity="unlimited")), kind, scenario.policy)
-        found = _staffing(
+        staffing = _staffing(
             kind, spec, [run.get(kind, []) for run in runs], seeds, scenario, within, target, are_drawn,
             part(tell, number / len(kinds), (number + 1) / len(kinds)),
         )  # fmt: skip
-        staffings.append(found)
+        staffings.append(staffing)
     return WorkersNeeded(
         tuple(staffings),
         (
@@ -151,8 +151,8 @@ def _staffing(
         return StaffingTrial(workers, None, seen if is_drawn else Estimate(seen.mean, seen.mean, seen.mean))
 
     enough = smallest(most, target, tried)
-    shown = range(max(1, enough - AROUND), min(most, enough + AROUND) + 1)
-    return Staffing(kind, None, most, within, target, None, enough, tuple(map(tried, shown)))
+    around = range(max(1, enough - AROUND), min(most, enough + AROUND) + 1)
+    return Staffing(kind, None, most, within, target, None, enough, tuple(map(tried, around)))
 
 
 def started_in_time(

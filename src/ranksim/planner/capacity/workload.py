@@ -150,7 +150,7 @@ class Workload:
 
     def over(self, spread: Micros) -> Workload:
         """The same with the starts of each occasion spread over so long (µs)."""
-        return replace(self, starts=tuple(replace(one, spread=spread) for one in self.starts))
+        return replace(self, starts=tuple(replace(start, spread=spread) for start in self.starts))
 
     def of_domains(self, domains: int) -> Workload:
         """The same with so many domains, in proportion: what they track and have done grows as they do.
@@ -164,7 +164,7 @@ class Workload:
             keywords=math.ceil(self.keywords * grown),
             slots=math.ceil(self.slots * grown),
             starts=tuple(_grown(self.starts, grown)),
-            work=tuple(replace(one, each=one.each * grown) for one in self.work),
+            work=tuple(replace(work, each=work.each * grown) for work in self.work),
         )
 
     def of_keywords(self, keywords: int) -> Workload:
@@ -172,19 +172,19 @@ class Workload:
         total = keywords * self.domains
         grown = Fraction(total, self.keywords)
         work = []
-        for one in self.work:
-            if one.operation == "rank_run":
-                one = replace(one, size=one.size * grown)
-            elif one.operation == "keywords":
-                one = replace(one, each=one.each * grown)
-            work.append(one)
+        for planned in self.work:
+            if planned.operation == "rank_run":
+                planned = replace(planned, size=planned.size * grown)
+            elif planned.operation == "keywords":
+                planned = replace(planned, each=planned.each * grown)
+            work.append(planned)
         return replace(self, keywords=total, slots=math.ceil(self.slots * grown), work=tuple(work))
 
 
 def _grown(starts: Iterable[JobStarts], grown: Fraction) -> Iterator[JobStarts]:
     """Yield so many times the starts: whole ones, which together are as many as there are in proportion."""
     before = 0
-    for one in starts:
-        total = before + one.domains
-        yield replace(one, domains=math.floor(total * grown) - math.floor(before * grown))
+    for start in starts:
+        total = before + start.domains
+        yield replace(start, domains=math.floor(total * grown) - math.floor(before * grown))
         before = total

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ranksim.report.heading import Heading
     from ranksim.report.progress import Tell
-    from ranksim.twin.sim.why.told import Why
+    from ranksim.twin.sim.why.explanation import Why
 
 
 class _TableFrame(property):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ranksim.report.heading import Heading
     from ranksim.twin.sim.scenario import Scenario
-    from ranksim.twin.sim.why.told import Why
+    from ranksim.twin.sim.why.explanation import Why
     from ranksim.twin.sim.world import Recorder
 
 MakeWorld = Callable[..., Any]

@@ -15,7 +15,7 @@ from ranksim.planner.study.engines import Worlds as StudyWorlds
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.why.changes import dotted, knobs
-from ranksim.twin.sim.why.told import Why
+from ranksim.twin.sim.why.explanation import Why
 
 FOUR = "scans: [{engine_devices: [google/desktop, google/mobile], geographies: [US, DE]}]"
 

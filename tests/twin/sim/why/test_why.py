@@ -16,9 +16,9 @@ from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally
 from ranksim.twin.sim.why.answer import _Prevention
 from ranksim.twin.sim.why.changes import dotted, knobs
+from ranksim.twin.sim.why.explanation import Chance, Happening, Path, Remedy, TurningPoint, Unchanged, Why
 from ranksim.twin.sim.why.futures import Question, Rerunner, narrowed
 from ranksim.twin.sim.why.moments import as_of, planned
-from ranksim.twin.sim.why.told import Chance, Happening, Path, Remedy, TurningPoint, Unchanged, Why
 from ranksim.twin.sim.world import Fork, World
 
 # Other futures
@@ -304,7 +304,7 @@ def test_a_change_that_does_no_more_than_none_is_not_named() -> None:
     ],
 )
 def test_what_was_asked_is_told_with_its_value(asked: str, value: float, words: str) -> None:
-    assert Question.parse(asked).told(value) == words
+    assert Question.parse(asked).describe(value) == words
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,8 @@ def _weights(text: str) -> tuple[float, ...]:
 def _jobs(texts: Sequence[str]) -> Any:
     from ranksim.core.contract.facts import JobKind
 
-    found = counts("jobs", texts)
-    for kind in found:
+    jobs = counts("jobs", texts)
+    for kind in jobs:
         if kind not in tuple(JobKind):
             raise BadInput(f"--jobs: no kind {kind!r}; expected one of {listed(JobKind, kind)}")
-    return found
+    return jobs

@@ -15,9 +15,9 @@ from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.why.changes import Knob, dotted, knobs
+from ranksim.twin.sim.why.explanation import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Unchanged, Why
 from ranksim.twin.sim.why.futures import FEW, Question, Rerunner, narrowed, other
 from ranksim.twin.sim.why.moments import MomentSearch
-from ranksim.twin.sim.why.told import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Unchanged, Why
 
 FUTURES = 20
 """How many other futures are tried unless it is said."""
@@ -46,21 +46,21 @@ class _Found(NamedTuple):
 def why(
     scenario: Scenario,
     seeds: Sequence[int],
-    asked: str,
+    metric: str,
     futures: int = FUTURES,
     progress: Tell | None = None,
 ) -> Why:
-    """Tell why something happened in one of the runs of a scenario, whose `seeds` these are.
+    """Return why something happened in one of the runs of a scenario, whose seeds are `seeds`.
 
-    `asked` is a metric that only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`.
+    `metric` only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`.
     `futures` is how many other futures of a moment are tried at most: half of them are enough where they
     agree, and never fewer than ten. A change is tried in half to five times as many other worlds, by how
-    often it happens in them. `progress` is
-    told how many worlds have been run. Raises BadInput where it did not happen.
+    often it happens in them. `progress` is called with how many worlds have been run. Raises BadInput where
+    it did not happen.
     """
     if futures < 1:
         raise BadInput(f"futures: expected at least 1, found {futures}")
-    question = Question.parse(asked)
+    question = Question.parse(metric)
     with noted("asking why", progress) as tell:
         return _why(scenario, seeds, Rerunner(question, tell), futures)
 
@@ -73,8 +73,8 @@ def _why(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: in
     account = _account_of(plain, question, first)
     small = narrowed(plain, question, account)
     if small != plain:
-        found, earlier = worlds.first(small, seed)
-        small, before = (small, earlier) if found == first else (plain, before)
+        seen, earlier = worlds.first(small, seed)
+        small, before = (small, earlier) if seen == first else (plain, before)
     search = MomentSearch(worlds, small, seed, futures)
     moment = search.moment(first, before)
     otherwise = search.otherwise()
@@ -139,29 +139,29 @@ class _Prevention:
         then those of what is done, then of what is sold; of these the smaller. The best is the first that
         holds in nearly all further worlds and that a run of the whole scenario confirms.
         """
-        found: list[_Found] = []
+        turns: list[_Found] = []
         code = self.worlds.question.code
         turned = knobs(self.small, account, limited=code in ("", "rate_limited"))
         for kind in KINDS:
-            found += self._smallest_of(kind, [knob for knob in turned if self._kind(knob) == kind])
-        found.sort(key=lambda one: (not one.sure, list(KINDS).index(self._kind(one.knob)), one.size))
-        if not found:
+            turns += self._smallest_of(kind, [knob for knob in turned if self._kind(knob) == kind])
+        turns.sort(key=lambda turn: (not turn.sure, list(KINDS).index(self._kind(turn.knob)), turn.size))
+        if not turns:
             return []
-        error = (1 - LEVEL) / len(found)
+        error = (1 - LEVEL) / len(turns)
         unchanged = self._unchanged(error)
-        told = [
-            (one, remedy)
-            for one in self._followed("told", found)
-            if (remedy := self._change(one, unchanged, error)) is not None
+        proven = [
+            (turn, remedy)
+            for turn in self._followed("told", turns)
+            if (remedy := self._change(turn, unchanged, error)) is not None
         ]
         seldom = not is_gain(sum(unchanged), 0, error)
         more = max(2 * self.futures, _wanted(error, sum(unchanged) / len(unchanged)) // 5) if seldom else None
-        self.unchanged = Unchanged(sum(unchanged), len(unchanged), len(found) - len(told), more)
-        ordered = sorted(told, key=lambda pair: not pair[1].holds)
+        self.unchanged = Unchanged(sum(unchanged), len(unchanged), len(turns) - len(proven), more)
+        ordered = sorted(proven, key=lambda pair: not pair[1].holds)
         while ordered and not self._confirmed(ordered[0][0]):
             del ordered[0]
         best = ordered[:1]
-        return [remedy for _, remedy in (*best, *(pair for pair in told if pair in ordered[1:]))]
+        return [remedy for _, remedy in (*best, *(pair for pair in proven if pair in ordered[1:]))]
 
     def _unchanged(self, error: float) -> list[bool]:
         """In which further worlds it happens with nothing changed.
@@ -175,9 +175,9 @@ class _Prevention:
     def _followed(self, stage: str, several: Sequence[Item]) -> Iterator[Item]:
         """Yield what a stage works through, and note how much of the search is over."""
         begin, end = STAGES[stage]
-        for number, one in enumerate(several):
+        for number, item in enumerate(several):
             self.worlds.share = begin + (end - begin) * number / len(several)
-            yield one
+            yield item
         self.worlds.share = end
 
     def _kind(self, knob: Knob) -> str:
@@ -192,22 +192,22 @@ class _Prevention:
         out only where nothing else helps.
         """
         best: dict[str, _Found] = {}
-        for knob in self._followed(kind, sorted(several, key=lambda one: one.parameter == LEFT_OUT)):
+        for knob in self._followed(kind, sorted(several, key=lambda turn: turn.parameter == LEFT_OUT)):
             if knob.parameter == LEFT_OUT and best.keys() - {LEFT_OUT}:
                 continue
-            known = best.get(knob.parameter)
-            index = self._smallest(knob, 0, knob.below(known.size) if known else knob.count, [self.seed])
+            nearest = best.get(knob.parameter)
+            index = self._smallest(knob, 0, knob.below(nearest.size) if nearest else knob.count, [self.seed])
             if index is not None:
                 best[knob.parameter] = _Found(knob, index)
-        return [self._reliable(one) for one in best.values()]
+        return [self._reliable(turn) for turn in best.values()]
 
-    def _reliable(self, one: _Found) -> _Found:
+    def _reliable(self, turn: _Found) -> _Found:
         """Turn a knob further, where that prevents it in some other worlds as well."""
         others = [other(self.seed, "world", number) for number in range(PROBES)]
-        if self._prevents(one.knob, one.turn, others):
-            return one
-        further = self._smallest(one.knob, one.turn, one.knob.count, [*others, self.seed])
-        return one._replace(sure=False) if further is None else one._replace(turn=further)
+        if self._prevents(turn.knob, turn.turn, others):
+            return turn
+        further = self._smallest(turn.knob, turn.turn, turn.knob.count, [*others, self.seed])
+        return turn._replace(sure=False) if further is None else turn._replace(turn=further)
 
     def _smallest(self, knob: Knob, low: int, high: int, seeds: Sequence[int]) -> int | None:
         """The nearest value beyond `low` that prevents it in worlds; None where not even that at `high` does.
@@ -218,7 +218,7 @@ class _Prevention:
             return None
         enough = knob.reaching(self._most_used(knob, high, seeds)) if knob.use else low
         while high - low > 1:
-            near = (one for one in (enough, enough - 1, enough + 1) if low < one < high)
+            near = (index for index in (enough, enough - 1, enough + 1) if low < index < high)
             middle = next(near, (low + high) // 2)
             if self._prevents(knob, middle, seeds):
                 high = middle
@@ -240,13 +240,13 @@ class _Prevention:
         except BadInput:
             return True
 
-    def _confirmed(self, one: _Found) -> bool:
-        changed = one.knob.turned(self.whole, one.turn)
+    def _confirmed(self, turn: _Found) -> bool:
+        changed = turn.knob.turned(self.whole, turn.turn)
         return self.worlds.value(changed, self.seed) <= self.worlds.question.bound
 
-    def _change(self, one: _Found, unchanged: Sequence[bool], error: float) -> Remedy | None:
+    def _change(self, turn: _Found, unchanged: Sequence[bool], error: float) -> Remedy | None:
         """Tell a change by worlds that it was not chosen by; None unless it prevents more than luck would."""
-        knob, changed = one.knob, one.knob.turned(self.small, one.turn)
+        knob, changed = turn.knob, turn.knob.turned(self.small, turn.turn)
 
         def happens(number: int) -> bool:
             return self._happens(changed, other(self.seed, "fresh", number))
@@ -261,8 +261,8 @@ class _Prevention:
         return Remedy(
             dotted(knob.path),
             knob.write(knob.old),
-            knob.write(knob.value(one.turn)),
-            one.size,
+            knob.write(knob.value(turn.turn)),
+            turn.size,
             chance(len(unchanged) - len(bad) + gained - lost, len(unchanged)),
             self._kind(knob),
         )

@@ -22,7 +22,7 @@ from ranksim.core.money import format_money
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.schedule_time import Moment
 from ranksim.twin.sim.timeline import ChangePlan
-from ranksim.twin.sim.why.told import LEFT_OUT, Path
+from ranksim.twin.sim.why.explanation import LEFT_OUT, Path
 
 MOST_TIMES = 16
 """How many times as much as there is a knob goes up to."""
@@ -91,7 +91,7 @@ def _put(old: Any, path: Path, value: Any) -> Any:
         return old.model_copy(update={str(part): _put(getattr(old, str(part)), tuple(rest), value)})
     if isinstance(old, Mapping):
         if not rest and value == LEFT_OUT:
-            return {name: one for name, one in old.items() if name != part}
+            return {name: kept for name, kept in old.items() if name != part}
         return {**old, part: _put(old.get(part), tuple(rest), value)}
     items = list(old)
     index = int(part)
@@ -108,22 +108,22 @@ def knobs(scenario: Scenario, account: str = "", limited: bool = True) -> list[K
     Only where calls are `limited` do pauses between them count as a remedy: elsewhere they help by being so
     long that work is not done.
     """
-    found: list[Knob] = []
+    turnable: list[Knob] = []
     for kind in scenario.pools:
-        found += _of_pool(scenario, kind)
+        turnable += _of_pool(scenario, kind)
     for name, client in scenario.clients.items():
         if account in ("", client.account or account):
-            found += _of_client(scenario, name, limited)
+            turnable += _of_client(scenario, name, limited)
     for index, action in enumerate(scenario.timeline):
         if account in ("", getattr(action, "account", account)):
-            found += _of_action(scenario, index)
+            turnable += _of_action(scenario, index)
     for name, receiver in scenario.receivers.items():
         if account in ("", receiver.account):
-            found += _of_receiver(scenario, name)
+            turnable += _of_receiver(scenario, name)
     for name in scenario.accounts:
         if account in ("", name):
-            found += _of_account(scenario, name)
-    return found
+            turnable += _of_account(scenario, name)
+    return turnable
 
 
 def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
@@ -256,15 +256,15 @@ def _more_of_none(path: Path, old: int) -> Knob:
 
 def _longer(path: Path, old: Micros, of: Micros | None = None) -> Knob:
     """A longer duration; one that is nothing is measured by what it is a part `of`."""
-    whole = old or of or DAY
-    step = _step(whole if old else min(whole, 100 * MINUTE))
-    count = (MOST_TIMES * old if old else whole) // step
+    scale = old or of or DAY
+    step = _step(scale if old else min(scale, 100 * MINUTE))
+    count = (MOST_TIMES * old if old else scale) // step
     return Knob(
         path,
         old,
         max(1, count),
         lambda i: old + i * step,
-        lambda i: i * step / (old + i * step if old else whole),
+        lambda i: i * step / (old + i * step if old else scale),
         format_duration,
     )
 
@@ -301,10 +301,10 @@ def _less_share(path: Path, old: float) -> Knob:
 
 def _quicker(path: Path, old: Distribution) -> Knob:
     def value(index: int) -> Distribution:
-        durations = tuple(one * (100 - index) // 100 for one in old.durations)
+        durations = tuple(length * (100 - index) // 100 for length in old.durations)
         return old.model_copy(update={"durations": durations})
 
-    return Knob(path, old, 100, value, lambda i: i / 100, lambda one: str(one.model_dump(mode="json")))
+    return Knob(path, old, 100, value, lambda i: i / 100, lambda drawn: str(drawn.model_dump(mode="json")))
 
 
 def _moment(path: Path, old: Micros, length: Micros, value: Callable[[Micros], Any]) -> Knob:
@@ -312,8 +312,8 @@ def _moment(path: Path, old: Micros, length: Micros, value: Callable[[Micros], A
     step = _step(length) if length < 2 * DAY else MINUTE
     most = (length - old) // 2  # what comes later than that is as good as left out
 
-    def since(one: Any) -> str:
-        return format_duration(one.us if isinstance(one, Moment) else one)
+    def since(moment: Any) -> str:
+        return format_duration(moment.us if isinstance(moment, Moment) else moment)
 
     return Knob(
         path, value(old), most // step, lambda i: value(old + i * step), lambda i: i * step / length, since

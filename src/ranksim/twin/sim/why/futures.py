@@ -31,7 +31,7 @@ from ranksim.twin.sim.metrics import check_name, scalars, unit_of
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally, SilentTally
 from ranksim.twin.sim.timeline import OfReceiver, ResizePool
-from ranksim.twin.sim.why.told import Happening
+from ranksim.twin.sim.why.explanation import Happening
 from ranksim.twin.sim.world import Fork, World
 
 SHRINKS = ("active", "held", "used", "pending", "mean_waiting")
@@ -50,12 +50,12 @@ class Question:
     @classmethod
     def parse(cls, text: str) -> Question:
         """Read `METRIC`, which asks whether there is any, or `METRIC > VALUE`. Raises BadInput."""
-        found = _ASKED.fullmatch(text.strip())
-        if found is None:
+        match = _ASKED.fullmatch(text.strip())
+        if match is None:
             raise BadInput(
                 f"why {text!r}: expected METRIC or METRIC > VALUE, such as refusals.slot_limit_exceeded"
             )
-        metric, bound = found.groups()
+        metric, bound = match.groups()
         try:
             check_name(metric)
         except ValueError as error:
@@ -95,15 +95,15 @@ class Question:
         family, _, rest = self.metric.partition(".")
         return rest.partition(".")[0] if family == "endpoints" else ""
 
-    def told(self, value: float) -> str:
+    def describe(self, value: float) -> str:
         """Return in words that the answer is yes, with the value that made it so."""
         unit, field = unit_of(self.metric), self.metric.rpartition(".")[2]
-        shown, more = show(value, unit), f" more than {show(self.bound, unit)}" if self.bound else ""
+        reached, more = show(value, unit), f" more than {show(self.bound, unit)}" if self.bound else ""
         if self.waiting:
-            return f"a {self.waiting} job waits{more} ({shown})"
+            return f"a {self.waiting} job waits{more} ({reached})"
         if self.receiver and field.startswith("lost"):
             return f"receiver {self.receiver} loses {units.many(int(value), 'event')}"
-        return f"{self.metric} is{more or ' not 0'} ({shown})"
+        return f"{self.metric} is{more or ' not 0'} ({reached})"
 
     def counts(self, client: str, reply: Reply) -> bool:
         """Return whether a call is one of those that it is about."""
@@ -140,10 +140,10 @@ class Watch(SilentTally):
         self.found: Happening | None = None
         self.stop: Event | None = None
 
-    def find(self, found: Happening) -> None:
+    def find(self, happening: Happening) -> None:
         """Keep what made the answer yes, and let the run end."""
         if self.found is None:
-            self.found = found
+            self.found = happening
             self.end_now()
 
     def end_now(self) -> None:
@@ -162,9 +162,9 @@ class CallWatch(Watch):
         if self.question.counts(client, reply):
             self.seen += 1
             if self.seen > self.question.bound:
-                found = _of_call(now, client, reply)
+                refusal = _of_call(now, client, reply)
                 number = f", {self.seen:,} of them" if self.seen > 1 else ""
-                self.find(found._replace(text=f"{found.text}{number}"))
+                self.find(refusal._replace(text=f"{refusal.text}{number}"))
 
 
 class WaitWatch(Watch):
@@ -183,7 +183,7 @@ class WaitWatch(Watch):
                 case JobStarted() if event.job in self.queued:
                     wait = event.at - self.queued.pop(event.job)
                     if wait > self.question.bound:
-                        self.find(Happening(event.at, self.question.told(wait)))
+                        self.find(Happening(event.at, self.question.describe(wait)))
 
 
 class Diary(ReplicationTally):
@@ -221,8 +221,8 @@ class Diary(ReplicationTally):
         """Count a webhook attempt and write it down."""
         super().attempt(now, task, answer, acted)
         name = self.endpoint_names.get(task.endpoint, task.url)
-        said = answer.error or answer.status
-        self.happenings.append(Happening(now, f"attempt {task.number} at {name}: {said}", receiver=name))
+        outcome = answer.error or answer.status
+        self.happenings.append(Happening(now, f"attempt {task.number} at {name}: {outcome}", receiver=name))
 
 
 def _of_call(now: Micros, client: str, reply: Reply) -> Happening:
@@ -284,26 +284,26 @@ class Rerunner:
 
     def first(self, scenario: Scenario, seed: int) -> tuple[Happening | None, list[Happening]]:
         """Return what first made the answer yes, or None, and all that happened before it."""
-        found = self._watched(scenario, seed, None) if self.watches else None
-        if self.watches and found is None:
+        first = self._watched(scenario, seed, None) if self.watches else None
+        if self.watches and first is None:
             return None, []
         diary = Diary(scenario)
-        ended = self._measured(scenario, seed, diary, found.at if found else None, None)
-        happenings = sorted(diary.happenings, key=lambda one: one.at)
-        if found is None:
+        ended = self._measured(scenario, seed, diary, first.at if first else None, None)
+        happenings = sorted(diary.happenings, key=lambda happening: happening.at)
+        if first is None:
             if (ended.get(self.question.metric) or 0) <= self.question.bound:
                 return None, happenings
-            found = self._bisected(scenario, seed, happenings)
-        return found, [one for one in happenings if one.at < found.at]
+            first = self._bisected(scenario, seed, happenings)
+        return first, [happening for happening in happenings if happening.at < first.at]
 
     def _bisected(self, scenario: Scenario, seed: int, happenings: list[Happening]) -> Happening:
         """Find what made the answer yes by ending the run earlier and earlier."""
-        times = sorted({one.at for one in happenings})
+        times = sorted({happening.at for happening in happenings})
         low, high = -1, len(times) - 1  # yes by the end of the run, which may be after the last of them
         value = self.value(scenario, seed, until=times[high])
         if not value > self.question.bound:
             return Happening(
-                scenario.end, f"{self.question.told(self.value(scenario, seed))} as the run ends"
+                scenario.end, f"{self.question.describe(self.value(scenario, seed))} as the run ends"
             )
         while high - low > 1:
             middle = (low + high) // 2
@@ -311,9 +311,9 @@ class Rerunner:
                 high, value = middle, now
             else:
                 low = middle
-        then = [one for one in happenings if one.at == times[high]]
-        about = [one for one in then if one.receiver == self.question.receiver] or then
-        return about[-1]._replace(text=f"{self.question.told(value)}: {about[-1].text}")
+        then = [happening for happening in happenings if happening.at == times[high]]
+        about = [happening for happening in then if happening.receiver == self.question.receiver] or then
+        return about[-1]._replace(text=f"{self.question.describe(value)}: {about[-1].text}")
 
     def _watched(self, scenario: Scenario, seed: int, fork: Fork | None) -> Happening | None:
         watch = (CallWatch if self.question.of_calls else WaitWatch)(self.question, scenario)

@@ -16,8 +16,8 @@ from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import IssueKey
+from ranksim.twin.sim.why.explanation import Chance, Happening, Path, TurningPoint
 from ranksim.twin.sim.why.futures import FEW, Rerunner, other, tried
-from ranksim.twin.sim.why.told import Chance, Happening, Path, TurningPoint
 from ranksim.twin.sim.world import Fork
 
 
@@ -31,18 +31,18 @@ class Planned(NamedTuple):
 
 def planned(scenario: Scenario) -> list[Planned]:
     """Return what sets in after the start, in order of time."""
-    found = [
+    steps = [
         Planned(action.at.on(scenario.start), ("timeline", index), _told(action))
         for index, action in enumerate(scenario.timeline)
     ]
     for name, client in scenario.clients.items():
         if starts := getattr(client, "starts", 0):
-            found.append(Planned(scenario.start + starts, ("clients", name), f"client {name} starts"))
+            steps.append(Planned(scenario.start + starts, ("clients", name), f"client {name} starts"))
     for name, receiver in scenario.receivers.items():
         for index, outage in enumerate(receiver.outages):
             at = outage.begin.on(scenario.start)
-            found.append(Planned(at, ("receivers", name, "outages", index), f"receiver {name} goes down"))
-    return sorted(one for one in found if scenario.start < one.at < scenario.end)
+            steps.append(Planned(at, ("receivers", name, "outages", index), f"receiver {name} goes down"))
+    return sorted(step for step in steps if scenario.start < step.at < scenario.end)
 
 
 def as_of(scenario: Scenario, now: Micros) -> Scenario:
@@ -86,29 +86,29 @@ class MomentSearch:
         start = self.scenario.start
         if self._is_inevitable(start):
             return TurningPoint(start, "as the run starts", ())
-        steps = [one.at for one in planned(self.scenario) if one.at <= first.at]
+        steps = [step.at for step in planned(self.scenario) if step.at <= first.at]
         low, high = self._between([start, *dict.fromkeys(steps), first.at])
-        times = [low, *sorted({one.at for one in before if low < one.at < high}), high]
+        times = [low, *sorted({happening.at for happening in before if low < happening.at < high}), high]
         if len(times) > 2 and not self._is_inevitable(times[-2]):
             low, high = times[-2], times[-1]
         else:
             low, high = self._between(times[:-1] if len(times) > 2 else times)
-        set_in = [one for one in planned(self.scenario) if one.at == high]
+        set_in = [step for step in planned(self.scenario) if step.at == high]
         if set_in:
             return TurningPoint(
-                high, "; ".join(one.text for one in set_in), tuple(one.path for one in set_in)
+                high, "; ".join(step.text for step in set_in), tuple(step.path for step in set_in)
             )
-        seen = [one for one in (*before, first) if one.at == high]
-        clients = dict.fromkeys(("clients", one.client) for one in seen if one.client)
-        known = tuple(path for path in clients if path[1] in self.scenario.clients)
-        return TurningPoint(high, "; ".join(dict.fromkeys(one.text for one in seen[-3:])), known)
+        seen = [happening for happening in (*before, first) if happening.at == high]
+        clients = dict.fromkeys(("clients", happening.client) for happening in seen if happening.client)
+        causes = tuple(path for path in clients if path[1] in self.scenario.clients)
+        return TurningPoint(high, "; ".join(dict.fromkeys(happening.text for happening in seen[-3:])), causes)
 
     def chances(self, moment: TurningPoint, first: Happening, before: Sequence[Happening]) -> list[Chance]:
         """Return how likely it was at the start, as each thing set in, just before the moment and at it."""
         marks = {self.scenario.start: "the start"}
-        set_in = [one for one in planned(self.scenario) if one.at <= first.at]
-        marks |= {one.at: one.text for one in set_in[-2:]}
-        earlier = [one for one in before if one.at < moment.at]
+        set_in = [step for step in planned(self.scenario) if step.at <= first.at]
+        marks |= {step.at: step.text for step in set_in[-2:]}
+        earlier = [happening for happening in before if happening.at < moment.at]
         if earlier and moment.at > self.scenario.start:
             marks.setdefault(earlier[-1].at, f"just before: {earlier[-1].text}")
         marks[moment.at] = moment.text

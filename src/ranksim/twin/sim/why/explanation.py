@@ -203,25 +203,25 @@ class Why(ReadyAnswer):
         change = self.change
         if change is None:
             return self._none()
-        share, low = (units.percent(one or 0) for one in (change.prevented.mean, change.prevented.low))
-        smaller = any(one.kind == change.kind and one.size < change.size for one in self.changes)
+        share, low = (units.percent(remedy or 0) for remedy in (change.prevented.mean, change.prevented.low))
+        smaller = any(remedy.kind == change.kind and remedy.size < change.size for remedy in self.changes)
         which = "a change" if smaller and not change.holds else "the smallest change"
         sure = " that holds in nearly all other worlds" if smaller and change.holds else ""
-        told = (
+        text = (
             f"What prevents it: {change.sentence}, {which} {KINDS[change.kind]}{sure}; a run with it "
             f"confirms that, and it holds in {share} of other worlds (at least {low})"
         )
         if self.unchanged is not None and self.unchanged.happens < self.unchanged.worlds:
-            told += f", of which {units.percent(self.unchanged.free.mean or 0)} are free of it unchanged"
-        told += "."
+            text += f", of which {units.percent(self.unchanged.free.mean or 0)} are free of it unchanged"
+        text += "."
         if not change.holds:
-            told += " That is not sure: no change that was found holds in nearly all of them."
-        least = min(self.changes, key=lambda one: one.size)
+            text += " That is not sure: no change that was found holds in nearly all of them."
+        least = min(self.changes, key=lambda remedy: remedy.size)
         if round(least.size, 3) < round(change.size, 3):
             of = f", {KINDS[least.kind]}," if least.kind != change.kind else ""
             holds = units.percent(least.prevented.mean or 0)
-            told += f" The smallest of all{of} is {least.sentence}, which holds in {holds} of those tried."
-        return told
+            text += f" The smallest of all{of} is {least.sentence}, which holds in {holds} of those tried."
+        return text
 
     def _none(self) -> str:
         """That no change is named, and why."""
@@ -240,28 +240,28 @@ class Why(ReadyAnswer):
         """The answer as plain rows: `chances` by moment (µs), and `changes`, the best first."""
         chances = [
             {
-                "at": one.at,
-                "what": one.text,
-                "chance": one.estimate.mean,
-                "chance_low": one.estimate.low,
-                "chance_high": one.estimate.high,
-                "futures": one.futures,
+                "at": row.at,
+                "what": row.text,
+                "chance": row.estimate.mean,
+                "chance_low": row.estimate.low,
+                "chance_high": row.estimate.high,
+                "futures": row.futures,
             }
-            for one in self.chances
+            for row in self.chances
         ]
         changes = [
             {
-                "parameter": one.path,
-                "old": one.old,
-                "new": one.new,
-                "size": one.size,
-                "prevented": one.prevented.mean,
-                "prevented_low": one.prevented.low,
-                "prevented_high": one.prevented.high,
+                "parameter": row.path,
+                "old": row.old,
+                "new": row.new,
+                "size": row.size,
+                "prevented": row.prevented.mean,
+                "prevented_low": row.prevented.low,
+                "prevented_high": row.prevented.high,
                 "unchanged": None if self.unchanged is None else self.unchanged.free.mean,
-                "kind": one.kind,
+                "kind": row.kind,
             }
-            for one in self.changes
+            for row in self.changes
         ]
         return {"chances": chances, "changes": changes}
 
@@ -312,8 +312,8 @@ class Why(ReadyAnswer):
 
         ax = new_figure().subplots() if ax is None else ax
         unit, named = (HOUR, "hours") if self.first.at - self.start < 2 * DAY else (DAY, "days")
-        times = [(one.at - self.start) / unit for one in self.chances]
-        shares = [100 * one.hits / one.futures for one in self.chances]
+        times = [(moment.at - self.start) / unit for moment in self.chances]
+        shares = [100 * moment.hits / moment.futures for moment in self.chances]
         ax.step(times, shares, where="post", color=BLUE, linewidth=2, marker="o", markersize=4)
         ax.set_ylim(-4, 104)
         ax.set_xlabel(f"{named} since {iso(self.start)}")
