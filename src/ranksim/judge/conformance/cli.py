@@ -82,10 +82,10 @@ def compare(
         raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
     found_in = traces_in(traces)
     check_outputs((html, junit), (*found_in, policy, model))
-    found = _judged(found_in, policy, model, tuple(require or ()))
-    _write(found, html, junit)
-    print_out(as_text(as_document(found)) if json else rendered(report.summary(found)))
-    if report.fails(found):
+    document = _judged(found_in, policy, model, tuple(require or ()))
+    _write(document, html, junit)
+    print_out(as_text(as_document(document)) if json else rendered(report.summary(document)))
+    if report.fails(document):
         raise typer.Exit(DEVIATES)
 
 
@@ -114,12 +114,12 @@ def explain(
     from ranksim.judge.conformance.explain import explain as explained
     from ranksim.report.document import as_text, document
 
-    found = [explained(name) for name in names]
+    explanations = [explained(name) for name in names]
     if json:
-        rows = [one.as_dict() for one in found]
+        rows = [explanation.as_dict() for explanation in explanations]
         print_out(as_text(document("explain", "What ids mean", tables={"explained": rows})))
     else:
-        print_out(wrapped("\n".join(one.text() for one in found)))
+        print_out(wrapped("\n".join(explanation.text() for explanation in explanations)))
 
 
 def show(
@@ -150,8 +150,8 @@ def show(
     ids = given[len(paths) :]
     if not ids:
         raise BadInput(f"{given[-1]}: expected ids of a report behind the traces, such as 0.38")
-    told, unknown = shown(traces_in(paths), ids)
-    print_out(told)
+    text, unknown = shown(traces_in(paths), ids)
+    print_out(text)
     if unknown:
         raise BadInput(unknown)
 
@@ -168,16 +168,16 @@ def traces_in(given: Sequence[Path]) -> list[Path]:
     from ranksim.core.errors import BadInput
     from ranksim.core.files import resolved
 
-    found = dict[Path, Path]()
+    traces = dict[Path, Path]()
     for path in given:
         inside = [path]
         if path.is_dir():
-            inside = sorted(one for pattern in TRACES for one in path.rglob(pattern))
+            inside = sorted(trace for pattern in TRACES for trace in path.rglob(pattern))
             if not inside:
                 raise BadInput(f"{path}: has no trace; expected {' or '.join(TRACES)} in it or below")
-        for one in inside:
-            found.setdefault(resolved(one), one)
-    return list(found.values())
+        for trace in inside:
+            traces.setdefault(resolved(trace), trace)
+    return list(traces.values())
 
 
 def _judged(
@@ -194,30 +194,30 @@ def _judged(
     check_required(required)
     if model is not None and len(traces) > 1:
         raise BadInput(f"--model: a result is of one trace; expected one beside it, found {len(traces)}")
-    known = None if policy is None else Policy.load(policy)
+    pinned_policy = None if policy is None else Policy.load(policy)
     result = None if model is None else read_result(model)
     with shown("judging") as tell:
-        judgement = compare_all(traces, known, tell)
+        judgement = compare_all(traces, pinned_policy, tell)
     beside = None if result is None else against(judgement.history, result)
     named = [str(trace) for trace in traces]
-    whole = exhibits(traces, judgement)
+    evidence = exhibits(traces, judgement)
     pinned = str(policy or "")
-    return plain(judgement, trace=named, policy=pinned, required=required, model=beside, exhibits=whole)
+    return plain(judgement, trace=named, policy=pinned, required=required, model=beside, exhibits=evidence)
 
 
-def _write(found: dict[str, Any], html: Path | None, junit: Path | None) -> None:
+def _write(document: dict[str, Any], html: Path | None, junit: Path | None) -> None:
     from ranksim.core.files import new_file, write_text
 
     if junit is not None:
         from ranksim.judge.report.junit import junit as as_junit
 
         with new_file(junit) as temporary:
-            write_text(temporary, as_junit(found))
+            write_text(temporary, as_junit(document))
     if html is not None:
         from ranksim.judge.report.judgement_page import page
 
         with new_file(html) as temporary:
-            write_text(temporary, page(found))
+            write_text(temporary, page(document))
 
 
 def _listed() -> str:

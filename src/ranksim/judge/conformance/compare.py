@@ -101,7 +101,11 @@ class Judgement:
     @property
     def unseen(self) -> tuple[tuple[str, int], ...]:
         """What did not happen, and how many cases nothing could show for want of it; most important first."""
-        cases = {(one.rule.name, case.name): case.exercised for one in self.findings for case in one.cases}
+        cases = {
+            (finding.rule.name, case.name): case.exercised
+            for finding in self.findings
+            for case in finding.cases
+        }
         return tuple(unseen(cases))
 
     def finding(self, rule: str) -> Finding:
@@ -119,7 +123,7 @@ class Judgement:
     def about(self, rules: Collection[str]) -> Judgement:
         """The same, of some rules alone and of all that deviate."""
         deviating = self.deviating
-        kept = (one for one in self.findings if one.rule.name in rules or one in deviating)
+        kept = (finding for finding in self.findings if finding.rule.name in rules or finding in deviating)
         return replace(self, findings=tuple(kept))
 
     def missing(self, required: Iterable[str]) -> tuple[Finding, ...]:
@@ -221,7 +225,7 @@ def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgemen
         windows.earlier = excluded
         show(history, judges, shares(part(judging, number * each, (number + 1) * each)))
         excluded |= windows.excluded
-        findings.append([one for judge in judges for one in judge.tally.findings()])
+        findings.append([row for judge in judges for row in judge.tally.findings()])
         tallies += [schema.tally, *(judge.tally for judge in judges)]  # what was seen in reading came first
     merged = merged_findings(findings) if several else tuple(findings[0])
     differences = merged_differences(tallies)

@@ -82,8 +82,8 @@ def _named(
     """Return the header, and the entries that are named; other lines are not parsed."""
     if isinstance(source, Trace):
         yield source.header
-        yield from (one for one in source.exchanges if one.id in calls)
-        yield from (one for one in source.deliveries if attempt_name(one) in events)
+        yield from (exchange for exchange in source.exchanges if exchange.id in calls)
+        yield from (attempt for attempt in source.deliveries if attempt_name(attempt) in events)
         return
     wanted = {*calls, *(name.rpartition("/")[0] for name in events)}
     for number, line in enumerate(_lines(source)):

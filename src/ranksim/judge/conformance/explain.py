@@ -67,20 +67,20 @@ class Explanation:
 
     def text(self) -> str:
         """Return it as text for a terminal or a pipe; long lines are not broken."""
-        shown = [f"{self.name}  {self.says}"]
-        shown += [f"  {label}: {said}" for label, said in self.lines if said]
+        lines = [f"{self.name}  {self.says}"]
+        lines += [f"  {label}: {text}" for label, text in self.lines if text]
         if self.rules:
-            shown.append("  judged by:")
-            shown += [f"    {rule.name}  {rule.says}" for rule in self.rules]
+            lines.append("  judged by:")
+            lines += [f"    {rule.name}  {rule.says}" for rule in self.rules]
         elif not self.ways and self.kind in ("fact", "assumption", "edge case"):
-            shown.append("  judged by: no rule of its own")
+            lines.append("  judged by: no rule of its own")
         if self.ways:
-            shown.append("  cases:")
-            shown += ["    " + ": ".join(filter(None, (way.says, _shown(way)))) for way in self.ways]
+            lines.append("  cases:")
+            lines += ["    " + ": ".join(filter(None, (way.says, _shown(way)))) for way in self.ways]
         if self.decided:
-            shown.append("  decided in:")
-            shown += [f"    {place}" for place in self.decided]
-        return "\n".join(shown) + "\n"
+            lines.append("  decided in:")
+            lines += [f"    {place}" for place in self.decided]
+        return "\n".join(lines) + "\n"
 
 
 def _shown(way: Departure) -> str:
@@ -111,9 +111,9 @@ def explain(name: str) -> Explanation:
         return _family(lowered)
     if lowered in _settings():
         return _assumption(_settings()[lowered])
-    by_lower = {known.lower(): known for known in (*names(), *_settings())}
+    by_lower = {identifier.lower(): identifier for identifier in (*names(), *_settings())}
     near = get_close_matches(lowered, by_lower, n=4, cutoff=0.5)
-    hint = f"; near it are {', '.join(by_lower[one] for one in near)}" if near else ""
+    hint = f"; near it are {', '.join(by_lower[lower] for lower in near)}" if near else ""
     raise BadInput(
         f"explain: {name!r} names nothing{hint}; expected a fact (S1 to S{len(_texts('facts'))}), "
         f"an assumption (U1 to U{len(register())}), an edge case (E1 to E{len(_texts('edge_cases'))}), "
@@ -127,7 +127,7 @@ def names() -> tuple[str, ...]:
     families = dict.fromkeys(rule.name.partition(".")[0] for rule in RULES)
     return (
         *(f"S{number}" for number in _texts("facts")),
-        *(f"U{known.number}" for known in register()),
+        *(f"U{entry.number}" for entry in register()),
         *(f"E{number}" for number in _texts("edge_cases")),
         *families,
         *(rule.name for rule in RULES),
@@ -138,7 +138,7 @@ def names() -> tuple[str, ...]:
 @cache
 def _settings() -> Mapping[str, int]:
     """Return the number of the first assumption that a setting of a policy is of."""
-    fields = [(name.rpartition(".")[2], known.number) for known in register() for name in known.fields]
+    fields = [(name.rpartition(".")[2], entry.number) for entry in register() for name in entry.fields]
     return dict(reversed(fields))
 
 
@@ -159,20 +159,20 @@ def _fact(number: int) -> Explanation:
 
 
 def _assumption(number: int) -> Explanation:
-    known = assumption(number)
+    entry = assumption(number)
     lines = (
-        ("assumed", known.default),
-        ("options", ", ".join(known.options)),
-        ("because", known.reason),
-        ("confidence", known.confidence),
-        ("observe", known.observe),
-        ("set by", ", ".join(known.fields)),
+        ("assumed", entry.default),
+        ("options", ", ".join(entry.options)),
+        ("because", entry.reason),
+        ("confidence", entry.confidence),
+        ("observe", entry.observe),
+        ("set by", ", ".join(entry.fields)),
     )
     judging = tuple(rule for rule in RULES if number in rule.assumptions)
     return Explanation(
         f"U{number}",
         "assumption",
-        known.statement,
+        entry.statement,
         lines,
         judging,
         _decided(f"U{number}", judging),
@@ -182,7 +182,7 @@ def _assumption(number: int) -> Explanation:
 
 def _edge_case(number: int) -> Explanation:
     name = f"E{number}"
-    judged = [told.partition(", ") for told in _specification()["judged"].get(name, ())]
+    judged = [text.partition(", ") for text in _specification()["judged"].get(name, ())]
     by_name = {rule.name: rule for rule in RULES}
     judging = tuple(dict.fromkeys(by_name[rule] for rule, _, _ in judged))
     cases = [(rule, case or "; ".join(by_name[rule].cases)) for rule, _, case in judged]
@@ -244,8 +244,8 @@ def _stated_status(code: str) -> str:
 @cache
 def _specification() -> Mapping[str, Any]:
     source = files("ranksim").joinpath("data", "specification.yaml")
-    told: dict[str, Any] = load_yaml(source.read_text(encoding="utf-8"), "specification.yaml").data
-    return told
+    specification: dict[str, Any] = load_yaml(source.read_text(encoding="utf-8"), "specification.yaml").data
+    return specification
 
 
 @cache
@@ -274,10 +274,10 @@ def judges() -> Mapping[str, str]:
 
 def _decided(name: str, judging: tuple[Rule, ...] = ()) -> tuple[str, ...]:
     """Return where something is decided; of what no source names, where it is judged."""
-    found = tuple(dict.fromkeys(_places().get(name, ())))
+    named = tuple(dict.fromkeys(_places().get(name, ())))
     listed = tuple(f"ranksim.{place}" for place in _specification()["where"].get(name, ()))
     judged = tuple(dict.fromkeys(judges()[rule.name] for rule in judging))
-    return (found or listed or judged)[:SHOWN]
+    return (named or listed or judged)[:SHOWN]
 
 
 _NUMBER = re.compile(r"\b([SUE])([0-9]{1,3})\b(?:\s*(?:to|-|–)\s*\1([0-9]{1,3})\b)?")
@@ -287,7 +287,7 @@ _CODE = re.compile(f'"({"|".join(TEXTS)})"|Decision\\.({"|".join(CHECK_OF).upper
 @cache
 def _places() -> Mapping[str, tuple[str, ...]]:
     """Return, for each number and code, the functions and classes whose sources name it."""
-    found: dict[str, list[str]] = {}
+    places_of: dict[str, list[str]] = {}
     root = files("ranksim")
     for part in DECIDING:
         name = "ranksim." + part.removesuffix(".py").replace("/", ".")
@@ -299,8 +299,8 @@ def _places() -> Mapping[str, tuple[str, ...]]:
                     line, codes=part in ("core/rules", "core/service") and "service.errors" not in module
                 ):
                     inside = [owner for first, last, owner in owners if first <= line_number <= last]
-                    found.setdefault(name, []).append(".".join([module, *inside[-1:]]))
-    return {name: tuple(places) for name, places in found.items()}
+                    places_of.setdefault(name, []).append(".".join([module, *inside[-1:]]))
+    return {name: tuple(places) for name, places in places_of.items()}
 
 
 def _named(line: str, *, codes: bool) -> Iterator[str]:

@@ -21,7 +21,7 @@ from ranksim.judge.conformance.verdict.verdicts import Finding, Verdict
 def causes(findings: Iterable[Finding]) -> dict[str, Cause]:
     """Return, by rule, from which other its finding follows; of a chain, the first cause."""
     broken = {finding.rule.name: finding for finding in findings if finding.verdict == Verdict.DEVIATES}
-    found = dict[str, Cause]()
+    following = dict[str, Cause]()
     for name, finding in broken.items():
         if len(finding.breaches) < finding.broken:
             continue  # some are not known any more
@@ -32,28 +32,28 @@ def causes(findings: Iterable[Finding]) -> dict[str, Cause]:
                 and broken.keys().isdisjoint(cause.unless)
                 and _explains(cause, finding, other)
             ):
-                found[name] = cause
+                following[name] = cause
                 break
-    return {name: _first(cause, found) for name, cause in found.items()}
+    return {name: _first(cause, following) for name, cause in following.items()}
 
 
 def _explains(cause: Cause, finding: Finding, other: Finding) -> bool:
     """Return whether all instances of a finding follow from those of the cause."""
-    mine, its = finding.breaches, other.breaches
+    followers, its = finding.breaches, other.breaches
     if cause.place:
         places = {_class(by) for by in its}
         if cause.uncounted and _beyond(other) and len(finding.evidence) == finding.broken:
             places |= {_class((piece.about,)) for piece in finding.evidence if _ALL_LEFT.search(piece.says)}
-        return {_class(by) for by in mine} <= places
+        return {_class(by) for by in followers} <= places
     if cause.case:
         return _pairs(finding, "") <= {_class(by).removesuffix(" calls") for by in its}
     if cause.alike:
-        return len({len(by) > 2 for by in (*mine, *its)}) == 1  # a refusal stands alone
+        return len({len(by) > 2 for by in (*followers, *its)}) == 1  # a refusal stands alone
     if cause.account:
-        told = any(cause.tells in piece.says for piece in other.evidence)
-        return told and {by[0] for by in mine} <= {by[0] for by in its}
-    named = {one for by in its for one in by[1:]}
-    if all(not named.isdisjoint(by[1:]) for by in mine):
+        evident = any(cause.tells in piece.says for piece in other.evidence)
+        return evident and {by[0] for by in followers} <= {by[0] for by in its}
+    named = {name for by in its for name in by[1:]}
+    if all(not named.isdisjoint(by[1:]) for by in followers):
         return True
     return bool(cause.check) and _pairs(finding, "") <= _pairs(other, cause.check)
 
@@ -77,7 +77,7 @@ def _pairs(finding: Finding, check: str) -> set[str]:
     return {f"{check} {case.name}".strip() for case in finding.cases if case.broken}
 
 
-def _first(cause: Cause, found: Mapping[str, Cause]) -> Cause:
-    while cause.rule in found:
-        cause = found[cause.rule]
+def _first(cause: Cause, following: Mapping[str, Cause]) -> Cause:
+    while cause.rule in following:
+        cause = following[cause.rule]
     return cause

@@ -39,7 +39,7 @@ def moved(headers: Sequence[Header]) -> list[str]:
 
     Raises BadInput where the addresses are of several machines.
     """
-    said = []
+    notes = []
     for environment in dict.fromkeys(name for header in headers for name in header.targets):
         urls = {
             number: header.targets[environment].rstrip("/")
@@ -56,11 +56,11 @@ def moved(headers: Sequence[Header]) -> list[str]:
                 )
         if len(set(urls.values())) > 1:
             places = ", ".join(dict.fromkeys(urls.values()))
-            said.append(
+            notes.append(
                 f"the traces name several addresses of {environment} ({places}), which are taken for one "
                 "deployment that moved"
             )
-    return said
+    return notes
 
 
 def _machine(url: str) -> str | None:
@@ -70,12 +70,12 @@ def _machine(url: str) -> str | None:
 
 def join(histories: Sequence[History]) -> None:
     """Note in each trace what others of the same deployment mean to it."""
-    for one, other in combinations(histories, 2):
-        if _meet(one, other) and not _apart(one, other):
-            one.run.beside = other.run.beside = True
+    for trace, other in combinations(histories, 2):
+        if _meet(trace, other) and not _apart(trace, other):
+            trace.run.beside = other.run.beside = True
     keys = [_idempotency_keys(history) for history in histories]
     for number, history in enumerate(histories):
-        others = set().union(*(found for place, found in enumerate(keys) if place != number))
+        others = set().union(*(theirs for place, theirs in enumerate(keys) if place != number))
         rows = history.seen
         if isinstance(rows, PackedObservations) and keys[number] & others:
             used = {
@@ -95,39 +95,39 @@ def _idempotency_keys(history: History) -> set[tuple[str, str]]:
     }
 
 
-def _meet(one: History, other: History) -> bool:
+def _meet(first: History, other: History) -> bool:
     """Return whether two traces may be of one account: a key whose account is not told may be of any."""
     accounts = [
         {(key.environment, key.account) for key in history.run.header.keys.values()}
-        for history in (one, other)
+        for history in (first, other)
     ]
-    if any(not found or any(not account for _, account in found) for found in accounts):
+    if any(not owners or any(not account for _, account in owners) for owners in accounts):
         return True
     read = [
         {(environment, account) for (environment, _), account in history.run.read_as.items()}
-        for history in (one, other)
+        for history in (first, other)
     ]
     return not (accounts[0].isdisjoint(accounts[1]) and read[0].isdisjoint(read[1]))
 
 
-def _apart(one: History, other: History) -> bool:
+def _apart(earlier: History, other: History) -> bool:
     """Return whether one trace surely was over before the other began, by either clock."""
-    hosts = [history.run.header.clock.get("host") for history in (one, other)]
+    hosts = [history.run.header.clock.get("host") for history in (earlier, other)]
     slack = NEAR if hosts[0] is not None and hosts[0] == hosts[1] else SLACK
-    if _disjoint(_span(one), _span(other), slack):
+    if _disjoint(_span(earlier), _span(other), slack):
         return True
-    offsets = one.run.offset, other.run.offset
-    if not all(offset.known for offset in offsets) or any(h.run.rate != 1 for h in (one, other)):
+    offsets = earlier.run.offset, other.run.offset
+    if not all(offset.known for offset in offsets) or any(h.run.rate != 1 for h in (earlier, other)):
         return False
     first, second = (
         (began + offset.low, ended + offset.high)
-        for (began, ended), offset in zip((_span(one), _span(other)), offsets, strict=True)
+        for (began, ended), offset in zip((_span(earlier), _span(other)), offsets, strict=True)
     )
     return _disjoint(first, second, NEAR)
 
 
-def _disjoint(one: Span, other: Span, slack: Micros) -> bool:
-    return one[1] + slack < other[0] or other[1] + slack < one[0]
+def _disjoint(first: Span, other: Span, slack: Micros) -> bool:
+    return first[1] + slack < other[0] or other[1] + slack < first[0]
 
 
 def _span(history: History) -> Span:

@@ -32,7 +32,7 @@ def shown(paths: Sequence[Path], ids: Sequence[str]) -> tuple[str, str]:
     attempts = dict[str, list[DeliveryAttempt]]()
     for number, trace in enumerate(traces):
         prefix = f"{number + 1}/" if several else ""
-        calls |= {prefix + one.id: (one, number) for one in trace.exchanges}
+        calls |= {prefix + call.id: (call, number) for call in trace.exchanges}
         for came in trace.deliveries:
             attempts.setdefault(attempt_name(came), []).append(came)
     histories = dict[int, History]()
@@ -44,20 +44,20 @@ def shown(paths: Sequence[Path], ids: Sequence[str]) -> tuple[str, str]:
                 histories[number] = read(traces[number])
             [seen] = histories[number].named({exchange.id})
             trace = traces[number]
-            told = [*_told(exchange, trace), *_stated_near(exchange, trace)]
-            told += standing(histories[number], seen)
+            lines = [*_told(exchange, trace), *_stated_near(exchange, trace)]
+            lines += standing(histories[number], seen)
         else:
-            told = list(_attempts_told(name, attempts))
-        if told:
-            parts.append("\n".join(told) + "\n")
+            lines = list(_attempts_told(name, attempts))
+        if lines:
+            parts.append("\n".join(lines) + "\n")
         else:
             unknown.append(name)
     return "\n".join(parts), _unknown(unknown, paths, [*calls, *attempts]) if unknown else ""
 
 
-def _unknown(names: Sequence[str], paths: Sequence[Path], known: Sequence[str]) -> str:
+def _unknown(names: Sequence[str], paths: Sequence[Path], ids: Sequence[str]) -> str:
     place = names[0].partition("/")[0]
-    such = next(iter(known), "x1")
+    such = next(iter(ids), "x1")
     expected = f"expected an id of a report on just this, such as {such}"
     if len(paths) == 1 and place.isdecimal() and "/" in names[0]:
         expected = f"it is of trace {place} of several: give all that were judged, in their order"
@@ -69,20 +69,20 @@ def _attempts_told(name: str, attempts: dict[str, list[DeliveryAttempt]]) -> Ite
     """Tell of the attempts of this name, one at each endpoint, between the others of the same event there."""
     event = name.rpartition("/")[0]
     for came in attempts.get(name, ()):
-        said = "no answer" if came.status is None else f"answered {came.status}"
+        answer = "no answer" if came.status is None else f"answered {came.status}"
         if came.answered is not None:
-            said += f" after {(came.answered - came.received) / 1000:.1f} ms"
+            answer += f" after {(came.answered - came.received) / 1000:.1f} ms"
         valid = {True: "signature valid", False: "signature not valid", None: "signature not checked"}
-        yield f"{name}  {iso(came.received)}  {said}  endpoint {came.endpoint}"
+        yield f"{name}  {iso(came.received)}  {answer}  endpoint {came.endpoint}"
         yield from (f"  > {header}: {value}" for header, value in headers_shown(came.headers).items())
         yield from (f"  > {line}" for line in body_shown(came.body).splitlines())
         yield f"  {valid[came.signature.valid]}"
         others = [
-            f"    {other}  {_distance(one.received - came.received)}"
-            + ("" if one.status is None else f", answered {one.status}")
+            f"    {other}  {_distance(attempt.received - came.received)}"
+            + ("" if attempt.status is None else f", answered {attempt.status}")
             for other, those in attempts.items()
-            for one in those
-            if other.rpartition("/")[0] == event and one.endpoint == came.endpoint and one is not came
+            for attempt in those
+            if other.rpartition("/")[0] == event and attempt.endpoint == came.endpoint and attempt is not came
         ]
         yield from ("  other attempts of the event there:", *others) if others else ()
 
@@ -106,19 +106,21 @@ def _told(exchange: Exchange, trace: Trace) -> Iterator[str]:
 def _stated_near(exchange: Exchange, trace: Trace) -> Iterator[str]:
     """Tell what replies nearest before and after state of its window and its account's cost."""
     end = exchange.received if exchange.received is not None else exchange.sent
-    before = [one for one in trace.exchanges if one.received is not None and one.received <= exchange.sent]
-    after = [one for one in trace.exchanges if one.sent >= end and one is not exchange]
-    before.sort(key=lambda one: -(one.received or 0))
-    after.sort(key=lambda one: one.sent)
+    before = [
+        reply for reply in trace.exchanges if reply.received is not None and reply.received <= exchange.sent
+    ]
+    after = [reply for reply in trace.exchanges if reply.sent >= end and reply is not exchange]
+    before.sort(key=lambda reply: -(reply.received or 0))
+    after.sort(key=lambda reply: reply.sent)
     limit, account = _header(exchange, "ratelimit-limit"), _account(exchange, trace)
     if limit is not None:
         yield f"  what replies state of the window of key {exchange.api_key or 'none'}, limit {limit}:"
         sides = [
             next(
                 (
-                    _left(one, exchange)
-                    for one in side
-                    if one.api_key == exchange.api_key and _header(one, "ratelimit-limit") == limit
+                    _left(reply, exchange)
+                    for reply in side
+                    if reply.api_key == exchange.api_key and _header(reply, "ratelimit-limit") == limit
                 ),
                 "",
             )
@@ -128,10 +130,10 @@ def _stated_near(exchange: Exchange, trace: Trace) -> Iterator[str]:
     costs = [
         next(
             (
-                f"{said} ({one.id}, {_apart(one, exchange)})"
-                for one in side
-                if _account(one, trace) == account
-                for said in _cost(one)
+                f"{cost} ({reply.id}, {_apart(reply, exchange)})"
+                for reply in side
+                if _account(reply, trace) == account
+                for cost in _cost(reply)
             ),
             "",
         )
@@ -143,20 +145,20 @@ def _stated_near(exchange: Exchange, trace: Trace) -> Iterator[str]:
 
 
 def _beside(sides: Sequence[str]) -> Iterator[str]:
-    for label, said in zip(("before", "it says", "after"), sides, strict=True):
-        if said or label != "it says":
-            yield f"    {label}: {said or 'nothing in the trace tells'}"
+    for label, statements in zip(("before", "it says", "after"), sides, strict=True):
+        if statements or label != "it says":
+            yield f"    {label}: {statements or 'nothing in the trace tells'}"
 
 
-def _left(one: Exchange, exchange: Exchange) -> str:
-    left, reset = _header(one, "ratelimit-remaining"), _header(one, "ratelimit-reset")
-    return f"{left} left, resets in {reset} ({one.id}, {_apart(one, exchange)})"
+def _left(reading: Exchange, exchange: Exchange) -> str:
+    left, reset = _header(reading, "ratelimit-remaining"), _header(reading, "ratelimit-reset")
+    return f"{left} left, resets in {reset} ({reading.id}, {_apart(reading, exchange)})"
 
 
-def _apart(one: Exchange, exchange: Exchange) -> str:
-    if one is exchange:
+def _apart(reading: Exchange, exchange: Exchange) -> str:
+    if reading is exchange:
         return "this one"
-    return _distance(one.sent - exchange.sent)
+    return _distance(reading.sent - exchange.sent)
 
 
 def _distance(apart: Micros) -> str:

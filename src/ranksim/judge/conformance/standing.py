@@ -98,10 +98,10 @@ def spans(
             may = [m for m in others if m.most and m.high >= low and m.low <= mark.high]
             most += [] if falls else [_end(mark, -sum(m.least for m in sure) - step[0], sure)]
             least += [_end(mark, -sum(m.most for m in may) - step[1], may)] if alone else []
-    known = [end for end in least if end.value is not None and end.value > -UNBOUNDED]
+    bounds = [end for end in least if end.value is not None and end.value > -UNBOUNDED]
     bounded = [end for end in most if end.value is not None and end.value < UNBOUNDED]
     before = Span(
-        max(known, key=lambda end: end.value or 0, default=End()),
+        max(bounds, key=lambda end: end.value or 0, default=End()),
         min(bounded, key=lambda end: end.value or 0, default=End()),
     )
     return before, Span(_moved(before.least, step[0], at), _moved(before.most, step[1], at))
@@ -149,19 +149,19 @@ def _meters(activity: AccountActivity, at: Observation, options: Options) -> Ite
         possible = consumers.sure | (consumers.possible - _beyond(activity, marks))
         moves, falls = moves_of(activity, consumers.sure, possible, UNITS[0], options)
         limit = next((m.limit for m in reversed(stated) if m.limit is not None), None)
-        known = "unknown" if limit is None else limit
-        yield f"  {metric} of account {activity.account or 'unknown'}, limit {known}, used:"
+        allowance = "unknown" if limit is None else limit
+        yield f"  {metric} of account {activity.account or 'unknown'}, limit {allowance}, used:"
         yield from _both(spans(marks, moves, at, alone=activity.alone, falls=bool(falls)), marks, limit)
     slots = [
-        Sample(one.low, one.high, one.used, ends, one.exchange.id) for one, ends in dated(activity.slots)
+        Sample(slot.low, slot.high, slot.used, ends, slot.exchange.id) for slot, ends in dated(activity.slots)
     ]
     if slots:
         tracked = SlotBounds(activity)
         yield f"  slots of account {activity.account or 'unknown'}, used and held:"
         falls = tracked.of_patches()
-        limit = next((one.limit for one in reversed(activity.slots) if one.limit is not None), None)
-        found = spans(slots, tracked.moves(), at, alone=activity.alone, falls=bool(falls))
-        yield from _both(found, slots, limit)
+        limit = next((slot.limit for slot in reversed(activity.slots) if slot.limit is not None), None)
+        span = spans(slots, tracked.moves(), at, alone=activity.alone, falls=bool(falls))
+        yield from _both(span, slots, limit)
 
 
 def _beyond(activity: AccountActivity, marks: Sequence[Sample]) -> set[str]:
@@ -177,7 +177,7 @@ def _beyond(activity: AccountActivity, marks: Sequence[Sample]) -> set[str]:
     ]
     beyond = set[str]()
     for mark in marks:
-        since = min(one.high for one in marks if one.ends == mark.ends)
+        since = min(sample.high for sample in marks if sample.ends == mark.ends)
         taken = Counter[str]()
         for work in kept:
             if since < work.low and work.high < mark.low:
@@ -186,10 +186,10 @@ def _beyond(activity: AccountActivity, marks: Sequence[Sample]) -> set[str]:
     return beyond
 
 
-def _both(found: tuple[Span, Span], marks: Sequence[Sample], limit: int | None) -> Iterator[str]:
+def _both(spans: tuple[Span, Span], marks: Sequence[Sample], limit: int | None) -> Iterator[str]:
     """Tell what a counter was within its limit, which a deployment that shows more has not kept."""
     most = None if limit is None else max(limit, *(mark.value for mark in marks))
-    for label, span in zip(("before", "after"), found, strict=True):
+    for label, span in zip(("before", "after"), spans, strict=True):
         yield f"    {label}: {span.within(most).told()}"
 
 
@@ -203,22 +203,22 @@ def _window(history: History, at: Observation, options: Options) -> Iterator[str
         return
     length = options.facts.rate_window // rate
     alike = [
-        one
-        for one in history.where(lambda one: one.key == at.key and one.environment == at.environment)
-        if one.limit in (at.limit, None) and one.id != at.id and one.happened is not False
+        call
+        for call in history.where(lambda call: call.key == at.key and call.environment == at.environment)
+        if call.limit in (at.limit, None) and call.id != at.id and call.happened is not False
     ]
     sure = [
-        one
-        for one in alike
-        if one.limit == at.limit
-        and one.status not in (0, 429)
-        and one.sent > at.received - length
-        and one.received < at.sent
+        call
+        for call in alike
+        if call.limit == at.limit
+        and call.status not in (0, 429)
+        and call.sent > at.received - length
+        and call.received < at.sent
     ]
     may = [
-        one
-        for one in alike
-        if one.status != 429 and one.sent <= at.received and one.received > at.sent - length
+        call
+        for call in alike
+        if call.status != 429 and call.sent <= at.received and call.received > at.sent - length
     ]
     lasting = format_millis(length * rate)
     yield f"  window of key {at.key}, limit {at.limit}, calls admitted in the {lasting} before it:"
@@ -232,8 +232,8 @@ def _window(history: History, at: Observation, options: Options) -> Iterator[str
     yield f"    before: {least}, {most}; a window that began meanwhile counts fewer"
     admitted = at.status not in (0, 429)
     after = "one more" if admitted else "the same" if at.status == 429 else "the same, or one more"
-    said = "" if at.remaining is None else f"; it says that {at.remaining} are left"
-    yield f"    after: {after} ({at.id}){said}"
+    stated = "" if at.remaining is None else f"; it says that {at.remaining} are left"
+    yield f"    after: {after} ({at.id}){stated}"
 
 
 # Cooldowns
@@ -242,25 +242,25 @@ def _window(history: History, at: Observation, options: Options) -> Iterator[str
 def _cooldown(activity: AccountActivity, at: Observation, rate: int, options: Options) -> Iterator[str]:
     """Tell until when what it asked for was cooling, by the default reading of U46."""
     tried: list[SpendWork | RefusedSpend] = [*activity.works, *activity.refusals]
-    asked = next((one for one in tried if one.exchange.id == at.id), None)
-    if asked is None or not asked.spend or not rate:
+    attempt = next((item for item in tried if item.exchange.id == at.id), None)
+    if attempt is None or not attempt.spend or not rate:
         return
     runs = CooldownGroups(activity, rate, options)
-    length = runs.lengths.get(asked.spend)
+    length = runs.lengths.get(attempt.spend)
     if not length:
         return
     kind = kinds_of(options)[0]
-    told = next((one.exchange.id for one in activity.entitled), "")
-    where = asked.domain or "its domain"
-    yield f"  cooldown of {asked.spend} on {where}, {format_millis(length)} ({told}), {kind}:"
+    source = next((item.exchange.id for item in activity.entitled), "")
+    where = attempt.domain or "its domain"
+    yield f"  cooldown of {attempt.spend} on {where}, {format_millis(length)} ({source}), {kind}:"
     before = [
         work
-        for work in runs.sharing(asked, kind).upto(at.received)
+        for work in runs.sharing(attempt, kind).upto(at.received)
         if work.exchange.id != at.id and work.low < at.received
     ]
     last = max(before, key=lambda work: work.low, default=None)
     yield f"    before: {_until(last, at, runs, length)}"
-    own = asked if isinstance(asked, SpendWork) else None
+    own = attempt if isinstance(attempt, SpendWork) else None
     yield f"    after: {_until(own, at, runs, length) if own is not None else 'the same, as it was refused'}"
 
 

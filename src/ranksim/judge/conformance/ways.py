@@ -36,15 +36,15 @@ class Departure:
 
 def ways() -> Iterator[Departure]:
     """Yield all of them, facts first, in the order of their numbers and of the rules."""
-    found = [
+    departures = [
         Departure(f"S{way.fact}", says, rule.name, case)
         for rule in RULES
         for way in rule.ways
         for says, case in way.each()
     ]
-    found += [Departure(f"S{number}", says, DIFFERS, f"U{choice}") for number, says, choice in DIFFERING]
-    found += [Departure(f"S{number}", says, why=why) for number, says, why in UNSEEN]
-    yield from sorted(found, key=lambda way: int(way.of[1:]))
+    departures += [Departure(f"S{number}", says, DIFFERS, f"U{choice}") for number, says, choice in DIFFERING]
+    departures += [Departure(f"S{number}", says, why=why) for number, says, why in UNSEEN]
+    yield from sorted(departures, key=lambda way: int(way.of[1:]))
     yield from sorted((*_choices(), *_statuses(), *_forms()), key=lambda way: int(way.of[1:]))
 
 
@@ -120,7 +120,7 @@ def _choices() -> Iterator[Departure]:
         if about.annotation is bool:
             others = [not about.default]
         elif get_origin(about.annotation) is None or not all(
-            isinstance(one, str) for one in get_args(about.annotation)
+            isinstance(option_name, str) for option_name in get_args(about.annotation)
         ):
             continue
         else:

@@ -48,7 +48,7 @@ def plain(
     """
     histories, names = judgement.histories, [trace] if isinstance(trace, str) else list(trace)
     traces = [_trace(name, history) for name, history in zip(names, histories, strict=True)]
-    whole, following = exhibits or Exhibits(), causes(judgement.findings)
+    evidence, following = exhibits or Exhibits(), causes(judgement.findings)
     exercised, cases = judgement.coverage
     rules_decided, rules = judgement.rules_decided
     conforming, decided = judgement.agreement
@@ -56,15 +56,17 @@ def plain(
         "trace": ", ".join(names),
         "traces": traces,
         "policy": policy,
-        "started": min(one["started"] for one in traces),
-        "ended": max(one["ended"] for one in traces),
-        "exchanges": sum(one["exchanges"] for one in traces),
-        "lost": sum(one["lost"] for one in traces),
-        "deliveries": sum(one["deliveries"] for one in traces),
-        "targets": {name: url for one in reversed(traces) for name, url in one["targets"].items()},
-        "keys": {name: key for one in reversed(traces) for name, key in one["keys"].items()},
-        "exclusive": all(one["exclusive"] for one in traces),
-        "relied_on": list(dict.fromkeys(said for one in traces for said in one["relied_on"]))
+        "started": min(trace_row["started"] for trace_row in traces),
+        "ended": max(trace_row["ended"] for trace_row in traces),
+        "exchanges": sum(trace_row["exchanges"] for trace_row in traces),
+        "lost": sum(trace_row["lost"] for trace_row in traces),
+        "deliveries": sum(trace_row["deliveries"] for trace_row in traces),
+        "targets": {
+            name: url for trace_row in reversed(traces) for name, url in trace_row["targets"].items()
+        },
+        "keys": {name: key for trace_row in reversed(traces) for name, key in trace_row["keys"].items()},
+        "exclusive": all(trace_row["exclusive"] for trace_row in traces),
+        "relied_on": list(dict.fromkeys(note for trace_row in traces for note in trace_row["relied_on"]))
         + ([*moved([history.run.header for history in histories]), JOINED] if len(traces) > 1 else []),
         "clock_offset": traces[0]["clock_offset"] if len(traces) == 1 else None,
         "pace": traces[0]["pace"],
@@ -80,22 +82,26 @@ def plain(
         "missing": [finding.rule.name for finding in judgement.missing(required)],
         "facts": {
             f"S{number}": fact(number)
-            for number in sorted({n for found in judgement.deviating for n in found.rule.facts})
+            for number in sorted({n for finding in judgement.deviating for n in finding.rule.facts})
         },
-        "rules": [_finding(finding, judgement, whole, following) for finding in judgement.findings],
-        "differences": [_difference(difference, whole) for difference in judgement.differences],
+        "rules": [_finding(finding, judgement, evidence, following) for finding in judgement.findings],
+        "differences": [_difference(difference, evidence) for difference in judgement.differences],
         "model": None if model is None else [asdict(row) for row in model],
         "answers": throughput.answers(histories),
         "throughput": throughput.throughput(histories[0]) if len(histories) == 1 else [],
         "latency": throughput.latency(histories[0]) if len(histories) == 1 else {},
         "exhibits": {
             name: _exhibit(exchange)
-            | (as_plain(whole.exchanges[name], whole.addresses[name]) if name in whole.exchanges else {})
+            | (
+                as_plain(evidence.exchanges[name], evidence.addresses[name])
+                if name in evidence.exchanges
+                else {}
+            )
             for name, exchange in sorted(judgement.exhibits.items())
         },
         "attempts": {
-            name: [attempt_as_plain(attempt) for attempt in found]
-            for name, found in sorted(whole.attempts.items())
+            name: [attempt_as_plain(attempt) for attempt in attempts]
+            for name, attempts in sorted(evidence.attempts.items())
         },
     }
 
@@ -104,35 +110,35 @@ TABLES = ("rules", "differences", "model", "answers", "throughput")
 """What of a judgement is tables of a document; the rest stands beside them."""
 
 
-def as_document(found: Plain) -> Plain:
+def as_document(judged: Plain) -> Plain:
     """Return a plain judgement as `ranksim compare --json` prints it: a document, its own fields beside."""
-    rules = found["rules"]
+    rules = judged["rules"]
     numbers = {
-        "exchanges": found["exchanges"],
-        "deliveries": found["deliveries"],
-        "cases.total": found["coverage"]["cases"],
-        "cases.exercised": found["coverage"]["exercised"],
-        "cases.decided": found["agreement"]["decided"],
-        "cases.conforming": found["agreement"]["conforming"],
-        "rules.total": found["coverage"]["rules"],
-        "rules.decided": found["coverage"]["rules_decided"],
+        "exchanges": judged["exchanges"],
+        "deliveries": judged["deliveries"],
+        "cases.total": judged["coverage"]["cases"],
+        "cases.exercised": judged["coverage"]["exercised"],
+        "cases.decided": judged["agreement"]["decided"],
+        "cases.conforming": judged["agreement"]["conforming"],
+        "rules.total": judged["coverage"]["rules"],
+        "rules.decided": judged["coverage"]["rules_decided"],
         "rules.deviating": sum(rule["verdict"] == "deviates" for rule in rules),
     }
-    missing = set(found["missing"])
+    missing = set(judged["missing"])
     held = [ExpectationVerdict(not numbers["rules.deviating"], "no rule deviates")]
-    if found["required"]:
-        wanted = ", ".join(found["required"])
+    if judged["required"]:
+        wanted = ", ".join(judged["required"])
         left = f"; {', '.join(sorted(missing))} does not" if missing else ""
         held.append(ExpectationVerdict(not missing, f"what is required conforms ({wanted}){left}"))
     return document(
         "compare",
-        f"Judgement of {found['trace']}",
-        answer=headline(found),
-        notes=found["relied_on"],
+        f"Judgement of {judged['trace']}",
+        answer=headline(judged),
+        notes=judged["relied_on"],
         metrics={name: counted(number) for name, number in numbers.items()},
         expectations=held,
-        tables={name: found[name] or [] for name in TABLES},
-        **{name: value for name, value in found.items() if name not in (*TABLES, "relied_on")},
+        tables={name: judged[name] or [] for name in TABLES},
+        **{name: value for name, value in judged.items() if name not in (*TABLES, "relied_on")},
     )
 
 
@@ -146,7 +152,7 @@ JOINED = (
 def _trace(name: str, history: History) -> Plain:
     """Return what one trace is: when it was, how much is in it, and what it relies on."""
     run, offset = history.run, history.run.offset
-    ends = (one.sent if one.lost else one.received for one in history.seen)
+    ends = (seen.sent if seen.lost else seen.received for seen in history.seen)
     return {
         "trace": name,
         "started": history.seen[0].sent if history.seen else run.header.started,
@@ -168,40 +174,40 @@ def _trace(name: str, history: History) -> Plain:
 def _relied_on(history: History) -> list[str]:
     """Return in sentences what the verdicts rest on, as the header of the trace tells it."""
     run = history.run
-    said = []
+    notes = []
     if run.beside:
-        said.append(
+        notes.append(
             "traces of the same accounts lie at one time, so each is judged as if others had used them"
         )
     elif run.header.exclusive:
-        said.append("nobody else used these accounts, as the trace says")
+        notes.append("nobody else used these accounts, as the trace says")
     else:
-        said.append("others may have used these accounts, so “refused too early” cannot be told")
+        notes.append("others may have used these accounts, so “refused too early” cannot be told")
     if run.captured:
-        said.append("every call of its keys is in the trace")
+        notes.append("every call of its keys is in the trace")
     elif run.unrecorded:
-        said.append(
+        notes.append(
             f"of {run.unrecorded:,} of {len(history.seen):,} exchanges it is not recorded whose they were or "
             "what they asked for: they are judged by their form alone, and the capture counts as partial"
         )
     else:
-        said.append(
+        notes.append(
             "the capture is partial, so nothing that a call or an attempt that is not in it could explain is "
             "held against the deployment"
         )
     if run.repeated:
-        said.append(f"{run.repeated:,} lines repeat another one to the letter, and were read once")
+        notes.append(f"{run.repeated:,} lines repeat another one to the letter, and were read once")
     if run.unread:
-        said.append("calls changed what is not followed here, so others might as well have")
-    return said
+        notes.append("calls changed what is not followed here, so others might as well have")
+    return notes
 
 
 def _finding(
-    finding: Finding, judgement: Judgement, whole: Exhibits, following: Mapping[str, Cause]
+    finding: Finding, judgement: Judgement, exhibits: Exhibits, following: Mapping[str, Cause]
 ) -> Plain:
     rule, histories = finding.rule, judgement.histories
     says = rule.under(judgement.facts)
-    pieces = [_evidence(rule, says, piece, whole) for piece in finding.evidence]
+    pieces = [_evidence(rule, says, piece, exhibits) for piece in finding.evidence]
     cause = following.get(rule.name)
     for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
         around = (throughput.surroundings(history, evidence) for history in histories)
@@ -229,11 +235,11 @@ def _finding(
     }
 
 
-def _evidence(rule: Rule | None, expected: str, piece: Evidence, whole: Exhibits) -> Plain:
+def _evidence(rule: Rule | None, expected: str, piece: Evidence, exhibits: Exhibits) -> Plain:
     """Return a piece: what was expected, what was found, and the difference in words."""
     return {
         "expected": piece.expected or expected.rstrip("."),
-        "found": found_in(rule, piece, whole),
+        "found": found_in(rule, piece, exhibits),
         "says": piece.says,
         "about": piece.about,
         "at": piece.at,
@@ -246,13 +252,13 @@ def _evidence(rule: Rule | None, expected: str, piece: Evidence, whole: Exhibits
     }
 
 
-def _difference(difference: Difference, whole: Exhibits) -> Plain:
+def _difference(difference: Difference, exhibits: Exhibits) -> Plain:
     return {
         "number": difference.number,
         "statement": assumption(difference.number).statement,
         "assumed": difference.assumed,
         "found": difference.found,
-        "evidence": _evidence(None, difference.assumed, difference.evidence, whole),
+        "evidence": _evidence(None, difference.assumed, difference.evidence, exhibits),
     }
 
 

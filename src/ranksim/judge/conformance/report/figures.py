@@ -29,25 +29,25 @@ def staircase(history: History, evidence: Evidence, facts: Facts) -> Row | None:
     `since` so long after the trace began, and stands for so many `windows`, which may admit the limit each.
     `until` is when the last call comes of which evidence speaks.
     """
-    named = [one for one in history.named(set(evidence.exchanges)) if not one.lost]
+    named = [seen for seen in history.named(set(evidence.exchanges)) if not seen.lost]
     rate = history.run.traffic_rate
-    limit = next((one.limit for one in named if one.limit is not None), None)
+    limit = next((seen.limit for seen in named if seen.limit is not None), None)
     if limit is None or not rate:
         return None
     length = facts.rate_window // rate
-    refused = next((one for one in named if one.status == 429), None)
-    begins = min(one.sent for one in named) if refused is None else refused.received - length
-    keys = {one.key for one in named}
+    refused = next((seen for seen in named if seen.status == 429), None)
+    begins = min(seen.sent for seen in named) if refused is None else refused.received - length
+    keys = {seen.key for seen in named}
     low, high = begins - length // SIDE, begins + length + length // SIDE
     calls: list[Row] = [
         {
-            "id": one.id,
-            "t": one.received,
-            "admitted": one.status != 429,
-            "marked": one.id in evidence.exchanges,
+            "id": seen.id,
+            "t": seen.received,
+            "admitted": seen.status != 429,
+            "marked": seen.id in evidence.exchanges,
         }
-        for one in history.where(lambda one: one.key in keys and one.limit == limit and not one.lost)
-        if low <= one.sent and one.received <= high
+        for seen in history.where(lambda seen: seen.key in keys and seen.limit == limit and not seen.lost)
+        if low <= seen.sent and seen.received <= high
     ][:MOST_CALLS]
     calls.sort(key=lambda call: call["t"])
     if len(calls) < 2:
@@ -58,7 +58,7 @@ def staircase(history: History, evidence: Evidence, facts: Facts) -> Row | None:
         "t": begins,
         "since": begins - (history.run.began or begins),
         "length": length,
-        "until": max(one.received for one in named)
+        "until": max(seen.received for seen in named)
         if refused is None and len(named) > 1
         else begins + length,
         "calls": calls,
@@ -71,24 +71,26 @@ def timeline(history: History, evidence: Evidence, facts: Facts) -> Row | None:
     if not evidence.deliveries or not rate:
         return None
     event = evidence.deliveries[0].rpartition("/")[0]
-    came = [one for one in history.arrived if one.event == event]
-    marked = [one for one in came if f"{event}/{one.attempt}" in evidence.deliveries]
-    endpoint = next((one.endpoint for one in marked), "")
-    attempts = [one for one in came if one.endpoint == endpoint]
+    came = [tried for tried in history.arrived if tried.event == event]
+    marked = [tried for tried in came if f"{event}/{tried.attempt}" in evidence.deliveries]
+    endpoint = next((tried.endpoint for tried in marked), "")
+    attempts = [tried for tried in came if tried.endpoint == endpoint]
     if not attempts:
         return None
     rows = []
-    for one in attempts:
-        number = one.attempt - 1
+    for tried in attempts:
+        number = tried.attempt - 1
         delay = facts.webhook_delays[number] // rate if 0 <= number < len(facts.webhook_delays) else None
-        ended = one.answered if one.answered is not None else one.received + facts.webhook_timeout // rate
-        acknowledged = one.status is not None and 200 <= one.status <= 299
+        ended = (
+            tried.answered if tried.answered is not None else tried.received + facts.webhook_timeout // rate
+        )
+        acknowledged = tried.status is not None and 200 <= tried.status <= 299
         rows.append(
             {
-                "attempt": one.attempt,
-                "t": one.received,
-                "status": one.status,
-                "marked": f"{event}/{one.attempt}" in evidence.deliveries,
+                "attempt": tried.attempt,
+                "t": tried.received,
+                "status": tried.status,
+                "marked": f"{event}/{tried.attempt}" in evidence.deliveries,
                 "due": None if delay is None or acknowledged else ended + delay,
             }
         )
@@ -97,12 +99,12 @@ def timeline(history: History, evidence: Evidence, facts: Facts) -> Row | None:
 
 def drawn(rule: str, evidence: Evidence, histories: Sequence[History], facts: Facts) -> dict[str, Row]:
     """Return the figures that evidence of a rule has, by name."""
-    found: dict[str, Row] = {}
+    figures: dict[str, Row] = {}
     for history in histories:
-        if rule in WINDOWS and "staircase" not in found:
+        if rule in WINDOWS and "staircase" not in figures:
             steps = staircase(history, evidence, facts)
-            found |= {"staircase": steps} if steps is not None else {}
-        if rule.startswith("webhook.") and "timeline" not in found:
+            figures |= {"staircase": steps} if steps is not None else {}
+        if rule.startswith("webhook.") and "timeline" not in figures:
             line = timeline(history, evidence, facts)
-            found |= {"timeline": line} if line is not None else {}
-    return found
+            figures |= {"timeline": line} if line is not None else {}
+    return figures

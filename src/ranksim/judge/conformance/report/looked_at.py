@@ -23,17 +23,17 @@ LONG: Final = 160
 NOWHERE: Final = object()
 
 
-def found_in(rule: Rule | None, piece: Evidence, whole: Exhibits) -> str:
+def found_in(rule: Rule | None, piece: Evidence, exhibits: Exhibits) -> str:
     """Return what the exchanges and attempts of evidence say where the rule looks; "" where none is whole."""
     in_exchange, in_attempt = (rule.looks_at, rule.attempt) if rule is not None else ((), ())
-    said = []
+    parts = []
     for name in piece.exchanges:
-        if name in whole.exchanges:
-            said.append(f"{name} {_told(whole.exchanges[name], in_exchange)}")
+        if name in exhibits.exchanges:
+            parts.append(f"{name} {_told(exhibits.exchanges[name], in_exchange)}")
     for name in piece.deliveries:
-        for attempt in whole.attempts.get(name, ())[:1]:
-            said.append(f"attempt {name} {_attempt(attempt, in_attempt)}")
-    return "; ".join(said)
+        for attempt in exhibits.attempts.get(name, ())[:1]:
+            parts.append(f"attempt {name} {_attempt(attempt, in_attempt)}")
+    return "; ".join(parts)
 
 
 def _told(exchange: Exchange, places: Sequence[str]) -> str:
@@ -59,8 +59,8 @@ def _told(exchange: Exchange, places: Sequence[str]) -> str:
         else:
             value = _at(body if place.startswith(">") else reply, bare)
         if value is not NOWHERE:
-            asked = "asked for " if place[0] in ">?" else ""
-            parts.append(f"{asked}{bare} {_short(value)}".replace("  ", " "))
+            verb = "asked for " if place[0] in ">?" else ""
+            parts.append(f"{verb}{bare} {_short(value)}".replace("  ", " "))
     return ", ".join(parts)
 
 

@@ -76,8 +76,8 @@ def read_result(path: Path) -> Mapping[str, Any]:
         raise BadInput(f"{file}: is no JSON; expected the result.json that ranksim run --out wrote") from None
     if not is_a("run", result) or "tables" not in result:
         raise BadInput(f"{file}: is no result of ranksim run; expected kind run, version 1, with its tables")
-    found: Mapping[str, Any] = result
-    return found
+    summary: Mapping[str, Any] = result
+    return summary
 
 
 def against(history: History, result: Mapping[str, Any], simulated: History | None = None) -> list[Compared]:
@@ -274,9 +274,9 @@ def _quantile(values: Floats, q: float) -> float:
 def _bootstrap(values: Floats, q: float) -> tuple[float, float]:
     """Return the percentile interval of a quantile, from resamples that are the same for the same values."""
     generator = np.random.default_rng(len(values))
-    found = [_quantile(values[generator.integers(0, len(values), len(values))], q) for _ in range(RESAMPLES)]
+    drawn = [_quantile(values[generator.integers(0, len(values), len(values))], q) for _ in range(RESAMPLES)]
     edge = (1 - LEVEL) / 2
-    return float(np.quantile(found, edge)), float(np.quantile(found, 1 - edge))
+    return float(np.quantile(drawn, edge)), float(np.quantile(drawn, 1 - edge))
 
 
 def _compared(

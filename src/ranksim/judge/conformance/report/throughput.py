@@ -57,19 +57,19 @@ def _step(exchanges: Sequence[Observation]) -> Micros:
 
 
 def _bin(t: Micros, step: Micros, exchanges: Sequence[Observation]) -> Row:
-    counts = Counter(answer(one) for one in exchanges)
-    answered = [one for one in exchanges if not one.lost]
+    counts = Counter(answer(exchange) for exchange in exchanges)
+    answered = [exchange for exchange in exchanges if not exchange.lost]
     row: Row = {"t": t}
     for outcome in ("ok", "limited", "refused", "failed", "lost"):
         row[outcome] = counts[outcome] * SECOND / step
-    row |= _quantiles("", [one.received - one.sent for one in answered])
-    planned = [one.received - one.planned for one in answered if one.planned is not None]
+    row |= _quantiles("", [exchange.received - exchange.sent for exchange in answered])
+    planned = [exchange.received - exchange.planned for exchange in answered if exchange.planned is not None]
     return row | (_quantiles("planned_", planned) if planned else {})
 
 
 def latency(history: History) -> Row:
     """Latency quantiles (µs) of all calls that were answered, from sending: p50, p95 and p99."""
-    return _quantiles("", [one.received - one.sent for one in history.seen if not one.lost])
+    return _quantiles("", [seen.received - seen.sent for seen in history.seen if not seen.lost])
 
 
 def _quantiles(prefix: str, values: list[Micros]) -> Row:

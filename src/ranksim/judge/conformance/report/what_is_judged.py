@@ -21,9 +21,9 @@ it, and that nothing fails. Whether a run comes to a case, its report says.
 
 def page() -> str:
     """Return the page as Markdown."""
-    found = list(ways())
-    facts = [way for way in found if way.of.startswith("S")]
-    choices = [way for way in found if way.of.startswith("U")]
+    departures = list(ways())
+    facts = [way for way in departures if way.of.startswith("S")]
+    choices = [way for way in departures if way.of.startswith("U")]
     lines = [
         HEAD,
         *_counted(facts, choices),
@@ -41,14 +41,14 @@ def page() -> str:
 
 
 def _counted(facts: Sequence[Departure], choices: Sequence[Departure]) -> list[str]:
-    shown = [way for way in facts if way.rule]
-    told = sum(bool(way.rule) for way in choices)
+    seen = [way for way in facts if way.rule]
+    differing = sum(bool(way.rule) for way in choices)
     numbers = len({way.of for way in facts})
     return [
-        f"- {len(facts)} ways to break {numbers} facts: {len(shown)} have a case that shows them, "
-        f"{len(facts) - len(shown)} cannot be seen, with the reason.",
-        f"- {len(choices)} other choices: {told} are told as an assumption that differs, "
-        f"{len(choices) - told} are not, with the reason.",
+        f"- {len(facts)} ways to break {numbers} facts: {len(seen)} have a case that shows them, "
+        f"{len(facts) - len(seen)} cannot be seen, with the reason.",
+        f"- {len(choices)} other choices: {differing} are told as an assumption that differs, "
+        f"{len(choices) - differing} are not, with the reason.",
     ]
 
 
