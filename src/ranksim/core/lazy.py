@@ -8,8 +8,11 @@ takes longer than all of `import ranksim`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from importlib import import_module
+
+TYPE_CHECKING = False  # as type checkers know it
+
+if TYPE_CHECKING:  # whoever interrupts the start meets as few imports as can be
+    from collections.abc import Callable
 
 
 def attach_stub(
@@ -28,6 +31,8 @@ def attach_stub(
     names = sorted(modules)
 
     def load(name: str) -> object:
+        from importlib import import_module
+
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if modules[name] == package:  # a package of public names, not a name in a module
