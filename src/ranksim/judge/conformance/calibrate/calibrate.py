@@ -1,7 +1,7 @@
-"""Calibrate: what a trace tells about the open choices of a deployment (U), by elimination.
+"""Calibrate: what a trace shows of the open choices of a deployment (U), by elimination.
 
 An option is excluded when the judges find that a rule breaks with it and does not without, when a single
-exchange rules it out (`calibrate_signs`), or when no cooldown fits it (`calibrate_cooldowns`). Each of these
+exchange rules it out (`exclusions`), or when no cooldown fits it (`cooldowns`). Each of these
 is sound, so what is left is all that can be. Lengths and durations are measured beside, statuses read off.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, get_args, get_origin
 
 from ranksim.core.contract.assumptions import Assumptions
@@ -19,8 +20,8 @@ from ranksim.judge.conformance.calibrate import policy_file
 from ranksim.judge.conformance.calibrate.cooldowns import FIELDS as OF_COOLDOWNS
 from ranksim.judge.conformance.calibrate.cooldowns import cooldowns
 from ranksim.judge.conformance.calibrate.exclusions import Sign, signs
-from ranksim.judge.conformance.calibrate.found import Choice, Found
 from ranksim.judge.conformance.calibrate.measures import measures
+from ranksim.judge.conformance.calibrate.outcome import Choice, Outcome
 from ranksim.judge.conformance.calibrate.spending_trials import SpendingTrial, SpendingTrials
 from ranksim.judge.conformance.calibrate.statuses import statuses
 from ranksim.judge.conformance.calibrate.windows import phases, reset_signs
@@ -33,7 +34,7 @@ from ranksim.judge.conformance.verdict.verdicts import Difference, Evidence, Fin
 from ranksim.report.progress import Tell, noted, part, shares
 
 
-class Calibration(Found):
+class Calibration(Outcome):
     """What a trace pins, and the policy that follows from it."""
 
     __slots__ = ()
@@ -48,13 +49,13 @@ class Calibration(Found):
 
         rows = tuple(
             (
-                ", ".join(f"U{number}" for number in one.numbers),
-                one.name or one.says,
-                str(one.left[0]),
-                str(one.default),
+                ", ".join(f"U{number}" for number in choice.numbers),
+                choice.name or choice.says,
+                str(choice.left[0]),
+                str(choice.default),
             )
-            for one in self.choices
-            if one.pinned
+            for choice in self.choices
+            if choice.pinned
         )
         view = View("Pinned choices", ("number", "choice", "found", "default"), 4, rows)
         return fragment("Calibration", [f"{len(rows)} of {len(self.choices)} choices pinned"], [view])
@@ -92,10 +93,11 @@ def calibrate(
 
 def _calibrated(history: History, options: Options, enough: Callable[[], bool], tell: Tell) -> Calibration:
     opened = _opened(history, options)
-    differences = tuple(one for family in opened for one in family.tally.differences)
+    differences = tuple(difference for family in opened for difference in family.tally.differences)
     findings = [finding for family in opened for finding in family.tally.findings()]
     waits = cooldowns(history, options)
     against = _merged(signs(history, options), waits.against)
+    deviating = {finding.rule.name: finding for finding in findings if finding.verdict == Verdict.DEVIATES}
     trying, passed = part(tell, SPENDING, 1.0), shares(part(tell, READING, SPENDING))
     untried = _try_spending(history, options, opened, against, enough, passed)
     choices: list[Choice] = []
@@ -117,7 +119,7 @@ def _calibrated(history: History, options: Options, enough: Callable[[], bool], 
             *measures(history, options),
         ),
         differences=differences,
-        deviating=tuple({one.rule.name: one for one in findings if one.verdict == Verdict.DEVIATES}.values()),
+        deviating=tuple(deviating.values()),
         untried=tuple(choice.name for choice in choices if choice.name in untried and not choice.pinned),
         history=history,
         base=options.policy,
@@ -126,8 +128,8 @@ def _calibrated(history: History, options: Options, enough: Callable[[], bool], 
 
 def _windows(choices: list[Choice], options: Options) -> tuple[Any, ...]:
     """The algorithms of rate windows that are left."""
-    found = [choice.left for choice in choices if choice.name == "window"]
-    return found[0] if found else options.candidates("window")
+    left = [choice.left for choice in choices if choice.name == "window"]
+    return left[0] if left else options.candidates("window")
 
 
 # Elimination
@@ -135,24 +137,24 @@ def _windows(choices: list[Choice], options: Options) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Watched(Options):
-    """Options that remember which assumptions were asked about; the others make no difference."""
+    """Options that remember which assumptions were consulted; the others make no difference."""
 
-    asked: set[str] = field(default_factory=set)
+    consulted: set[str] = field(default_factory=set)
 
     def default(self, name: str) -> Any:
         """The policy's value of an assumption."""
-        self.asked.add(name)
+        self.consulted.add(name)
         return getattr(self.policy.assumptions, name)
 
     def pinned(self, name: str) -> bool:
         """Return whether the policy states this assumption."""
-        self.asked.add(name)
+        self.consulted.add(name)
         return name in self.assumptions
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family of rules judged with everything open, and the assumptions that its judge asked about.
+    """One family of rules judged with everything open, and the assumptions that its judge consulted.
 
     What judges spending is several, one for each `part`; `trials` has what an option of an assumption
     shows, where it was tried.
@@ -160,14 +162,16 @@ class Family:
 
     make: Maker
     tally: Tally
-    asked: frozenset[str]
+    consulted: frozenset[str]
     part: SpendingPart | None = None
     trials: dict[tuple[str, Any], Tally] = field(default_factory=dict)
 
     @property
     def broken(self) -> frozenset[str]:
         """The rules that deviate with everything open."""
-        return frozenset(one.rule.name for one in self.tally.findings() if one.verdict == Verdict.DEVIATES)
+        return frozenset(
+            finding.rule.name for finding in self.tally.findings() if finding.verdict == Verdict.DEVIATES
+        )
 
 
 def _opened(history: History, options: Options) -> list[Family]:
@@ -180,22 +184,22 @@ def _opened(history: History, options: Options) -> list[Family]:
     others = [(make, watched()) for make in FAMILIES if make is not SpendingJudge]
     judges = [make(about) for make, about in others]
     show(history, [*judges, spending])
-    found = {
-        make: [Family(make, judge.tally, frozenset(about.asked))]
+    families = {
+        make: [Family(make, judge.tally, frozenset(about.consulted))]
         for (make, about), judge in zip(others, judges, strict=True)
     }
-    found[SpendingJudge] = [
-        Family(SpendingJudge, trial.tally, frozenset(about.asked), part)
+    families[SpendingJudge] = [
+        Family(SpendingJudge, trial.tally, frozenset(about.consulted), part)
         for (part, about), trial in zip(parts, trials, strict=True)
     ]
-    return [family for make in FAMILIES for family in found[make]]
+    return [family for make in FAMILIES for family in families[make]]
 
 
 def _try_spending(
     history: History,
     options: Options,
     families: list[Family],
-    known: Mapping[str, Mapping[Any, Evidence]],
+    excluded: Mapping[str, Mapping[Any, Evidence]],
     enough: Callable[[], bool],
     passed: Passed,
 ) -> set[str]:
@@ -204,9 +208,9 @@ def _try_spending(
     for family in families:
         if family.part is None:
             continue
-        for name in (one for one in _choices(options) if one in family.asked):
+        for name in [name for name in _choices(options) if name in family.consulted]:
             for value in options.candidates(name):
-                if value not in known.get(name, {}):
+                if value not in excluded.get(name, {}):
                     trials.append(SpendingTrial(family.part, _pinning(name, value, options)))
                     family.trials[name, value] = trials[-1].tally
                     names.add(name)
@@ -220,12 +224,12 @@ def _try(
     history: History,
     options: Options,
     families: list[Family],
-    known: Mapping[Any, Evidence],
+    excluded: Mapping[Any, Evidence],
     enough: Callable[[], bool],
 ) -> bool:
     """Try each option of an assumption that another family asks about; return whether there was time to."""
-    asking = [family for family in families if family.part is None and name in family.asked]
-    values = [value for value in options.candidates(name) if value not in known]
+    asking = [family for family in families if family.part is None and name in family.consulted]
+    values = [value for value in options.candidates(name) if value not in excluded]
     if not asking or not values:
         return True
     if enough():
@@ -247,10 +251,10 @@ def _pinning(name: str, value: Any, options: Options) -> Options:
 
 
 def _merged(
-    found: Iterable[Sign], more: Mapping[str, Mapping[Any, Evidence]]
+    signs: Iterable[Sign], more: Mapping[str, Mapping[Any, Evidence]]
 ) -> dict[str, dict[Any, Evidence]]:
     merged = {name: dict(against) for name, against in more.items()}
-    for name, value, evidence in found:
+    for name, value, evidence in signs:
         merged.setdefault(name, {}).setdefault(value, evidence)
     return merged
 
@@ -262,7 +266,7 @@ def _choices(options: Options) -> Iterator[str]:
             about.annotation is bool or get_origin(about.annotation) is not None
         ):
             values = get_args(about.annotation)
-            if about.annotation is bool or (values and all(isinstance(one, str) for one in values)):
+            if about.annotation is bool or (values and all(isinstance(value, str) for value in values)):
                 yield name
 
 
@@ -272,18 +276,18 @@ def numbers_of(description: str | None) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"U(\d+)", head))
 
 
-def _choice(name: str, options: Options, families: list[Family], known: Mapping[Any, Evidence]) -> Choice:
+def _choice(name: str, options: Options, families: list[Family], excluded: Mapping[Any, Evidence]) -> Choice:
     about = Assumptions.model_fields[name]
     numbers = numbers_of(about.description)
     candidates = options.candidates(name)
-    against = {value: evidence for value, evidence in known.items() if value in candidates}
-    asking = [family for family in families if name in family.asked]
+    against = {value: evidence for value, evidence in excluded.items() if value in candidates}
+    asking = [family for family in families if name in family.consulted]
     broken = {rule for family in families for rule in family.broken}
     for value in candidates:
         evidence = against.get(value) or _excluded(name, value, asking, broken)
         if evidence is not None:
             against[value] = evidence
-    for difference in (one for family in families for one in family.tally.differences):
+    for difference in chain.from_iterable(family.tally.differences for family in families):
         if difference.number in numbers and _says_so(difference, name, candidates):
             against.setdefault(candidates[0], difference.evidence)
     left = tuple(value for value in candidates if value not in against)
@@ -313,8 +317,8 @@ def _scope(findings: list[Finding]) -> Iterator[Choice]:
     for finding in findings:
         if finding.rule.name != "rate.per_key" or finding.verdict not in (Verdict.CONFORMS, Verdict.DEVIATES):
             continue
-        kept, gone = ("key", "account") if finding.verdict == Verdict.CONFORMS else ("account", "key")
+        kept, excluded = ("key", "account") if finding.verdict == Verdict.CONFORMS else ("account", "key")
         why = (
             finding.evidence[0] if finding.evidence else Evidence("the keys of an account used more together")
         )
-        yield Choice("", (1,), "whose calls one rate window counts", "key", (kept,), {gone: why})
+        yield Choice("", (1,), "whose calls one rate window counts", "key", (kept,), {excluded: why})

@@ -42,54 +42,54 @@ def calibrate(
     from ranksim.report.terminal import print_out, say
 
     check_outputs((out,), (trace,))
-    known = None if policy is None else Policy.load(policy)
+    base = None if policy is None else Policy.load(policy)
     with shown("calibrating") as tell:
-        found = examine(trace, known, progress=tell)
+        outcome = examine(trace, base, progress=tell)
     if out is not None:
         with new_file(out) as temporary:
-            write_text(temporary, found.dump())
+            write_text(temporary, outcome.dump())
     if json:
-        print_out(as_text(as_document(found, trace)))
+        print_out(as_text(as_document(outcome, trace)))
     else:
-        print_out(found.dump() if out is None else f"{summary(found)}\nWritten to {out}\n")
-    for finding in found.deviating:
+        print_out(outcome.dump() if out is None else f"{summary(outcome)}\nWritten to {out}\n")
+    for finding in outcome.deviating:
         say(f"{finding.rule.name} deviates whatever is assumed; see ranksim compare")
 
 
-def summary(found: "Calibration") -> str:
+def summary(outcome: "Calibration") -> str:
     """Return a few lines on how much was pinned."""
     from ranksim.judge.conformance.calibrate.policy_file import text
 
-    pinned = [choice for choice in found.choices if choice.pinned]
-    lines = [f"{len(pinned)} of {len(found.choices)} choices pinned{':' if pinned else ''}"]
+    pinned = [choice for choice in outcome.choices if choice.pinned]
+    lines = [f"{len(pinned)} of {len(outcome.choices)} choices pinned{':' if pinned else ''}"]
     for choice in pinned:
         mark = "" if choice.left[0] == choice.default else f" (the default is {choice.default})"
         numbers = ", ".join(f"U{number}" for number in choice.numbers)
         lines.append(f"  {numbers:9} {choice.name or choice.says}: {choice.left[0]}{mark}")
-    measured = f"{len(found.measures)} quantities measured"
-    if found.measures:
+    measured = f"{len(outcome.measures)} quantities measured"
+    if outcome.measures:
         measured += ", with the exchanges that show them:"
-    lines.append(f"{len(found.statuses)} statuses seen, {measured}")
-    lines += [f"  {text(measure)}" for measure in found.measures]
+    lines.append(f"{len(outcome.statuses)} statuses seen, {measured}")
+    lines += [f"  {text(measure)}" for measure in outcome.measures]
     return "\n".join(lines)
 
 
-def as_document(found: "Calibration", trace: Path) -> dict[str, Any]:
+def as_document(outcome: "Calibration", trace: Path) -> dict[str, Any]:
     """Return a calibration as `--json` prints it."""
     from ranksim.report.document import counted, document
 
-    pinned = sum(choice.pinned for choice in found.choices)
+    pinned = sum(choice.pinned for choice in outcome.choices)
     return document(
         "calibrate",
         f"What {trace} tells of open choices",
-        answer=f"{pinned} of {len(found.choices)} choices pinned",
-        metrics={"choices.total": counted(len(found.choices)), "choices.pinned": counted(pinned)},
-        tables=_tables(found),
-        deviating=[finding.rule.name for finding in found.deviating],
+        answer=f"{pinned} of {len(outcome.choices)} choices pinned",
+        metrics={"choices.total": counted(len(outcome.choices)), "choices.pinned": counted(pinned)},
+        tables=_tables(outcome),
+        deviating=[finding.rule.name for finding in outcome.deviating],
     )
 
 
-def _tables(found: "Calibration") -> dict[str, list[dict[str, Any]]]:
+def _tables(outcome: "Calibration") -> dict[str, list[dict[str, Any]]]:
     return {
         "choices": [
             {
@@ -110,18 +110,18 @@ def _tables(found: "Calibration") -> dict[str, list[dict[str, Any]]]:
                 ],
                 "observe": choice.observe,
             }
-            for choice in found.choices
+            for choice in outcome.choices
         ],
         "statuses": [
             {
-                "name": shown.name,
-                "assumptions": shown.number.split(", "),
-                "default": shown.default,
-                "status": shown.status,
-                "seen": {str(status): count for status, count in shown.seen.items()},
-                "example": shown.example,
+                "name": observed.name,
+                "assumptions": observed.number.split(", "),
+                "default": observed.default,
+                "status": observed.status,
+                "seen": {str(status): count for status, count in observed.seen.items()},
+                "example": observed.example,
             }
-            for shown in found.statuses
+            for observed in outcome.statuses
         ],
         "measures": [
             {
@@ -135,15 +135,15 @@ def _tables(found: "Calibration") -> dict[str, list[dict[str, Any]]]:
                 "exchanges": list(measure.exchanges),
                 "fit": None if measure.fit is None else measure.fit.model_dump(mode="json"),
             }
-            for measure in found.measures
+            for measure in outcome.measures
         ],
         "differences": [
             {
-                "assumption": f"U{one.number}",
-                "assumed": one.assumed,
-                "found": one.found,
-                "says": one.evidence.says,
+                "assumption": f"U{difference.number}",
+                "assumed": difference.assumed,
+                "found": difference.found,
+                "says": difference.evidence.says,
             }
-            for one in found.differences
+            for difference in outcome.differences
         ],
     }

@@ -78,7 +78,7 @@ def cooldowns(history: History, options: Options) -> Cooldowns:
     refused = False
     if history.run.rate:
         world = _World(history)
-        refused = any(one.refused for attempts in world.tried.values() for one in attempts)
+        refused = any(attempt.refused for attempts in world.tried.values() for attempt in attempts)
         for reading in readings:
             for which, (length, by) in stated.items():
                 reading.bounds[which].least(length, by)
@@ -88,9 +88,9 @@ def cooldowns(history: History, options: Options) -> Cooldowns:
     against: dict[str, dict[Any, Evidence]] = {}
     for name in FIELDS:
         for value in options.candidates(name):
-            found = [reading.against for reading in readings if reading.value(name) == value]
-            if left and found and all(one is not None for one in found):
-                against.setdefault(name, {})[value] = next(one for one in found if one is not None)
+            evidence = [reading.against for reading in readings if reading.value(name) == value]
+            if left and evidence and None not in evidence:
+                against.setdefault(name, {})[value] = next(filter(None, evidence))
     return Cooldowns(against, tuple(_measures(left or readings, stated)), refused)
 
 
@@ -104,23 +104,27 @@ def _measures(
             length, by = stated[which]
             yield Measure(name, 46, length, length, exchanges=(by,), account=account)
             continue
-        found = [reading.bounds[which] for reading in readings if reading.bounds[which].count]
-        if found:
-            low, high = min(found, key=lambda one: one.low), max(found, key=lambda one: one.high)
-            joint = Bounds(low.low, high.high, low.low_by, high.high_by, max(one.count for one in found))
+        bounds = [reading.bounds[which] for reading in readings if reading.bounds[which].count]
+        if bounds:
+            low, high = min(bounds, key=lambda bound: bound.low), max(bounds, key=lambda bound: bound.high)
+            joint = Bounds(low.low, high.high, low.low_by, high.high_by, max(bound.count for bound in bounds))
             yield from joint.measure(name, 46, account=account)
 
 
 def _stated(history: History) -> dict[Which, tuple[Micros, str]]:
     """The lengths that entitlements state, where all readings of an account agree."""
-    said: dict[Which, dict[int, str]] = defaultdict(dict)
+    stated: dict[Which, dict[int, str]] = defaultdict(dict)
     for exchange in history.by_operation("account.entitlements"):
         lengths = exchange.data.get("cooldown_seconds") if isinstance(exchange.data, dict) else None
         for kind, length in lengths.items() if isinstance(lengths, dict) else ():
             if isinstance(length, int):
-                said[exchange.account, str(kind)].setdefault(length, exchange.id)
-    agreed = {which: next(iter(found.items())) for which, found in said.items() if len(found) == 1}
-    return {which: (length * SECOND, by) for which, (length, by) in agreed.items()}
+                stated[exchange.account, str(kind)].setdefault(length, exchange.id)
+    return {
+        which: (length * SECOND, by)
+        for which, stating in stated.items()
+        if len(stating) == 1
+        for length, by in stating.items()
+    }
 
 
 class _World:
@@ -136,18 +140,18 @@ class _World:
         }
         self.tried: dict[Which, list[Tried]] = defaultdict(list)
         for exchange in history.by_operation("jobs.create"):
-            one = _tried(exchange)
-            if one is not None:
-                self.tried[exchange.account, one.kind].append(one)
+            attempt = _tried(exchange)
+            if attempt is not None:
+                self.tried[exchange.account, attempt.kind].append(attempt)
 
     def try_out(self, reading: CooldownFit) -> None:
         """Hold a reading against all attempts; sets its bounds, and `against` when it cannot be."""
         for which, attempts in self.tried.items():
             subjects: dict[str, list[Tried]] = defaultdict(list)
-            for one in attempts:
-                subjects[one.domain if reading.scope == "domain" else ""].append(one)
+            for attempt in attempts:
+                subjects[attempt.domain if reading.scope == "domain" else ""].append(attempt)
             for subject, own in subjects.items():
-                if not any(one.exchange.lost for one in own):
+                if not any(attempt.exchange.lost for attempt in own):
                     self._subject(own, subject in self.made, reading, reading.bounds[which])
             self._contradicts(which, reading)
 
@@ -166,46 +170,49 @@ class _World:
         runs: dict[str, Tried] = {}
         used: set[str] = set()
         busy = DISTANT_PAST
-        for one, following in zip(attempts, [*attempts[1:], None], strict=True):
-            alone = one.exchange.sent >= busy and (
-                following is None or following.exchange.sent >= one.exchange.received
+        for attempt, following in zip(attempts, [*attempts[1:], None], strict=True):
+            alone = attempt.exchange.sent >= busy and (
+                following is None or following.exchange.sent >= attempt.exchange.received
             )
-            busy = max(busy, one.exchange.received)
-            key = one.exchange.idempotency_key
-            if one.job in runs or key in used:
-                continue  # joined, or told again
-            if alone and (one.free or (one.refused and self.exclusive)):
-                self._bound(one, list(runs.values()), made, reading, bounds)
-            if one.job:
-                runs[one.job] = one
+            busy = max(busy, attempt.exchange.received)
+            key = attempt.exchange.idempotency_key
+            if attempt.job in runs or key in used:
+                continue  # joined, or repeated
+            if alone and (attempt.free or (attempt.refused and self.exclusive)):
+                self._bound(attempt, list(runs.values()), made, reading, bounds)
+            if attempt.job:
+                runs[attempt.job] = attempt
             if key is not None:
                 used.add(key)
 
-    def _bound(self, one: Tried, runs: list[Tried], made: bool, reading: CooldownFit, bounds: Bounds) -> None:
-        begun = [(run, self._begun(run, one.exchange, reading)) for run in runs]
+    def _bound(
+        self, attempt: Tried, runs: list[Tried], made: bool, reading: CooldownFit, bounds: Bounds
+    ) -> None:
+        own = attempt.exchange
+        begun = [(run, self._begun(run, own, reading)) for run in runs]
         spans = [(span, run) for run, span in begun if span]
         unknown = any(span is None for _, span in begun)
-        if (unknown and not one.free) or (spans and self._may_clear(runs, reading)):
+        if (unknown and not attempt.free) or (spans and self._may_clear(runs, reading)):
             return
-        if one.free:
+        if attempt.free:
             for span, run in spans:
-                bounds.most((one.exchange.received - span[0]) * self.rate, run.exchange.id, one.exchange.id)
+                bounds.most((own.received - span[0]) * self.rate, run.exchange.id, own.id)
         elif spans:
-            span, run = max(spans, key=lambda found: found[0][1])
-            earliest = max(found[0] for found, _ in spans)
-            least, most = one.exchange.sent - span[1], one.exchange.received - earliest
-            bounds.least(least * self.rate, run.exchange.id, one.exchange.id)
-            if one.left is not None:
-                bounds.least(least * self.rate + (one.left - 1) * SECOND, run.exchange.id, one.exchange.id)
-                seconds = one.left * self.rate  # of the caller's clock, or fewer of business time
-                bounds.most(most * self.rate + seconds * SECOND, run.exchange.id, one.exchange.id)
+            span, run = max(spans, key=lambda begun_span: begun_span[0][1])
+            earliest = max(begun_span[0] for begun_span, _ in spans)
+            least, most = own.sent - span[1], own.received - earliest
+            bounds.least(least * self.rate, run.exchange.id, own.id)
+            if attempt.left is not None:
+                bounds.least(least * self.rate + (attempt.left - 1) * SECOND, run.exchange.id, own.id)
+                seconds = attempt.left * self.rate  # of the caller's clock, or fewer of business time
+                bounds.most(most * self.rate + seconds * SECOND, run.exchange.id, own.id)
         elif made and reading.against is None:
             says = (
-                f"{one.kind} was refused as cooldown_active, and no run had begun one if it is per "
+                f"{attempt.kind} was refused as cooldown_active, and no run had begun one if it is per "
                 f"{reading.scope}, from {reading.begins}"
                 f"{'' if reading.failed_arms else ', and failed runs do not arm it'}"
             )
-            reading.against = Evidence(says, (*(run.exchange.id for run in runs[-2:]), one.exchange.id))
+            reading.against = Evidence(says, (*(run.exchange.id for run in runs[-2:]), own.id))
 
     def _may_clear(self, runs: list[Tried], reading: CooldownFit) -> bool:
         """Whether a run that failed may have cleared the cooldown of one before it (U91)."""

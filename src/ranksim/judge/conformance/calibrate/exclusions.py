@@ -35,7 +35,7 @@ def signs(history: History, options: Options) -> Iterator[Sign]:
 
 
 def _sign(name: str, value: Any, says: str, *exchanges: Observation) -> Sign:
-    return name, value, Evidence(says, tuple(one.id for one in exchanges), at=exchanges[0].sent)
+    return name, value, Evidence(says, tuple(exchange.id for exchange in exchanges), at=exchanges[0].sent)
 
 
 # One exchange
@@ -203,7 +203,7 @@ def _signed(history: History) -> Iterator[Sign]:
         before = last.setdefault((came.endpoint, came.event), came)
         if before is came or came.t is None or before.t is None or came.attempt <= before.attempt:
             continue
-        names = tuple(one.name for one in (before, came))
+        names = tuple(attempt.name for attempt in (before, came))
         if came.t != before.t:
             yield "signature_time", "first", Evidence("t differs between attempts", (), names)
         elif came.received - before.received > 5 * SECOND and history.run.rate:

@@ -24,7 +24,7 @@ FEWEST = 5
 """Jobs of a kind from which on a distribution is fitted."""
 
 WIDEST = 4
-"""How many times the least median the largest may be: where polls tell less, many distributions fit."""
+"""How many times the least median the largest may be: where polls show less, many distributions fit."""
 
 NORMAL = NormalDist()
 
@@ -46,7 +46,7 @@ class Life:
 
     @property
     def end(self) -> Span:
-        """When it ended, as far as polls tell."""
+        """When the job ended, as far as polls show."""
         return max(self.alive, self.finished[0], self.accepted[0]), min(self.ended, self.finished[1])
 
 
@@ -63,25 +63,25 @@ def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, 
             by_kind[life.kind].append(closer if closer[0] <= closer[1] else (low, high))
     for kind, spans in sorted(by_kind.items()):
         low, high = median_bounds(spans)
-        known = len(spans) >= FEWEST and high <= WIDEST * low
-        yield kind, low, high, len(spans), fitted(spans) if known else None
+        sharp = len(spans) >= FEWEST and high <= WIDEST * low
+        yield kind, low, high, len(spans), fitted(spans) if sharp else None
 
 
 def lives(history: History) -> dict[str, Life]:
     """Return what is known of each job that was accepted in the trace, by its name."""
-    found: dict[str, Life] = {}
+    by_name: dict[str, Life] = {}
     for exchange in history.as_judged():
         if exchange.lost or not exchange.ok:
             continue
         if exchange.operation == "jobs.create" and not exchange.dry_run and not exchange.replayed:
-            _accept(exchange, found)
+            _accept(exchange, by_name)
         elif exchange.operation == "jobs.get" and isinstance(exchange.data, dict):
-            _poll(exchange, exchange.data, found, history)
+            _poll(exchange, exchange.data, by_name, history)
         elif exchange.operation == "jobs.list" and isinstance(exchange.items, list):
             for item in exchange.items:
                 if isinstance(item, dict):
-                    _poll(exchange, item, found, history)
-    return found
+                    _poll(exchange, item, by_name, history)
+    return by_name
 
 
 def _accept(exchange: Observation, lives: dict[str, Life]) -> None:
@@ -144,7 +144,7 @@ def fitted(spans: Sequence[Span]) -> Distribution:
     logs = [(math.log(max(1, low)), math.log(max(2, high))) for low, high in spans]
     centres = [(low + high) / 2 for low, high in logs]
     mean = sum(centres) / len(centres)
-    sigma = max(0.01, math.sqrt(sum((one - mean) ** 2 for one in centres) / len(centres)))
+    sigma = max(0.01, math.sqrt(sum((centre - mean) ** 2 for centre in centres) / len(centres)))
     for _ in range(200):
         moments = [_moments(low, high, mean, sigma) for low, high in logs]
         before = mean, sigma

@@ -107,7 +107,7 @@ def _longest_key(history: History) -> Iterator[Measure]:
 
 def _week_offset(history: History) -> Iterator[Measure]:
     """When weekly allowances reset, relative to Monday 00:00 UTC (U52)."""
-    said: dict[int, str] = {}
+    stated: dict[int, str] = {}
     for exchange in history.by_operation("account.usage"):
         metrics = exchange.data.get("metrics") if isinstance(exchange.data, dict) else None
         for metric in metrics if isinstance(metrics, list) else ():
@@ -115,9 +115,9 @@ def _week_offset(history: History) -> Iterator[Measure]:
                 resets = moment(metric.get("resets_at"))
                 if resets is not None:
                     after = resets - week_start(resets, 0)
-                    said.setdefault(after if after <= WEEK // 2 else after - WEEK, exchange.id)
-    if len(said) == 1:
-        ((offset, by),) = said.items()
+                    stated.setdefault(after if after <= WEEK // 2 else after - WEEK, exchange.id)
+    if len(stated) == 1:
+        ((offset, by),) = stated.items()
         yield Measure("week_offset", 52, offset, offset, exchanges=(by,))
 
 
@@ -129,15 +129,15 @@ def _retry_delays(history: History, options: Options) -> Iterator[Measure]:
     if not history.run.rate:
         return
     gaps: dict[int, list[tuple[Micros, Micros, str]]] = defaultdict(list)
-    for one, other in _retries(history.arrived):
-        answer = outcome(one, options.facts.webhook_timeout)
+    for earlier, later in _retries(history.arrived):
+        answer = outcome(earlier, options.facts.webhook_timeout)
         if answer.acknowledged is False:
-            least = (other.received - answer.at) * history.run.rate
-            most = (other.received - one.received) * history.run.rate
-            gaps[one.attempt].append((least, most, f"{one.event}/{other.attempt}"))
-    for attempt, found in sorted(gaps.items()):
-        least, most = min(low for low, _, _ in found), max(high for _, high, _ in found)
-        yield Measure(f"retry delay {attempt}", 67, least, most, count=len(found), exchanges=(found[0][2],))
+            least = (later.received - answer.at) * history.run.rate
+            most = (later.received - earlier.received) * history.run.rate
+            gaps[earlier.attempt].append((least, most, later.name))
+    for attempt, waits in sorted(gaps.items()):
+        least, most = min(low for low, _, _ in waits), max(high for _, high, _ in waits)
+        yield Measure(f"retry delay {attempt}", 67, least, most, count=len(waits), exchanges=(waits[0][2],))
     if gaps:
         yield _jitter(gaps, options)
 
@@ -145,23 +145,23 @@ def _retry_delays(history: History, options: Options) -> Iterator[Measure]:
 def _jitter(gaps: dict[int, list[tuple[Micros, Micros, str]]], options: Options) -> Measure:
     """By how many percent delays vary: at least what no network explains, at most what was seen."""
     least = most = 0
-    for attempt, found in gaps.items():
+    for attempt, waits in gaps.items():
         if attempt <= len(options.facts.webhook_delays):
             delay = options.facts.webhook_delays[attempt - 1]
-            for low, high, _ in found:
+            for low, high, _ in waits:
                 nearest = 0 if low <= delay <= high else min(abs(low - delay), abs(high - delay))
                 least = max(least, (100 * max(0, nearest - 5 * SECOND)) // delay)
                 most = max(most, -(-100 * max(abs(low - delay), abs(high - delay)) // delay))
     return Measure(
-        "retry jitter", 67, least, most, unit="percent", count=sum(len(found) for found in gaps.values())
+        "retry jitter", 67, least, most, unit="percent", count=sum(len(waits) for waits in gaps.values())
     )
 
 
 def _retries(arrived: Iterable[ReceivedAttempt]) -> Iterator[tuple[ReceivedAttempt, ReceivedAttempt]]:
     """Pairs of attempts with consecutive numbers of one delivery."""
     last: dict[tuple[str, str], ReceivedAttempt] = {}
-    for one in arrived:
-        before = last.get((one.endpoint, one.event))
-        if before is not None and one.attempt == before.attempt + 1:
-            yield before, one
-        last[one.endpoint, one.event] = one
+    for later in arrived:
+        before = last.get((later.endpoint, later.event))
+        if before is not None and later.attempt == before.attempt + 1:
+            yield before, later
+        last[later.endpoint, later.event] = later

@@ -17,40 +17,40 @@ from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.spending.statements import money
 
 if TYPE_CHECKING:
-    from ranksim.judge.conformance.calibrate.found import Choice, Found
     from ranksim.judge.conformance.calibrate.measures import Measure
+    from ranksim.judge.conformance.calibrate.outcome import Choice, Outcome
     from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 SPENDS = ("rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs", "keywords", "scans")
 
 
-def policy_of(found: Found) -> Policy:
+def policy_of(outcome: Outcome) -> Policy:
     """Make the policy: what is pinned from the trace, all else from the policy that was given.
 
     It states what is pinned and what was given, and nothing more, so that a judge leaves the rest open.
     """
-    base = found.base
-    pinned = {choice.name: choice.left[0] for choice in found.choices if choice.name and choice.pinned}
-    pinned |= {name: measure.low for name, measure in _exact(found).items()}
-    if any(difference.number == 31 for difference in found.differences):
+    base = outcome.base
+    pinned = {choice.name: choice.left[0] for choice in outcome.choices if choice.name and choice.pinned}
+    pinned |= {name: measure.low for name, measure in _exact(outcome).items()}
+    if any(difference.number == 31 for difference in outcome.differences):
         pinned["replay_header"] = None
-    shown = {one.name: one.status for one in found.statuses if one.status is not None}
+    statuses = {status.name: status.status for status in outcome.statuses if status.status is not None}
     changes: dict[str, Any] = {
         "name": "calibrated",
         "assumptions": base.assumptions.model_copy(update=pinned),
-        "statuses": base.statuses.model_copy(update=shown),
+        "statuses": base.statuses.model_copy(update=statuses),
     }
-    catalogue = _catalogue(found)
+    catalogue = _catalogue(outcome)
     if catalogue is not None:
         changes["catalogue"] = catalogue
     return base.model_copy(update=changes)
 
 
-def _exact(found: Found) -> dict[str, Measure]:
+def _exact(outcome: Outcome) -> dict[str, Measure]:
     """Measures that are fields of the assumptions and known exactly."""
     return {
         measure.name: measure
-        for measure in found.measures
+        for measure in outcome.measures
         if measure.name in ("week_offset", "idempotency_key_max") and measure.exact
     }
 
@@ -58,29 +58,29 @@ def _exact(found: Found) -> dict[str, Measure]:
 # Plans and jobs
 
 
-def _catalogue(found: Found) -> Catalogue | None:
+def _catalogue(outcome: Outcome) -> Catalogue | None:
     """The catalogue with the durations that were fitted, and plans as accounts could read them; else None.
 
     What needs which capability no trace shows: unless a policy stated it, the catalogue does not.
     """
-    catalogue = found.base.catalogue
+    catalogue = outcome.base.catalogue
     durations = {
         measure.name.removeprefix("job duration "): measure.fit
-        for measure in found.measures
+        for measure in outcome.measures
         if measure.name.startswith("job duration ") and measure.fit is not None
     }
     plans = dict(catalogue.plans)
-    known = set(catalogue.capability_of.values())
-    for account, name, read in _read_plans(found.history):
-        plan = _plan(name, read, _cooldowns(found, account), plans.get(name))
-        if plan is not None and known >= set(
+    named = set(catalogue.capability_of.values())
+    for account, name, read in _read_plans(outcome.history):
+        plan = _plan(name, read, _cooldowns(outcome, account), plans.get(name))
+        if plan is not None and named >= set(
             plan.capabilities
         ):  # else its capabilities go by names that the rules do not know
             plans[name] = plan
     if not durations and plans == catalogue.plans:
         return None
     given = catalogue.model_fields_set
-    if "catalogue" not in found.base.model_fields_set:
+    if "catalogue" not in outcome.base.model_fields_set:
         given = given - {"capability_of"}
     learnt = {
         "name": "calibrated",
@@ -91,10 +91,10 @@ def _catalogue(found: Found) -> Catalogue | None:
     return Catalogue(**{name: getattr(catalogue, name) for name in given} | learnt)
 
 
-def _cooldowns(found: Found, account: str) -> dict[str, int]:
+def _cooldowns(outcome: Outcome, account: str) -> dict[str, int]:
     """An account's cooldowns by operation, at the whole second in the middle of what is left."""
     lengths = {}
-    for measure in found.measures:
+    for measure in outcome.measures:
         kind = measure.name.removeprefix("cooldown ")
         if measure.account == account and kind in SPENDS and measure.high is not None:
             lengths[kind] = (
@@ -119,7 +119,7 @@ def _read_plans(history: History) -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield account, names[account], replies
 
 
-def _plan(name: str, read: Mapping[str, Any], cooldowns: dict[str, int], known: Plan | None) -> Plan | None:
+def _plan(name: str, read: Mapping[str, Any], cooldowns: dict[str, int], shipped: Plan | None) -> Plan | None:
     """Make a plan of what an account read; what it cannot read is the known plan's, or nothing.
 
     None where the numbers read are beyond all that a plan may have.
@@ -129,18 +129,18 @@ def _plan(name: str, read: Mapping[str, Any], cooldowns: dict[str, int], known: 
     sizes = entitled.get("dimensions") if isinstance(entitled.get("dimensions"), Mapping) else {}
     given: dict[str, Any] = {
         "name": name,
-        "price": 0 if known is None else known.price,
+        "price": 0 if shipped is None else shipped.price,
         "capabilities": tuple(map(str, capabilities)) if isinstance(capabilities, list) else (),
-        "quotas": _quotas(usage, known),
-        "slot_limit": _count(entitled.get("slot_limit"), 0 if known is None else known.slot_limit),
+        "quotas": _quotas(usage, shipped),
+        "slot_limit": _count(entitled.get("slot_limit"), 0 if shipped is None else shipped.slot_limit),
         "dimensions": {
             "max_engine_devices": _count(sizes.get("engine_devices"), 1),
             "max_geographies": _count(sizes.get("geographies"), 1),
         },
-        "cost_ceiling": _money(usage, 0 if known is None else known.cost_ceiling),
+        "cost_ceiling": _money(usage, 0 if shipped is None else shipped.cost_ceiling),
         "cooldowns": {kind: _length(entitled, kind, length) for kind, length in cooldowns.items()},
-        "page_cap": _count(entitled.get("page_cap"), 0 if known is None else known.page_cap),
-        "call_cap": _count(entitled.get("call_cap"), 0 if known is None else known.call_cap),
+        "page_cap": _count(entitled.get("page_cap"), 0 if shipped is None else shipped.page_cap),
+        "call_cap": _count(entitled.get("call_cap"), 0 if shipped is None else shipped.call_cap),
     }
     try:
         return Plan.model_validate(given)
@@ -154,7 +154,7 @@ def _length(entitled: Mapping[str, Any], kind: str, measured: int) -> int:
     return seconds * SECOND if isinstance(seconds, int) and seconds >= 0 else measured
 
 
-def _quotas(usage: Mapping[str, Any], known: Plan | None) -> dict[str, Any]:
+def _quotas(usage: Mapping[str, Any], shipped: Plan | None) -> dict[str, Any]:
     quotas: dict[str, Any] = {}
     metrics = usage.get("metrics")
     for metric in metrics if isinstance(metrics, list) else ():
@@ -162,7 +162,7 @@ def _quotas(usage: Mapping[str, Any], known: Plan | None) -> dict[str, Any]:
             continue
         name, limit, period = metric.get("metric"), metric.get("limit"), metric.get("period")
         if isinstance(name, str) and isinstance(limit, int) and limit >= 0 and period in ("week", "month"):
-            before = None if known is None else known.quotas.get(name)
+            before = None if shipped is None else shipped.quotas.get(name)
             consumed: tuple[str, ...] = () if before is None else before.consumed_by
             if before is None and name == "keyword_brief_refreshes":
                 consumed = ("keyword_briefs",)
@@ -183,17 +183,17 @@ def _money(usage: Mapping[str, Any], otherwise: int) -> int:
 # Writing
 
 
-def dump(found: Found) -> str:
+def dump(outcome: Outcome) -> str:
     """Write the policy as YAML: all that is pinned, defaults included, and in comments what pins it."""
-    policy = policy_of(found)
+    policy = policy_of(outcome)
     document = CommentedMap(name=policy.name)
     document.yaml_set_start_comment("Pinned by a trace; what is not listed stays open.\n")
     written = YAML(typ="safe", pure=True).load(policy.dump())
     for section in ("facts",):
         if section in written:
             document[section] = written[section]
-    document["assumptions"] = _assumptions(found, policy)
-    document["statuses"] = _statuses(found, policy)
+    document["assumptions"] = _assumptions(outcome, policy)
+    document["statuses"] = _statuses(outcome, policy)
     for section in ("assumptions", "statuses"):
         if not document[section]:
             del document[section]
@@ -202,14 +202,14 @@ def dump(found: Found) -> str:
         document["catalogue"] = (
             same[0] if same else policy.catalogue.model_dump(mode="json", exclude_unset=True)
         )
-    return write_yaml(document, footing=[*_measured(found), *_unpinned(found)], width=1000)
+    return write_yaml(document, footing=[*_measured(outcome), *_unpinned(outcome)], width=1000)
 
 
-def _assumptions(found: Found, policy: Policy) -> CommentedMap:
+def _assumptions(outcome: Outcome, policy: Policy) -> CommentedMap:
     plain = policy.assumptions.model_dump(mode="json")
     section = CommentedMap()
-    pinned = {choice.name: choice for choice in found.choices if choice.name and choice.pinned}
-    exact = _exact(found)
+    pinned = {choice.name: choice for choice in outcome.choices if choice.name and choice.pinned}
+    exact = _exact(outcome)
     for name in plain:
         if name in pinned:
             section[name] = plain[name]
@@ -222,22 +222,22 @@ def _assumptions(found: Found, policy: Policy) -> CommentedMap:
         elif name == "replay_header" and plain[name] is None:
             section[name] = None
             section.yaml_add_eol_comment("U31: replays carry no such header", name)
-        elif name in found.base.assumptions.model_fields_set:
+        elif name in outcome.base.assumptions.model_fields_set:
             section[name] = plain[name]
             section.yaml_add_eol_comment("as given", name)
     return section
 
 
-def _statuses(found: Found, policy: Policy) -> CommentedMap:
+def _statuses(outcome: Outcome, policy: Policy) -> CommentedMap:
     section = CommentedMap()
-    for shown in found.statuses:
-        if shown.status is not None:
-            section[shown.name] = shown.status
+    for status in outcome.statuses:
+        if status.status is not None:
+            section[status.name] = status.status
             section.yaml_add_eol_comment(
-                comment(f"{shown.number}: {sum(shown.seen.values())} times, first {shown.example}"),
-                shown.name,
+                comment(f"{status.number}: {sum(status.seen.values())} times, first {status.example}"),
+                status.name,
             )
-    for name in sorted(found.base.statuses.model_fields_set - set(section)):
+    for name in sorted(outcome.base.statuses.model_fields_set - set(section)):
         section[name] = getattr(policy.statuses, name)
         section.yaml_add_eol_comment("as given", name)
     return section
@@ -245,8 +245,8 @@ def _statuses(found: Found, policy: Policy) -> CommentedMap:
 
 def _why(choice: Choice) -> str:
     numbers = ", ".join(f"U{number}" for number in choice.numbers)
-    gone = "; ".join(f"not {value}: {_short(evidence)}" for value, evidence in choice.against.items())
-    return f"{numbers}: {gone}"
+    excluded = "; ".join(f"not {value}: {_short(evidence)}" for value, evidence in choice.against.items())
+    return f"{numbers}: {excluded}"
 
 
 def _short(evidence: Evidence) -> str:
@@ -257,8 +257,10 @@ def _by(names: tuple[str, ...]) -> str:
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
-def _measured(found: Found) -> list[str]:
-    return ["", "Measured:"] + [f"  {text(measure)}" for measure in found.measures] if found.measures else []
+def _measured(outcome: Outcome) -> list[str]:
+    return (
+        ["", "Measured:"] + [f"  {text(measure)}" for measure in outcome.measures] if outcome.measures else []
+    )
 
 
 def text(measure: Measure) -> str:
@@ -268,34 +270,34 @@ def text(measure: Measure) -> str:
         return format_duration(value) if measure.unit == "µs" else f"{value} {measure.unit}"
 
     if measure.exact:
-        said = quantity(measure.low)
+        length = quantity(measure.low)
     elif measure.high is None:
-        said = f"at least {quantity(measure.low)}"
+        length = f"at least {quantity(measure.low)}"
     else:
-        said = f"{quantity(measure.low)} to {quantity(measure.high)}"
+        length = f"{quantity(measure.low)} to {quantity(measure.high)}"
     fit = ""
     if measure.fit is not None:
         median = format_duration(measure.fit.durations[0])
         fit = f"; lognormal, median {median}, sigma {measure.fit.sigma}"
     by = f" ({_by(measure.exchanges)})" if measure.exchanges else ""
     whose = f" of account {measure.account}" if measure.account else ""
-    return f"{measure.name}{whose} (U{measure.number}): {said}{fit}, {measure.count} observed{by}"
+    return f"{measure.name}{whose} (U{measure.number}): {length}{fit}, {measure.count} observed{by}"
 
 
-def _unpinned(found: Found) -> list[str]:
+def _unpinned(outcome: Outcome) -> list[str]:
     """Return what is left open, and what would pin it."""
     lines = ["", "Open, and how to observe it:"]
-    if found.untried:
-        lines[:0] = ["", f"Not tried with every option, for want of time: {', '.join(found.untried)}"]
-    for choice in found.choices:
+    if outcome.untried:
+        lines[:0] = ["", f"Not tried with every option, for want of time: {', '.join(outcome.untried)}"]
+    for choice in outcome.choices:
         if not choice.pinned:
             left = " or ".join(map(str, choice.left))
             if not choice.shown and choice.against:
                 left = f"not {', '.join(map(str, choice.against))}, and nothing was refused for one"
             lines.append(f"  {choice.name or choice.says} (U{choice.numbers[0]}): {left}; {choice.observe}")
-    for shown in found.statuses:
-        if shown.status is None:
+    for status in outcome.statuses:
+        if status.status is None:
             lines.append(
-                f"  {shown.name} ({shown.number}): {' and '.join(map(str, shown.seen))} were both seen"
+                f"  {status.name} ({status.number}): {' and '.join(map(str, status.seen))} were both seen"
             )
     return lines

@@ -43,11 +43,11 @@ class SpendingTrials:
         self.wants = self.watching.wants
 
     def see(self, exchange: Observation) -> None:
-        """Keep it with its account."""
+        """Keep an exchange with its account."""
         self.watching.see(exchange)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """Keep what may tell the end of a job."""
+        """Keep what may state the end of a job."""
         self.watching.see_attempt(attempt)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:

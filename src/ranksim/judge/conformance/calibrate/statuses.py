@@ -31,18 +31,18 @@ class Shown:
 
 def statuses(history: History, options: Options) -> Iterator[Shown]:
     """Return the status of each code or case that the trace shows, in the order of the policy."""
-    found: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    counts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     examples: dict[str, str] = {}
     jobs: set[str] = set()
     for exchange in history.as_judged():
         name = _case(exchange, jobs)
         if name in Statuses.model_fields:
-            found[name][exchange.status] += 1
+            counts[name][exchange.status] += 1
             examples.setdefault(name, exchange.id)
     for name, about in Statuses.model_fields.items():
-        if name in found:
+        if name in counts:
             number = (about.description or "").partition(":")[0]
-            yield Shown(name, number, options.default_status(name), dict(found[name]), examples[name])
+            yield Shown(name, number, options.default_status(name), dict(counts[name]), examples[name])
 
 
 def _case(exchange: Observation, jobs: set[str]) -> str:

@@ -28,23 +28,23 @@ def phases(history: History, options: Options, left: tuple[Any, ...]) -> Iterato
     """
     if left != ("clock",) or not steady(history.run) or not history.run.offset.known:
         return
-    found: Arcs | None = None
+    joined: Arcs | None = None
     length = options.facts.rate_window // history.run.traffic_rate
     for ledger in logged(history).ledgers(history.run, options).values():
         for rate_class in RateClass:
             if ledger.has(rate_class):
                 calls = calls_of(ledger, rate_class, default_reading(options), history.run, options)
                 arcs = clock_arcs(calls).joined(edge_arcs(calls))
-                found = arcs if found is None else found.joined(arcs)
-    stretches = [] if found is None else open_phases(found, length)
-    if found is None or not stretches or len(stretches) > 2 or history.run.traffic_rate != 1:
+                joined = arcs if joined is None else joined.joined(arcs)
+    stretches = [] if joined is None else open_phases(joined, length)
+    if joined is None or not stretches or len(stretches) > 2 or history.run.traffic_rate != 1:
         return
     if len(stretches) == 2 and (stretches[0][0] > 0 or stretches[1][1] < length):
         return
     low, high = stretches[0] if len(stretches) == 1 else (stretches[1][0] - length, stretches[0][1])
     low, high = low + history.run.offset.low, high + history.run.offset.high
     turns = (low + SECOND) // length * length  # so that it is stated as near to zero as it may be
-    yield Measure("window phase", 1, low - turns, high - turns, count=len(found.low))
+    yield Measure("window phase", 1, low - turns, high - turns, count=len(joined.low))
 
 
 def reset_signs(history: History, options: Options, left: tuple[Any, ...]) -> Iterator[Sign]:
@@ -62,14 +62,14 @@ def reset_signs(history: History, options: Options, left: tuple[Any, ...]) -> It
 def _reset_signs(calls: WindowCalls) -> Iterator[Sign]:
     """Full is no window that ends before this call leaves; the oldest's none that ends with it."""
     stated, margin = calls.stated, 2 * calls.second
-    known = stated.high >= stated.low
-    soon = np.flatnonzero(known & (stated.high < stated.sent + calls.short - margin))
+    complete = stated.high >= stated.low
+    soon = np.flatnonzero(complete & (stated.high < stated.sent + calls.short - margin))
     if len(soon):
         says = "RateLimit-Reset ends sooner than this very call leaves the window"
         yield "reset_reports", "full", calls.evidence(says, int(stated.who[soon[0]]))
     side = calls.admitted.within(calls.short)
     older = side.before(stated.sent - 2 * margin) - side.begun(stated.done - calls.short)
-    late = np.flatnonzero(known & (older > 0) & (stated.low > stated.done + calls.length - margin))
+    late = np.flatnonzero(complete & (older > 0) & (stated.low > stated.done + calls.length - margin))
     if len(late):
         says = "RateLimit-Reset ends as this call leaves, though an older one leaves sooner"
         yield "reset_reports", "algorithm", calls.evidence(says, int(stated.who[late[0]]))

@@ -37,12 +37,12 @@ class Choice:
 
     @property
     def observe(self) -> str:
-        """What would pin it."""
+        """What would pin the choice."""
         return assumption(self.numbers[0]).observe
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Outcome:
     """What calibration found: choices, statuses and measures, each with the exchanges that pin it.
 
     `deviating` are the rules that the deployment breaks under every option; what is said of assumptions that
