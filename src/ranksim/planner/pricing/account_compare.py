@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
-from ranksim.core.errors import BadInput
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import Kind, MetricSample, interval
 from ranksim.planner.fleet.results import CODES
 from ranksim.planner.pricing.catalogues import Moves, alike, catalogue_of, check_moves, lacking_prices, moved
-from ranksim.planner.pricing.changes import Change, changes, taken_over, terms_view, told
+from ranksim.planner.pricing.changes import Change, changes, changes_text, taken_over, terms_view
 from ranksim.planner.pricing.common import DEMAND, check_replications, margin_of_b
-from ranksim.planner.pricing.compare import ALL, DIFFERENCES, is_enough, paired_row
+from ranksim.planner.pricing.compare import ALL, DIFFERENCES, is_enough, paired_row, readable
 from ranksim.planner.pricing.own_account import (
     AccountRun,
     OwnScenario,
@@ -29,7 +28,7 @@ from ranksim.planner.pricing.own_account import (
     served,
 )
 from ranksim.report import units
-from ranksim.report.answer import HEADINGS, ReadyAnswer, Row, Tables, views_of
+from ranksim.report.answer import ReadyAnswer, Row, Tables, views_of
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.twin.sim.runner import replication_seed
@@ -80,12 +79,12 @@ class AccountComparison(ReadyAnswer):
         if self.unpriced:
             cost = self.row("cost")
             return (
-                f"{told(self.changes)} The margin is not known, since {' and '.join(self.unpriced)}. "
+                f"{changes_text(self.changes)} The margin is not known, since {' and '.join(self.unpriced)}. "
                 f"In {span} the work of {who}, costs the provider {units.usd(cost['a'])} under A and "
                 f"{units.usd(cost['b'])} under B; {self._refused()}."
             )
         earns = margin_of_b(self.row("margin"))
-        return f"{told(self.changes)} In {span} {earns} from {who}; {self._refused()}."
+        return f"{changes_text(self.changes)} In {span} {earns} from {who}; {self._refused()}."
 
     def _refused(self) -> str:
         """Which refusal meets more or fewer calls under B."""
@@ -115,19 +114,17 @@ class AccountComparison(ReadyAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        shown = terms_view(self.changes)
+        views = terms_view(self.changes)
         for title, quantity in (("Money", "money"), ("Calls for work", "count")):
             rows = [
-                row
-                | {"metric": HEADINGS.get(row["metric"], row["metric"].replace("_", " "))}
-                | {"difference_low": row["low"], "difference_high": row["high"]}
+                readable(row)
                 for row in self.differences
                 if row["unit"] == quantity and (row["a"] or row["b"] or row["metric"] in ("cost", "granted"))
             ]
             columns = {"metric": "text", "a": quantity, "b": quantity, "difference": quantity}
             note = "In the run; intervals are of the difference B − A, over replications."
-            shown += views_of(title, rows, columns, note)
-        return shown
+            views += views_of(title, rows, columns, note)
+        return views
 
     def draw(self, name: str = "refusals", ax: Axes | None = None) -> Axes:
         """Draw "refusals": how many calls are refused with each code, under A and under B."""
@@ -161,20 +158,18 @@ def compare_account(
     served for as long as the scenario lasts, for thirty days at least. `moves`, `precision` and `progress`
     are those of `compare`. Raises BadInput.
     """
-    check_replications(replications)
-    if precision is not None and not 0 < precision < 1:
-        raise BadInput(f"precision: expected a share between 0 and 1, found {precision}")
+    check_replications(replications, precision)
     own = own_scenario(scenario, account, policy)
     first = catalogue_of(own.scenario.policy.catalogue if a is None else a)
     second = catalogue_of(b)
-    check_moves((one.plan for one in own.terms), moves or {})
+    plans = [bought.plan for bought in own.terms]
+    check_moves(plans, moves or {})
     taken = taken_over(first, second)
     first, second = alike(first, second)
     second = moved(second, moves or {}, "B")
     sides = {"A": first, "B": second}
     for name, catalogue in sides.items():
         own.check_sold(catalogue, name)
-    plans = [one.plan for one in own.terms]
     unpriced = lacking_prices(sides, plans)
     runs: list[tuple[AccountRun, AccountRun]] = []
     margins: list[float] = []
@@ -182,26 +177,28 @@ def compare_account(
     with noted("comparing", progress) as tell:
         while len(runs) < replications or not is_enough(margins, precision, level):
             drawn = replication_seed(seed, len(runs))
-            one, other = (served(own, catalogue, drawn) for catalogue in sides.values())
-            runs.append((one, other))
-            margins.append((paid[1] - other.cost) - (paid[0] - one.cost))
+            run, other = (served(own, catalogue, drawn) for catalogue in sides.values())
+            runs.append((run, other))
+            margins.append((paid[1] - other.cost) - (paid[0] - run.cost))
             so_far = units.write("money", *interval(MetricSample("mean", margins), level))
             share = None if precision else len(runs) / replications
             margin = "" if unpriced else f", the margin changes by {so_far}"
             tell(share, f"{units.many(len(runs), 'replication')}{margin}")
-    found = changes(first, second)
-    still = not any(change.concerns(one.plan, one.add_ons) for change in found for one in own.terms)
+    differences = changes(first, second)
+    still = not any(
+        change.concerns(bought.plan, bought.add_ons) for change in differences for bought in own.terms
+    )
     return AccountComparison(
         own,
         (first.name, second.name),
         len(runs),
         seed,
         level,
-        found,
+        differences,
         taken,
         unpriced,
         tuple(_rows(own, (first, second), runs, level, still, not unpriced)),
-        consulted_in(one for pair in runs for one in pair),
+        consulted_in(run for pair in runs for run in pair),
     )
 
 
@@ -218,24 +215,22 @@ def _rows(
     both = list(zip(paid, zip(*runs, strict=True), strict=True))
 
     def row(metric: str, kind: Kind, value: Callable[[tuple[int, int], AccountRun], float]) -> Row:
-        a, b = ([value(bought, one) for one in served] for bought, served in both)
+        a, b = ([value(bought, run) for run in served] for bought, served in both)
         pairs = compared(MetricSample(kind, b), MetricSample(kind, a), level)
-        if still and pairs.difference == 0:
-            pairs = pairs._replace(low=0.0, high=0.0)
         unit = "money" if kind == "mean" else kind
-        return {"plan": ALL, "metric": metric, "unit": unit} | paired_row(pairs, unit)
+        return {"plan": ALL, "metric": metric, "unit": unit} | paired_row(pairs, unit, still)
 
     if priced:
         yield row("revenue", "mean", lambda paid, _: sum(paid))
         yield row("plan_prices", "mean", lambda paid, _: paid[0])
         yield row("add_ons", "mean", lambda paid, _: paid[1])
-    yield row("cost", "mean", lambda _, one: one.cost)
+    yield row("cost", "mean", lambda _, run: run.cost)
     if priced:
-        yield row("margin", "mean", lambda paid, one: sum(paid) - one.cost)
-    yield row("granted", "count", lambda _, one: one.granted)
+        yield row("margin", "mean", lambda paid, run: sum(paid) - run.cost)
+    yield row("granted", "count", lambda _, run: run.granted)
     for code in CODES:
         yield row(f"refused_{code}", "count", partial(_refused, code))
 
 
-def _refused(code: str, _: tuple[int, int], one: AccountRun) -> int:
-    return one.refused[code]
+def _refused(code: str, _: tuple[int, int], run: AccountRun) -> int:
+    return run.refused[code]

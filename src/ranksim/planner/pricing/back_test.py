@@ -261,13 +261,13 @@ class BackTest(RecordedAnswer):
         """The answer as tables for people; of the calls, those that change."""
         words = {"side": "text", "account": "text", "plan": "text", "month": "text"}
         money = dict.fromkeys(MONEY, "money")
-        shown = terms_view(self.terms)
-        shown += views_of(
+        views = terms_view(self.terms)
+        views += views_of(
             "Invoices", self.invoices, words | money, "Price and add-ons of whole billing months."
         )
-        shown += self.refusals_view()
+        views += self.refusals_view()
         columns = {"change": "text", "operation": "text", "was": "text", "becomes": "text", "calls": "count"}
-        shown += views_of("Changes", self.changes, columns)
+        views += views_of("Changes", self.changes, columns)
         columns = {"id": "text", "at": "instant", "account": "text", "operation": "text", "change": "text"}
         names = self.columns_of_outcomes
         changed = [
@@ -276,7 +276,7 @@ class BackTest(RecordedAnswer):
             if row["change"]
         ]
         columns |= dict.fromkeys(names, "text")
-        return shown + views_of("Calls that change", changed, columns)
+        return views + views_of("Calls that change", changed, columns)
 
     def save_csv(self, path: Path) -> None:
         """Write the calls as CSV, a line each. Raises BadInput when it cannot be written."""

@@ -23,7 +23,7 @@ from ranksim.planner.fleet.engine import simulate_fleet
 from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.pricing.bills import Bills, bills
-from ranksim.planner.pricing.catalogues import catalogue_of, check_priced, check_sold, selling
+from ranksim.planner.pricing.catalogues import catalogue_of, check_priced, check_sold, plans_of, selling
 from ranksim.planner.pricing.common import check_replications
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer, Tables, TableSpec, views_of
@@ -172,10 +172,10 @@ class BreakEven(ReadyAnswer):
         columns = {"plan": "text", "ceiling_needed": "text", "replications": "count"}
         columns |= dict.fromkeys(("price", "even", "ceiling", "safe"), "money")
         note = "Replications: those that have customers of the plan."
-        shown = views_of("Break-even a month, by plan", rows, columns, note)
+        views = views_of("Break-even a month, by plan", rows, columns, note)
         columns = {"plan": "text", "ceiling": "money", "customers": "count", "negative": "count"}
         rows = [row | {"safe": "yes" if row["safe"] else "no"} for row in tables["trials"]]
-        return shown + views_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
+        return views + views_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
 
     def draw(self, name: str, ax: Axes | None = None) -> Axes:
         """Draw "prices" or "ceilings"."""
@@ -224,23 +224,23 @@ def break_even(
         )
     population, catalogue, base = population_of(population), catalogue_of(catalogue), policy_of(policy)
     check_sold(population, catalogue, "the catalogue")
-    served = tuple(dict.fromkeys(p for segment in population.segments.values() for p in segment.plans))
+    served = plans_of(population)
     for plan in plans:
         if plan not in served:
             raise BadInput(f"plan: no customer is on {plan!r}; expected one of {listed(served, plan)}")
 
-    asked = tuple(dict.fromkeys(plans or served))
-    check_priced(catalogue, asked, "plan")
+    names = tuple(dict.fromkeys(plans or served))
+    check_priced(catalogue, names, "plan")
     # Each plan is tried without a ceiling, with the highest and with none at all, and then by halving.
-    tries = [3 + (catalogue.plans[name].cost_ceiling // step).bit_length() for name in asked]
+    tries = [3 + (catalogue.plans[name].cost_ceiling // step).bit_length() for name in names]
     runs = count()
 
     def run(sold: Catalogue) -> list[FleetResult]:
-        found = []
+        results = []
         for index in range(replications):
             tried, most = next(runs), replications * (1 + sum(tries))
             tell(tried / max(most, tried + 1), f"catalogue {tried // replications + 1}")
-            found.append(
+            results.append(
                 simulate_fleet(
                     population,
                     selling(base, sold),
@@ -249,21 +249,21 @@ def break_even(
                     compiled=compiled,
                 )
             )
-        return found
+        return results
 
-    found: list[Balance] = []
+    balances: list[Balance] = []
     trials: list[CeilingTrial] = []
     with noted("looking for ceilings", progress) as tell:
         now = [bills(result) for result in run(catalogue)]
-        for number, name in enumerate(asked):
+        for number, name in enumerate(names):
             runs = count(replications * (1 + sum(tries[:number])))
             if any(billed.of(name).any() for billed in now):
                 balance, tried = _balance(name, catalogue, now, run, risk=risk, step=step, level=level)
-                found.append(balance)
+                balances.append(balance)
                 trials += tried
-    if not found:
+    if not balances:
         raise BadInput(f"plan: nobody is on {' or '.join(plans)} in any replication; give it more weight")
-    return BreakEven(tuple(found), tuple(trials), risk, level, replications, seed)
+    return BreakEven(tuple(balances), tuple(trials), risk, level, replications, seed)
 
 
 def _balance(
@@ -308,9 +308,9 @@ def _even(now: Sequence[Bills], name: str, level: float) -> tuple[float, float |
     A price does not change what customers do. Costs over the months served are a ratio of sums, whose
     interval is that of its linearised values (W. G. Cochran, Sampling Techniques, 1977, 6.3).
     """
-    served = [(billed, mine) for billed in now if billed.months[mine := billed.of(name)].any()]
-    months = [float(billed.months[mine].sum()) for billed, mine in served]
-    costs = [float((billed.cost - billed.add_ons)[mine].sum()) for billed, mine in served]
+    served = [(billed, members) for billed in now if billed.months[members := billed.of(name)].any()]
+    months = [float(billed.months[members].sum()) for billed, members in served]
+    costs = [float((billed.cost - billed.add_ons)[members].sum()) for billed, members in served]
     if not served:
         return 0.0, None, None, 0
     even, mean = sum(costs) / sum(months), fmean(months)

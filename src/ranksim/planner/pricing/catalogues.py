@@ -58,6 +58,11 @@ def check_moves(plans: Iterable[str], moves: Moves) -> None:
             raise BadInput(f"move: no customer is on {old!r}; expected one of {listed(plans, old)}")
 
 
+def plans_of(population: Population) -> tuple[str, ...]:
+    """Return the plans that customers of a population are on, each once."""
+    return tuple(dict.fromkeys(plan for segment in population.segments.values() for plan in segment.plans))
+
+
 def check_sold(population: Population, catalogue: Catalogue, side: str) -> None:
     """Raise BadInput unless every plan and add-on of a population is in a catalogue."""
     for name, segment in population.segments.items():

@@ -67,8 +67,8 @@ def changes(a: Catalogue, b: Catalogue) -> tuple[Change, ...]:
     return tuple(differences)
 
 
-def told(differences: Sequence[Change]) -> str:
-    """The differences in a sentence: how many, and in which plans, add-ons and other parts."""
+def changes_text(differences: Sequence[Change]) -> str:
+    """Return the differences in a sentence: how many, and in which plans, add-ons and other parts."""
     if not differences:
         return "B does not differ from A."
     places = dict.fromkeys(

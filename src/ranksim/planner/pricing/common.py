@@ -35,11 +35,13 @@ def anchored_notes(specs: Mapping[str, AccountSpec], start: Micros, policy: Poli
     )
 
 
-def check_replications(replications: int) -> None:
-    """Raise BadInput unless there are enough replications for an interval."""
+def check_replications(replications: int, precision: float | None = None) -> None:
+    """Raise BadInput unless replications suffice for an interval, and a `precision` is a share."""
     if replications < FEWEST:
         raise BadInput(f"replications: expected at least {FEWEST}, without which there is no interval, found "
                        f"{replications}")  # fmt: skip
+    if precision is not None and not 0 < precision < 1:
+        raise BadInput(f"precision: expected a share between 0 and 1, found {precision}")
 
 
 def margin_of_b(margin: Mapping[str, Any]) -> str:

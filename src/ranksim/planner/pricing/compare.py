@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
-from ranksim.core.errors import BadInput
 from ranksim.inference.differences import PairedDifference, compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.gains import gain
@@ -34,9 +33,10 @@ from ranksim.planner.pricing.catalogues import (
     check_sold,
     lacking_prices,
     moved,
+    plans_of,
     selling,
 )
-from ranksim.planner.pricing.changes import Change, changes, taken_over, terms_view, told
+from ranksim.planner.pricing.changes import Change, changes, changes_text, taken_over, terms_view
 from ranksim.planner.pricing.common import DEMAND, check_replications, margin_of_b
 from ranksim.planner.pricing.needs import Need, needs, trials
 from ranksim.report import units
@@ -167,12 +167,12 @@ class Comparison(ReadyAnswer):
         if self.unpriced:
             cost = self.row("cost")
             return (
-                f"{told(self.changes)} The margin is not known, since {' and '.join(self.unpriced)}. Of "
-                f"{customers} in {span}, the provider has a cost of {units.usd(cost['a'])} under A and "
+                f"{changes_text(self.changes)} The margin is not known, since {' and '.join(self.unpriced)}. "
+                f"Of {customers} in {span}, the provider has a cost of {units.usd(cost['a'])} under A and "
                 f"{units.usd(cost['b'])} under B; {self._refused()}."
             )
         earns = margin_of_b(self.row("margin"))
-        return f"{told(self.changes)} Of {customers} in {span}, {earns}; {self._refused()}."
+        return f"{changes_text(self.changes)} Of {customers} in {span}, {earns}; {self._refused()}."
 
     def _refused(self) -> str:
         """Which refusal meets customers of B most otherwise than those of A."""
@@ -219,29 +219,30 @@ class Comparison(ReadyAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        shown = terms_view(self.changes)
+        views = terms_view(self.changes)
         rows = [row for row in self.differences if self._differs(row)]
         for title, quantity in (("Money", "money"), ("Customers refused", "share"), ("Blocked", "duration")):
-            shown += self._told(title, quantity, [_spread(row) for row in rows if row["unit"] == quantity])
+            views += self._metrics(title, quantity, [row for row in rows if row["unit"] == quantity])
         columns = {"percentile": "text", "a": "money", "b": "money"}
         margins = [row for row in self.margins if row["plan"] == ALL and row["percentile"] in SHOWN]
-        shown += views_of("Margin of a customer, by percentile", margins, columns)
-        return shown + self._needed()
+        views += views_of("Margin of a customer, by percentile", margins, columns)
+        return views + self._needed()
 
     def _differs(self, row: Row) -> bool:
         """Whether a row says what no other does: a difference; of prices one that revenue has not, too."""
         if not row["difference"] or units.write(row["difference_unit"], row["difference"]) == "0 points":
             return False
-        told = self.row("revenue", row["plan"])["difference"] if row["metric"] == "plan_prices" else None
-        return bool(row["difference"] != told)
+        revenue = self.row("revenue", row["plan"])["difference"] if row["metric"] == "plan_prices" else None
+        return bool(row["difference"] != revenue)
 
-    def _told(self, title: str, quantity: str, rows: Sequence[Row]) -> list[View]:
+    def _metrics(self, title: str, quantity: str, rows: Sequence[Row]) -> list[View]:
+        rows = [readable(row) | {"mean_of": f"{units.count(row['of'])} {row['base']}"} for row in rows]
         of = {row["mean_of"] for row in rows}
-        told_once = len(of) == 1  # not in every row
-        columns = dict.fromkeys(("plan", "metric", *(() if told_once else ("mean_of",))), "text")
+        in_note = len(of) == 1  # not in every row
+        columns = dict.fromkeys(("plan", "metric", *(() if in_note else ("mean_of",))), "text")
         columns |= {"a": quantity, "b": quantity}
         columns |= {"difference": "points" if quantity == "share" else quantity}
-        note = f"{_MEANING[quantity]}; of {of.pop()}" if told_once else _MEANING[quantity]
+        note = f"{_MEANING[quantity]}; of {of.pop()}" if in_note else _MEANING[quantity]
         return views_of(title, rows, columns, f"{note}; where A and B differ.")
 
     def _needed(self) -> list[View]:
@@ -302,21 +303,16 @@ def compare(
     itself. `progress` is told after each how many there are, and the difference so far; without it
     a notebook shows that. Raises BadInput.
     """
-    check_replications(replications)
-    if precision is not None and not 0 < precision < 1:
-        raise BadInput(f"precision: expected a share between 0 and 1, found {precision}")
+    check_replications(replications, precision)
     population, policy, a, b = population_of(population), policy_of(policy), catalogue_of(a), catalogue_of(b)
-    check_moves((plan for one in population.segments.values() for plan in one.plans), moves or {})
+    check_moves(plans_of(population), moves or {})
     taken = taken_over(a, b)
     a, b = alike(a, b)
     catalogues = a, moved(b, moves or {}, "B")
     for name, catalogue in zip("AB", catalogues, strict=True):
         check_sold(population, catalogue, name)
     sides = [FleetSide(population, selling(policy, catalogue)) for catalogue in catalogues]
-    lacking = lacking_prices(
-        dict(zip("AB", catalogues, strict=True)),
-        (plan for segment in population.segments.values() for plan in segment.plans),
-    )
+    lacking = lacking_prices(dict(zip("AB", catalogues, strict=True)), plans_of(population))
     # Asked of the first replication alone: who would need what.
     tried = trials(population, a, policy) | trials(population, b, policy)
     own: list[FleetResult] = []
@@ -324,9 +320,9 @@ def compare(
     margins: list[float] = []
     with noted("comparing", progress) as tell:
         while len(runs) < replications or not is_enough(margins, precision, level):
-            asked = sides if own else [*sides, *tried.values()]
-            one = replication_seed(seed, len(runs))
-            results = simulate_sides(asked, one, threads=threads, compiled=compiled)
+            every = sides if own else [*sides, *tried.values()]
+            drawn = replication_seed(seed, len(runs))
+            results = simulate_sides(every, drawn, threads=threads, compiled=compiled)
             own = own or results
             first, second = served(results[0]), served(results[1])
             runs.append((first, second))
@@ -340,10 +336,12 @@ def compare(
     # A plan that few are on may have nobody in some replications.
     seen = dict.fromkeys(plan for run, _ in runs for plan, _ in run.means)
     plans = sorted(seen, key=lambda plan: plan == ALL)
-    found = changes(*catalogues)
+    differences = changes(*catalogues)
     extras = _add_ons(population)
     same = [
-        plan for plan in plans if plan != ALL and not any(one.concerns(plan, extras[plan]) for one in found)
+        plan
+        for plan in plans
+        if plan != ALL and not any(change.concerns(plan, extras[plan]) for change in differences)
     ]
     still = {*same, ALL} if len(same) == len(plans) - 1 else set(same)
     return Comparison(
@@ -352,7 +350,7 @@ def compare(
         replications,
         seed,
         level,
-        found,
+        differences,
         tuple(same),
         taken,
         tuple(
@@ -385,11 +383,11 @@ def is_enough(margins: Sequence[float], precision: float | None, level: float) -
 
 def _add_ons(population: Population) -> dict[str, set[str]]:
     """The add-ons that customers of each plan have."""
-    found: dict[str, set[str]] = {}
+    add_ons: dict[str, set[str]] = {}
     for segment in population.segments.values():
         for plan, choice in segment.plans.items():
-            found.setdefault(plan, set()).update(choice.add_ons)
-    return found
+            add_ons.setdefault(plan, set()).update(choice.add_ons)
+    return add_ons
 
 
 def served(result: FleetResult) -> Served:
@@ -403,15 +401,15 @@ def served(result: FleetResult) -> Served:
     }
     means: dict[tuple[str, str], float] = {}
     for name in (*dict.fromkeys(plan for plan, _ in result.sold), ALL):
-        mine = billed.of(None if name == ALL else name)
-        if not mine.any():
+        members = billed.of(None if name == ALL else name)
+        if not members.any():
             continue
         totals = (billed.revenue, billed.prices, billed.add_ons, billed.cost, billed.margin)
         for metric, values in zip(MONEY, totals, strict=True):
-            means[name, metric] = float(values[mine].sum())
-        means[name, "blocked"] = float(accounts["blocked"][mine].mean())
+            means[name, metric] = float(values[members].sum())
+        means[name, "blocked"] = float(accounts["blocked"][members].mean())
         for percentile in PERCENTILES:
-            means[name, f"p{percentile}"] = float(np.percentile(billed.margin[mine], percentile))
+            means[name, f"p{percentile}"] = float(np.percentile(billed.margin[members], percentile))
     return Served(billed.plans, hits, means, result.engine)
 
 
@@ -423,13 +421,16 @@ def _row(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> R
     nobody = 0.0 if metric in MONEY else None
     first, second = ([run[side].means.get((plan, metric), nobody) for run in runs] for side in (0, 1))
     pairs = compared(MetricSample("mean", second), MetricSample("mean", first), level)
+    return row | paired_row(pairs, METRICS[metric], unchanged)
+
+
+def paired_row(pairs: PairedDifference, unit: str, unchanged: bool) -> Row:
+    """Return the columns of a row that tell a paired difference of two sides, of a unit.
+
+    Where nothing that B changes concerns it, no difference is none for certain.
+    """
     if unchanged and pairs.difference == 0:
         pairs = pairs._replace(low=0.0, high=0.0)
-    return row | paired_row(pairs, METRICS[metric])
-
-
-def paired_row(pairs: PairedDifference, unit: str) -> Row:
-    """The columns of a row that tell a paired difference of two sides, of a unit."""
     return {
         "a": pairs.second,
         "b": pairs.first,
@@ -479,11 +480,10 @@ def _margins(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
     return rows
 
 
-def _spread(row: Row) -> Row:
-    """A row whose difference is shown with its interval."""
+def readable(row: Row) -> Row:
+    """Return a row for people: its metric in words, and the interval of its difference."""
     return row | {
         "metric": HEADINGS.get(row["metric"], row["metric"].replace("_", " ")),
-        "mean_of": f"{units.count(row['of'])} {row['base']}",
         "difference_low": row["low"],
         "difference_high": row["high"],
     }

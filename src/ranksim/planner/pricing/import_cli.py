@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ranksim.planner.pricing.cli import KeywordsOfDomain
+from ranksim.planner.pricing.command import KeywordsOfDomain
 from ranksim.report.progress import part, shown
 from ranksim.report.terminal import print_out
 

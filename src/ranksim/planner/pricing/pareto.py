@@ -26,6 +26,7 @@ from ranksim.planner.pricing.catalogues import (
     catalogue_of,
     check_priced,
     check_sold,
+    plans_of,
     selling,
     unknown_prices,
     unpriced,
@@ -101,8 +102,8 @@ class Frontier(ReadyAnswer):
         """The answer in a sentence or two."""
         few, most = self.best[0], self.best[-1]
         return (
-            f"{len(self.best)} of {len(self.points)} choices are not beaten: from {_told(few)} with "
-            f"{few['point']} to {_told(most)} with {most['point']}."
+            f"{len(self.best)} of {len(self.points)} choices are not beaten: from {_place(few)} with "
+            f"{few['point']} to {_place(most)} with {most['point']}."
         )
 
     @property
@@ -162,10 +163,9 @@ def pareto(
     check_replications(replications)
     population, base = population_of(population), policy_of(policy)
     choices, tried, groups = _laid_out(catalogue_of(catalogue), grid)
-    for one in tried:
-        check_sold(population, one, "the catalogue")
-    bought = dict.fromkeys(plan for segment in population.segments.values() for plan in segment.plans)
-    against = _against(choices, tried, tuple(bought))
+    for sold in tried:
+        check_sold(population, sold, "the catalogue")
+    against = _against(choices, tried, plans_of(population))
     margins: list[list[float]] = [[] for _ in tried]
     blocked = [0] * len(tried)
     parts = [*product(range(replications), range(0, len(groups), TOGETHER))]
@@ -184,7 +184,7 @@ def pareto(
     customers = replications * population.accounts
     shares = [chance(hits, customers, level) for hits in blocked]
     points = _points(choices, margins, margins[against], shares, customers, level)
-    return Frontier(tuple(grid), points, replications, seed, level, _told_against(choices, against))
+    return Frontier(tuple(grid), points, replications, seed, level, _reference(choices, against))
 
 
 def pareto_account(
@@ -207,9 +207,9 @@ def pareto_account(
     check_replications(replications)
     own = own_scenario(scenario, account, policy)
     choices, tried, groups = _laid_out(catalogue_of(catalogue or own.scenario.policy.catalogue), grid)
-    for one in tried:
-        own.check_sold(one, "the catalogue")
-    against = _against(choices, tried, tuple(one.plan for one in own.terms))
+    for sold in tried:
+        own.check_sold(sold, "the catalogue")
+    against = _against(choices, tried, tuple(bought.plan for bought in own.terms))
     margins: list[list[float]] = [[] for _ in tried]
     hits: list[list[int]] = [[] for _ in tried]
     calls: list[list[int]] = [[] for _ in tried]
@@ -225,9 +225,9 @@ def pareto_account(
                 calls[number].append(run.granted + run.blocked)
     shares = [clustered(some, of, level) for some, of in zip(hits, calls, strict=True)]
     points = _points(choices, margins, margins[against], shares, replications, level)
-    told = _told_against(choices, against)
+    reference = _reference(choices, against)
     read = consulted_in(runs)
-    return Frontier(tuple(grid), points, replications, seed, level, told, own.account, own.notes, read)
+    return Frontier(tuple(grid), points, replications, seed, level, reference, own.account, own.notes, read)
 
 
 def _laid_out(
@@ -237,8 +237,8 @@ def _laid_out(
     choices = points_of(grid)
     tried = [*(changed(catalogue, settings) for settings in choices), catalogue]
     alike: dict[str, list[int]] = {}
-    for number, one in enumerate(tried):
-        alike.setdefault(unpriced(one), []).append(number)
+    for number, sold in enumerate(tried):
+        alike.setdefault(unpriced(sold), []).append(number)
     return choices, tried, list(alike.values())
 
 
@@ -247,12 +247,12 @@ def _against(choices: Sequence[Any], tried: Sequence[Catalogue], plans: Sequence
 
     Raises BadInput where those of a point are not.
     """
-    for one in tried[:-1]:
-        check_priced(one, plans, "grid")
+    for point in tried[:-1]:
+        check_priced(point, plans, "grid")
     return 0 if unknown_prices(tried[-1], plans) else len(choices)
 
 
-def _told_against(choices: Sequence[Mapping[str, Any]], against: int) -> str:
+def _reference(choices: Sequence[Mapping[str, Any]], against: int) -> str:
     if against == len(choices):
         return "the catalogue as it is"
     return f"{point_row(choices[against])['point']}, as the catalogue does not know its own price"
@@ -300,16 +300,16 @@ def changed(catalogue: Catalogue | str | Path, settings: Mapping[str, Any]) -> C
     except ValueError as error:
         raise BadInput(f"grid: {error}") from None
     try:
-        found = Policy(catalogue=catalogue).replace(catalogue=tree).catalogue
+        sold = Policy(catalogue=catalogue).replace(catalogue=tree).catalogue
     except BadInput as error:
         raise BadInput(f"grid: {str(error).removeprefix('replace: catalogue.')}") from None
     stated = catalogue.model_fields_set | set(tree)
-    return Catalogue(**{name: getattr(found, name) for name in stated})
+    return Catalogue(**{name: getattr(sold, name) for name in stated})
 
 
-def _beaten(one: tuple[float, float], others: Sequence[tuple[float, float]]) -> bool:
-    margin, blocked = one
-    return any(m >= margin and b <= blocked and (m, b) != one for m, b in others)
+def _beaten(point: tuple[float, float], others: Sequence[tuple[float, float]]) -> bool:
+    margin, blocked = point
+    return any(m >= margin and b <= blocked and (m, b) != point for m, b in others)
 
 
 def _point(
@@ -320,12 +320,13 @@ def _point(
     level: float,
 ) -> Row:
     row = point_row(settings)
-    for column, found in (("margin", interval(MetricSample("mean", margins), level)), ("blocked", blocked)):
-        row[column], row[f"{column}_low"], row[f"{column}_high"] = found
+    margin = interval(MetricSample("mean", margins), level)
+    for column, estimate in (("margin", margin), ("blocked", blocked)):
+        row[column], row[f"{column}_low"], row[f"{column}_high"] = estimate
     pairs = compared(MetricSample("mean", margins), MetricSample("mean", now), level)
     change = {"change": pairs.difference, "change_low": pairs.low, "change_high": pairs.high}
     return row | change | {"gain": pairs.gain, "gain_low": pairs.gain_low, "gain_high": pairs.gain_high}
 
 
-def _told(point: Row) -> str:
+def _place(point: Row) -> str:
     return f"{units.usd(point['margin'])} and {units.percent(point['blocked'])} blocked"

@@ -167,10 +167,10 @@ class Search(ReadyAnswer):
             for row in self.candidates
         ]
         columns = {"point": "text", "is": "text", "customers": "count", "margin": "money", "change": "money"}
-        shown = views_of("Catalogues", rows, columns | {"newly_refused": "share"})
+        views = views_of("Catalogues", rows, columns | {"newly_refused": "share"})
         columns = {"assumption": "text", "low": "share", "high": "share"}
         columns |= {"change_at_low": "money", "change_at_high": "money"}
-        return shown + views_of(
+        return views + views_of(
             "If demand answered otherwise", self.tornado, columns, "Change of the best one."
         )
 
