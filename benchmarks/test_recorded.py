@@ -22,10 +22,10 @@ from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.policy import Policy
 from ranksim.planner.fleet.recorded_fleet import RecordedFleet
 from ranksim.planner.fleet.rows import READ, REMOVE, WRITE, CallRow, Records, blank
-from ranksim.planner.pricing.back_test import Side
 from ranksim.planner.pricing.column_back_test import back_test_columns
 from ranksim.planner.pricing.columns import ColumnAccount, Columns, accounts_for
 from ranksim.planner.pricing.pareto import changed
+from ranksim.planner.pricing.recorded_sides import Side
 from ranksim.planner.pricing.search import search
 
 START = 20_514 * DAY

@@ -17,10 +17,11 @@ from ranksim.judge.conformance.compare import compare_all
 from ranksim.planner.capacity.workers import Peak, workers_needed
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.pricing import recording as recordings
-from ranksim.planner.pricing.back_test import Side, back_test, read_accounts
+from ranksim.planner.pricing.back_test import back_test, read_accounts
 from ranksim.planner.pricing.break_even import break_even
 from ranksim.planner.pricing.column_back_test import back_test_columns
 from ranksim.planner.pricing.importing import columns_of
+from ranksim.planner.pricing.recorded_sides import Side
 from ranksim.planner.pricing.recording import read_recording
 from ranksim.planner.pricing.search import search
 from ranksim.report.progress import Tell, part

@@ -1,7 +1,6 @@
 from ranksim.planner.pricing.account_compare import AccountComparison as AccountComparison
 from ranksim.planner.pricing.account_compare import compare_account as compare_account
 from ranksim.planner.pricing.back_test import BackTest as BackTest
-from ranksim.planner.pricing.back_test import Side as Side
 from ranksim.planner.pricing.back_test import back_test as back_test
 from ranksim.planner.pricing.back_test import read_accounts as read_accounts
 from ranksim.planner.pricing.break_even import BreakEven as BreakEven
@@ -15,6 +14,7 @@ from ranksim.planner.pricing.pareto import Frontier as Frontier
 from ranksim.planner.pricing.pareto import changed as changed
 from ranksim.planner.pricing.pareto import pareto as pareto
 from ranksim.planner.pricing.pareto import pareto_account as pareto_account
+from ranksim.planner.pricing.recorded_sides import Side as Side
 from ranksim.planner.pricing.recording import read_recording as read_recording
 from ranksim.planner.pricing.search import Demand as Demand
 from ranksim.planner.pricing.search import Search as Search

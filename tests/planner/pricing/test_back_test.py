@@ -16,7 +16,8 @@ from ranksim.core.clock import DAY
 from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.core.trace_writer import TraceWriter
-from ranksim.planner.pricing.back_test import BackTest, Side, back_test, read_accounts
+from ranksim.planner.pricing.back_test import BackTest, back_test, read_accounts
+from ranksim.planner.pricing.recorded_sides import Side
 from ranksim.planner.pricing.recording import read_recording, read_rules
 from ranksim.planner.pricing.replay import ReplayedService, spec_for
 from ranksim.report.figure import new_figure

@@ -10,11 +10,12 @@ from flat_customers import CALENDAR, USD, population
 from ranksim.core.contract.plans import JOB_DURATIONS, Catalogue
 from ranksim.core.contract.policy import shipped_catalogue
 from ranksim.core.errors import BadInput
-from ranksim.planner.pricing.back_test import Side, back_test
+from ranksim.planner.pricing.back_test import back_test
 from ranksim.planner.pricing.catalogues import alike, read_catalogue
-from ranksim.planner.pricing.changes import changes, taken_over, told
+from ranksim.planner.pricing.changes import changes, changes_text, taken_over
 from ranksim.planner.pricing.compare import compare
 from ranksim.planner.pricing.pareto import changed
+from ranksim.planner.pricing.recorded_sides import Side
 from ranksim.planner.pricing.recording import read_recording
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pricing"
@@ -75,12 +76,12 @@ def test_a_plan_or_an_add_on_that_one_sells() -> None:
 
 def test_names_and_notes_are_no_differences() -> None:
     assert changes(SHIPPED, SHIPPED.model_copy(update={"name": "other", "note": "else"})) == ()
-    assert told(()) == "B does not differ from A."
+    assert changes_text(()) == "B does not differ from A."
 
 
 def test_differences_in_a_sentence() -> None:
     other = changed(SHIPPED, SLOW | {"plans.pro.price": "1 USD", "unit_costs.crawl_page": "1 USD"})
-    assert told(changes(SHIPPED, other)) == (
+    assert changes_text(changes(SHIPPED, other)) == (
         "B differs from A in 3 values, 2 of them not commercial: plan pro, unit costs, job durations."
     )
 

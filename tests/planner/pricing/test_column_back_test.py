@@ -16,11 +16,12 @@ from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.rows import READ, CallRow, to_records
 from ranksim.planner.pricing.audit import sample
-from ranksim.planner.pricing.back_test import Side, back_test
+from ranksim.planner.pricing.back_test import back_test
 from ranksim.planner.pricing.column_back_test import ColumnBackTest, back_test_columns
 from ranksim.planner.pricing.columns import ColumnAccount, Columns
 from ranksim.planner.pricing.importing import columns_of
 from ranksim.planner.pricing.pareto import changed
+from ranksim.planner.pricing.recorded_sides import Side
 from ranksim.planner.pricing.recording import read_recording
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pricing"

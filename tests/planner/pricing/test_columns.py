@@ -19,7 +19,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.planner.fleet.recorded_fleet import RecordedFleet
 from ranksim.planner.fleet.rows import FAULTY, LIMITED, NOT_FOUND, READ, REMOVE, Records
-from ranksim.planner.pricing.back_test import Side, back_test, read_accounts
+from ranksim.planner.pricing.back_test import back_test, read_accounts
 from ranksim.planner.pricing.catalogues import selling
 from ranksim.planner.pricing.columns import (
     COLUMNS,
@@ -32,6 +32,7 @@ from ranksim.planner.pricing.columns import (
     save,
 )
 from ranksim.planner.pricing.importing import AGAIN, BESIDE, GONE, LISTED, REPEATS, SCANS, columns_of
+from ranksim.planner.pricing.recorded_sides import Side
 from ranksim.planner.pricing.recording import Recording, read_recording, read_rules
 
 ROOT = Path(__file__).parents[3]

@@ -15,7 +15,8 @@ from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import shipped_catalogue
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.pricing.catalogues import alike, read_catalogue
-from ranksim.planner.pricing.compare import METRICS, MONEY, PERCENTILES, Comparison, compare
+from ranksim.planner.pricing.compare import Comparison, compare
+from ranksim.planner.pricing.paired_metrics import METRICS, MONEY, PERCENTILES
 from ranksim.planner.pricing.pareto import changed
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pricing"

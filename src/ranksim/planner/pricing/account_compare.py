@@ -18,7 +18,7 @@ from ranksim.planner.fleet.results import CODES
 from ranksim.planner.pricing.catalogues import Moves, alike, catalogue_of, check_moves, lacking_prices, moved
 from ranksim.planner.pricing.changes import Change, changes, changes_text, taken_over, terms_view
 from ranksim.planner.pricing.common import DEMAND, check_replications, margin_of_b
-from ranksim.planner.pricing.compare import ALL, DIFFERENCES, is_enough, paired_row, readable
+from ranksim.planner.pricing.compare import is_enough
 from ranksim.planner.pricing.own_account import (
     AccountRun,
     OwnScenario,
@@ -27,6 +27,7 @@ from ranksim.planner.pricing.own_account import (
     prices,
     served,
 )
+from ranksim.planner.pricing.paired_metrics import ALL, DIFFERENCES, paired_row, readable
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer, Row, Tables, views_of
 from ranksim.report.progress import Tell, noted

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
@@ -15,35 +14,28 @@ from pydantic import Field
 from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.clock import Micros, billing_month
 from ranksim.core.contract.located import Located, validate
-from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.yamlfile import read_yaml
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.offers import add_ons_price
 from ranksim.planner.pricing.catalogues import (
-    Moves,
-    alike,
-    catalogue_of,
-    check_add_ons,
     check_moves,
-    check_plan,
-    check_priced,
-    moved,
     selling,
 )
-from ranksim.planner.pricing.changes import Change, changes, taken_over, terms_view
+from ranksim.planner.pricing.changes import terms_view
 from ranksim.planner.pricing.common import anchored_notes, reason_rows, reasons_text
+from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side, bill_of, invoices, running_alike
 from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking, read_recording
 from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, specs_of
 from ranksim.report import units
-from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec, views_of
+from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.frames import save_csv
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 KEYWORDS = 50
 """Keywords that a domain tracks where nobody says."""
@@ -69,109 +61,8 @@ def read_accounts(path: str | Path) -> dict[str, AccountSpec]:
     return dict(validate(Accounts, only).accounts)
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Side:
-    """What the recording is replayed under: a catalogue, and the plan that everybody is on.
-
-    The catalogue may be given as a file, or by the name of a shipped one. Without a plan, accounts are on the
-    plan that is said of them, or on the one that `moves` names instead.
-    """
-
-    catalogue: Catalogue
-    plan: str
-    moves: Moves
-
-    def __init__(self, catalogue: Catalogue | str | Path, plan: str = "", moves: Moves | None = None) -> None:
-        """Take the catalogue, read first where it is a file. Raises BadInput."""
-        object.__setattr__(self, "catalogue", catalogue_of(catalogue))
-        object.__setattr__(self, "plan", plan)
-        object.__setattr__(self, "moves", moves or {})
-
-    def sold(self) -> Catalogue:
-        """The catalogue with customers moved."""
-        return moved(self.catalogue, self.moves, self.catalogue.name)
-
-    def plan_of(self, spec: AccountSpec, sold: Catalogue, unknown: str, at: str) -> str:
-        """Return the plan that an account is served on, of those `sold`; `at` names its add-ons in errors.
-
-        Raises BadInput: with the message `unknown` if nobody says which plan it is, or for what is not sold.
-        """
-        plan = self.plan or spec.plan
-        if not plan:
-            raise BadInput(unknown)
-        check_plan(plan, sold, "plan", self.catalogue.name, movable=not self.plan)
-        check_priced(sold, (plan,), "plan")
-        check_add_ons(spec.add_ons, sold, at, self.catalogue.name)
-        return plan
-
-    @property
-    def text(self) -> str:
-        """The side in words."""
-        return f"{self.plan or 'own plans'} of {self.catalogue.name}"
-
-
 MONEY = ("price", "add_ons", "revenue", "cost", "margin")
 """The columns of an invoice that are money."""
-
-
-def invoices(money: Sequence[str], **others: str) -> TableSpec:
-    """Return what the columns of invoices are: those of `money`, and others by their quantity."""
-    columns = {**others, **dict.fromkeys(money, "money")}
-    return TableSpec(others=columns, keys=("side",), metrics=("revenue", "cost", "margin"))
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class RecordedAnswer(ReadyAnswer, ABC):
-    """What a back-test tells, whichever engine served the calls: a service, or the columns' compiled kernel.
-
-    `where` names the recording; `sides` are A's text and, if there are two, B's. `left_out` counts calls that
-    are not in the answer, by reason. `terms`: in what the catalogues of two sides differ, and `taken_over`
-    what one has from the other. `anchored` says whose billing months are taken to begin with the recording.
-    """
-
-    kind = "price back-test"
-    title = "Recorded calls under other plans"
-
-    where: str
-    sides: tuple[str, ...]
-    left_out: Mapping[str, int]
-    terms: tuple[Change, ...] = ()
-    taken_over: tuple[str, ...] = ()
-    anchored: tuple[str, ...] = ()
-
-    plots = ("outcomes",)
-
-    @property
-    def last(self) -> str:
-        """The letter of the last side, A or B."""
-        return "AB"[len(self.sides) - 1]
-
-    @property
-    def columns_of_outcomes(self) -> tuple[str, ...]:
-        """The columns that hold what became of calls: as recorded, and under each side."""
-        return ("recorded", "a", "b")[: 1 + len(self.sides)]
-
-    @property
-    def described(self) -> tuple[str, ...]:
-        """The notes that say which recording was served under which sides."""
-        named = zip("AB", self.sides, strict=False)
-        return f"{self.where}. " + " ".join(f"{name}: {text}." for name, text in named), *self.taken_over
-
-    @property
-    @abstractmethod
-    def refusals(self) -> list[Row]:
-        """Calls refused by code: as recorded, and under each side."""
-
-    def refusals_view(self) -> list[View]:
-        """The refusals as a table for people."""
-        columns = {"code": "text"} | dict.fromkeys(self.columns_of_outcomes, "count")
-        return views_of("Refusals", self.refusals, columns)
-
-    def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
-        """Draw the refusals by code, as recorded and under each side."""
-        from ranksim.planner.pricing import plots
-
-        return plots.outcomes(self.refusals, ax)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -348,23 +239,6 @@ def back_test(
     )
 
 
-def running_alike(
-    sides: Sequence[Side],
-) -> tuple[Sequence[Side], tuple[Change, ...], tuple[str, ...]]:
-    """Return sides with jobs that run alike, as far as only one of two catalogues says how they run.
-
-    Also in what the catalogues of two sides differ, and what one has from the other. Raises BadInput unless
-    there are one or two sides.
-    """
-    if len(sides) == 1:
-        return sides, (), ()
-    if len(sides) != 2:
-        raise BadInput(f"back-test: expected one side or two, found {len(sides)}")
-    a, b = (side.catalogue for side in sides)
-    both = [replace(side, catalogue=catalogue) for side, catalogue in zip(sides, alike(a, b), strict=True)]
-    return both, changes(both[0].sold(), both[1].sold()), taken_over(a, b)
-
-
 def _served(described: Mapping[str, AccountSpec], side: Side) -> dict[str, AccountSpec]:
     """Return the accounts of a side, each on its plan. Raises BadInput for one that is not on sale."""
     specs, sold = {}, side.sold()
@@ -414,11 +288,6 @@ def _invoices(replay: ReplayedService, letter: str, calls: Mapping[str, Sequence
             bill = {"price": price, "add_ons": extras} | bill_of(price + extras, cost)
             month = {"month": str(number), "begins": begins, "ends": ends, "plan": account.plan}
             yield {"side": letter.upper(), "account": name} | month | bill
-
-
-def bill_of(revenue: int, cost: int) -> Row:
-    """Return the columns of an invoice that every engine tells, µUSD."""
-    return {"revenue": revenue, "cost": cost, "margin": revenue - cost}
 
 
 def _months(anchor: Micros, first: Micros, last: Micros) -> Iterator[tuple[Micros, Micros]]:

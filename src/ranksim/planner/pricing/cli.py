@@ -39,8 +39,9 @@ from ranksim.planner.pricing.command import (
 from ranksim.report.progress import part, shown
 
 if TYPE_CHECKING:
-    from ranksim.planner.pricing.back_test import BackTest, Side
+    from ranksim.planner.pricing.back_test import BackTest
     from ranksim.planner.pricing.column_back_test import ColumnBackTest
+    from ranksim.planner.pricing.recorded_sides import Side
 
 
 def compare(
@@ -351,8 +352,8 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
 
     Raises BadInput.
     """
-    from ranksim.planner.pricing.back_test import Side
     from ranksim.planner.pricing.catalogues import read_catalogue
+    from ranksim.planner.pricing.recorded_sides import Side
 
     if len(plans) > 2 or len(names) > 2:
         raise BadInput("back-test: expected at most two plans and two catalogues, A's and B's")

@@ -13,9 +13,9 @@ from ranksim.core.contract.policy import Policy
 from ranksim.planner.fleet.offers import Sold, price_of, sold_of
 from ranksim.planner.fleet.recorded_fleet import RecordedFleet
 from ranksim.planner.fleet.rows import REFUSED, Integers, Records
-from ranksim.planner.pricing.back_test import Side
 from ranksim.planner.pricing.catalogues import check_moves, selling
 from ranksim.planner.pricing.columns import Columns, accounts_for, sold_to
+from ranksim.planner.pricing.recorded_sides import Side
 
 
 class BilledMonths(NamedTuple):

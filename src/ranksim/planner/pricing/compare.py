@@ -8,23 +8,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
-from ranksim.inference.differences import PairedDifference, compared
 from ranksim.inference.estimate import LEVEL
-from ranksim.inference.gains import gain
 from ranksim.inference.kinds import MetricSample, interval
-from ranksim.inference.paired_shares import paired_difference
 from ranksim.inference.precision import FIRST_STAGE, is_precise
-from ranksim.inference.shares import chance
 from ranksim.planner.fleet.engine import simulate_sides
 from ranksim.planner.fleet.population import Population, population_of
-from ranksim.planner.fleet.results import CODES, FleetResult
+from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.fleet.sides import FleetSide
-from ranksim.planner.pricing.bills import bills
 from ranksim.planner.pricing.catalogues import (
     Moves,
     alike,
@@ -39,8 +31,20 @@ from ranksim.planner.pricing.catalogues import (
 from ranksim.planner.pricing.changes import Change, changes, changes_text, taken_over, terms_view
 from ranksim.planner.pricing.common import DEMAND, check_replications, margin_of_b
 from ranksim.planner.pricing.needs import Need, needs, trials
+from ranksim.planner.pricing.paired_metrics import (
+    ALL,
+    DIFFERENCES,
+    LIMITS,
+    METRICS,
+    PRICED,
+    Served,
+    margin_rows,
+    metric_row,
+    readable,
+    served,
+)
 from ranksim.report import units
-from ranksim.report.answer import HEADINGS, ReadyAnswer, Row, Tables, TableSpec, views_of
+from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.twin.sim.runner import replication_seed
@@ -51,63 +55,8 @@ if TYPE_CHECKING:
 MOST = 1_000
 """Replications at which a comparison ends, however well it knows."""
 
-PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
-"""The percentiles of customers by margin that are given."""
-
 SHOWN = ("p1", "p10", "p50", "p90", "p99")
 """Those of all customers, which are told to people; tables as files have every plan's."""
-
-MONEY = ("revenue", "plan_prices", "add_ons", "cost", "margin")
-
-LIMITS = tuple(f"hit_{code}" for code in CODES)
-
-METRICS: dict[str, str] = {
-    **dict.fromkeys(MONEY, "money"),
-    "negative": "share",
-    "blocked": "duration",
-    "hit_any": "share",
-    **dict.fromkeys(LIMITS, "share"),
-    "wants_more": "share",
-}
-"""Metric to its unit. Money is of all customers in the run; `blocked` the mean of a customer; shares are of
-customers: `negative` whose margin is below 0, `hit_CODE` who met that refusal, `wants_more` for whom the plan
-was not enough."""
-
-PRICED = ("revenue", "plan_prices", "add_ons", "margin", "negative")
-"""The metrics of which nothing is known where a price is not."""
-
-ALL = "all"
-"""The name of the rows that are about everybody."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Served:
-    """One replication under one catalogue: `plans` and `hits` by customer, `means` by plan and metric.
-
-    `hits` says by metric which customers hit; `means` has the metrics that are no shares, and the margins at
-    `PERCENTILES`, of the plans that somebody is on.
-    """
-
-    plans: NDArray[np.str_]
-    hits: dict[str, NDArray[np.bool_]]
-    means: dict[tuple[str, str], float]
-    engine: str
-
-    def on(self, plan: str) -> NDArray[np.bool_]:
-        """Which customers are on a plan, or all."""
-        return np.full(len(self.plans), True) if plan == ALL else self.plans == plan
-
-
-Runs = Sequence[tuple[Served, Served]]
-"""Replications under A and under B."""
-
-
-DIFFERENCES = TableSpec(
-    others={"a": "", "b": "", "difference": ""},
-    keys=("plan", "metric"),
-    metrics=("a", "b", "difference"),
-)
-"""The rows of a comparison, each in the unit of its own."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -331,42 +280,35 @@ def compare(
             share = None if precision else len(runs) / replications
             margin = "" if lacking else f", the margin changes by {so_far}"
             tell(share, f"{units.many(len(runs), 'replication')}{margin}")
-    replications = len(runs)
-    enough = {name: result.accounts["enough"] for name, result in zip(tried, own[2:], strict=True)}
     # A plan that few are on may have nobody in some replications.
     seen = dict.fromkeys(plan for run, _ in runs for plan, _ in run.means)
     plans = sorted(seen, key=lambda plan: plan == ALL)
     differences = changes(*catalogues)
-    extras = _add_ons(population)
-    same = [
-        plan
-        for plan in plans
-        if plan != ALL and not any(change.concerns(plan, extras[plan]) for change in differences)
-    ]
+    same = _unchanged(population, plans, differences)
     still = {*same, ALL} if len(same) == len(plans) - 1 else set(same)
+    rows = [
+        metric_row(plan, metric, runs, level, plan in still)
+        for plan in plans
+        for metric in METRICS
+        if not (lacking and metric in PRICED)
+    ]
+    needed: list[Need] = []
+    if not lacking:
+        enough = {name: result.accounts["enough"] for name, result in zip(tried, own[2:], strict=True)}
+        for name, sold, result in zip("AB", (a, b), own[:2], strict=True):
+            needed += needs(name, sold, result, enough)
     return Comparison(
         population,
         (a.name, b.name),
-        replications,
+        len(runs),
         seed,
         level,
         differences,
-        tuple(same),
+        same,
         taken,
-        tuple(
-            _row(plan, metric, runs, level, plan in still)
-            for plan in plans
-            for metric in METRICS
-            if not (lacking and metric in PRICED)
-        ),
-        () if lacking else tuple(_margins(plans, runs, level)),
-        ()
-        if lacking
-        else tuple(
-            need
-            for name, sold, result in zip("AB", (a, b), own[:2], strict=True)
-            for need in needs(name, sold, result, enough)
-        ),
+        tuple(rows),
+        () if lacking else tuple(margin_rows(plans, runs, level)),
+        tuple(needed),
         runs[-1][1].engine,
         lacking,
     )
@@ -381,109 +323,16 @@ def is_enough(margins: Sequence[float], precision: float | None, level: float) -
     return is_precise(sample, precision, level) or (len(margins) >= FIRST_STAGE and not any(margins))
 
 
-def _add_ons(population: Population) -> dict[str, set[str]]:
-    """The add-ons that customers of each plan have."""
+def _unchanged(
+    population: Population, plans: Sequence[str], differences: Sequence[Change]
+) -> tuple[str, ...]:
+    """Return the plans whose customers, with the add-ons that they have, no difference concerns."""
     add_ons: dict[str, set[str]] = {}
     for segment in population.segments.values():
         for plan, choice in segment.plans.items():
             add_ons.setdefault(plan, set()).update(choice.add_ons)
-    return add_ons
-
-
-def served(result: FleetResult) -> Served:
-    """Tally one run: the metrics of `METRICS`, and the margins at `PERCENTILES`."""
-    billed, accounts = bills(result), result.accounts
-    hits = {
-        "negative": billed.margin < 0,
-        "hit_any": result.refusals.sum(axis=1) > 0,
-        **{f"hit_{code}": accounts[code] > 0 for code in CODES},
-        "wants_more": ~accounts["enough"],
-    }
-    means: dict[tuple[str, str], float] = {}
-    for name in (*dict.fromkeys(plan for plan, _ in result.sold), ALL):
-        members = billed.of(None if name == ALL else name)
-        if not members.any():
-            continue
-        totals = (billed.revenue, billed.prices, billed.add_ons, billed.cost, billed.margin)
-        for metric, values in zip(MONEY, totals, strict=True):
-            means[name, metric] = float(values[members].sum())
-        means[name, "blocked"] = float(accounts["blocked"][members].mean())
-        for percentile in PERCENTILES:
-            means[name, f"p{percentile}"] = float(np.percentile(billed.margin[members], percentile))
-    return Served(billed.plans, hits, means, result.engine)
-
-
-def _row(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> Row:
-    """One metric of one plan under A and under B; `unchanged`: nothing that B changes concerns it."""
-    row: Row = {"plan": plan, "metric": metric, "unit": METRICS[metric]}
-    if METRICS[metric] == "share":
-        return row | _share(plan, metric, runs, level, unchanged)
-    nobody = 0.0 if metric in MONEY else None
-    first, second = ([run[side].means.get((plan, metric), nobody) for run in runs] for side in (0, 1))
-    pairs = compared(MetricSample("mean", second), MetricSample("mean", first), level)
-    return row | paired_row(pairs, METRICS[metric], unchanged)
-
-
-def paired_row(pairs: PairedDifference, unit: str, unchanged: bool) -> Row:
-    """Return the columns of a row that tell a paired difference of two sides, of a unit.
-
-    Where nothing that B changes concerns it, no difference is none for certain.
-    """
-    if unchanged and pairs.difference == 0:
-        pairs = pairs._replace(low=0.0, high=0.0)
-    return {
-        "a": pairs.second,
-        "b": pairs.first,
-        "difference": pairs.difference,
-        "difference_unit": unit,
-        "low": pairs.low,
-        "high": pairs.high,
-        "gain": pairs.gain,
-        "gain_low": pairs.gain_low,
-        "gain_high": pairs.gain_high,
-        "of": pairs.pairs,
-        "base": "replications",
-    }
-
-
-def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> Row:
-    """A share of the customers of all replications, each of whom is served under A and under B."""
-    pairs = [(a.hits[metric][a.on(plan)], b.hits[metric][b.on(plan)]) for a, b in runs]
-    first, second = (np.concatenate(side) for side in zip(*pairs, strict=True))
-    gained, lost = int((second & ~first).sum()), int((first & ~second).sum())
-    difference, low, high = paired_difference(gained, lost, len(first), level)
-    if unchanged and not gained and not lost:
-        low = high = difference  # not by luck: no request is decided by anything that differs
-    row: Row = {}
-    for name, hits in (("a", first), ("b", second)):
-        row[name], row[f"{name}_low"], row[f"{name}_high"] = chance(int(hits.sum()), len(hits), level)
-    some = [(float(a.mean()), float(b.mean())) for a, b in pairs if len(a)]
-    won = gain([b for _, b in some], [a for a, _ in some], level)
-    row |= {"difference": difference, "difference_unit": "points", "low": low, "high": high}
-    row |= {"gain": won.mean, "gain_low": won.low, "gain_high": won.high}
-    return row | {"of": len(first), "base": "customers"}
-
-
-def _margins(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
-    rows = []
-    for plan in plans:
-        for percentile in PERCENTILES:
-            row: Row = {"plan": plan, "percentile": f"p{percentile}"}
-            name = (plan, f"p{percentile}")
-            for side, column in enumerate("ab"):
-                values = [run[side].means[name] for run in runs if name in run[side].means]
-                row[column], row[f"{column}_low"], row[f"{column}_high"] = interval(
-                    MetricSample("mean", values), level
-                )
-                row |= {"of": len(values), "base": "replications"}
-            rows.append(row)
-    return rows
-
-
-def readable(row: Row) -> Row:
-    """Return a row for people: its metric in words, and the interval of its difference."""
-    return row | {
-        "metric": HEADINGS.get(row["metric"], row["metric"].replace("_", " ")),
-        "difference_low": row["low"],
-        "difference_high": row["high"],
-    }
+    return tuple(
+        plan
+        for plan in plans
+        if plan != ALL and not any(change.concerns(plan, add_ons[plan]) for change in differences)
+    )

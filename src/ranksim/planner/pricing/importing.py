@@ -194,11 +194,8 @@ class _Importer:
 
     def _needs(self, owner: Owner, call: RecordedCall) -> int:
         """The latest thing that the call is about, of those that calls make, be it later."""
-        latest = -1
-        for _, which in call.refers():
-            if (call.account, which) in self.created:
-                latest = max(latest, self._thing(owner, which))
-        return latest
+        made = (id_ for _, id_ in call.refers() if (call.account, id_) in self.created)
+        return max((self._thing(owner, id_) for id_ in made), default=-1)
 
     def _thing(self, owner: Owner, which: str) -> int:
         if which not in owner.numbers:
@@ -240,29 +237,26 @@ def _owner(recording: Recording, name: str, spec: AccountSpec, row: int, seed: i
     portfolio = made.portfolio
     count = len(made.hosts)
     owner.phase = draws.below(count, seed, draws.entity(name), 0, Purpose.PHASE)
-    owned = {
-        "domains": count,
-        "keyword_lists": count * portfolio.lists,
-        "keywords": count * portfolio.keywords,
-        "labels": count * portfolio.labels,
-        "competitors": count * portfolio.competitors,
-        "scans": count * len(portfolio.scans),
+    each = {
+        "domains": 1,
+        "keyword_lists": portfolio.lists,
+        "keywords": portfolio.keywords,
+        "labels": portfolio.labels,
+        "competitors": portfolio.competitors,
+        "scans": len(portfolio.scans),
     }
-    if spec.portfolio is None:
-        owned = dict.fromkeys(owned, 0)
+    # An account without a portfolio owns nothing, although the kernel gives it a domain to stand on.
+    owning = 0 if spec.portfolio is None else count
     before = {
-        resource: recording.before.get((name, resource), [])[: owned[resource]] for resource in RESOURCES
+        resource: recording.before.get((name, resource), [])[: owning * each[resource]]
+        for resource in RESOURCES
     }
     owner.owned = {id_ for ids in before.values() for id_ in ids}
-    for place in range(count):
-        ids = before["domains"]
-        owner.domains[ids[place] if place < len(ids) else f"(domain {place})"] = place
-    for place in range(owned["keyword_lists"]):
+    owner.domains = {id_: row for row, id_ in enumerate(_padded(before["domains"], count, "domain"))}
+    for place, id_ in enumerate(_padded(before["keyword_lists"], owning * portfolio.lists, "list")):
         domain, number = divmod(place, portfolio.lists)
-        ids = before["keyword_lists"]
-        which = ids[place] if place < len(ids) else f"(list {place})"
         dealt = range(number + 1, portfolio.keywords + 1, portfolio.lists)
-        owner.lists[which] = ImportedList(domain, words={f"keyword {n}" for n in dealt})
+        owner.lists[id_] = ImportedList(domain, words={f"keyword {n}" for n in dealt})
     lists = list(owner.lists)
     words = [n for first in range(portfolio.lists) for n in range(first, portfolio.keywords, portfolio.lists)]
     for place, which in enumerate(before["keywords"]):
@@ -270,6 +264,11 @@ def _owner(recording: Recording, name: str, spec: AccountSpec, row: int, seed: i
         where = domain * portfolio.lists + words[number] % portfolio.lists
         owner.keywords[which] = (lists[where], f"keyword {words[number] + 1}")
     return owner
+
+
+def _padded(ids: list[str], count: int, noun: str) -> list[str]:
+    """Return `count` ids: those that calls name, and others for what no call names."""
+    return [*ids, *(f"({noun} {number})" for number in range(len(ids), count))]
 
 
 def recorded_outcome(call: RecordedCall) -> int:

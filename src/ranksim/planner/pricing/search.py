@@ -8,7 +8,7 @@ last round is all customers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -27,12 +27,12 @@ from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance, tail
 from ranksim.planner.fleet.rows import Integers
-from ranksim.planner.pricing.back_test import Side
 from ranksim.planner.pricing.catalogues import Moves, catalogue_of, unpriced
 from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
 from ranksim.planner.pricing.columns import Columns, read_columns
 from ranksim.planner.pricing.common import anchored_notes
 from ranksim.planner.pricing.pareto import Grid, changed, point_row, points_of
+from ranksim.planner.pricing.recorded_sides import Side
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted, part
@@ -394,22 +394,14 @@ def _tornado(winner: _Candidate, demand: Demand) -> list[Row]:
     def change(price: float, refused: float) -> float:
         return float(winner.margin(demand, price, refused).sum()) - before
 
+    def row(assumption: str, assumed: Assumed, at: Callable[[float], float]) -> Row:
+        ends = {"low": assumed.low, "high": assumed.high}
+        return {"assumption": assumption} | ends | {f"change_at_{end}": at(x) for end, x in ends.items()}
+
     price, refused = demand.price, demand.refused
-    rows: list[Row] = [
-        {
-            "assumption": "leave for each share that the bill rises",
-            "low": price.low,
-            "high": price.high,
-            "change_at_low": change(price.low, refused.value),
-            "change_at_high": change(price.high, refused.value),
-        },
-        {
-            "assumption": "leave when refused what they never were",
-            "low": refused.low,
-            "high": refused.high,
-            "change_at_low": change(price.value, refused.low),
-            "change_at_high": change(price.value, refused.high),
-        },
+    rows = [
+        row("leave for each share that the bill rises", price, lambda x: change(x, refused.value)),
+        row("leave when refused what they never were", refused, lambda x: change(price.value, x)),
     ]
     rows.sort(key=lambda row: -abs(row["change_at_high"] - row["change_at_low"]))
     return rows

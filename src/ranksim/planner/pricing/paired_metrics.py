@@ -1,0 +1,173 @@
+"""One replication of customers under a catalogue tallied, and rows of paired differences of many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksim.inference.differences import PairedDifference, compared
+from ranksim.inference.gains import gain
+from ranksim.inference.kinds import MetricSample, interval
+from ranksim.inference.paired_shares import paired_difference
+from ranksim.inference.shares import chance
+from ranksim.planner.fleet.results import CODES, FleetResult
+from ranksim.planner.pricing.bills import bills
+from ranksim.report.answer import HEADINGS, Row, TableSpec
+
+PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
+"""The percentiles of customers by margin that are given."""
+
+MONEY = ("revenue", "plan_prices", "add_ons", "cost", "margin")
+
+LIMITS = tuple(f"hit_{code}" for code in CODES)
+
+METRICS: dict[str, str] = {
+    **dict.fromkeys(MONEY, "money"),
+    "negative": "share",
+    "blocked": "duration",
+    "hit_any": "share",
+    **dict.fromkeys(LIMITS, "share"),
+    "wants_more": "share",
+}
+"""Metric to its unit. Money is of all customers in the run; `blocked` the mean of a customer; shares are of
+customers: `negative` whose margin is below 0, `hit_CODE` who met that refusal, `wants_more` for whom the plan
+was not enough."""
+
+PRICED = ("revenue", "plan_prices", "add_ons", "margin", "negative")
+"""The metrics of which nothing is known where a price is not."""
+
+ALL = "all"
+"""The name of the rows that are about everybody."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Served:
+    """One replication under one catalogue: `plans` and `hits` by customer, `means` by plan and metric.
+
+    `hits` says by metric which customers hit; `means` has the metrics that are no shares, and the margins at
+    `PERCENTILES`, of the plans that somebody is on.
+    """
+
+    plans: NDArray[np.str_]
+    hits: dict[str, NDArray[np.bool_]]
+    means: dict[tuple[str, str], float]
+    engine: str
+
+    def on(self, plan: str) -> NDArray[np.bool_]:
+        """Which customers are on a plan, or all."""
+        return np.full(len(self.plans), True) if plan == ALL else self.plans == plan
+
+
+Runs = Sequence[tuple[Served, Served]]
+"""Replications under A and under B."""
+
+
+DIFFERENCES = TableSpec(
+    others={"a": "", "b": "", "difference": ""},
+    keys=("plan", "metric"),
+    metrics=("a", "b", "difference"),
+)
+"""The rows of a comparison, each in the unit of its own."""
+
+
+def served(result: FleetResult) -> Served:
+    """Tally one run: the metrics of `METRICS`, and the margins at `PERCENTILES`."""
+    billed, accounts = bills(result), result.accounts
+    hits = {
+        "negative": billed.margin < 0,
+        "hit_any": result.refusals.sum(axis=1) > 0,
+        **{f"hit_{code}": accounts[code] > 0 for code in CODES},
+        "wants_more": ~accounts["enough"],
+    }
+    means: dict[tuple[str, str], float] = {}
+    for name in (*dict.fromkeys(plan for plan, _ in result.sold), ALL):
+        members = billed.of(None if name == ALL else name)
+        if not members.any():
+            continue
+        totals = (billed.revenue, billed.prices, billed.add_ons, billed.cost, billed.margin)
+        for metric, values in zip(MONEY, totals, strict=True):
+            means[name, metric] = float(values[members].sum())
+        means[name, "blocked"] = float(accounts["blocked"][members].mean())
+        for percentile in PERCENTILES:
+            means[name, f"p{percentile}"] = float(np.percentile(billed.margin[members], percentile))
+    return Served(billed.plans, hits, means, result.engine)
+
+
+def metric_row(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> Row:
+    """One metric of one plan under A and under B; `unchanged`: nothing that B changes concerns it."""
+    row: Row = {"plan": plan, "metric": metric, "unit": METRICS[metric]}
+    if METRICS[metric] == "share":
+        return row | _share(plan, metric, runs, level, unchanged)
+    nobody = 0.0 if metric in MONEY else None
+    first, second = ([run[side].means.get((plan, metric), nobody) for run in runs] for side in (0, 1))
+    pairs = compared(MetricSample("mean", second), MetricSample("mean", first), level)
+    return row | paired_row(pairs, METRICS[metric], unchanged)
+
+
+def paired_row(pairs: PairedDifference, unit: str, unchanged: bool) -> Row:
+    """Return the columns of a row that tell a paired difference of two sides, of a unit.
+
+    Where nothing that B changes concerns it, no difference is none for certain.
+    """
+    if unchanged and pairs.difference == 0:
+        pairs = pairs._replace(low=0.0, high=0.0)
+    return {
+        "a": pairs.second,
+        "b": pairs.first,
+        "difference": pairs.difference,
+        "difference_unit": unit,
+        "low": pairs.low,
+        "high": pairs.high,
+        "gain": pairs.gain,
+        "gain_low": pairs.gain_low,
+        "gain_high": pairs.gain_high,
+        "of": pairs.pairs,
+        "base": "replications",
+    }
+
+
+def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> Row:
+    """A share of the customers of all replications, each of whom is served under A and under B."""
+    pairs = [(a.hits[metric][a.on(plan)], b.hits[metric][b.on(plan)]) for a, b in runs]
+    first, second = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    gained, lost = int((second & ~first).sum()), int((first & ~second).sum())
+    difference, low, high = paired_difference(gained, lost, len(first), level)
+    if unchanged and not gained and not lost:
+        low = high = difference  # not by luck: no request is decided by anything that differs
+    row: Row = {}
+    for name, hits in (("a", first), ("b", second)):
+        row[name], row[f"{name}_low"], row[f"{name}_high"] = chance(int(hits.sum()), len(hits), level)
+    some = [(float(a.mean()), float(b.mean())) for a, b in pairs if len(a)]
+    won = gain([b for _, b in some], [a for a, _ in some], level)
+    row |= {"difference": difference, "difference_unit": "points", "low": low, "high": high}
+    row |= {"gain": won.mean, "gain_low": won.low, "gain_high": won.high}
+    return row | {"of": len(first), "base": "customers"}
+
+
+def margin_rows(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
+    """Return the margin of a customer by plan and percentile, under A and under B."""
+    rows = []
+    for plan in plans:
+        for percentile in PERCENTILES:
+            row: Row = {"plan": plan, "percentile": f"p{percentile}"}
+            name = (plan, f"p{percentile}")
+            for side, column in enumerate("ab"):
+                values = [run[side].means[name] for run in runs if name in run[side].means]
+                row[column], row[f"{column}_low"], row[f"{column}_high"] = interval(
+                    MetricSample("mean", values), level
+                )
+                row |= {"of": len(values), "base": "replications"}
+            rows.append(row)
+    return rows
+
+
+def readable(row: Row) -> Row:
+    """Return a row for people: its metric in words, and the interval of its difference."""
+    return row | {
+        "metric": HEADINGS.get(row["metric"], row["metric"].replace("_", " ")),
+        "difference_low": row["low"],
+        "difference_high": row["high"],
+    }
