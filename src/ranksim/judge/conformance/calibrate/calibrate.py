@@ -21,7 +21,7 @@ from ranksim.judge.conformance.calibrate.cooldowns import FIELDS as OF_COOLDOWNS
 from ranksim.judge.conformance.calibrate.cooldowns import cooldowns
 from ranksim.judge.conformance.calibrate.exclusions import Sign, signs
 from ranksim.judge.conformance.calibrate.measures import measures
-from ranksim.judge.conformance.calibrate.outcome import Choice, Outcome
+from ranksim.judge.conformance.calibrate.outcome import CalibrationOutcome, Choice
 from ranksim.judge.conformance.calibrate.spending_trials import SpendingTrial, SpendingTrials
 from ranksim.judge.conformance.calibrate.statuses import statuses
 from ranksim.judge.conformance.calibrate.windows import phases, reset_signs
@@ -34,7 +34,7 @@ from ranksim.judge.conformance.verdict.verdicts import Difference, Evidence, Fin
 from ranksim.report.progress import Tell, noted, part, shares
 
 
-class Calibration(Outcome):
+class Calibration(CalibrationOutcome):
     """What a trace pins, and the policy that follows from it."""
 
     __slots__ = ()

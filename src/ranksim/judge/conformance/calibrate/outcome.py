@@ -42,7 +42,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CalibrationOutcome:
     """What calibration found: choices, statuses and measures, each with the exchanges that pin it.
 
     `deviating` are the rules that the deployment breaks under every option; what is said of assumptions that

@@ -18,13 +18,13 @@ from ranksim.judge.conformance.spending.statements import money
 
 if TYPE_CHECKING:
     from ranksim.judge.conformance.calibrate.measures import Measure
-    from ranksim.judge.conformance.calibrate.outcome import Choice, Outcome
+    from ranksim.judge.conformance.calibrate.outcome import CalibrationOutcome, Choice
     from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 SPENDS = ("rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs", "keywords", "scans")
 
 
-def policy_of(outcome: Outcome) -> Policy:
+def policy_of(outcome: CalibrationOutcome) -> Policy:
     """Make the policy: what is pinned from the trace, all else from the policy that was given.
 
     It states what is pinned and what was given, and nothing more, so that a judge leaves the rest open.
@@ -46,7 +46,7 @@ def policy_of(outcome: Outcome) -> Policy:
     return base.model_copy(update=changes)
 
 
-def _exact(outcome: Outcome) -> dict[str, Measure]:
+def _exact(outcome: CalibrationOutcome) -> dict[str, Measure]:
     """Measures that are fields of the assumptions and known exactly."""
     return {
         measure.name: measure
@@ -58,7 +58,7 @@ def _exact(outcome: Outcome) -> dict[str, Measure]:
 # Plans and jobs
 
 
-def _catalogue(outcome: Outcome) -> Catalogue | None:
+def _catalogue(outcome: CalibrationOutcome) -> Catalogue | None:
     """The catalogue with the durations that were fitted, and plans as accounts could read them; else None.
 
     What needs which capability no trace shows: unless a policy stated it, the catalogue does not.
@@ -91,7 +91,7 @@ def _catalogue(outcome: Outcome) -> Catalogue | None:
     return Catalogue(**{name: getattr(catalogue, name) for name in given} | learnt)
 
 
-def _cooldowns(outcome: Outcome, account: str) -> dict[str, int]:
+def _cooldowns(outcome: CalibrationOutcome, account: str) -> dict[str, int]:
     """An account's cooldowns by operation, at the whole second in the middle of what is left."""
     lengths = {}
     for measure in outcome.measures:
@@ -183,7 +183,7 @@ def _money(usage: Mapping[str, Any], otherwise: int) -> int:
 # Writing
 
 
-def dump(outcome: Outcome) -> str:
+def dump(outcome: CalibrationOutcome) -> str:
     """Write the policy as YAML: all that is pinned, defaults included, and in comments what pins it."""
     policy = policy_of(outcome)
     document = CommentedMap(name=policy.name)
@@ -205,7 +205,7 @@ def dump(outcome: Outcome) -> str:
     return write_yaml(document, footing=[*_measured(outcome), *_unpinned(outcome)], width=1000)
 
 
-def _assumptions(outcome: Outcome, policy: Policy) -> CommentedMap:
+def _assumptions(outcome: CalibrationOutcome, policy: Policy) -> CommentedMap:
     plain = policy.assumptions.model_dump(mode="json")
     section = CommentedMap()
     pinned = {choice.name: choice for choice in outcome.choices if choice.name and choice.pinned}
@@ -228,7 +228,7 @@ def _assumptions(outcome: Outcome, policy: Policy) -> CommentedMap:
     return section
 
 
-def _statuses(outcome: Outcome, policy: Policy) -> CommentedMap:
+def _statuses(outcome: CalibrationOutcome, policy: Policy) -> CommentedMap:
     section = CommentedMap()
     for status in outcome.statuses:
         if status.status is not None:
@@ -257,7 +257,7 @@ def _by(names: tuple[str, ...]) -> str:
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
-def _measured(outcome: Outcome) -> list[str]:
+def _measured(outcome: CalibrationOutcome) -> list[str]:
     return (
         ["", "Measured:"] + [f"  {text(measure)}" for measure in outcome.measures] if outcome.measures else []
     )
@@ -284,7 +284,7 @@ def text(measure: Measure) -> str:
     return f"{measure.name}{whose} (U{measure.number}): {length}{fit}, {measure.count} observed{by}"
 
 
-def _unpinned(outcome: Outcome) -> list[str]:
+def _unpinned(outcome: CalibrationOutcome) -> list[str]:
     """Return what is left open, and what would pin it."""
     lines = ["", "Open, and how to observe it:"]
     if outcome.untried:
