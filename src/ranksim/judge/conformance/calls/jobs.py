@@ -27,7 +27,7 @@ REASON = "job.reason"
 FINISHED = "job.finished"
 WRONG_KIND = "job.wrong_kind"
 
-JOB_KINDS = tuple(sorted(JobKind))
+JOB_KINDS = tuple(JobKind)
 
 SAME_RESOURCE = Cause("resource.fields", "the same resource, read for what its fields say")
 
@@ -36,7 +36,6 @@ RULES = declare(
         KINDS,
         "A job's kind is one of four, and what was asked for",
         (14, 34),
-        cases=tuple(f"{kind} asked for" for kind in JobKind),
         ways=(
             Breach(14, "a job asked for as {} is of another kind", "{} asked for", JOB_KINDS),
             Breach(34, "POST jobs of kind {} shows another", "{} asked for", JOB_KINDS),
@@ -70,12 +69,11 @@ RULES = declare(
         "error_detail gives the reason of an error ending, and only then",
         (13, 15),
         (39,),
-        cases=("queued", "running", "done", "failed"),
         ways=(
-            Breach(15, "a job that failed tells no reason", "failed"),
-            Breach(15, "a job that is done tells an error", "done"),
-            Breach(15, "a running job tells an error", "running"),
             Breach(15, "a queued job tells an error", "queued"),
+            Breach(15, "a running job tells an error", "running"),
+            Breach(15, "a job that is done tells an error", "done"),
+            Breach(15, "a job that failed tells no reason", "failed"),
         ),
         follows=(SAME_RESOURCE,),
         essential={"failed": "no job failed"},

@@ -180,10 +180,9 @@ RULES = declare(
         (11, 94),
         (24, 25),
         exercise="ladder",
-        cases=ERRORS,
         ways=(
-            Breach(11, "an error comes in the envelope of successes", "404"),
             Breach(94, "a field is missing of the error {}", "{}", ERRORS),
+            Breach(11, "an error comes in the envelope of successes", "404"),
             Breach(2, "an error has other fields in sandbox", "in {environment}"),
         ),
         looks_at=("status", "code"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
-from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, SPENDING_OPERATIONS, Spend
+from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, SPENDING_OPERATIONS
 from ranksim.judge.conformance.history.fields import body_of
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation
 from ranksim.judge.conformance.spending.activity import (
@@ -38,10 +38,9 @@ from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Breach, Cause
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 
-def _cases(check: int) -> tuple[str, ...]:
-    """Return the cases of a check: each operation that the table names it for, and each later check."""
-    named = (spend.label for spend in Spend if check in ROWS[spend.label] or check == HEALTH)
-    return (*named, *(f"before {name}" for name in CHECK_NAMES[check:]))
+def _operations(check: int) -> tuple[str, ...]:
+    """Return the operations that the table names a check for."""
+    return tuple(name for name, checks in ROWS.items() if check in checks)
 
 
 HEALTH = 2
@@ -61,7 +60,7 @@ RULES = declare(
         (51, 59, 60),
         (45, 47, 58, 60, 89),
         exercise="ladder: a key whose plan lacks a capability, best with other checks failing too",
-        cases=_cases(1),
+        cases=(*_operations(1), *(f"before {name}" for name in CHECK_NAMES[1:])),
         ways=(
             Breach(
                 4, "site_optimization over GraphQL is granted without its capability", "site_optimization"
@@ -78,11 +77,10 @@ RULES = declare(
         (51, 59, 61),
         (45, 57, 89),
         exercise="ladder: a key of a past-due account, best with other checks failing too",
-        cases=_cases(HEALTH),
         ways=(
             Breach(4, "rank_run over GraphQL is granted to an account past due", "rank_run"),
-            *_order(HEALTH),
             Breach(61, "a past-due account is granted {}", "{}", SPENDING_OPERATIONS),
+            *_order(HEALTH),
         ),
         needs=(Requirement.PAST_DUE, Requirement.SPENDING),
     ),
@@ -92,11 +90,10 @@ RULES = declare(
         (59, 62, 67),
         (45, 48, 58, 89, 90),
         exercise="ladder: a key of an account at its ceiling, best with a cooldown running",
-        cases=_cases(3),
         ways=(
             Breach(4, "rank_run over GraphQL is granted at the ceiling", "rank_run"),
+            Breach(62, "{} is granted at the ceiling", "{}", _operations(3)),
             *_order(3),
-            Breach(62, "{} is granted at the ceiling", "{}", tuple(sorted(JOBS))),
         ),
         needs=(Requirement.CEILING, Requirement.SPENDING),
     ),
@@ -106,11 +103,7 @@ RULES = declare(
         (59, 63),
         (45, 89, 106),
         exercise="ladder: an allowance used up, best with a cooldown running on the same operation",
-        cases=_cases(4),
-        ways=(
-            *_order(4),
-            Breach(63, "briefs are granted beyond the allowance", "keyword_briefs"),
-        ),
+        ways=(Breach(63, "briefs are granted beyond the allowance", "keyword_briefs"), *_order(4)),
         needs=(Requirement.SPENDING, Requirement.NO_BRIEFS),
     ),
     Rule(
@@ -119,11 +112,10 @@ RULES = declare(
         (59, 64),
         (89, 106),
         exercise="ladder: no slots left, best with a cooldown running on the same operation",
-        cases=_cases(5),
         ways=(
-            *_order(5),
             Breach(64, "keywords are granted beyond the slots", "keywords"),
             Breach(64, "a scan is granted beyond the slots", "scans"),
+            *_order(5),
         ),
         needs=(Requirement.SPENDING, Requirement.SLOTS, Requirement.FULL_SLOTS),
     ),
@@ -154,10 +146,9 @@ RULES = declare(
         (51, 59, 97),
         (19, 20, 21, 22, 23, 53),
         exercise="ladder: make each check fail",
-        cases=tuple(CHECK_OF),
         ways=(
-            Breach(51, "a refusal to spend has another code", "cost_cap_reached"),
             Breach(97, "{} has another code", "{}", tuple(CHECK_OF)),
+            Breach(51, "a refusal to spend has another code", "cost_cap_reached"),
         ),
         follows=(Cause("error.body", SAME_BODY),),
         needs=(Requirement.SPENDING,),
