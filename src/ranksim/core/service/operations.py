@@ -4,7 +4,7 @@ Every surface is built from this one table. Paths are relative to the /v1 prefix
 operation is `shown` when the specification states its path, else the path is an assumption.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ranksim.core.contract.facts import RateClass
@@ -135,3 +135,8 @@ TABLE = (
 
 OPERATIONS = {operation.name: operation for operation in TABLE}
 """Operation by name."""
+
+
+def is_read_only(operations: Collection[str]) -> bool:
+    """Return whether each of these operations only reads."""
+    return all(OPERATIONS[name].method == "GET" for name in operations)

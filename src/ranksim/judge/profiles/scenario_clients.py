@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ranksim.core.callers.manners import politely
 from ranksim.core.callers.portfolio import AccountSpec, Actor, Making, host_label, portfolio_of
-from ranksim.core.callers.programs import AnyClient, Arrivals, Python, program_of
+from ranksim.core.callers.programs import AnyClient, Python, program_of
 from ranksim.core.callers.steps import Pause, Program, Received, Send
 from ranksim.core.clock import Micros
 from ranksim.core.errors import BadInput
@@ -96,7 +96,7 @@ def scenario_clients(scenario: HasClients, only: Collection[str] = ()) -> Profil
         copy, which = divmod(user, len(clients))
         name, spec = list(clients.items())[which]
         actors = {}
-        for account in (spec.account, *(spec.accounts if isinstance(spec, Arrivals) else ())):
+        for account in spec.owners:
             actors[account] = yield from _owned(reach, seed, account, scenario.accounts[account])
         start: Micros = yield Pause(0)
         setting = DeployedSetting(reach, seed, start, start + scenario.length, actors)

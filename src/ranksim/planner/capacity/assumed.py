@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranksim.core.callers.programs import BriefRefresher, KeywordSync, Poller, Schedule
+from ranksim.core.callers.programs import Schedule
 from ranksim.core.clock import HOUR, format_duration
 from ranksim.twin.sim.scenario import Scenario
 
@@ -12,15 +12,13 @@ RUNS = "assumed-rank-runs"
 SPREAD = 12 * HOUR
 """Over how much of a day such runs are spread (µs)."""
 
-PLANNED = (Schedule, KeywordSync, BriefRefresher, Poller)
-"""The clients whose work can be told from the scenario; what others do may be rank runs, too."""
-
 
 def with_rank_runs(scenario: Scenario, account: str) -> tuple[Scenario, tuple[str, ...]]:
     """Return a scenario in which an account's ranks are run daily if it does not say, and notes of that."""
     clients = [one for one in scenario.clients.values() if one.account in (account, None)]
-    said = any(isinstance(one, Schedule) and one.job == "rank_run" for one in clients)
-    if said or not all(isinstance(one, PLANNED) for one in clients):
+    plans = [one.planned((), {}) for one in clients]
+    said = any(plan and plan.starts and plan.starts.operation == "rank_run" for plan in plans)
+    if said or None in plans:  # what others do may be rank runs, too
         return scenario, ()
     runs = Schedule(account=account, job="rank_run", every="day", spread=SPREAD)
     notes = (

@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from ranksim.core.callers.portfolio import AccountSpec
-from ranksim.core.callers.programs import (
-    AnyClient,
-    Arrivals,
-    BriefRefresher,
-    KeywordSync,
-    Poller,
-    Python,
-    Schedule,
+from ranksim.core.callers.programs import AnyClient, Programmed, Python
+from ranksim.core.callers.programs.planned import (
+    Occasions,
+    OccasionStarts,
+    OccasionWork,
+    Planned,
+    TrackedPart,
 )
-from ranksim.core.callers.programs.calendars import Calendar
 from ranksim.core.clock import (
-    DAY,
-    WEEK,
     Micros,
     billing_month,
     calendar_anchor,
@@ -37,7 +33,6 @@ from ranksim.core.clock import (
 from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, no_such
-from ranksim.core.service.operations import OPERATIONS
 from ranksim.planner.capacity.bursts import least_gaps
 from ranksim.planner.capacity.common import plan_named
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_of
@@ -73,12 +68,14 @@ SETS = {
 """What a portfolio says of work, and the operation that it is."""
 
 
-class TrackedPart(NamedTuple):
-    """Domains that track the same: how many, words of each, slots of a word."""
+class Recurring(NamedTuple):
+    """A client that acts at occasions, with what it plans for each of them."""
 
-    domains: int
-    keywords: int
-    each: int
+    name: str
+    client: Programmed
+    occasions: Occasions
+    work: Sequence[OccasionWork]
+    starts: OccasionStarts | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +174,14 @@ def workload_of(
     ]
     if not parts:
         raise BadInput(f"{scenario.name}: account {name!r} has no portfolio; give it one")
-    clients = {label: one for label, one in scenario.clients.items() if {name, None} & set(_accounts(one))}
+    clients = {label: one for label, one in scenario.clients.items() if {name, None} & set(one.owners)}
     given = Portfolio(**done)
     replaced = {operation for field, operation in SETS.items() if field in done}
     begun = billing_month(_anchor(spec, scenario), scenario.start)[0]
-    planned = [
-        replace(one, first=_first(client, scenario.start, begun), most=_most(client, scenario))
-        for client in clients.values()
-        for one in _work(client, parts, given)
-    ]
+    sizes = {operation: getattr(given, what) for operation, what in SIZED.items()}
+    plans = {label: client.planned(parts, sizes) for label, client in clients.items()}
+    recurring = list(_recurring(clients, plans))
+    planned = [work for one in recurring for work in _work(one, scenario, begun)]
     work = [one for one in planned if one.operation not in replaced]
     if not any(one.operation == "rank_run" for one in work):
         replaced.add("rank_run")
@@ -193,15 +189,13 @@ def workload_of(
         own = work_of(given, part.domains, part.keywords, part.each)
         work += [one for one in own if one.operation in replaced]
     total = sum(part.domains for part in parts)
-    starts = [
-        one for one in _starts(clients.values(), spec, scenario) if one.kind not in replaced and one.domains
-    ]
+    starts = [one for one in _starts(recurring, spec, scenario) if one.kind not in replaced and one.domains]
     if "rank_run" in replaced:
         starts.insert(0, replace(runs_of(given, total), key=_key(None, spec)))
     joins = scenario.policy.assumptions.join in ("after_health", "before_checks")
     running = {"rank_run": _shortest(scenario, "rank_run")} if joins else {}
     scans = [scan for one in spec.portfolios for scan in one.scans if scan.active]
-    uncounted = [label for label, one in clients.items() if not _is_counted(one)]
+    uncounted = [label for label, plan in plans.items() if plan is None]
     simulated = [label for label in uncounted if not isinstance(clients[label], Python)]
     changes = [one for one in scenario.timeline if isinstance(one, CHANGES) and one.account == name]
     left_out = None
@@ -227,8 +221,9 @@ def workload_of(
         used=_used(spec, scenario),
         left_out=left_out or Uncounted(),
         notes=(
-            *_notes(clients, work, given, done),
-            *_bounds(clients, scenario),
+            *_notes(recurring, work, given, done),
+            *_not_simulated(clients),
+            *_bounds(recurring, scenario),
             *_left_out(left_out, changes, simulated),
         ),
     )
@@ -252,58 +247,43 @@ def _slots(scan: Any) -> int:
     return len(scan.engine_devices) * len(scan.geographies)
 
 
-def _every(every: int | str) -> Micros:
-    return {"day": DAY, "week": WEEK, "month": MONTH}[every] if isinstance(every, str) else every
+def _recurring(clients: Mapping[str, AnyClient], plans: Mapping[str, Planned | None]) -> Iterator[Recurring]:
+    """Yield the clients that act at occasions."""
+    for name, client in clients.items():
+        plan = plans[name]
+        if plan is not None and plan.occasions is not None and not isinstance(client, Python):
+            yield Recurring(name, client, plan.occasions, plan.work, plan.starts)
 
 
-def _reached(client: Schedule, domains: int) -> int:
-    """How many domains a schedule starts jobs of."""
-    return domains if client.domains == "all" else min(client.domains, domains)
+def _work(one: Recurring, scenario: Scenario, begun: Micros) -> Iterator[PlannedWork]:
+    """Yield the work of a client's occasions in the billing month that has `begun` (µs)."""
+    client, occasions = one.client, one.occasions
+    first = occasions.phase(scenario.start + client.starts, begun)
+    most = _most(client, occasions, scenario)
+    for work in one.work:
+        yield PlannedWork(work.operation, work.count, 1, occasions.period, work.size, first, most)
 
 
-def _work(client: AnyClient, parts: Sequence[TrackedPart], given: Portfolio) -> Iterator[PlannedWork]:
-    """Yield what a client has done by the calendar; a schedule begins with the first domains."""
-    if isinstance(client, BriefRefresher):
-        yield PlannedWork("keyword_briefs", client.keywords, 1, _every(client.every))
-    elif isinstance(client, KeywordSync):
-        for part in parts:
-            words = client.keywords if client.first == "memory" else max(part.keywords, client.keywords)
-            added = part.domains * round(client.share * words)
-            if added:
-                yield PlannedWork("keywords", added, 1, _every(client.every), part.each)
-    elif isinstance(client, Schedule):
-        left = _reached(client, sum(part.domains for part in parts))
-        for part in parts:
-            reached = min(left, part.domains)
-            left -= reached
-            sizes = {"rank_run": part.keywords * part.each, "ai_scan": given.questions}
-            if reached:
-                size = sizes.get(client.job, given.pages)
-                yield PlannedWork(client.job, reached, 1, _every(client.every), size)
-
-
-def _starts(clients: Iterable[AnyClient], spec: AccountSpec, scenario: Scenario) -> Iterator[JobStarts]:
+def _starts(recurring: Sequence[Recurring], spec: AccountSpec, scenario: Scenario) -> Iterator[JobStarts]:
     """Yield when clients start what is charged to the expensive class of their keys, as the world would.
 
     That is as long as it takes to see every occasion twice.
     """
-    said, total = scenario.policy.assumptions, sum(len(one.hosts("")) for one in spec.portfolios)
-    by_key = [one for one in clients if isinstance(one, Schedule | BriefRefresher) and one.surface != "app"]
-    again = math.lcm(*(_every(one.every) for one in by_key))
-    end = scenario.start + min(MONTH, 2 * again) + max((one.starts for one in by_key), default=0)
-    for client in by_key:
+    policy = scenario.policy.assumptions
+    by_key = [one for one in recurring if one.starts is not None and one.client.surface != "app"]
+    again = math.lcm(*(one.occasions.period for one in by_key))
+    end = scenario.start + min(MONTH, 2 * again) + max((one.client.starts for one in by_key), default=0)
+    for _, client, occasions, _, starts in by_key:
+        assert starts is not None
         key = _key(client.key, spec)
-        if client.surface == "graphql" and said.graphql_cost == "separate":
+        if client.surface == "graphql" and policy.graphql_cost == "separate":
             key += "/graphql"
         stops = end if client.stops is None else min(end, scenario.start + client.stops)
-        times = tuple(client.times(scenario.start + client.starts, stops))
-        if isinstance(client, BriefRefresher):
-            requests = -(-client.keywords // client.batch)
-            yield JobStarts("keyword_briefs", requests, times, 0, client.max_tries, 1, key, client.gap)
-            continue
-        calls = 2 if client.dry_run_first and said.dry_run_class == "same" else 1
-        domains = _reached(client, total)
-        yield JobStarts(client.job, domains, times, client.spread, client.max_tries, calls, key)
+        times = tuple(occasions.times(scenario.start + client.starts, stops))
+        calls = 2 if starts.dry_run_first and policy.dry_run_class == "same" else 1
+        yield JobStarts(
+            starts.operation, starts.requests, times, starts.spread, client.max_tries, calls, key, starts.gap
+        )
 
 
 def _key(name: str | None, spec: AccountSpec) -> str:
@@ -319,19 +299,6 @@ def _shortest(scenario: Scenario, kind: JobLabel) -> Micros:
     else:
         drawn = scenario.policy.catalogue.job_durations[kind]
     return 0 if drawn is None or drawn.kind in ("lognormal", "exponential") else min(drawn.durations)
-
-
-def _first(client: AnyClient, start: Micros, begun: Micros) -> Micros | None:
-    """When in the billing month that has `begun` a client first acts by the calendar (µs)."""
-    if not isinstance(client, Calendar):
-        return None
-    if isinstance(client.every, int):
-        return (next(client.times(start + client.starts, FAR)) - begun) % client.every
-    return next(client.times(begun, FAR)) - begun
-
-
-FAR = 1 << 62
-"""After every instant."""
 
 
 def _anchor(spec: AccountSpec, scenario: Scenario) -> Micros:
@@ -351,58 +318,68 @@ def _used(spec: AccountSpec, scenario: Scenario) -> Used | None:
     return Used(spec.used.metrics, spec.used.spent, spec.used.held, now - begun, now - week)
 
 
+SIZED: Mapping[str, str] = {"crawl": "pages", "site_optimization": "pages", "ai_scan": "questions"}
+"""What a portfolio calls the size of a job that a scenario leaves open."""
+
+
 def _notes(
-    clients: Mapping[str, AnyClient], work: Sequence[PlannedWork], given: Portfolio, done: Mapping[str, Any]
+    recurring: Sequence[Recurring], work: Sequence[PlannedWork], given: Portfolio, done: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield what is not said by the scenario, and what is not counted."""
-    if not any(isinstance(one, Schedule) and one.job == "rank_run" for one in clients.values()):
+    """Yield what the scenario does not say, and what is taken in its place."""
+    if not any(one.starts is not None and one.starts.operation == "rank_run" for one in recurring):
         every = format_duration(next(one.gap for one in work if one.operation == "rank_run"))
         yield f"No client of the scenario runs ranks: every domain is taken to be run every {every}."
-    sized = {"crawl": "pages", "site_optimization": "pages", "ai_scan": "questions"}
     for operation in dict.fromkeys(one.operation for one in work):
-        what = sized.get(operation, "")
+        what = SIZED.get(operation, "")
         if what and what not in done:
             yield f"A {operation} is taken to have {getattr(given, what)} {what}: the scenario does not say."
-    hasty = [name for name, one in clients.items() if isinstance(one, Schedule) and one.on_limit != "obey"]
+    hasty = [one.name for one in recurring if _is_spread(one) and one.client.on_limit != "obey"]
     if hasty:
         yield f"These clients are taken to call again when Retry-After has gone: {', '.join(hasty)}."
+
+
+def _is_spread(one: Recurring) -> bool:
+    """Return whether a client's requests are spread over time, whatever becomes of the ones before."""
+    return one.starts is not None and one.starts.gap is None
+
+
+def _not_simulated(clients: Mapping[str, AnyClient]) -> Iterator[str]:
     programs = [name for name, one in clients.items() if isinstance(one, Python)]
     if programs:
         yield f"Not counted is what these clients spend: {', '.join(programs)}; `ranksim run` simulates it."
 
 
-def _bounds(clients: Mapping[str, AnyClient], scenario: Scenario) -> Iterator[str]:
+def _bounds(recurring: Sequence[Recurring], scenario: Scenario) -> Iterator[str]:
     """Say of which clients another month is counted than the scenario's first, or other instants."""
-    drawn = [name for name, one in clients.items() if isinstance(one, Schedule) and one.spread_by == "draws"]
+    drawn = [one.name for one in recurring if one.starts is not None and one.starts.drawn]
     if drawn:
         yield f"These clients are taken to spread their starts evenly: {', '.join(drawn)}."
     networked = [
-        name
-        for name, one in clients.items()
-        if isinstance(one, Calendar) and (one.network is not None or scenario.network is not None)
+        one.name for one in recurring if one.client.network is not None or scenario.network is not None
     ]
     if networked:
         yield f"Calls are taken to need no time, though these clients have a network: {', '.join(networked)}."
-    for name, one in clients.items():
-        if isinstance(one, Calendar) and one.starts:
-            begin, every = scenario.start + one.starts, _every(one.every)
-            first = len(list(one.times(begin, scenario.start + MONTH)))
+    for name, client, occasions, *_ in recurring:
+        if client.starts:
+            first = occasions.times(scenario.start + client.starts, scenario.start + MONTH)
             yield (
-                f"{name} begins {format_duration(one.starts)} into the scenario: a whole month of it is "
-                f"counted, {-(-MONTH // every)} occasions, of which the first month has {first}."
+                f"{name} begins {format_duration(client.starts)} into the scenario: a whole month of it is "
+                f"counted, {-(-MONTH // occasions.period)} occasions, "
+                f"of which the first month has {len(list(first))}."
             )
-        if isinstance(one, Calendar) and one.stops is not None:
+        if client.stops is not None:
+            most = _most(client, occasions, scenario) or 0
             yield (
-                f"{name} stops {format_duration(one.stops)} into the scenario: a month has at most its "
-                f"{units.many(_most(one, scenario) or 0, 'occasion')}."
+                f"{name} stops {format_duration(client.stops)} into the scenario: a month has at most its "
+                f"{units.many(most, 'occasion')}."
             )
 
 
-def _most(client: AnyClient, scenario: Scenario) -> int | None:
-    """How often a client acts by the calendar in all, None where it never stops."""
-    if not isinstance(client, Calendar) or client.stops is None:
+def _most(client: Programmed, occasions: Occasions, scenario: Scenario) -> int | None:
+    """Return how many occasions a client has in all, None where it never stops."""
+    if client.stops is None:
         return None
-    return len(list(client.times(scenario.start + client.starts, scenario.start + client.stops)))
+    return len(list(occasions.times(scenario.start + client.starts, scenario.start + client.stops)))
 
 
 def _left_out(left_out: Uncounted | None, changes: Sequence[Action], clients: Sequence[str]) -> Iterator[str]:
@@ -423,17 +400,5 @@ def _left_out(left_out: Uncounted | None, changes: Sequence[Action], clients: Se
     yield f"Left out: {'; '.join(what)}. Simulated once, that comes to {' and '.join(amounts)} more at most."
 
 
-def _accounts(client: AnyClient) -> tuple[str | None, ...]:
-    """Whose calls a client makes."""
-    return (client.account, *client.accounts) if isinstance(client, Arrivals) else (client.account,)
-
-
 CHANGES = AddKeywords | RemoveKeywords | PauseScan | ResumeScan | ChangePlan | SetAddOn | SetStatus
 """Changes of the timeline that change what an account needs, or has."""
-
-
-def _is_counted(client: AnyClient) -> bool:
-    """Whether all that a client spends is in its workload; what only reads spends nothing."""
-    if isinstance(client, Poller):
-        return OPERATIONS[client.operation].method == "GET"
-    return isinstance(client, Schedule | KeywordSync | BriefRefresher)

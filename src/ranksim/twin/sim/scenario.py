@@ -376,10 +376,9 @@ def _client_misfits(scenario: Scenario) -> Iterator[Misfit]:
                 yield from _unknown((*at, "accounts", index), "account", account, scenario.accounts)
         if client.account is not None:
             yield from _unknown((*at, "account"), "account", client.account, scenario.accounts)
-        others = client.accounts if isinstance(client, Arrivals) else ()
-        for owner in (client.account, *others):
+        for owner in client.owners:
             if owner in scenario.accounts and client.key is not None:
-                of = f" of account {owner!r}" if others else ""
+                of = f" of account {owner!r}" if len(client.owners) > 1 else ""
                 yield from _unknown((*at, "key"), "key", client.key, _keys(scenario, owner), of)
 
 

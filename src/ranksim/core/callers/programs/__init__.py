@@ -31,6 +31,7 @@ __all__ = [
     "ClientSpec",
     "KeywordSync",
     "Poller",
+    "Programmed",
     "Python",
     "Schedule",
     "Setting",
@@ -39,7 +40,11 @@ __all__ = [
 ]
 
 Programmed = Schedule | KeywordSync | BriefRefresher | Poller | Caller | AppUsers | Arrivals
-"""The clients that are programs of ours."""
+"""The clients that are programs of ours.
+
+Each states its `owners`, the `operations` that it calls and what it has `planned`, the last two None where
+that cannot be told. They have no default: where they are read, mypy refuses a kind that leaves one out.
+"""
 
 AnyClient = Programmed | Python
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -22,10 +22,11 @@ from ranksim.core.callers.programs.client import (
     TimeOfDay,
     data_of,
 )
+from ranksim.core.callers.programs.planned import OccasionStarts, OccasionWork, Planned, TrackedPart
 from ranksim.core.callers.request_factory import RequestFactory
 from ranksim.core.callers.requests import briefs_body, job_body, keywords_body
 from ranksim.core.callers.steps import Pause, Program, Received, Send, Spawn, Until
-from ranksim.core.clock import DAY, Micros
+from ranksim.core.clock import DAY, WEEK, Micros
 from ranksim.core.contract.plans import JobLabel
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.views import created_by
@@ -33,7 +34,11 @@ from ranksim.core.draws import Purpose
 from ranksim.core.service.bodies import MOST_KEYWORDS
 
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-PERIODS = ("day", "week", "month")
+PERIODS = {"day": DAY, "week": WEEK, "month": 31 * DAY}
+"""The periods of the calendar, with how long they are at most (µs)."""
+
+FAR = 1 << 62
+"""After every instant."""
 
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
@@ -77,8 +82,19 @@ class Calendar(Common):
     weekday: Weekday = "monday"
     day: Annotated[int, Field(ge=1, le=31)] = 1
 
+    @property
+    def period(self) -> Micros:
+        """The longest time between two occasions (µs)."""
+        return PERIODS[self.every] if isinstance(self.every, str) else self.every
+
+    def phase(self, start: Micros, begun: Micros) -> Micros:
+        """Return how long after `begun` the first occasion is (µs) of a client at work from `start` on."""
+        if isinstance(self.every, int):  # an interval runs on from the client's own first occasion
+            return (next(self.times(start, FAR)) - begun) % self.every
+        return next(self.times(begun, FAR)) - begun
+
     def times(self, start: Micros, end: Micros) -> Iterator[Micros]:
-        """The instants to act at, in [start, end)."""
+        """Yield the instants to act at, in [start, end)."""
         t = self._first(start)
         while t < end:
             yield t
@@ -135,6 +151,26 @@ class Schedule(Calendar):
     spread_by: Literal["even", "draws"] = "even"
     dry_run_first: bool = False
     poll: Poll | None = None
+
+    @property
+    def operations(self) -> frozenset[str]:
+        """The operations that the client calls."""
+        return frozenset({"jobs.create"} if self.poll is None else {"jobs.create", "jobs.get"})
+
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> Planned:
+        """Return the jobs of each occasion: the first domains come first, whatever each of them tracks."""
+        total = sum(part.domains for part in tracked)
+        reached = remaining = total if self.domains == "all" else min(self.domains, total)
+        work = []
+        for part in tracked:
+            count = min(remaining, part.domains)
+            remaining -= count
+            size = part.keywords * part.each if self.job == "rank_run" else sizes[self.job]
+            if count:
+                work.append(OccasionWork(self.job, count, size))
+        drawn = self.spread_by == "draws"
+        starts = OccasionStarts(self.job, reached, self.spread, drawn, self.dry_run_first)
+        return Planned(self, tuple(work), starts)
 
 
 def schedule(setting: Setting, name: str, spec: Schedule) -> Program:
@@ -198,6 +234,21 @@ class KeywordSync(Calendar):
     keywords: Annotated[int, Field(ge=0)] = 0
     batch: Batch = 100
     gap: NotNegative = 0
+
+    @property
+    def operations(self) -> frozenset[str]:
+        """The operations that the client calls."""
+        return frozenset({"keywords.list", "keywords.delete", "keywords.create"})
+
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> Planned:
+        """Return how many words each occasion adds in domains that track alike."""
+
+        def added(part: TrackedPart) -> int:
+            words = self.keywords if self.first == "memory" else max(part.keywords, self.keywords)
+            return part.domains * round(self.share * words)
+
+        work = (OccasionWork("keywords", added(part), part.each) for part in tracked if added(part))
+        return Planned(self, tuple(work))
 
 
 def keyword_sync(setting: Setting, name: str, spec: KeywordSync) -> Program:
@@ -289,6 +340,16 @@ class BriefRefresher(Calendar):
     keywords: Count
     batch: Batch = 1
     gap: NotNegative = 0
+
+    @property
+    def operations(self) -> frozenset[str]:
+        """The operations that the client calls."""
+        return frozenset({"keyword_briefs.create"})
+
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> Planned:
+        """Return the keywords that each occasion refreshes, and its requests."""
+        starts = OccasionStarts("keyword_briefs", -(-self.keywords // self.batch), gap=self.gap)
+        return Planned(self, (OccasionWork("keyword_briefs", self.keywords),), starts)
 
 
 def brief_refresher(setting: Setting, name: str, spec: BriefRefresher) -> Program:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ranksim.core.callers.programs.client import Common, Count, NotNegative, Positive
+from ranksim.core.callers.programs.planned import TrackedPart
 from ranksim.core.callers.recordings import RecordingRule
 from ranksim.core.callers.request_factory import Item, OperationName
 from ranksim.core.clock import SECOND
@@ -45,6 +47,14 @@ class Caller(Common):
     arrivals: Literal["constant", "poisson"] = "constant"
     rhythm: RhythmSpec | None = None
 
+    @property
+    def operations(self) -> frozenset[str]:
+        """The operations that the client calls."""
+        return frozenset(self.mix)
+
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> None:
+        """Return None: what the mix spends depends on draws."""
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.every is None) == (not self.times):
@@ -66,6 +76,14 @@ class AppUsers(Common):
     every: Positive
     mix: Mix
     rhythm: RhythmSpec | None = None
+
+    @property
+    def operations(self) -> frozenset[str]:
+        """The operations that the client calls."""
+        return frozenset(self.mix)
+
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> None:
+        """Return None: what the mix spends depends on draws."""
 
 
 class Source(Frozen):
@@ -119,6 +137,18 @@ class Arrivals(Common):
     scale: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
     align: Literal["start", "week", "recorded"] = "start"
     repeat: bool = False
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The accounts in whose name the client calls."""
+        return (self.account, *self.accounts)
+
+    @property
+    def operations(self) -> None:
+        """None: a recording may have any."""
+
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> None:
+        """Return None: what a recording spends is not known before it is read."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -92,6 +92,11 @@ class Common(Frozen):
     stops: Positive | None = None
     network: NetworkSpec | None = None
 
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The accounts in whose name the client calls."""
+        return (self.account,)
+
 
 Then = Callable[[Received], object]
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ranksim.core.callers.programs.client import Client, Common, Count, Positive, Setting
+from ranksim.core.callers.programs.planned import Planned, TrackedPart
 from ranksim.core.callers.request_factory import OperationName, RequestFactory, on_one
 from ranksim.core.callers.steps import Pause, Program, Send, Until
 from ranksim.core.clock import Micros
 from ranksim.core.contract.quantities import Frozen
+from ranksim.core.service.operations import is_read_only
 from ranksim.core.service.routes import parameters
 
 
@@ -37,6 +39,15 @@ class Poller(Common):
     path: dict[str, str] = Field(default_factory=dict)
     pages: Count = 1
     slow_down: SlowDown | None = None
+
+    @property
+    def operations(self) -> frozenset[str]:
+        """The operations that the client calls."""
+        return frozenset({self.operation})
+
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> Planned | None:
+        """Return that nothing is spent where the client reads; None where it does not."""
+        return Planned() if is_read_only(self.operations) else None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

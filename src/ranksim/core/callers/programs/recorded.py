@@ -76,7 +76,7 @@ class _Crowd:
         self.ids = IdTranslation()
         operations = {*spec.mix, *(rule.operation for rule in spec.map)}
         self.clients: list[Client] = []
-        for account in dict.fromkeys((spec.account, *spec.accounts)):
+        for account in dict.fromkeys(spec.owners):
             one = Client(setting, name, spec, account)
             every_key = spec.surface != "app" and spec.key is None
             keys: Sequence[str | None] = list(one.actor.keys) if every_key else [spec.key]

@@ -131,7 +131,7 @@ def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
     given = {field: getattr(client, field) for field in type(client).model_fields}
     every = given.get("every")
     if every in PERIODS:
-        longer = PERIODS[PERIODS.index(every) + 1 :]
+        longer = list(PERIODS)[list(PERIODS).index(every) + 1 :]
         yield from _choices((*at, "every"), every, longer, [1 - DAYS[every] / DAYS[p] for p in longer])
         every = DAYS[every] * DAY
     elif every:

@@ -9,7 +9,7 @@ from typing import Any
 
 from simpy.events import Event
 
-from ranksim.core.callers.programs import AnyClient, AppUsers, BriefRefresher, Caller, Poller, Schedule
+from ranksim.core.callers.programs import AnyClient, Poller
 from ranksim.core.clock import Micros
 from ranksim.core.draws import Purpose, derive, entity
 from ranksim.core.errors import BadInput
@@ -22,7 +22,7 @@ from ranksim.core.service.events import (
     JobStarted,
     ServiceEvent,
 )
-from ranksim.core.service.operations import OPERATIONS, TABLE
+from ranksim.core.service.operations import TABLE, is_read_only
 from ranksim.report import units
 from ranksim.report.progress import Tell
 from ranksim.twin.sim.expectations import READERS, show
@@ -396,9 +396,11 @@ def narrowed(scenario: Scenario, question: Question, account: str) -> Scenario:
 def _has_part(scenario: Scenario, question: Question, client: AnyClient) -> bool:
     if question.code == "rate_limited":
         return not _keeps_below(scenario, client)
-    if question.code == "slot_limit_exceeded" and isinstance(client, Schedule | BriefRefresher):
+    if _only_reads(client):
+        return False
+    if question.code == "slot_limit_exceeded" and _only_starts_jobs(client):
         return scenario.policy.assumptions.expensive_debits_write  # else they leave writes as they are
-    return not _only_reads(client)
+    return True
 
 
 def _keeps_below(scenario: Scenario, client: AnyClient) -> bool:
@@ -419,8 +421,10 @@ def _key_of(scenario: Scenario, client: AnyClient) -> tuple[str, str] | None:
 
 
 def _only_reads(client: AnyClient) -> bool:
-    if isinstance(client, Poller):
-        return OPERATIONS[client.operation].method == "GET"
-    if isinstance(client, Caller | AppUsers):
-        return all(OPERATIONS[operation].method == "GET" for operation in client.mix)
-    return False
+    return client.operations is not None and is_read_only(client.operations)
+
+
+def _only_starts_jobs(client: AnyClient) -> bool:
+    """Return whether a client takes no slots: none of what it calls changes what is tracked."""
+    operations = client.operations
+    return operations is not None and is_read_only(operations - {"jobs.create", "keyword_briefs.create"})
