@@ -47,7 +47,7 @@ PAGE = "200"
 
 
 def _read_every(value: Any) -> Any:
-    if value in PERIODS:
+    if isinstance(value, str) and value in PERIODS:
         return value
     try:
         every = clock.duration(value) if isinstance(value, str) else value
