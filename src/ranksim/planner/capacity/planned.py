@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, get_args
 from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.callers.programs import AnyClient, Programmed, Python
 from ranksim.core.callers.programs.planned import (
+    ClientPlan,
     Occasions,
     OccasionStarts,
     OccasionWork,
-    Planned,
     TrackedPart,
 )
 from ranksim.core.clock import (
@@ -247,7 +247,9 @@ def _slots(scan: Any) -> int:
     return len(scan.engine_devices) * len(scan.geographies)
 
 
-def _recurring(clients: Mapping[str, AnyClient], plans: Mapping[str, Planned | None]) -> Iterator[Recurring]:
+def _recurring(
+    clients: Mapping[str, AnyClient], plans: Mapping[str, ClientPlan | None]
+) -> Iterator[Recurring]:
     """Yield the clients that act at occasions."""
     for name, client in clients.items():
         plan = plans[name]

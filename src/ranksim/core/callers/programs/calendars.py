@@ -22,7 +22,7 @@ from ranksim.core.callers.programs.client import (
     TimeOfDay,
     data_of,
 )
-from ranksim.core.callers.programs.planned import OccasionStarts, OccasionWork, Planned, TrackedPart
+from ranksim.core.callers.programs.planned import ClientPlan, OccasionStarts, OccasionWork, TrackedPart
 from ranksim.core.callers.request_factory import RequestFactory
 from ranksim.core.callers.requests import briefs_body, job_body, keywords_body
 from ranksim.core.callers.steps import Pause, Program, Received, Send, Spawn, Until
@@ -157,7 +157,7 @@ class Schedule(Calendar):
         """The operations that the client calls."""
         return frozenset({"jobs.create"} if self.poll is None else {"jobs.create", "jobs.get"})
 
-    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> Planned:
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> ClientPlan:
         """Return the jobs of each occasion: the first domains come first, whatever each of them tracks."""
         total = sum(part.domains for part in tracked)
         reached = remaining = total if self.domains == "all" else min(self.domains, total)
@@ -170,7 +170,7 @@ class Schedule(Calendar):
                 work.append(OccasionWork(self.job, count, size))
         drawn = self.spread_by == "draws"
         starts = OccasionStarts(self.job, reached, self.spread, drawn, self.dry_run_first)
-        return Planned(self, tuple(work), starts)
+        return ClientPlan(self, tuple(work), starts)
 
 
 def schedule(setting: Setting, name: str, spec: Schedule) -> Program:
@@ -240,7 +240,7 @@ class KeywordSync(Calendar):
         """The operations that the client calls."""
         return frozenset({"keywords.list", "keywords.delete", "keywords.create"})
 
-    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> Planned:
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> ClientPlan:
         """Return how many words each occasion adds in domains that track alike."""
 
         def added(part: TrackedPart) -> int:
@@ -248,7 +248,7 @@ class KeywordSync(Calendar):
             return part.domains * round(self.share * words)
 
         work = (OccasionWork("keywords", added(part), part.each) for part in tracked if added(part))
-        return Planned(self, tuple(work))
+        return ClientPlan(self, tuple(work))
 
 
 def keyword_sync(setting: Setting, name: str, spec: KeywordSync) -> Program:
@@ -346,10 +346,10 @@ class BriefRefresher(Calendar):
         """The operations that the client calls."""
         return frozenset({"keyword_briefs.create"})
 
-    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> Planned:
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> ClientPlan:
         """Return the keywords that each occasion refreshes, and its requests."""
         starts = OccasionStarts("keyword_briefs", -(-self.keywords // self.batch), gap=self.gap)
-        return Planned(self, (OccasionWork("keyword_briefs", self.keywords),), starts)
+        return ClientPlan(self, (OccasionWork("keyword_briefs", self.keywords),), starts)
 
 
 def brief_refresher(setting: Setting, name: str, spec: BriefRefresher) -> Program:

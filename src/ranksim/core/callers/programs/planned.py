@@ -58,7 +58,7 @@ class OccasionStarts:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class ClientPlan:
     """What a client does at each of its occasions; one without occasions spends nothing."""
 
     occasions: Occasions | None = None

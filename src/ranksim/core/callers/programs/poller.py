@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ranksim.core.callers.programs.client import Client, Common, Count, Positive, Setting
-from ranksim.core.callers.programs.planned import Planned, TrackedPart
+from ranksim.core.callers.programs.planned import ClientPlan, TrackedPart
 from ranksim.core.callers.request_factory import OperationName, RequestFactory, on_one
 from ranksim.core.callers.steps import Pause, Program, Send, Until
 from ranksim.core.clock import Micros
@@ -45,9 +45,9 @@ class Poller(Common):
         """The operations that the client calls."""
         return frozenset({self.operation})
 
-    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> Planned | None:
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> ClientPlan | None:
         """Return that nothing is spent where the client reads; None where it does not."""
-        return Planned() if is_read_only(self.operations) else None
+        return ClientPlan() if is_read_only(self.operations) else None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
