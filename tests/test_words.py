@@ -79,7 +79,7 @@ def room_of(place: str) -> str:
 
 def test_names_are_nouns_not_pronouns() -> None:
     places = [place for path in sorted(PACKAGE.rglob("*.py")) for place in pronouns(path)]
-    assert Counter(map(room_of, places)) == LEFT, "\n".join(places)
+    assert Counter(map(room_of, places)) <= Counter(LEFT), "\n".join(places)
 
 
 @pytest.mark.parametrize("line", ["def told(): ...", "def f(one): ...", "def f():\n    found = 1"])
