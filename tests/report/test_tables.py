@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ranksim.report.tables import OF_A_RUN, View, bounded, to_rich, views
+from ranksim.report.summary import OF_A_RUN, views
+from ranksim.report.tables import View, bounded
 from ranksim.twin.sim.tables import COLUMNS
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -114,7 +115,7 @@ def test_text_from_outside_is_no_markup(tables: Tables) -> None:
     console = Console(width=80)
     with console.capture() as capture:
         for view in views(tables):
-            console.print(to_rich(view))
+            console.print(view)
     assert "[red]rank[/]" in capture.get()
 
 
@@ -131,7 +132,7 @@ WIDE = View(
 def test_no_cell_is_ever_cut_or_broken_but_by_words_that_are_longer_than_the_terminal(width: int) -> None:
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(to_rich(WIDE))
+        console.print(WIDE)
     lines = capture.get().splitlines()
     assert max(len(line) for line in lines if "─" not in line) <= width
     text = re.sub(r"[\s─]", "", "".join(lines))
@@ -147,7 +148,7 @@ def test_no_cell_is_ever_cut_or_broken_but_by_words_that_are_longer_than_the_ter
 def test_a_narrow_terminal_stacks_the_rows() -> None:
     console = Console(width=60)
     with console.capture() as capture:
-        console.print(to_rich(WIDE))
+        console.print(WIDE)
     assert [line.rstrip() for line in capture.get().splitlines()] == [
         "Margins",
         "plan                    professional",

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from ranksim.core.errors import BadInput
 from ranksim.report import figure
 from ranksim.report.progress import shown
-from ranksim.report.tables import View, to_rich
+from ranksim.report.tables import View
 from ranksim.report.terminal import again, check_results, rendered
 
 TABLE = View("Refusals", ("code", "count"), 1, (("quota_exhausted", "12"),))
@@ -21,7 +21,7 @@ TABLE = View("Refusals", ("code", "count"), 1, (("quota_exhausted", "12"),))
 
 def test_text_is_as_wide_as_the_terminal_and_ends_without_blanks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
-    text = rendered([Text("[bold] is no mark, and :smile: no face"), Text(), to_rich(TABLE)])
+    text = rendered([Text("[bold] is no mark, and :smile: no face"), Text(), TABLE])
     first, second, blank, *table = text.splitlines()
     assert f"{first} {second}" == "[bold] is no mark, and :smile: no face"
     assert blank == ""

@@ -205,7 +205,7 @@ def _listed() -> Styled:
 
     from ranksim.core.callers.target import Target
     from ranksim.judge.profiles import PROFILES
-    from ranksim.report.tables import View, to_rich
+    from ranksim.report.tables import View
     from ranksim.report.terminal import rendered
     from ranksim.report.units import duration as written
 
@@ -224,7 +224,7 @@ def _listed() -> Styled:
             )
         )
     headings = ("profile", "aim", "uses up at most", "runs", "once through")
-    return rendered([to_rich(View("Load profiles", headings, 3, tuple(rows))), Text(), Text(PROFILES_SAY)])
+    return rendered([View("Load profiles", headings, 3, tuple(rows)), Text(), Text(PROFILES_SAY)])
 
 
 PROFILES_SAY = (

@@ -12,7 +12,7 @@ from ranksim.core.extras import imported
 from ranksim.report import units
 from ranksim.report.document import MetricShown, as_text, document
 from ranksim.report.notebook import fragment
-from ranksim.report.tables import View, bounded, to_rich
+from ranksim.report.tables import View, bounded
 from ranksim.report.terminal import Styled, print_out, rendered
 
 if TYPE_CHECKING:
@@ -229,20 +229,37 @@ def _metric(row: Row, column: str, unit: str) -> MetricShown:
     return {"unit": unit or _unit_of(row), "value": row[column], "low": low, "high": high}
 
 
-def _unit_of(row: Row) -> str:
+def _unit_of(row: Mapping[str, Any]) -> str:
     return str(row.get("unit", row.get("quantity", "count")))
 
 
 def views_of(
-    title: str, rows: Sequence[Row], columns: Columns, note: str = "", headings: Mapping[str, str] = NONE
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    columns: Columns,
+    note: str = "",
+    headings: Mapping[str, str] = NONE,
+    main: str = "",
 ) -> list[View]:
     """Return rows as a table for people, or no view where there are no rows.
 
     `columns` are as in `TableSpec`; `headings` has those that are not the column's name. A column whose name
-    is followed by `_low` and `_high` shows its interval.
+    is followed by `_low` and `_high` shows its interval; the ends of the `main` one are named that alone.
     """
     words = sum(quantity == "text" for quantity in columns.values())
-    cells = tuple(tuple(_cell(row, column, quantity) for column, quantity in columns.items()) for row in rows)
+    ends = {column: "" if column == main else f"{column}_" for column in columns}
+    cells = tuple(
+        tuple(
+            units.write(
+                quantity or _unit_of(row),
+                row[column],
+                row.get(f"{ends[column]}low"),
+                row.get(f"{ends[column]}high"),
+            )
+            for column, quantity in columns.items()
+        )
+        for row in rows
+    )
     named = {**HEADINGS, **headings}
     titles = tuple(named.get(column, column.replace("_", " ")) for column in columns)
     return [View(title, titles, words, cells, note)] if rows else []
@@ -260,16 +277,11 @@ HEADINGS = {
 """Columns whose name alone does not say whose money it is, and those of two sides."""
 
 
-def _cell(row: Row, column: str, quantity: str) -> str:
-    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
-    return units.write(quantity or _unit_of(row), row[column], low, high)
-
-
 def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: int | None = None) -> Styled:
     """Return an answer as a terminal shows it; `most` bounds the rows of each table."""
     from rich.text import Text
 
-    tables = (part for view in views for part in (Text(), to_rich(bounded(view, most))))
+    tables = (part for view in views for part in (Text(), bounded(view, most)))
     return rendered([Text(sentence), *map(Text, notes), *tables])
 
 

@@ -15,7 +15,8 @@ from ranksim.core.printable import LINES, printable
 from ranksim.report.assumptions import settings
 from ranksim.report.basis import Basis
 from ranksim.report.heading import Heading, answer_of, most_telling, tiles_of
-from ranksim.report.tables import View, bounded, views
+from ranksim.report.summary import views
+from ranksim.report.tables import View, bounded
 from ranksim.report.units import many
 
 MOST_ROWS = 200

@@ -1,11 +1,14 @@
-"""The summary of a run for a terminal: heading, verdict, and the tables, each cut to its first rows."""
+"""The tables of a run for people, and its summary on a terminal: heading, verdict, their first rows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from ranksim.report import units
+from ranksim.report.answer import views_of
 from ranksim.report.heading import Heading, numbers_of
-from ranksim.report.tables import Tables, to_rich, views
+from ranksim.report.tables import Row, Tables, View, bounded
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,7 +31,7 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
         parts.append(_verdicts(heading))
     parts += [Text(), Text(", ".join(f"{value} {label}" for label, value in numbers_of(heading, tables)))]
     for view in views(tables, TOP):
-        parts += [Text(), to_rich(view)]
+        parts += [Text(), view]
     if heading.overrides:
         numbers = ", ".join(number for number, _, _ in heading.overrides)
         parts += [Text(), Text(f"Assumptions that differ from their default: {numbers}")]
@@ -55,3 +58,125 @@ def _style(heading: Heading) -> str:
     if not heading.verdicts:
         return ""
     return "green" if all(verdict.holds for verdict in heading.verdicts) else "bold red"
+
+
+CHECKS = (
+    "before the checks",
+    "1 capability",
+    "2 subscription",
+    "3 cost ceiling",
+    "4 quota",
+    "5 slots",
+    "6 cooldown",
+)
+"""The six checks by number (S59 to S65); 0 is what is refused before them."""
+
+ATTEMPTS = {"attempt": "text", **dict.fromkeys(("sent", "acknowledged", "failed"), "count")}
+ENDPOINTS = {
+    "endpoint": "text",
+    **dict.fromkeys(("events", "acknowledged", "lost", "pending", "duplicates", "disabled"), "count"),
+}
+JOBS = {"kind": "text", **dict.fromkeys(("queued", "done", "failed", "joined"), "count")}
+WAITS = {
+    "kind": "text",
+    **dict.fromkeys(("wait_mean", "wait_p50", "wait_p95", "wait_p99"), "duration"),
+    "utilisation": "share",
+}
+
+MOSTLY_IDLE = 0.5
+"""Workers who are busy for less than this share of a run, while jobs wait, have peaks."""
+
+OF_A_RUN = (
+    "Quantiles are those of a replication, averaged. Of times that are mostly 0, or have a heavy tail, few "
+    "replications show too little: their intervals hold less often than they say, with 100 as often."
+)
+"""What is told of quantiles over replications."""
+
+
+def views(tables: Tables, top: int | None = None) -> list[View]:
+    """Return the tables of a run that have rows, for people, in order; `top` bounds the rows of each."""
+    shown = [
+        *_calls(tables.get("operations", ())),
+        *_refusals(tables.get("codes", ())),
+        *_resources(tables.get("levels", ())),
+        *views_of("Jobs", tables.get("jobs", ()), JOBS),
+        *_waits(tables.get("jobs", ())),
+        *_endpoints(tables.get("endpoints", ())),
+        *views_of("Webhook attempts", tables.get("attempts", ()), ATTEMPTS),
+        *_delays(tables.get("delays", ())),
+    ]
+    return [bounded(view, top) for view in shown]
+
+
+def _calls(rows: Sequence[Row]) -> list[View]:
+    """Calls by operation and outcome, all clients together, the most frequent first."""
+    columns = {**dict.fromkeys(("operation", "outcome", "status"), "text"), "count": "count"}
+    return views_of("Calls", sorted(rows, key=lambda row: -float(row["count"])), columns, main="count")
+
+
+def _refusals(rows: Sequence[Row]) -> list[View]:
+    """Refusals by code, in the order of the checks, all clients and operations together."""
+    columns = {"check": "text", "code": "text", "count": "count", "share": "share"}
+    return views_of(
+        "Refusals", [{**row, "check": CHECKS[row["check"]]} for row in rows], columns, main="count"
+    )
+
+
+def _resources(rows: Sequence[Row]) -> list[View]:
+    """Slots, allowances and provider cost of each account, at the end and highest; the fullest first."""
+    fullest = sorted(rows, key=lambda row: -float(row["highest"]) / row["limit"] if row["limit"] else 0.0)
+    named = [{**row, "resource": "provider cost"} if row["resource"] == "spend" else row for row in fullest]
+    columns = {"account": "text", "resource": "text", "last": "", "highest": "", "limit": ""}
+    return views_of("Slots, allowances and provider cost", named, columns, headings={"last": "at the end"})
+
+
+def _waits(rows: Sequence[Row]) -> list[View]:
+    """How long jobs wait for a worker, and how busy the workers are."""
+    together = [
+        f"{_spanned(row, 'max_waiting')} {row['kind']}"
+        for row in rows
+        if row["max_waiting"] and row["utilisation"] is not None and row["utilisation"] < MOSTLY_IDLE
+    ]
+    notes = []
+    if together:
+        most = ", ".join(together)
+        notes.append(
+            f"Busy is a mean over the whole run; jobs that come together wait, up to {most} at once."
+        )
+    if any(row.get("wait_p95_low") is not None for row in rows):
+        notes.append(OF_A_RUN)
+    headings = {column: column.removeprefix("wait_") for column in WAITS} | {"utilisation": "busy"}
+    return views_of("Waits for a worker", rows, WAITS, " ".join(notes), headings, main="wait_mean")
+
+
+def _endpoints(rows: Sequence[Row]) -> list[View]:
+    """What became of the webhook events of each endpoint."""
+    unsent = ", ".join(
+        f"{_spanned(row, 'lost_suppressed')} for {row['endpoint']}" for row in rows if row["lost_suppressed"]
+    )
+    note = f"Lost and never sent, as failures had disabled the endpoint: {unsent}." if unsent else ""
+    return views_of("Webhook endpoints", rows, ENDPOINTS, note, {"duplicates": "sent twice"}, main="lost")
+
+
+def _delays(rows: Sequence[Row]) -> list[View]:
+    """From event to acknowledgement, a column a quantile."""
+    columns = {row["quantile"]: _quantile(row["quantile"]) for row in rows}
+    by_endpoint: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        empty = {"endpoint": row["endpoint"], **dict.fromkeys(columns.values())}
+        name = columns[row["quantile"]]
+        delay = {name: row["delay"], f"{name}_low": row.get("low"), f"{name}_high": row.get("high")}
+        by_endpoint.setdefault(row["endpoint"], empty).update(delay)
+    quantities = {"endpoint": "text", **dict.fromkeys(columns.values(), "duration")}
+    note = OF_A_RUN if any(row.get("low") is not None for row in rows) else ""
+    return views_of("Delays of webhook deliveries", list(by_endpoint.values()), quantities, note)
+
+
+def _quantile(quantile: float) -> str:
+    """The short name of a quantile: p95 of 0.95, max of 1."""
+    return "max" if quantile == 1 else f"p{quantile * 100:g}"
+
+
+def _spanned(row: Row, column: str) -> str:
+    """A count with the interval that stands beside it in the row."""
+    return units.write("count", row[column], row.get(f"{column}_low"), row.get(f"{column}_high"))

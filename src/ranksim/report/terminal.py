@@ -37,14 +37,16 @@ class Escaped:
             yield segment if safe else Segment(printable(segment.text, LINES), segment.style)
 
 
+WIDEST = 100_000
+"""Columns of what has no width, such as a pipe."""
+
+
 def rendered(parts: Iterable[RenderableType]) -> Styled:
     """The text of some parts for stdout: as wide as the terminal, in colour on a terminal alone.
 
     What is no terminal has no width, unless COLUMNS says so: nothing is broken or stacked there.
     """
     from rich.console import Console
-
-    from ranksim.report.tables import WIDEST
 
     console = Console(highlight=False)
     if not _has_width():

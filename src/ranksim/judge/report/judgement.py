@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import iso
 from ranksim.report import units
-from ranksim.report.tables import View, to_rich
+from ranksim.report.tables import View
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -38,7 +38,7 @@ def summary(judgement: Plain) -> list[RenderableType]:
         parts += [_difference(difference) for difference in judgement["differences"]]
     if judgement["model"] is not None:
         parts += [Text(), Text("Measured against the model", style="bold"), Text(MODEL), Text()]
-        parts.append(to_rich(model_view(judgement["model"])))
+        parts.append(model_view(judgement["model"]))
     rules, verdicts = judgement["rules"], _verdicts(judgement["rules"])
     if "check" in judgement:  # which tells itself what it did not decide, and what that waits for
         return [*parts, *verdicts, *_required(judgement)]
@@ -273,7 +273,7 @@ def _verdicts(rules: Sequence[Plain]) -> list[RenderableType]:
         for rule in exercised
     ]
     table = View("Rules that were exercised", ("rule", "verdict", *numbers), 2, tuple(rows))
-    return [Text(), to_rich(table)]
+    return [Text(), table]
 
 
 def why_undecided(rule: Plain) -> str:

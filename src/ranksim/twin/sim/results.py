@@ -82,7 +82,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         from ranksim.report.notebook import fragment
-        from ranksim.report.tables import views
+        from ranksim.report.summary import views
 
         if self._heading is None:
             return fragment(self.scenario, [repr(self)], views(self.tables))
