@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ranksim.core.contract.policy import Policy
-from ranksim.report.basis import basis_of
+from ranksim.report.assumptions import basis_of
 from ranksim.report.heading import Heading, answer_of, tiles_of
 from ranksim.report.page import cell, foldable, page, tables_page
 from ranksim.report.tables import View

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from ranksim.report.basis import Basis
+    from ranksim.report.assumptions import Basis
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.contract.policy import Policy
@@ -73,6 +74,24 @@ def rests_on(policy: Policy, consulted: Iterable[str]) -> tuple[dict[str, Any], 
     read = set(consulted)
     rows = [row(one, policy) for one in register() if read & set(one.fields)]
     return tuple(sorted(rows, key=lambda one: not one["changed"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """The question in words, the assumptions behind its answer, and the command that asks it again.
+
+    `rests_on` are rows of assumptions, `overrides` those that differ from their default.
+    """
+
+    question: str = ""
+    rests_on: tuple[Mapping[str, Any], ...] = ()
+    overrides: tuple[tuple[str, str, str], ...] = ()
+    command: str = ""
+
+
+def basis_of(question: str, policy: Policy, consulted: Iterable[str] = (), command: str = "") -> Basis:
+    """Return what an answer rests on that was found under a policy, by reading these fields of it."""
+    return Basis(question, rests_on(policy, consulted), overrides(policy), command)
 
 
 def render(shown: dict[str, Any]) -> RenderableType:

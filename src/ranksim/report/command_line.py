@@ -6,15 +6,14 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ranksim.core.errors import BadInput
 from ranksim.core.version import VERSION
-from ranksim.report.help import tell_variables_when_asked
 from ranksim.report.terminal import print_out, say
 
 FAILED, BAD_INPUT, FAULT, INTERRUPTED, PIPE_CLOSED = 1, 2, 70, 130, 141
@@ -122,3 +121,79 @@ def spoken() -> Iterator[None]:
         where = f"{error.filename}: " if error.filename else ""
         say(f"{where}cannot be written or read ({error.strerror}); free some space or give another path")
         raise typer.Exit(BAD_INPUT) from None
+
+
+# Help: environment variables only by --help-all, which every command has
+
+MEANT = {"--vary": "--grow", "--grow": "--vary", "--file": "--out", "--output": "--out"}
+"""Options that are elsewhere called so, and what says the same."""
+
+
+def tell_variables_when_asked(command: Any, help_all: Any = None) -> None:
+    """Take environment variables out of --help of a command and all below it; add --help-all with them."""
+    help_all = help_all or _help_all()
+    for parameter in command.params:
+        parameter.show_envvar = False
+    command.params.append(help_all)
+    command.parse_args = _parsing(command, command.parse_args)
+    for below in getattr(command, "commands", {}).values():
+        tell_variables_when_asked(below, help_all)
+
+
+def _help_all() -> Any:
+    """Return the option --help-all as Typer makes it, which keeps to itself how its options are made."""
+    app = typer.Typer(add_completion=False)
+
+    @app.command()
+    def holder(
+        help_all: Annotated[
+            bool,
+            typer.Option(
+                "--help-all",
+                is_eager=True,
+                expose_value=False,
+                show_default=False,
+                allow_from_autoenv=False,
+                callback=_print_all,
+                help="Show this message with the environment variables that stand for options.",
+            ),
+        ] = False,
+    ) -> None: ...
+
+    [option] = [each for each in typer.main.get_command(app).params if "--help-all" in each.opts]
+    return option
+
+
+def _parsing(command: Any, parse: Callable[..., Any]) -> Callable[..., Any]:
+    """Parse as a command does, but suggest for an unknown option what begins so, if anything does."""
+
+    def parse_args(*given: Any) -> Any:
+        try:
+            return parse(*given)
+        except Exception as error:  # "no such option", of Click's or of the copy that typer has
+            if hasattr(error, "possibilities") and hasattr(error, "option_name"):
+                names = sorted(name for parameter in command.params for name in parameter.opts)
+                begun = [name for name in names if name.startswith(error.option_name)]
+                error.possibilities = begun or _meant(error.option_name, names)
+            raise
+
+    return parse_args
+
+
+def _meant(given: str, names: list[str]) -> list[str]:
+    """Return the options that come near one that there is not, by their letters: all begin with dashes."""
+    from difflib import get_close_matches
+
+    if MEANT.get(given) in names:
+        return [MEANT[given]]
+    return [f"--{name}" for name in get_close_matches(given.strip("-"), [name[2:] for name in names])]
+
+
+def _print_all(context: typer.Context, wanted: bool) -> None:
+    if not wanted:
+        return
+    for each in context.command.params:
+        each.show_envvar = True  # type: ignore[attr-defined]  # of options, and arguments take no notice
+    print(context.get_help())
+    print("\nPages of results link to the documents' site where RANKSIM_DOCS has its address.")
+    raise typer.Exit

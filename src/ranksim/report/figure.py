@@ -16,7 +16,6 @@ from xml.etree import ElementTree
 
 from ranksim.core.extras import missing
 from ranksim.core.printable import LINES, printable
-from ranksim.report.png import to_png
 from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
@@ -120,6 +119,13 @@ def _element(figure: Figure, kind: str) -> str:
         del root.attrib[size]
     root.set("class", kind)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def to_png(figure: Figure) -> bytes:
+    """Return a figure as the bytes of a PNG file, the same for the same figure."""
+    stream = BytesIO()
+    figure.savefig(stream, format="png", metadata={"Software": None})
+    return stream.getvalue()
 
 
 def save(figure: Figure, path: Path) -> str:

@@ -12,8 +12,7 @@ from typing import Any
 from ranksim.core.contract.facts import FACTS
 from ranksim.core.contract.register import register
 from ranksim.core.printable import LINES, printable
-from ranksim.report.assumptions import settings
-from ranksim.report.basis import Basis
+from ranksim.report.assumptions import Basis, settings
 from ranksim.report.heading import Heading, answer_of, most_telling, tiles_of
 from ranksim.report.summary import views
 from ranksim.report.tables import View, bounded

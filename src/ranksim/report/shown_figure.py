@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib.axes
 import matplotlib.figure
 
-from ranksim.report.png import to_png
+from ranksim.report.figure import to_png
 
 
 class Axes(matplotlib.axes.Axes):

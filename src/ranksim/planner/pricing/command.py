@@ -72,7 +72,7 @@ def command(question: Callable[..., Answered]) -> Callable[..., None]:
     def run(context: typer.Context, **given: Any) -> None:
         from ranksim.core.contract.policy import Policy
         from ranksim.report.answer import show
-        from ranksim.report.basis import basis_of
+        from ranksim.report.assumptions import basis_of
 
         out, plots, json = (given.pop(name) for name in OUTPUT)
         check_results(out, plots, given.get("csv"))

@@ -10,7 +10,7 @@ from ranksim.core.contract.policy import Policy
 from ranksim.planner.study.condition import MetricCondition
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.report import units
-from ranksim.report.basis import Basis, basis_of
+from ranksim.report.assumptions import Basis, basis_of
 from ranksim.report.page import tables_page
 from ranksim.report.tables import View
 
