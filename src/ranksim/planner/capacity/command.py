@@ -1,7 +1,5 @@
 """What the commands of questions share: flags of scenario, policy and output, and readers of flags' texts."""
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
@@ -10,7 +8,7 @@ import typer
 
 from ranksim.core import clock
 from ranksim.core.errors import BadInput
-from ranksim.report.terminal import check_results
+from ranksim.planner.question import Plots
 
 if TYPE_CHECKING:
     from ranksim.core.clock import Micros
@@ -34,37 +32,10 @@ ScenarioFile = Annotated[
         "and has used. Flags stand in place of what it says.",
     ),
 ]
-AccountName = Annotated[str, typer.Option(help="Which account of the scenario; its only one if none.")]
-Seed = Annotated[int, typer.Option(help="Seed of all that is drawn.")]
 
 
-def command(question: "Callable[..., ReadyAnswer]") -> Callable[..., None]:
-    """Return a question as a command: flags for its parameters, and for where and how to give the answer.
-
-    Its parameter `tracked`, if it has one, is made of the flags of `portfolio_flags`.
-    """
-    own = dict(inspect.signature(question).parameters)
-    shared = inspect.signature(portfolio_flags).parameters if own.pop("tracked", None) else {}
-
-    @functools.wraps(question)
-    def run(**given: Any) -> None:
-        from ranksim.report.answer import show
-
-        out, plots, json = (given.pop(name) for name in OUTPUT)
-        if shared:
-            given["tracked"] = portfolio_flags(**{name: given.pop(name) for name in shared})
-        check_results(out, plots)
-        show(question(**given), json, out, plots)
-
-    parameters = [*own.values(), *OUTPUT.values(), *shared.values()]
-    vars(run)["__signature__"] = inspect.Signature(
-        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    )
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
-
-
-def _output(
+def give(
+    answer: "ReadyAnswer",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -73,13 +44,13 @@ def _output(
             "empty, or results of an earlier run, which are replaced.",
         ),
     ] = None,
-    plots: Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")] = True,
+    plots: Plots = True,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
 ) -> None:
-    """Declare the flags that say where and how to give an answer."""
+    """Print an answer, and write it where a flag says."""
+    from ranksim.report.answer import show
 
-
-OUTPUT = inspect.signature(_output).parameters
+    show(answer, json, out, plots)
 
 
 def portfolio_flags(

@@ -13,7 +13,6 @@ import typer
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing.command import (
     CATALOGUE,
-    AccountName,
     Answered,
     CatalogueName,
     CustomersFile,
@@ -23,19 +22,19 @@ from ranksim.planner.pricing.command import (
     PopulationFile,
     Replications,
     ScenarioFile,
-    Seed,
     Threads,
     Vary,
     about,
     about_account,
     check_subject,
-    command,
     customers_of,
+    give,
     grid_of,
     moves_of,
     policy_of,
     population_of,
 )
+from ranksim.planner.question import AccountName, Seed, command
 from ranksim.report.progress import part, shown
 
 if TYPE_CHECKING:
@@ -367,10 +366,10 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
 
 
 QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
-    "compare": (command(compare), "Catalogue A against catalogue B on the same customers."),
-    "break-even": (command(break_even), "At which price and ceiling each plan breaks even."),
-    "pareto": (command(pareto), "Margin against blocked customers over a grid."),
-    "back-test": (command(back_test), "Recorded calls under other plans, and their invoices."),
-    "search": (command(search), "The best catalogue of a grid for recorded customers."),
+    "compare": (command(compare, give), "Catalogue A against catalogue B on the same customers."),
+    "break-even": (command(break_even, give), "At which price and ceiling each plan breaks even."),
+    "pareto": (command(pareto, give), "Margin against blocked customers over a grid."),
+    "back-test": (command(back_test, give), "Recorded calls under other plans, and their invoices."),
+    "search": (command(search, give), "The best catalogue of a grid for recorded customers."),
 }
 """Name of a command to its function and its short help."""

@@ -1,15 +1,14 @@
 """What the commands of pricing share: flags, readers of their texts, and how an answer is given."""
 
-import functools
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.report.terminal import again, check_results
+from ranksim.planner.question import Plots
+from ranksim.report.terminal import again
 
 if TYPE_CHECKING:
     from ranksim.core.contract.policy import Policy
@@ -41,13 +40,11 @@ ScenarioFile = Annotated[
         "and one account of it asked about. Its catalogue and policy are those of A.",
     ),
 ]
-AccountName = Annotated[str, typer.Option(help="Which account of the scenario; its only one if none.")]
 PolicyFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Facts and assumptions; the default policy's if not given."),
 ]
 Replications = Annotated[int, typer.Option(help="Independent runs; at least 2, for intervals.")]
-Seed = Annotated[int, typer.Option(help="Seed of all that is drawn.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on it.")]
 Move = Annotated[
     list[str] | None,
@@ -64,41 +61,24 @@ class Answered(NamedTuple):
     consulted: Sequence[str] = ()
 
 
-def command(question: Callable[..., Answered]) -> Callable[..., None]:
-    """Return a question as a command: flags for its parameters, and for where and how to give the answer."""
-    own = inspect.signature(question).parameters
-
-    @functools.wraps(question)
-    def run(context: typer.Context, **given: Any) -> None:
-        from ranksim.core.contract.policy import Policy
-        from ranksim.report.answer import show
-        from ranksim.report.assumptions import basis_of
-
-        out, plots, json = (given.pop(name) for name in OUTPUT)
-        check_results(out, plots, given.get("csv"))
-        answer, text, policy, consulted = question(**given)
-        basis = basis_of(text, policy or Policy(), consulted, again(context, answer.kind))
-        show(answer, json, out, plots, basis, MOST_ROWS)
-
-    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [context, *(p.replace(kind=context.kind) for p in (*own.values(), *OUTPUT.values()))]
-    vars(run)["__signature__"] = inspect.Signature(parameters)
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
-
-
-def _output(
+def give(
+    answered: Answered,
+    context: typer.Context,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write result.json, tables/, plots/ and page.html here."),
     ] = None,
-    plots: Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")] = True,
+    plots: Plots = True,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")] = False,
 ) -> None:
-    """Declare the flags that say where and how to give an answer."""
+    """Print an answer, and write it where a flag says, with what it rests on and the command."""
+    from ranksim.core.contract.policy import Policy
+    from ranksim.report.answer import show
+    from ranksim.report.assumptions import basis_of
 
-
-OUTPUT = inspect.signature(_output).parameters
+    answer, question, policy, consulted = answered
+    basis = basis_of(question, policy or Policy(), consulted, again(context, answer.kind))
+    show(answer, json, out, plots, basis, MOST_ROWS)
 
 
 def moves_of(texts: Sequence[str]) -> dict[str, str]:

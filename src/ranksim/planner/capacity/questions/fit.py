@@ -5,12 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ranksim.planner.capacity.command import (
-    AccountName,
-    PolicyFile,
-    ScenarioFile,
-    own_of,
-)
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, own_of
+from ranksim.planner.question import AccountName
 
 if TYPE_CHECKING:
     from ranksim.planner.capacity.plan_fit import Fit

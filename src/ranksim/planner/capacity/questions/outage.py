@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.planner.capacity.command import (
-    AccountName,
-    PolicyFile,
-    ScenarioFile,
-    Seed,
-    duration_of,
-    own_of,
-    wanted,
-)
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, duration_of, own_of, wanted
+from ranksim.planner.question import AccountName, Seed
 from ranksim.report.progress import shown
 
 if TYPE_CHECKING:

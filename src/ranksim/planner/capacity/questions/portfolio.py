@@ -5,13 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ranksim.planner.capacity.command import (
-    AccountName,
-    PolicyFile,
-    ScenarioFile,
-    own_of,
-    wanted,
-)
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, own_of, wanted
+from ranksim.planner.question import AccountName
 from ranksim.report.terminal import plan_names
 
 if TYPE_CHECKING:

@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from ranksim.planner.capacity.command import (
-    AccountName,
-    PolicyFile,
-    ScenarioFile,
-    Seed,
-    instant_of,
-    own_of,
-    wanted,
-)
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, instant_of, own_of, wanted
+from ranksim.planner.question import AccountName, Seed
 from ranksim.report.progress import shown
 from ranksim.report.terminal import plan_names
 

@@ -5,14 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.planner.capacity.command import (
-    AccountName,
-    PolicyFile,
-    ScenarioFile,
-    duration_of,
-    own_of,
-    wanted,
-)
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, duration_of, own_of, wanted
+from ranksim.planner.question import AccountName
 
 if TYPE_CHECKING:
     from ranksim.planner.capacity.sync import SyncTime

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ranksim.core.errors import BadInput, listed
-from ranksim.planner.capacity.command import (
-    AccountName,
-    PolicyFile,
-    ScenarioFile,
-    Seed,
-    counts,
-    duration_of,
-    own_of,
-    wanted,
-)
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, counts, duration_of, own_of, wanted
+from ranksim.planner.question import AccountName, Seed
 from ranksim.report.progress import shown
 
 if TYPE_CHECKING:
