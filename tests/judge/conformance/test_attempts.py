@@ -23,7 +23,7 @@ from tests.kit.traces import (
 from ranksim.core.clock import SECOND
 from ranksim.core.trace import Note
 from ranksim.judge.conformance.verdict.verdicts import Tally, Verdict
-from ranksim.judge.conformance.webhooks import attempts
+from ranksim.judge.conformance.webhooks import attempts, views
 
 READ = call("domains.list", -20, -19.9, [])
 """Any call: its Date tells the deployment's clock."""
@@ -204,44 +204,44 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "its domain": (attempts.SCOPE, [created(domain_id="dom_1"), hook(0)], "held"),
     "another domain": (attempts.SCOPE, [created(domain_id="dom_2"), hook(0)], "broken"),
     "another account's job": (attempts.SCOPE, [created(), start("other"), hook(0)], "broken"),
-    "listed as answered": (attempts.LISTED, [created(), hook(0), listed(9, attempt())], "held"),
+    "listed as answered": (views.LISTED, [created(), hook(0), listed(9, attempt())], "held"),
     "listed otherwise": (
-        attempts.LISTED,
+        views.LISTED,
         [created(), hook(0, status=500), listed(9, attempt())],
         "broken",
     ),
     "listed without an answer": (
-        attempts.LISTED,
+        views.LISTED,
         [created(), hook(0), listed(9, attempt(status=None))],
         "open",
     ),
     "answered slowly, listed otherwise": (
-        attempts.LISTED,
+        views.LISTED,
         [created(), hook(0, 6), listed(9, attempt(status=500))],
         "open",
     ),
     "answered twice, listed once": (
-        attempts.LISTED,
+        views.LISTED,
         [created(), hook(0, status=500), hook(3), listed(9, attempt())],
         "nothing",
     ),
-    "no secret shown": (attempts.SECRET, [created(), shown(0)], "held"),
-    "the secret shown again": (attempts.SECRET, [created(), shown(0, secret="hidden:1")], "broken"),
+    "no secret shown": (views.SECRET, [created(), shown(0)], "held"),
+    "the secret shown again": (views.SECRET, [created(), shown(0, secret="hidden:1")], "broken"),
     "the secret listed again": (
-        attempts.SECRET,
+        views.SECRET,
         [created(), call("webhooks.list", 0, 1, [an_endpoint(secret="hidden:1")])],
         "broken",
     ),
-    "another text shown": (attempts.SECRET, [created(), shown(0, secret="hidden:mask")], "open"),
-    "a reason": (attempts.REASON, [created(), shown(0, **DISABLED)], "held"),
-    "no reason": (attempts.REASON, [created(), shown(0, enabled=False)], "broken"),
+    "another text shown": (views.SECRET, [created(), shown(0, secret="hidden:mask")], "open"),
+    "a reason": (views.REASON, [created(), shown(0, **DISABLED)], "held"),
+    "no reason": (views.REASON, [created(), shown(0, enabled=False)], "broken"),
     "no reason, and changed after": (
-        attempts.REASON,
+        views.REASON,
         [created(), shown(0, enabled=False), changed(5, 6, enabled=True)],
         "broken",
     ),
     "no reason for what was asked": (
-        attempts.REASON,
+        views.REASON,
         [created(), changed(-5, -4, enabled=False), shown(0, enabled=False)],
         "nothing",
     ),
@@ -261,7 +261,7 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
 )
 def test_a_reason_tells_of_failures_alone(entries: list[Entry], exclusive: bool, conforms: bool) -> None:
     tally = judged(attempts, entries, exclusive=exclusive)
-    [finding] = [one for one in tally.findings() if one.rule.name == attempts.REASON]
+    [finding] = [one for one in tally.findings() if one.rule.name == views.REASON]
     assert finding.held
     assert finding.verdict == (Verdict.CONFORMS if conforms else Verdict.UNDECIDED)
 
@@ -278,7 +278,7 @@ def test_a_field_that_is_not_there_is_another_wire_form() -> None:
         name: value for name, value in an_endpoint(enabled=False).items() if name != "disabled_reason"
     }
     entries = [created(), call("webhooks.get", 0, 1, endpoint, path={"id": "whk_1"})]
-    assert found(judged(attempts, entries), attempts.REASON) == "differs 73"
+    assert found(judged(attempts, entries), views.REASON) == "differs 73"
 
 
 def test_a_pinned_signing_time_is_a_deviation() -> None:

@@ -1,16 +1,11 @@
-"""Judges, and the one pass in which each exchange of a history is shown to all that want it.
-
-A judge is told what was observed, in order of sending, and decides when it settles: what can no longer
-change before a watermark is decided then and, where its rule's horizon is over, forgotten. A history that is
-read whole is a stream that ends: its last watermark is DISTANT_FUTURE.
-"""
+"""All judges, and the one pass in which each exchange of a history is shown to those that want it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
-from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.core.records import Passed
 from ranksim.judge.conformance.calls.access import AccessJudge
 from ranksim.judge.conformance.calls.idempotency import IdempotencyJudge
@@ -18,9 +13,10 @@ from ranksim.judge.conformance.calls.jobs import JobJudge
 from ranksim.judge.conformance.calls.pagination import PaginationJudge
 from ranksim.judge.conformance.calls.schema_checks import SchemaJudge
 from ranksim.judge.conformance.calls.updates import UpdateJudge
-from ranksim.judge.conformance.history.history import History, ObservedRun
-from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
+from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.history.packed import Taker
+from ranksim.judge.conformance.judge import Judge
 from ranksim.judge.conformance.rate.headers import HeaderJudge
 from ranksim.judge.conformance.rate.windows import WindowJudge
 from ranksim.judge.conformance.spending.spending import SpendingJudge
@@ -36,27 +32,6 @@ BY_HEADERS: Final = (WindowJudge, HeaderJudge)
 
 SETTLED_EVERY: Final = 128
 """Exchanges after which judges settle what they can: while their details are near, and so that few wait."""
-
-
-class Judge(Protocol):
-    """Judges the rules of one module by what it is told."""
-
-    tally: Tally
-
-    def wants(self, like: Observation) -> bool:
-        """Return whether exchanges of this likeness matter.
-
-        Only what many have alike can be looked at: the fields of `Observation` from `key` to `outside`.
-        """
-
-    def see(self, seen: Observation) -> None:
-        """Observe the next exchange, in order of sending."""
-
-    def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """Observe the next webhook attempt, in order of arrival."""
-
-    def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """Decide what can no longer change, where all that was sent or came before `watermark` was shown."""
 
 
 Maker: TypeAlias = Callable[[Options], Judge]

@@ -111,6 +111,11 @@ class Observation:
         return self.status == 0
 
     @property
+    def outcome_unknown(self) -> bool:
+        """Whether nobody knows what came of it: no reply was seen, or an error of the server."""
+        return self.lost or self.status >= 500
+
+    @property
     def old(self) -> bool:
         """Whether its reply is, or may be, that of an earlier call that was not seen."""
         return self.replayed or self.unsure

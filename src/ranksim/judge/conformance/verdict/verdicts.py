@@ -260,6 +260,23 @@ class Tally:
         if all(earlier.number != number for earlier in self.differences):
             self.differences.append(Difference(number, str(assumed), str(found), evidence))
 
+    def breaks_or_differs(
+        self,
+        number: int,
+        assumed: object,
+        found: object,
+        evidence: Evidence,
+        *,
+        pinned: bool,
+        rule: str,
+        case: str = ANY,
+    ) -> None:
+        """Note evidence against assumption U`number`: a breach of a rule where it is `pinned`."""
+        if pinned:
+            self.broke(rule, evidence, case=case)
+        else:
+            self.differs(number, assumed, found, evidence)
+
     def findings(self) -> tuple[Finding, ...]:
         """Return the verdict on every declared rule, in their order."""
         return tuple(self._counts[rule.name].finding(rule) for rule in self.rules)

@@ -7,27 +7,36 @@ proves nothing.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ranksim.core.clock import DISTANT_FUTURE, SECOND, Micros, format_millis
+from ranksim.core.clock import SECOND, Micros, format_millis
 from ranksim.core.contract.facts import EVENT_TYPES, JOB_EVENT_TYPES
 from ranksim.core.contract.views import TEST_EVENT, EventJobView
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt, job_name
-from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
-from ranksim.judge.conformance.webhooks.completeness import job_of, jobs_in, shows_jobs, tests_of
+from ranksim.judge.conformance.verdict.rule import Breach, Cause, Requirement, Rule, declare
+from ranksim.judge.conformance.verdict.verdicts import Tally
+from ranksim.judge.conformance.webhooks.completeness import (
+    attempts_by_event,
+    job_of,
+    jobs_in,
+    shows_jobs,
+    tests_of,
+)
 from ranksim.judge.conformance.webhooks.endpoints import (
     ENDPOINT_FIELDS,
-    EndpointHistory,
-    Listing,
     ObservedEndpoint,
     Owner,
+    WebhookJudge,
     WebhookLog,
-    secret_of,
+    attempt_evidence,
+)
+from ranksim.judge.conformance.webhooks.views import (
+    VIEW_RULES,
+    judge_listed,
+    judge_reason,
+    judge_shown_secrets,
 )
 
 SIGNATURE = "webhook.signature"
@@ -38,9 +47,6 @@ OUTCOME = "webhook.outcome"
 EVENT = "webhook.event"
 TYPES = "webhook.types"
 SCOPE = "webhook.scope"
-LISTED = "webhook.listed"
-SECRET = "webhook.secret_once"
-REASON = "webhook.disabled_reason"
 
 ATTEMPTS = ("first attempt", "retry", "test")
 """The kinds of attempts that a sender may make in different places of its code. A test's retry is a test: it
@@ -136,34 +142,7 @@ RULES = declare(
         ),
         attempt=("data.job.domain_id",),
     ),
-    Rule(
-        LISTED,
-        "webhook-deliveries tells each attempt's status as answered",
-        (40,),
-        (75,),
-        ways=(Breach(40, "a {} is listed as another status", "{}", ("2xx", "3xx", "4xx", "5xx")),),
-        needs=(Requirement.DELIVERY_LIST,),
-    ),
-    Rule(
-        SECRET,
-        "A signing secret is told at creation only",
-        (21,),
-        (73,),
-        ways=(
-            Breach(21, "the secret is shown when the endpoint is read", "webhooks.get"),
-            Breach(21, "the secret is shown in the list", "webhooks.list"),
-            Breach(21, "the secret is shown after a PATCH", "webhooks.update"),
-        ),
-    ),
-    Rule(
-        REASON,
-        "A disabled endpoint shows the reason",
-        (22,),
-        (73,),
-        exercise="webhooks-long",
-        ways=(Breach(22, "a disabled endpoint shows no reason"),),
-        needs=(Requirement.ENDPOINT_LIST,),
-    ),
+    *VIEW_RULES,
     exercise="webhooks",
     looks_at=ENDPOINT_FIELDS,
     needs=(Requirement.RECEIVER, Requirement.SPENDING, Requirement.JOB_END),
@@ -181,20 +160,20 @@ APART = 5 * SECOND
 
 
 @dataclass
-class AttemptJudge:
+class AttemptJudge(WebhookJudge):
     """Judges every attempt that arrived, each event, and what the deployment lists of them.
 
     What came to a path that no endpoint is known to have shows nothing: it may be anybody's.
     """
 
-    options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
-    log: WebhookLog = field(default_factory=WebhookLog)
     job_names: set[str] = field(default_factory=set)
     """The names of the jobs that the API showed."""
     owners: dict[tuple[str, str], str] = field(default_factory=dict)
     """The account that created a job, by its environment and its id, unless that is a number, which may name
     a job of each."""
+    tests: Mapping[str, Observation] = field(init=False)
+    """The calls that asked for a test, by its event."""
 
     def wants(self, like: Observation) -> bool:
         """What shows endpoints, attempts or jobs."""
@@ -208,146 +187,215 @@ class AttemptJudge:
                 self.owners[seen.environment, job["id"]] = seen.account
         self.log.add(seen)
 
-    def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """Log an attempt that arrived."""
-        self.log.arrived.append(attempt)
-
-    def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """At the end, judge what came: which endpoints there were, and what is listed, may be shown late."""
-        if watermark < DISTANT_FUTURE:
-            return
-        options, tally, arrivals = self.options, self.tally, self.log.arrived
-        ledger = EndpointHistory.of(self.log, run, options)
-        tests = tests_of(self.log.calls)
-        came = [arrived for arrived in arrivals if arrived.endpoint in ledger.endpoints]
-        events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
-        for arrived in arrivals:
-            if arrived.event:
-                events[arrived.event].append(arrived)
+    def conclude(self) -> None:
+        """Judge what came, and what is listed and shown of it."""
+        arrivals, endpoints, self.tests = self.log.arrived, self.ledger.endpoints, tests_of(self.log.calls)
+        came = [arrived for arrived in arrivals if arrived.endpoint in endpoints]
+        events = attempts_by_event(arrivals)
         for arrived in came:
             first = events[arrived.event][0] if arrived.event else arrived
-            test = arrived.event in tests
+            test = arrived.event in self.tests
             kind = "test" if test else "retry" if arrived.attempt > 1 else "first attempt"
-            _judge_attempt(arrived, kind, options, tally)
-            _judge_age(arrived, first, kind, run, options, tally)
-            _judge_target(arrived, ledger, tests, tally)
-        _note_unsent(came, ledger, tests, tally)
-        _judge_listed(came, ledger.listed, options, tally)
+            self._judge_attempt(arrived, kind)
+            self._judge_age(arrived, first, kind)
+            self._judge_target(arrived)
+        self._note_unsent(came)
+        judge_listed(came, self.ledger, self.tally)
         for attempts in events.values():
-            _judge_event(attempts, tally)
-        _judge_jobs(self.job_names, came, tests, tally)
-        _judge_accounts(self.owners, arrivals, ledger.endpoints, run, tally)
-        for endpoint in ledger.endpoints.values():
-            _judge_reason(endpoint, run.exclusive, tally)
-        _judge_shown_secrets(self.log.calls, ledger.endpoints, tally)
+            self._judge_event(attempts)
+        self._judge_jobs(came)
+        self._judge_accounts(arrivals)
+        for endpoint in endpoints.values():
+            judge_reason(endpoint, self.run.exclusive, self.tally)
+        judge_shown_secrets(self.log.calls, endpoints, self.tally)
+
+    def _check(self, rule: str, holds: bool, says: str, arrived: ReceivedAttempt, case: str | None) -> None:
+        self.tally.check(rule, holds, attempt_evidence(says, arrived), case=case)
+
+    # One attempt
+
+    def _judge_attempt(self, arrived: ReceivedAttempt, kind: str) -> None:
+        signature = arrived.headers.get("service-signature", "")
+        if arrived.valid is None:
+            self.tally.open(SIGNATURE, "the receiver did not know the endpoint's secret")
+        elif not arrived.valid and self._looks_old(arrived):
+            self.tally.open(SIGNATURE, "the receiver may have refused it for its age alone")
+        else:
+            signed = arrived.valid and SIGNED.match(signature) is not None
+            says = f"signature {signature[:24]!r}… does not verify over the raw body"
+            self._check(SIGNATURE, signed, says, arrived, kind)
+        content = arrived.headers.get("content-type", "").partition(";")[0].strip().lower()
+        present = {
+            "Content-Type: application/json": content == "application/json",
+            "Service-Signature": bool(signature),
+            "Service-Event-Id": bool(arrived.event),
+            "Service-Event-Type": bool(arrived.type),
+            "Service-Delivery-Attempt": arrived.attempt >= 1,
+        }
+        lacking = [name for name, there in present.items() if not there]
+        says = f"an attempt came without {', '.join(lacking)}"
+        self._check(HEADERS, not lacking, says, arrived, kind)
+        self._judge_body(arrived)
+
+    def _looks_old(self, arrived: ReceivedAttempt) -> bool:
+        """Whether a receiver that minds the age of a signature may have refused it for that (S86)."""
+        tolerance = self.options.facts.signature_tolerance - ON_THE_WAY
+        return arrived.t is not None and abs(arrived.t * SECOND - arrived.received) > tolerance
+
+    def _judge_body(self, arrived: ReceivedAttempt) -> None:
+        """A body says what its headers say; of a test's payload no more is shown (S82, U72)."""
+        wrong = _wrong_fields(arrived)
+        if wrong:  # the case is "" of an attempt without a type
+            says = f"a body came with wrong or missing {', '.join(sorted(wrong))}"
+            self.tally.broke(BODY, attempt_evidence(says, arrived), case=arrived.type)
+            return
+        self.tally.held(BODY, case=arrived.type, by=(arrived.name,))
+        if arrived.type in JOB_EVENT_TYPES:
+            job = job_of(arrived)
+            failed, reason = arrived.type == "job.failed", job["error_detail"]
+            fits = bool(reason) == failed and (job["status"] == "done") != failed
+            says = f"{arrived.type} tells of a job {job['status']!r} with error_detail {reason!r}"
+            self._check(OUTCOME, fits, says, arrived, arrived.type)
+
+    def _judge_age(self, arrived: ReceivedAttempt, first: ReceivedAttempt, kind: str) -> None:
+        """t is the time at which the attempt was made, or the event's first one (S78, S86, U68).
+
+        Necessary: an attempt is signed before it arrives, not long before, and t is of the deployment's
+        clock, which may run at another pace than the trace's. Which of the two clocks signs is not stated;
+        what business time was is known only where a note says.
+        """
+        run, tally = self.run, self.tally
+        if arrived.t is None:
+            return
+        if not run.offset.known or run.rate == 0:
+            tally.open(FRESH, "the deployment's clock is not known, or changed its pace")
+            return
+        signed = arrived.t * SECOND
+        if _in_any(_clocks(arrived.received, run), signed):
+            tally.held(FRESH, case=kind, by=(arrived.name,))
+            return
+        if run.rate != 1 and any(pace.business is None for pace in run.paces):
+            tally.open(FRESH, "the deployment's business time is not known")
+            return
+        apart = format_millis(abs(arrived.received - signed) // SECOND * SECOND)
+        evidence = attempt_evidence(f"attempt {arrived.attempt} was signed {apart} off its arrival", arrived)
+        late = _clocks(arrived.received, run, self.options.facts.signature_tolerance // max(1, run.rate))
+        own = arrived.attempt == 1 or arrived.t != first.t
+        if own and _in_any(late, signed):
+            tally.open(FRESH, "it was signed a while before it came, as where many wait to be sent")
+            return
+        of_first = arrived.attempt > 1 and _signed_at_first(signed, first, run)
+        pinned = not of_first or "first" not in self.options.candidates("signature_time")
+        self.tally.breaks_or_differs(68, "attempt", "first", evidence, pinned=pinned, rule=FRESH, case=kind)
+
+    def _judge_target(self, arrived: ReceivedAttempt) -> None:
+        """An arrival needs some setting of its endpoint that takes its type and its domain.
+
+        A type that is not of today's may be a test's, whose name is assumed (U72).
+        """
+        endpoint = self.ledger.endpoints[arrived.endpoint]
+        test = arrived.event in self.tests or arrived.type == TEST_EVENT
+        # the event of a retry may be from before the trace, and so from before another setting
+        if test or not self.run.exclusive or (arrived.attempt > 1 and endpoint.created is None):
+            return
+        takes = endpoint.may_take(arrived.type)
+        if takes is not None:
+            says = f"endpoint {arrived.endpoint} does not list {arrived.type}, and got it"
+            if takes or arrived.type in EVENT_TYPES:
+                self._check(TYPES, takes, says, arrived, None if takes else f"{arrived.type} not listed")
+            else:
+                self.tally.open(TYPES, "an unknown type came, which may be a test's")
+        domain = job_of(arrived).get("domain_id")
+        reaches = endpoint.may_reach(domain) if isinstance(domain, str) else None
+        if reaches is not None:
+            says = f"endpoint {arrived.endpoint} is bound to another domain than {domain}"
+            self._check(SCOPE, reaches, says, arrived, None if reaches else "another domain's")
+
+    def _note_unsent(self, came: Sequence[ReceivedAttempt]) -> None:
+        """Note the events that an endpoint would have got if its types, domain or account had not counted."""
+        if not self.run.exclusive:
+            return
+        endpoints = self.ledger.endpoints
+        received = dict[tuple[Owner, str, str | None], ReceivedAttempt]()
+        for arrived in came:
+            if arrived.type in EVENT_TYPES and arrived.event not in self.tests:
+                domain = job_of(arrived).get("domain_id")
+                owner = endpoints[arrived.endpoint].owner
+                received[owner, arrived.type, domain if isinstance(domain, str) else None] = arrived
+        for endpoint in endpoints.values():
+            if endpoint.created is None or not self.ledger.steady(endpoint):
+                continue
+            for (owner, event_type, domain), arrived in received.items():
+                barrier = _only_barrier(endpoint, owner, event_type, domain)
+                if barrier is not None and arrived.received > endpoint.created.received:
+                    self.tally.covers(*barrier, (endpoint.created.id, arrived.name))
+
+    # Several
+
+    def _judge_event(self, attempts: Sequence[ReceivedAttempt]) -> None:
+        """All attempts under one event id are of one thing; a body that changes between them excludes U68."""
+        first = attempts[0]
+        for other in attempts[1:]:
+            case = "retries" if other.endpoint == first.endpoint else "two endpoints"
+            if (other.type, job_of(other).get("id")) != (first.type, job_of(first).get("id")):
+                says = f"event {first.event} came as {first.type} and again as {other.type} of another thing"
+                self.tally.broke(EVENT, attempt_evidence(says, other), case=case)
+                continue
+            self.tally.held(EVENT, case=case, by=(first.name, other.name))
+            if other.digest != first.digest and other.endpoint == first.endpoint:
+                evidence = attempt_evidence("the body of a retry differs", other)
+                self.tally.differs(68, "body byte-identical", "body changes", evidence)
+
+    def _judge_jobs(self, came: Sequence[ReceivedAttempt]) -> None:
+        """A job ends once, so an endpoint gets its end under one event id (E9).
+
+        Only a job that the API shows counts: a test may name an invented one (U72).
+        """
+        firsts: dict[tuple[str, str], ReceivedAttempt] = {}
+        for arrived in came:
+            job = job_name(job_of(arrived))
+            if (
+                arrived.type not in JOB_EVENT_TYPES
+                or job not in self.job_names
+                or arrived.event in self.tests
+            ):
+                continue
+            first = firsts.setdefault((arrived.endpoint, job), arrived)
+            same = first.event == arrived.event
+            says = f"job {job} ended once and came as events {first.event} and {arrived.event}"
+            evidence = attempt_evidence(says, first, arrived)
+            self.tally.check(EVENT, same, evidence, case=None if first is arrived else "retries")
+
+    def _judge_accounts(self, arrivals: Sequence[ReceivedAttempt]) -> None:
+        """A job that one account's key created is no business of another account's endpoint.
+
+        Accounts count where the header names them; without names two keys may share one.
+        """
+        named = {key.account for key in self.run.header.keys.values() if key.account}
+        for arrived in arrivals:
+            endpoint = self.ledger.endpoints.get(arrived.endpoint)
+            if endpoint is None:
+                continue
+            environment, account = endpoint.owner
+            owner = self.owners.get((environment, str(job_of(arrived).get("id"))))
+            if owner is not None and named.issuperset((account, owner)):
+                says = f"endpoint {arrived.endpoint} of {account} got an event about a job of {owner}"
+                own = account == owner
+                self._check(SCOPE, own, says, arrived, None if own else "another account's")
 
 
-# One attempt
-
-
-def _judge_attempt(arrived: ReceivedAttempt, kind: str, options: Options, tally: Tally) -> None:
-    signature = arrived.headers.get("service-signature", "")
-    if arrived.valid and SIGNED.match(signature):
-        tally.held(SIGNATURE, case=kind, by=(arrived.name,))
-    elif arrived.valid is None:
-        tally.open(SIGNATURE, "the receiver did not know the endpoint's secret")
-    elif not arrived.valid and _looks_old(arrived, options):
-        tally.open(SIGNATURE, "the receiver may have refused it for its age alone")
-    else:
-        says = f"signature {signature[:24]!r}… does not verify over the raw body"
-        tally.broke(SIGNATURE, _evidence(says, arrived), case=kind)
-    content = arrived.headers.get("content-type", "").partition(";")[0].strip().lower()
-    lacking = [
-        name
-        for name, there in (
-            ("Content-Type: application/json", content == "application/json"),
-            ("Service-Signature", bool(signature)),
-            ("Service-Event-Id", bool(arrived.event)),
-            ("Service-Event-Type", bool(arrived.type)),
-            ("Service-Delivery-Attempt", arrived.attempt >= 1),
-        )
-        if not there
-    ]
-    if lacking:
-        tally.broke(HEADERS, _evidence(f"an attempt came without {', '.join(lacking)}", arrived), case=kind)
-    else:
-        tally.held(HEADERS, case=kind, by=(arrived.name,))
-    _judge_body(arrived, tally)
-
-
-def _looks_old(arrived: ReceivedAttempt, options: Options) -> bool:
-    """Whether a receiver that minds the age of a signature may have refused it for that (S86)."""
-    tolerance = options.facts.signature_tolerance - ON_THE_WAY
-    return arrived.t is not None and abs(arrived.t * SECOND - arrived.received) > tolerance
-
-
-def _judge_body(arrived: ReceivedAttempt, tally: Tally) -> None:
-    """A body says what its headers say; of a test's payload no more is shown (S82, U72)."""
+def _wrong_fields(arrived: ReceivedAttempt) -> set[str]:
+    """Return which fields of a body are missing or misshapen, or contradict a header."""
     body = arrived.body if isinstance(arrived.body, dict) else {}
-    data = body.get("data")
-    wrong = [
-        name
-        for name, header in (("id", arrived.event), ("type", arrived.type))
-        if body.get(name, header) != header
-    ]
+    headers = {"id": arrived.event, "type": arrived.type}
+    wrong = {name for name, header in headers.items() if body.get(name, header) != header}
     if arrived.type in EVENT_TYPES:
-        wrong += [name for name in ("id", "type", "created_at") if not isinstance(body.get(name), str)]
+        wrong |= {name for name in ("id", "type", "created_at") if not isinstance(body.get(name), str)}
     elif not isinstance(arrived.body, dict):
-        wrong.append("JSON object")
+        wrong.add("JSON object")
     if arrived.type in JOB_EVENT_TYPES:
-        job = data.get("job") if isinstance(data, dict) else None
-        wrong += [f"data.job.{name}" for name in JOB_FIELDS if not isinstance(job, dict) or name not in job]
-    if wrong:
-        says = f"a body came with wrong or missing {', '.join(sorted(set(wrong)))}"
-        tally.broke(BODY, _evidence(says, arrived), case=arrived.type)
-        return
-    tally.held(BODY, case=arrived.type, by=(arrived.name,))
-    if arrived.type in JOB_EVENT_TYPES:
-        job_told = job_of(arrived)
-        failed, reason = arrived.type == "job.failed", job_told["error_detail"]
-        fits = bool(reason) == failed and (job_told["status"] == "done") != failed
-        says = f"{arrived.type} tells of a job {job_told['status']!r} with error_detail {reason!r}"
-        _tell(OUTCOME, fits, says, arrived, tally, arrived.type)
-
-
-def _judge_age(
-    arrived: ReceivedAttempt,
-    first: ReceivedAttempt,
-    kind: str,
-    run: ObservedRun,
-    options: Options,
-    tally: Tally,
-) -> None:
-    """t is the time at which the attempt was made, or the event's first one (S78, S86, U68).
-
-    Necessary: an attempt is signed before it arrives, not long before, and t is of the deployment's clock,
-    which may run at another pace than the trace's. Which of the two clocks signs is not stated; what business
-    time was is known only where a note says.
-    """
-    if arrived.t is None:
-        return
-    if not run.offset.known or run.rate == 0:
-        tally.open(FRESH, "the deployment's clock is not known, or changed its pace")
-        return
-    signed = arrived.t * SECOND
-    if _in_any(_clocks(arrived.received, run), signed):
-        tally.held(FRESH, case=kind, by=(arrived.name,))
-        return
-    if run.rate != 1 and any(pace.business is None for pace in run.paces):
-        tally.open(FRESH, "the deployment's business time is not known")
-        return
-    apart = format_millis(abs(arrived.received - signed) // SECOND * SECOND)
-    says = f"attempt {arrived.attempt} was signed {apart} off its arrival"
-    late = _clocks(arrived.received, run, options.facts.signature_tolerance // max(1, run.rate))
-    own = arrived.attempt == 1 or arrived.t != first.t
-    if own and _in_any(late, signed):
-        tally.open(FRESH, "it was signed a while before it came, as where many wait to be sent")
-        return
-    of_first = arrived.attempt > 1 and _signed_at_first(signed, first, run)
-    if of_first and "first" in options.candidates("signature_time"):
-        tally.differs(68, "attempt", "first", _evidence(says, arrived))
-    else:
-        tally.broke(FRESH, _evidence(says, arrived), case=kind)
+        wrong |= {f"data.job.{name}" for name in JOB_FIELDS - job_of(arrived).keys()}
+    return wrong
 
 
 def _in_any(spans: Sequence[tuple[Micros, Micros]], instant: Micros) -> bool:
@@ -368,57 +416,10 @@ def _clocks(came: Micros, run: ObservedRun, way: Micros = ON_THE_WAY) -> list[tu
     low, high = run.offset.low - SECOND - APART, run.offset.high + APART
     spans = [(came - way + low, came + high)]
     for pace in run.paces:
-        if pace.business is None:
-            continue
-        then = pace.business + (came - pace.t) * pace.rate
-        spans.append((then - way * pace.rate + min(0, low), then + max(0, high)))
+        if pace.business is not None:
+            then = pace.business + (came - pace.t) * pace.rate
+            spans.append((then - way * pace.rate + min(0, low), then + max(0, high)))
     return spans
-
-
-def _judge_target(
-    arrived: ReceivedAttempt, ledger: EndpointHistory, tests: Mapping[str, Observation], tally: Tally
-) -> None:
-    """An arrival needs some setting of its endpoint that takes its type and its domain.
-
-    A type that is not of today's may be a test's, whose name is assumed (U72).
-    """
-    endpoint = ledger.endpoints[arrived.endpoint]
-    takes = endpoint.may_take(arrived.type)
-    test = arrived.event in tests or arrived.type == TEST_EVENT
-    if arrived.attempt > 1 and endpoint.created is None:
-        return  # its event is from before the trace, perhaps, and so from before another setting
-    if takes is not None and not test and ledger.exclusive:
-        says = f"endpoint {arrived.endpoint} does not list {arrived.type}, and got it"
-        if takes or arrived.type in EVENT_TYPES:
-            _tell(TYPES, takes, says, arrived, tally, None if takes else f"{arrived.type} not listed")
-        else:
-            tally.open(TYPES, "an unknown type came, which may be a test's")
-    domain = job_of(arrived).get("domain_id")
-    reaches = endpoint.may_reach(domain) if isinstance(domain, str) and not test else None
-    if reaches is not None and ledger.exclusive:
-        says = f"endpoint {arrived.endpoint} is bound to another domain than {domain}"
-        _tell(SCOPE, reaches, says, arrived, tally, None if reaches else "another domain's")
-
-
-def _note_unsent(
-    came: Sequence[ReceivedAttempt], ledger: EndpointHistory, tests: Mapping[str, Observation], tally: Tally
-) -> None:
-    """Note the events that an endpoint would have got if its types, domain or account had not counted."""
-    if not ledger.exclusive:
-        return
-    received = dict[tuple[Owner, str, str | None], ReceivedAttempt]()
-    for arrived in came:
-        if arrived.type in EVENT_TYPES and arrived.event not in tests:
-            domain = job_of(arrived).get("domain_id")
-            owner = ledger.endpoints[arrived.endpoint].owner
-            received[owner, arrived.type, domain if isinstance(domain, str) else None] = arrived
-    for endpoint in ledger.endpoints.values():
-        if endpoint.created is None or not ledger.steady(endpoint):
-            continue
-        for (owner, event_type, domain), arrived in received.items():
-            barrier = _only_barrier(endpoint, owner, event_type, domain)
-            if barrier is not None and arrived.received > endpoint.created.received:
-                tally.covers(*barrier, (endpoint.created.id, arrived.name))
 
 
 def _only_barrier(
@@ -433,155 +434,3 @@ def _only_barrier(
     if reaches and takes is False:
         return TYPES, f"{event_type} not listed"
     return (SCOPE, "another domain's") if reaches is False and takes else None
-
-
-def _judge_listed(came: Sequence[ReceivedAttempt], listed: Listing, options: Options, tally: Tally) -> None:
-    """What was answered well within the time limit is listed with that status.
-
-    An answer near the limit may have come too late (S88), so only one that took less than half of it counts;
-    so does only an attempt that came once, as a sender may make one again (S93).
-    """
-    times = Counter(arrived.key for arrived in came)
-    for arrived in came:
-        attempt = listed.attempts.get(arrived.key)
-        if attempt is None or arrived.answered is None or arrived.status is None or times[arrived.key] > 1:
-            continue
-        if arrived.answered - arrived.received > options.facts.webhook_timeout // 2:
-            tally.open(LISTED, "the answer took long, so that the sender may have given up")
-        elif attempt.status is None:
-            tally.open(LISTED, "the sender lists no answer: it was on its way, or was lost")
-        elif attempt.status == arrived.status:
-            tally.held(LISTED, case=f"{arrived.status // 100}xx", by=(attempt.seen.id, arrived.name))
-        else:
-            says = (
-                f"attempt {arrived.attempt} was answered {arrived.status} and is listed as {attempt.status}"
-            )
-            evidence = Evidence(says, (attempt.seen.id,), (arrived.name,), arrived.endpoint, arrived.received)
-            tally.broke(LISTED, evidence, case=f"{arrived.status // 100}xx")
-
-
-# Several
-
-
-def _judge_event(attempts: Sequence[ReceivedAttempt], tally: Tally) -> None:
-    """All attempts under one event id are of one thing; a body that changes between them excludes U68."""
-    first = attempts[0]
-    for other in attempts[1:]:
-        case = "retries" if other.endpoint == first.endpoint else "two endpoints"
-        if (other.type, job_of(other).get("id")) != (first.type, job_of(first).get("id")):
-            says = f"event {first.event} came as {first.type} and again as {other.type} of another thing"
-            tally.broke(EVENT, _evidence(says, other), case=case)
-            continue
-        tally.held(EVENT, case=case, by=(first.name, other.name))
-        if other.digest != first.digest and other.endpoint == first.endpoint:
-            evidence = _evidence("the body of a retry differs", other)
-            tally.differs(68, "body byte-identical", "body changes", evidence)
-
-
-def _judge_jobs(
-    real: set[str], came: Sequence[ReceivedAttempt], tests: Mapping[str, Observation], tally: Tally
-) -> None:
-    """A job ends once, so an endpoint gets its end under one event id (E9).
-
-    Only a job that the API shows counts: a test may name an invented one (U72).
-    """
-    firsts: dict[tuple[str, str], ReceivedAttempt] = {}
-    for arrived in came:
-        job = job_name(job_of(arrived))
-        if arrived.type not in JOB_EVENT_TYPES or job not in real:
-            continue
-        if arrived.event in tests:
-            continue
-        first = firsts.setdefault((arrived.endpoint, job), arrived)
-        if first.event == arrived.event:
-            tally.held(EVENT, case=None if first is arrived else "retries", by=(first.name, arrived.name))
-        else:
-            says = f"job {job} ended once and came as events {first.event} and {arrived.event}"
-            pair = (first.name, arrived.name)
-            evidence = Evidence(says, (), pair, arrived.endpoint, arrived.received)
-            tally.broke(EVENT, evidence, case="retries")
-
-
-def _judge_accounts(
-    owners: Mapping[tuple[str, str], str],
-    arrivals: Sequence[ReceivedAttempt],
-    endpoints: dict[str, ObservedEndpoint],
-    run: ObservedRun,
-    tally: Tally,
-) -> None:
-    """A job that one account's key created is no business of another account's endpoint."""
-    for arrived in arrivals:
-        endpoint = endpoints.get(arrived.endpoint)
-        if endpoint is None:
-            continue
-        environment, account = endpoint.owner
-        owner = owners.get((environment, str(job_of(arrived).get("id"))))
-        if owner is not None and _named(run, account, owner):
-            says = f"endpoint {arrived.endpoint} of {account} got an event about a job of {owner}"
-            own = account == owner
-            _tell(SCOPE, own, says, arrived, tally, None if own else "another account's")
-
-
-def _named(run: ObservedRun, *accounts: str) -> bool:
-    """Whether the header names these accounts; without names two keys may share one."""
-    named = {key.account for key in run.header.keys.values() if key.account}
-    return named.issuperset(accounts)
-
-
-# Of endpoints
-
-
-def _judge_shown_secrets(
-    calls: Sequence[Observation], endpoints: Mapping[str, ObservedEndpoint], tally: Tally
-) -> None:
-    """No reading shows the secret that the creation showed (S21); another text may be a masked one."""
-    for seen in calls:
-        if seen.operation not in ("webhooks.get", "webhooks.list", "webhooks.update"):
-            continue
-        for thing in ([seen.data] if isinstance(seen.data, dict) else seen.items or ()) if seen.ok else ():
-            secret = secret_of(thing) if isinstance(thing, dict) else None
-            endpoint = endpoints.get(str(thing.get("id"))) if isinstance(thing, dict) else None
-            if not secret:
-                tally.held(SECRET, case=seen.operation, by=(seen.id,))
-            elif endpoint is None or endpoint.secret != secret or endpoint.created is None:
-                tally.open(SECRET, "a secret is shown that may be masked")
-            else:
-                says = f"{seen.id} shows the secret of {endpoint.id} again"
-                evidence = Evidence(says, (endpoint.created.id, seen.id), (), endpoint.id, seen.sent)
-                tally.broke(SECRET, evidence, case=seen.operation)
-
-
-def _judge_reason(endpoint: ObservedEndpoint, exclusive: bool, tally: Tally) -> None:
-    """An endpoint that was disabled by its failures shows why; where, is assumed (S22, U73).
-
-    An endpoint that a call may have disabled breaks nothing, with a reason or without.
-    """
-    for setting in endpoint.settings:
-        if setting.enabled is not False:
-            continue
-        by_failures = (
-            exclusive
-            and endpoint.settings[0].enabled is True
-            and setting.seen.received <= endpoint.untouched_until
-        )
-        says = f"{setting.seen.id} shows endpoint {endpoint.id} disabled, without a reason"
-        evidence = Evidence(says, (setting.seen.id,), (), endpoint.id, setting.seen.sent)
-        if setting.reason:
-            tally.held(REASON, case=ANY if by_failures else None, by=(setting.seen.id,))
-        elif setting.reason is None:
-            tally.differs(73, "disabled_reason", "no such field", evidence)
-        elif by_failures:
-            tally.broke(REASON, evidence)
-
-
-# Small readings
-
-
-def _evidence(says: str, arrived: ReceivedAttempt) -> Evidence:
-    return Evidence(says, (), (arrived.name,), arrived.endpoint, arrived.received)
-
-
-def _tell(
-    rule: str, holds: bool, says: str, arrived: ReceivedAttempt, tally: Tally, case: str | None
-) -> None:
-    tally.check(rule, holds, _evidence(says, arrived), case=case)

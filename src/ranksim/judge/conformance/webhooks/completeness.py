@@ -10,21 +10,21 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ranksim.core.clock import DISTANT_FUTURE, Micros, format_millis
+from ranksim.core.clock import format_millis
 from ranksim.core.contract.facts import JOB_EVENT_TYPES, JobKind
 from ranksim.judge.conformance.history.fields import identified, state_of
-from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
-from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.judge import evidence_of
 from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.conformance.verdict.verdicts import Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
     ENDPOINT_FIELDS,
     GRACE,
-    EndpointHistory,
     ObservedEndpoint,
     Owner,
+    WebhookJudge,
     WebhookLog,
+    attempt_evidence,
 )
 
 TEST = "webhook.test"
@@ -65,18 +65,43 @@ RULES = declare(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """A job that was started in the trace and shown as ended, and the two exchanges."""
+
+    job: dict[str, Json]
+    created: Observation
+    showing: Observation
+
+    @property
+    def name(self) -> str:
+        """The name of the job."""
+        return job_name(self.job)
+
+    @property
+    def case(self) -> str:
+        """The case of its end."""
+        return f"{self.job.get('kind')} {state_of(self.job)}"
+
+    @property
+    def case_of_all_types(self) -> str:
+        """The case of its end at an endpoint that takes all types (S18)."""
+        return f"{ENDED[state_of(self.job)]} to an endpoint of all types"
+
+
+ENDED = {"done": "job.completed", "failed": "job.failed"}
+"""The event of each end (S76, U39)."""
+
+
 @dataclass
-class CompletenessJudge:
+class CompletenessJudge(WebhookJudge):
     """Judges every test that was accepted, and every job that ended, at every endpoint that took it."""
 
-    options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
-    log: WebhookLog = field(default_factory=WebhookLog)
     created: dict[tuple[Owner, str], Observation] = field(default_factory=dict)
     """Calls that began a job, by its account and name."""
-    ends: dict[Owner, list[EndedJob]] = field(default_factory=lambda: defaultdict(list))
-    """The jobs of each account that the run created and showed as ended."""
-    ended: set[tuple[Owner, str]] = field(default_factory=set)
+    ended: dict[tuple[Owner, str], EndedJob] = field(default_factory=dict)
+    """The jobs that the run created and showed as ended, by account and name."""
     first: dict[tuple[str, str], Observation] = field(default_factory=dict)
     """The first call for a job under an Idempotency-Key, answered or not, by environment and key."""
 
@@ -86,138 +111,111 @@ class CompletenessJudge:
 
     def see(self, seen: Observation) -> None:
         """Log an exchange, and the ends of jobs that it shows."""
-        owner = seen.environment, seen.account
         if seen.operation == "jobs.create" and seen.idempotency_key is not None:
             key = seen.environment, seen.idempotency_key
             self.first[key] = min(self.first.get(key, seen), seen, key=lambda call: call.sent)
         for job in jobs_in(seen):
-            name = owner, job_name(job)
+            name = (seen.environment, seen.account), job_name(job)
             if seen.operation == "jobs.create" and not seen.old and state_of(job) not in ENDED:
                 self.created.setdefault(name, seen)
             elif state_of(job) in ENDED and name in self.created and name not in self.ended:
-                self.ended.add(name)
-                self.ends[owner].append(EndedJob(job, self.created[name], seen))
-        if shows_jobs(seen) or WebhookLog.wants(seen):
-            self.log.add(seen)
+                self.ended[name] = EndedJob(job, self.created[name], seen)
+        self.log.add(seen)
 
-    def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """Log an attempt that arrived."""
-        self.log.arrived.append(attempt)
+    def conclude(self) -> None:
+        """Find what never came."""
+        events, tests = attempts_by_event(self.log.arrived), tests_of(self.log.calls)
+        for event, seen in tests.items():
+            self._judge_test(event, seen, events.get(event))
+        self._judge_sent(events, tests)
 
-    def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """At the end, find what never came: the deployment's own list of attempts is read late."""
-        if watermark < DISTANT_FUTURE:
+    # Tests
+
+    def _judge_test(self, event: str, seen: Observation, came: Sequence[ReceivedAttempt] | None) -> None:
+        """A test that was accepted arrives at its endpoint, or is listed as attempted.
+
+        One that neither arrived nor is listed well after was never sent, unless its endpoint was shut.
+        """
+        target, listed = seen.parameters.get("id", ""), self.ledger.listed
+        if came is not None:
+            says = f"the test of {target} came to {came[0].endpoint}"
+            evidence = attempt_evidence(says, came[0], exchanges=(seen.id,))
+            right = came[0].endpoint == target or came[0].endpoint not in self.ledger.endpoints
+            self.tally.check(TEST, right, evidence)
             return
-        ledger = EndpointHistory.of(self.log, run, self.options)
-        events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
-        for arrived in self.log.arrived:
-            if arrived.event:
-                events[arrived.event].append(arrived)
-        tests = tests_of(self.log.calls)
-        _judge_tests(tests, ledger, events, self.tally)
-        _judge_sent(self._ends_of_first_calls(), ledger, events, tests, self.tally)
+        reading, endpoint = None, self.ledger.endpoints.get(target)
+        if endpoint is not None and self.ledger.steady(endpoint) and not seen.old:
+            reading = listed.complete(endpoint.owner, seen.sent, seen.received + GRACE)
+        if reading is None or any(named == event for _, named, _ in listed.attempts):
+            self.tally.open(TEST, "the test event did not arrive; it may be lost, or late")
+        else:
+            says = f"the test event {event} neither arrived nor is listed {format_millis(GRACE)} later"
+            self.tally.broke(TEST, evidence_of(says, seen, about=target))
 
-    def _ends_of_first_calls(self) -> dict[Owner, list[EndedJob]]:
-        """Return ended jobs with the first call that may have begun each: later ones may get its reply."""
-        return {
-            owner: [
-                replace(
-                    end, created=self.first.get((owner[0], end.created.idempotency_key or ""), end.created)
-                )
-                for end in ends
-            ]
-            for owner, ends in self.ends.items()
-        }
+    # Ends of jobs
 
+    def _judge_sent(
+        self, events: Mapping[str, Sequence[ReceivedAttempt]], tests: Mapping[str, Observation]
+    ) -> None:
+        """The end of a job comes to every endpoint that surely took it, or is listed as attempted there.
 
-# Tests
-
-
-def _judge_tests(
-    tests: Mapping[str, Observation],
-    ledger: EndpointHistory,
-    events: Mapping[str, Sequence[ReceivedAttempt]],
-    tally: Tally,
-) -> None:
-    """A test that was accepted arrives at its endpoint, or is listed as attempted."""
-    for event, seen in tests.items():
-        came, target = events.get(event), seen.parameters.get("id", "")
-        if came is None:
-            _judge_lost_test(event, seen, ledger.endpoints.get(target), ledger, tally)
-            continue
-        says = f"the test of {target} came to {came[0].endpoint}"
-        evidence = Evidence(says, (seen.id,), (came[0].name,), came[0].endpoint, came[0].received)
-        tally.check(TEST, came[0].endpoint == target or came[0].endpoint not in ledger.endpoints, evidence)
-
-
-def _judge_lost_test(
-    event: str, seen: Observation, endpoint: ObservedEndpoint | None, ledger: EndpointHistory, tally: Tally
-) -> None:
-    """A test that neither arrived nor is listed well after was never sent, unless its endpoint was shut."""
-    reading = None
-    if endpoint is not None and ledger.steady(endpoint) and not seen.old:
-        reading = ledger.listed.complete(endpoint.owner, seen.sent, seen.received + GRACE)
-    if reading is None or any(named == event for _, named, _ in ledger.listed.attempts):
-        tally.open(TEST, "the test event did not arrive; it may be lost, or late")
-    else:
-        says = f"the test event {event} neither arrived nor is listed {format_millis(GRACE)} later"
-        about = seen.parameters.get("id", "")
-        tally.broke(TEST, Evidence(says, (seen.id,), (), about, seen.sent))
-
-
-# Ends of jobs
-
-
-def _judge_sent(
-    ends: Mapping[Owner, Sequence[EndedJob]],
-    ledger: EndpointHistory,
-    events: Mapping[str, Sequence[ReceivedAttempt]],
-    tests: Mapping[str, Observation],
-    tally: Tally,
-) -> None:
-    """The end of a job comes to every endpoint that surely took it, or is listed as attempted there.
-
-    Necessary: the endpoint was made before the job, left alone and never disabled. The list names events, not
-    jobs, so an event that came nowhere may be any job's: as many jobs as it lists such may be lost.
-    """
-    events_of_jobs = _events_of_jobs(events)
-    unknown = Counter(
-        endpoint
-        for endpoint, event in {(endpoint, event) for endpoint, event, _ in ledger.listed.attempts}
-        if event not in events and event not in tests
-    )
-    listed = {(endpoint, event) for endpoint, event, _ in ledger.listed.attempts}
-    for endpoint in ledger.endpoints.values():
-        if endpoint.created is None or not ledger.steady(endpoint):
-            continue
-        missing: list[EndedJob] = []
-        for end in ends.get(endpoint.owner, ()):
-            if end.created.sent <= endpoint.created.received or not _takes(endpoint, end.job):
+        Necessary: the endpoint was made before the job, left alone and never disabled. The list names events,
+        not jobs, so an event that came nowhere may be any job's: as many jobs as it lists such may be lost.
+        """
+        ends: dict[Owner, list[EndedJob]] = defaultdict(list)
+        for (owner, _), end in self.ended.items():
+            # a later call under the same Idempotency-Key may get the reply of the first
+            key = owner[0], end.created.idempotency_key or ""
+            ends[owner].append(replace(end, created=self.first.get(key, end.created)))
+        events_of_jobs = _events_of_jobs(events)
+        listed = {(endpoint, event) for endpoint, event, _ in self.ledger.listed.attempts}
+        unknown = Counter(
+            endpoint for endpoint, event in listed if event not in events and event not in tests
+        )
+        for endpoint in self.ledger.endpoints.values():
+            if endpoint.created is None or not self.ledger.steady(endpoint):
                 continue
-            named = events_of_jobs.get(job_name(end.job), {})
-            if endpoint.id in named:
-                by = end.created.id, end.showing.id
-                tally.held(SENT, case=f"{end.job.get('kind')} {state_of(end.job)}", by=by)
-                if not endpoint.settings[0].types:
-                    tally.covers(SENT, _to_all(end), by)
-            elif any((endpoint.id, event) in listed for event in named.values()):
-                tally.open(SENT, "it is listed and did not arrive: it was lost")
-            else:
-                missing.append(end)
-        _judge_missing(endpoint, missing, unknown[endpoint.id], events_of_jobs, ledger, tally)
+            missing: list[EndedJob] = []
+            for end in ends.get(endpoint.owner, ()):
+                if end.created.sent <= endpoint.created.received or not _takes(endpoint, end.job):
+                    continue
+                named = events_of_jobs.get(end.name, {})
+                if endpoint.id in named:
+                    by = end.created.id, end.showing.id
+                    self.tally.held(SENT, case=end.case, by=by)
+                    if not endpoint.settings[0].types:
+                        self.tally.covers(SENT, end.case_of_all_types, by)
+                elif any((endpoint.id, event) in listed for event in named.values()):
+                    self.tally.open(SENT, "it is listed and did not arrive: it was lost")
+                else:
+                    missing.append(end)
+            if missing:
+                self._judge_missing(endpoint, missing, unknown[endpoint.id], events_of_jobs)
 
-
-@dataclass(frozen=True, slots=True)
-class EndedJob:
-    """A job that was started in the trace and shown as ended, and the two exchanges."""
-
-    job: dict[str, Json]
-    created: Observation
-    showing: Observation
-
-
-ENDED = {"done": "job.completed", "failed": "job.failed"}
-"""The event of each end (S76, U39)."""
+    def _judge_missing(
+        self,
+        endpoint: ObservedEndpoint,
+        missing: Sequence[EndedJob],
+        unknown: int,
+        events_of_jobs: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        """Report events that others alone got as lost by the types of an endpoint, where it takes all."""
+        complete = self.ledger.listed.complete
+        sure = [
+            end for end in missing if complete(endpoint.owner, end.created.sent, end.showing.received + GRACE)
+        ]
+        if len(sure) <= unknown:
+            self.tally.open(SENT, "it did not arrive; it may be lost, or late", len(missing))
+            return
+        end = sure[0]
+        says = (
+            f"{len(sure)} jobs ended, {end.job['id']} first, and their events neither came to {endpoint.id} "
+            f"nor are listed there {format_millis(GRACE)} later, where {unknown} events are of unknown jobs"
+        )
+        assert endpoint.created is not None
+        evidence = evidence_of(says, endpoint.created, end.showing, about=endpoint.id)
+        to_others = not endpoint.settings[0].types and end.name in events_of_jobs
+        self.tally.broke(SENT, evidence, case=end.case_of_all_types if to_others else end.case)
 
 
 def _events_of_jobs(events: Mapping[str, Sequence[ReceivedAttempt]]) -> dict[str, dict[str, str]]:
@@ -236,42 +234,16 @@ def _takes(endpoint: ObservedEndpoint, job: dict[str, Json]) -> bool:
     return (not types or ENDED[state_of(job)] in types) and domain in ("", job.get("domain_id"))
 
 
-def _judge_missing(
-    endpoint: ObservedEndpoint,
-    missing: Sequence[EndedJob],
-    unknown: int,
-    events_of_jobs: Mapping[str, Mapping[str, str]],
-    ledger: EndpointHistory,
-    tally: Tally,
-) -> None:
-    """Report events that others alone got as lost by the types of an endpoint, where it takes all."""
-    sure = [
-        end
-        for end in missing
-        if ledger.listed.complete(endpoint.owner, end.created.sent, end.showing.received + GRACE)
-    ]
-    if len(sure) <= unknown:
-        if missing:
-            tally.open(SENT, "it did not arrive; it may be lost, or late", len(missing))
-        return
-    end = sure[0]
-    says = (
-        f"{len(sure)} jobs ended, {end.job['id']} first, and their events neither came to {endpoint.id} nor "
-        f"are listed there {format_millis(GRACE)} later, where {unknown} events are of unknown jobs"
-    )
-    assert endpoint.created is not None
-    evidence = Evidence(says, (endpoint.created.id, end.showing.id), (), endpoint.id, end.showing.sent)
-    to_others = not endpoint.settings[0].types and job_name(end.job) in events_of_jobs
-    case = _to_all(end) if to_others else f"{end.job.get('kind')} {state_of(end.job)}"
-    tally.broke(SENT, evidence, case=case)
+# Readings of exchanges and attempts
 
 
-def _to_all(end: EndedJob) -> str:
-    """Return the case of the end of a job at an endpoint that takes all types (S18)."""
-    return f"{ENDED[state_of(end.job)]} to an endpoint of all types"
-
-
-# Readings of exchanges
+def attempts_by_event(arrivals: Iterable[ReceivedAttempt]) -> dict[str, list[ReceivedAttempt]]:
+    """Return the attempts that name an event, by it."""
+    events: dict[str, list[ReceivedAttempt]] = defaultdict(list)
+    for arrived in arrivals:
+        if arrived.event:
+            events[arrived.event].append(arrived)
+    return events
 
 
 def tests_of(calls: Iterable[Observation]) -> dict[str, Observation]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -13,7 +14,9 @@ from ranksim.core.trace import SECRET_FIELDS
 from ranksim.judge.conformance.history.fields import identified
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt
+from ranksim.judge.conformance.judge import Judge
 from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.failure_runs import AttemptEnd, end_of, longest
 
 ENDPOINT_FIELDS = ("data.enabled", "data.disabled_reason", "data.event_types", "data.domain_id")
@@ -83,19 +86,14 @@ class ObservedEndpoint:
         return any(not seen.ok for seen in self.touched)
 
     @property
-    def untouched(self) -> bool:
-        """Whether nobody changed the endpoint in this trace."""
-        return not self.touched
-
-    @property
     def untouched_until(self) -> Micros:
         """When the first call was sent that may have changed the endpoint; DISTANT_FUTURE where none was."""
         return self.touched[0].sent if self.touched else DISTANT_FUTURE
 
-    @property
-    def disabled(self) -> EndpointSetting | None:
-        """The first reading that shows the endpoint disabled."""
-        return next((setting for setting in self.settings if setting.enabled is False), None)
+
+def first_disabled(settings: Iterable[EndpointSetting]) -> EndpointSetting | None:
+    """Return the first setting in which an endpoint is disabled."""
+    return next((setting for setting in settings if setting.enabled is False), None)
 
 
 @dataclass(slots=True)
@@ -128,23 +126,22 @@ def endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
     for seen in calls:
         if seen.operation == "webhooks.test":
             continue
-        owner = seen.environment, seen.account
+        owner, creates = (seen.environment, seen.account), seen.operation == "webhooks.create"
         for thing in identified(seen) if seen.ok else ():
             endpoint = observed.setdefault(thing["id"], ObservedEndpoint(thing["id"], owner))
             if endpoint.owner[0] != seen.environment:
                 doubtful.add(endpoint.id)
-            again = seen.operation == "webhooks.create" and endpoint.created is not None
-            if again:
+            if creates and endpoint.created is not None:
                 continue  # a replay shows what was true at the first time (E6)
             endpoint.settings.append(_setting(seen, thing))
-            if seen.operation == "webhooks.create":
-                endpoint.created = seen
-                endpoint.secret = secret_of(thing)
+            if creates:
+                endpoint.created, endpoint.secret = seen, secret_of(thing)
         target = seen.parameters.get("id", "")
-        unknown = seen.lost or seen.status >= 500
-        if seen.method in ("PATCH", "DELETE") and target and (seen.ok or unknown):
+        if seen.method in ("PATCH", "DELETE") and target and (seen.ok or seen.outcome_unknown):
             observed.setdefault(target, ObservedEndpoint(target, owner)).touched.append(seen)
-    return {name: endpoint for name, endpoint in observed.items() if name not in doubtful}
+    for name in doubtful:
+        del observed[name]
+    return observed
 
 
 def _setting(seen: Observation, thing: dict[str, Json]) -> EndpointSetting:
@@ -222,33 +219,41 @@ class Listing:
         return None
 
 
+Walk: TypeAlias = tuple[Micros, Micros, frozenset[Key]]
+"""When a walk of the list had its last page and when it began, and the attempts that its pages show."""
+
+
 def listing(log: WebhookLog, run: ObservedRun) -> Listing:
     """Collect what the deployment lists of its attempts."""
     collected = Listing(rate=run.rate)
     for arrived in log.arrived:
         collected.came.setdefault(arrived.key, arrived.received)
-    walks: dict[tuple[str, str, str], tuple[Micros, Micros, frozenset[Key]]] = {}
+    walks: dict[tuple[str, str, str], Walk] = {}
     for seen in log.listings:
-        page = [listed for item in seen.items if (listed := _listed(seen, item)) is not None]
-        for listed in page:
-            collected.attempts[listed.key] = listed
-        if run.key(seen.key).domain_id is not None or not seen.query.keys() <= {"limit", "cursor"}:
-            continue
-        keys = frozenset(listed.key for listed in page)
-        began = seen.sent
-        if "cursor" in seen.query:
-            before = walks.get((seen.environment, seen.key, seen.query["cursor"]))
-            if before is None or before[0] > seen.sent:
-                continue
-            began, keys = before[1], keys | before[2]
-        if seen.next_cursor is not None:
-            walks[seen.environment, seen.key, seen.next_cursor] = (seen.received, began, keys)
-        elif seen.has_more is False:
-            owner = seen.environment, seen.account
-            earlier = collected.readings.get(owner)
-            if earlier is None or earlier.began <= began:
-                collected.readings[owner] = ListSnapshot(began, keys)
+        page = {listed.key: listed for item in seen.items if (listed := _listed(seen, item)) is not None}
+        collected.attempts |= page
+        if run.key(seen.key).domain_id is None and seen.query.keys() <= {"limit", "cursor"}:
+            _walk_on(seen, frozenset(page), walks, collected.readings)
     return collected
+
+
+def _walk_on(
+    seen: Observation,
+    keys: frozenset[Key],
+    walks: dict[tuple[str, str, str], Walk],
+    readings: dict[Owner, ListSnapshot],
+) -> None:
+    """Add a page to the walk whose cursor it returned; at its last page the walk is a whole reading."""
+    began, owner = seen.sent, (seen.environment, seen.account)
+    if "cursor" in seen.query:
+        before = walks.get((seen.environment, seen.key, seen.query["cursor"]))
+        if before is None or before[0] > seen.sent:
+            return
+        began, keys = before[1], keys | before[2]
+    if seen.next_cursor is not None:
+        walks[seen.environment, seen.key, seen.next_cursor] = (seen.received, began, keys)
+    elif seen.has_more is False and (owner not in readings or readings[owner].began <= began):
+        readings[owner] = ListSnapshot(began, keys)
 
 
 def _listed(seen: Observation, item: Json) -> Listed | None:
@@ -279,44 +284,43 @@ GRACE = MINUTE
 class EndpointHistory:
     """Endpoints, what came to each and what is listed of them."""
 
+    run: ObservedRun
+    facts: Facts
     endpoints: dict[str, ObservedEndpoint]
     listed: Listing
-    exclusive: bool
     came: dict[str, list[ReceivedAttempt]]
     unheard: Counter[str]
     """Attempts at each endpoint that are listed and never arrived."""
-    facts: Facts
     _steady: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, log: WebhookLog, run: ObservedRun, options: Options) -> EndpointHistory:
+    def of(cls, log: WebhookLog, run: ObservedRun, facts: Facts) -> EndpointHistory:
         """Put together what a run showed."""
         came: dict[str, list[ReceivedAttempt]] = defaultdict(list)
         for arrived in log.arrived:
             came[arrived.endpoint].append(arrived)
         listed = listing(log, run)
         unheard = Counter(endpoint for endpoint, _, _ in listed.attempts.keys() - listed.came.keys())
-        return cls(endpoints(log.calls), listed, run.exclusive, came, unheard, options.facts)
+        return cls(run, facts, endpoints(log.calls), listed, came, unheard)
 
     def ends(self, endpoint: str, until: Micros = DISTANT_FUTURE) -> list[AttemptEnd]:
         """Place the outcomes of all attempts that came to an endpoint until an instant."""
         ends = []
         for came in self.came.get(endpoint, ()):
-            if came.received > until:
-                continue
-            listed = self.listed.attempts.get(came.key)
-            status, duration = (None, None) if listed is None else (listed.status, listed.duration)
-            ends.append(end_of(came, status, duration, self.facts))
+            if came.received <= until:
+                listed = self.listed.attempts.get(came.key)
+                status, duration = (None, None) if listed is None else (listed.status, listed.duration)
+                ends.append(end_of(came, status, duration, self.facts))
         return ends
 
     def steady(self, endpoint: ObservedEndpoint) -> bool:
         """Whether an endpoint made in this trace was surely never disabled, by a call or by its failures."""
         if endpoint.id not in self._steady:
             self._steady[endpoint.id] = (
-                self.exclusive
+                self.run.exclusive
                 and endpoint.created is not None
-                and endpoint.untouched
-                and endpoint.disabled is None
+                and not endpoint.touched
+                and first_disabled(endpoint.settings) is None
                 and longest(self.ends(endpoint.id), "attempt") + self.unheard[endpoint.id]
                 < self.facts.webhook_disable_after
             )
@@ -333,3 +337,44 @@ class EndpointHistory:
         if reading is None and came:
             return self.listed.complete(endpoint.owner, came[0].received + 1, until)
         return reading
+
+
+@dataclass
+class WebhookJudge(Judge):
+    """Logs what a run shows of webhooks and judges at the end, as endpoints and lists may be shown late."""
+
+    options: Options
+    tally: Tally
+    log: WebhookLog = field(default_factory=WebhookLog)
+    run: ObservedRun = field(init=False)
+    ledger: EndpointHistory = field(init=False)
+
+    def wants(self, like: Observation) -> bool:
+        """What shows endpoints or attempts."""
+        return WebhookLog.wants(like)
+
+    def see(self, seen: Observation) -> None:
+        """Log an exchange."""
+        self.log.add(seen)
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Log an attempt that arrived."""
+        self.log.arrived.append(attempt)
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """At the end, judge the whole log."""
+        if watermark == DISTANT_FUTURE:
+            self.run, self.ledger = run, EndpointHistory.of(self.log, run, self.options.facts)
+            self.conclude()
+
+    @abstractmethod
+    def conclude(self) -> None:
+        """Judge what `run` and `ledger` hold."""
+
+
+def attempt_evidence(
+    says: str, *attempts: ReceivedAttempt, exchanges: Sequence[str] = (), expected: str = ""
+) -> Evidence:
+    """Return evidence that points at attempts of one endpoint, and at exchanges; dated by the last."""
+    names, last = tuple(attempt.name for attempt in attempts), attempts[-1]
+    return Evidence(says, tuple(exchanges), names, attempts[0].endpoint, last.received, expected)

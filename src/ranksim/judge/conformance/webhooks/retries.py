@@ -10,24 +10,22 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, MINUTE, SECOND, Micros, format_millis
-from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.history.trace_reader import texts
-from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.conformance.verdict.verdicts import Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
     ENDPOINT_FIELDS,
     GRACE,
-    EndpointHistory,
-    Listing,
     ObservedEndpoint,
+    WebhookJudge,
     WebhookLog,
+    attempt_evidence,
 )
 from ranksim.judge.conformance.webhooks.failure_runs import AttemptOutcome, outcome
 
@@ -133,37 +131,15 @@ REPEATED = 30 * SECOND
 """How soon after a crash a sender may make an attempt again under its number (S93)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What all deliveries of a trace are judged by."""
-
-    ledger: EndpointHistory
-    options: Options
-    rate: int
-    stalls: Sequence[Micros]
-    end: Micros
-    """The last instant at which the receiver or a caller was seen at work."""
-
-    @property
-    def listed(self) -> Listing:
-        """What the deployment lists of its attempts."""
-        return self.ledger.listed
-
-    def stalled(self, start: Micros, end: Micros) -> bool:
-        """Whether the receiver noted that it stood still in between."""
-        at = bisect_left(self.stalls, start)
-        return at < len(self.stalls) and self.stalls[at] <= end + MINUTE
-
-
 @dataclass
-class RetryJudge:
+class RetryJudge(WebhookJudge):
     """Judges the timeline of every delivery: the attempts of one event at one endpoint."""
 
-    options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
-    log: WebhookLog = field(default_factory=WebhookLog)
     texts: set[str] = field(default_factory=set)
     """What was sent and shown that may name a path."""
+    stalls: Sequence[Micros] = ()
+    """When the receiver noted that it stood still."""
 
     def wants(self, like: Observation) -> bool:
         """What shows endpoints or attempts, and any text that may name a path."""
@@ -175,331 +151,281 @@ class RetryJudge:
             self.texts.update(text for text in texts([seen.body, seen.data, seen.items]) if "/" in text)
         self.log.add(seen)
 
-    def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """Log an attempt that arrived."""
-        self.log.arrived.append(attempt)
-
-    def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """At the end, judge each delivery: the deployment's own list of attempts is read late."""
-        if watermark < DISTANT_FUTURE:
-            return
-        stalls = sorted(note.t for note in run.notes if note.t is not None and "stall" in note.text)
-        ledger = EndpointHistory.of(self.log, run, self.options)
-        scene = Scene(ledger, self.options, run.rate, stalls, run.ended)
+    def conclude(self) -> None:
+        """Judge each delivery."""
+        self.stalls = sorted(note.t for note in self.run.notes if note.t is not None and "stall" in note.text)
+        endpoints = self.ledger.endpoints
         deliveries: dict[tuple[str, str], list[ReceivedAttempt]] = defaultdict(list)
         elsewhere: dict[str, list[ReceivedAttempt]] = defaultdict(list)
         for arrived in self.log.arrived:
-            if arrived.endpoint in ledger.endpoints and arrived.event and arrived.attempt:
+            if arrived.endpoint in endpoints and arrived.event and arrived.attempt:
                 deliveries[arrived.endpoint, arrived.event].append(arrived)
             elif arrived.event:
                 elsewhere[arrived.event].append(arrived)
-        unnamed = self._unnamed(elsewhere, run)
+        unnamed = self._unnamed({stray.endpoint for strays in elsewhere.values() for stray in strays})
         for (endpoint, event), attempts in deliveries.items():
-            _judge_numbers(attempts, self.options, self.tally)
-            _judge_delays(attempts, ledger.endpoints[endpoint], scene, self.tally)
-            _judge_last(attempts, ledger.endpoints[endpoint], scene, self.tally)
-            _judge_silence(attempts, scene, self.tally)
-            _judge_redirects(event, attempts, elsewhere.get(event, ()), unnamed, self.tally)
+            self._judge_numbers(attempts)
+            self._judge_delays(attempts, endpoints[endpoint])
+            self._judge_last(attempts[-1], endpoints[endpoint])
+            self._judge_silence(attempts)
+            self._judge_redirects(attempts, elsewhere.get(event, ()), unnamed)
 
-    def _unnamed(self, strays: Mapping[str, Sequence[ReceivedAttempt]], run: ObservedRun) -> set[str]:
+    def _unnamed(self, strayed_to: set[str]) -> set[str]:
         """Return the paths to which events came though nothing sent or shown names them as an endpoint's."""
-        paths = {
-            stray.endpoint for came in strays.values() for stray in came if stray.endpoint.startswith("/")
-        }
+        paths = {path for path in strayed_to if path.startswith("/")}
         listed = any(
             seen.operation == "webhooks.list"
             and seen.ok
             and seen.has_more is False
-            and run.key(seen.key).domain_id is None
+            and self.run.key(seen.key).domain_id is None
             for seen in self.log.calls
         )
-        if not paths or not listed or not run.exclusive:
+        if not paths or not listed or not self.run.exclusive:
             return set()
         return paths - {path for text in self.texts for path in paths if path in text}
 
+    def _outcome(self, attempt: ReceivedAttempt) -> AttemptOutcome:
+        return outcome(attempt, self.options.facts.webhook_timeout)
 
-# Numbers
+    # Numbers
 
+    def _judge_numbers(self, attempts: Sequence[ReceivedAttempt]) -> None:
+        """Numbers grow with time and pass no limit; a gap means that one was lost on the way.
 
-def _judge_numbers(attempts: Sequence[ReceivedAttempt], options: Options, tally: Tally) -> None:
-    """Numbers grow with time and pass no limit; a gap means that one was lost on the way.
-
-    An attempt that came again under its number soon after may be the same one, sent again by a sender that
-    stopped before it heard the answer (S93). One is made only when the one before was answered or given up.
-    """
-    most, patience = options.facts.webhook_attempts, options.facts.webhook_timeout
-    last = max(attempts, key=lambda came: came.attempt)
-    if last.attempt <= most:
-        tally.held(AT_MOST, case=None)
-    else:
+        An attempt that came again under its number soon after may be the same one, sent again by a sender
+        that stopped before it heard the answer (S93). One is made only when the one before was answered or
+        given up.
+        """
+        facts = self.options.facts
+        most, last = facts.webhook_attempts, max(attempts, key=lambda came: came.attempt)
         says = f"attempt {last.attempt} came, beyond the {most} that a delivery has"
-        tally.broke(AT_MOST, _evidence(says, (last,)))
-    for earlier, later in pairwise(attempts):
-        if later.attempt > earlier.attempt:
-            tally.held(NUMBERS, by=(earlier.name, later.name))
-        elif earlier.answered is None or later.received <= earlier.answered:
-            tally.open(NUMBERS, "two attempts overlapped")
-        elif later.received - earlier.received <= (
-            REPEATED if later.attempt == earlier.attempt else patience
-        ):
-            tally.open(NUMBERS, "an attempt came twice at once, or overtaken")
+        if last.attempt <= most:
+            self.tally.held(AT_MOST, case=None)
         else:
-            says = f"attempt {later.attempt} came after attempt {earlier.attempt} had been answered"
-            tally.broke(NUMBERS, _evidence(says, (earlier, later)))
+            self.tally.broke(AT_MOST, attempt_evidence(says, last))
+        for earlier, later in pairwise(attempts):
+            soon = REPEATED if later.attempt == earlier.attempt else facts.webhook_timeout
+            if later.attempt > earlier.attempt:
+                self.tally.held(NUMBERS, by=(earlier.name, later.name))
+            elif earlier.answered is None or later.received <= earlier.answered:
+                self.tally.open(NUMBERS, "two attempts overlapped")
+            elif later.received - earlier.received <= soon:
+                self.tally.open(NUMBERS, "an attempt came twice at once, or overtaken")
+            else:
+                says = f"attempt {later.attempt} came after attempt {earlier.attempt} had been answered"
+                self.tally.broke(NUMBERS, attempt_evidence(says, earlier, later))
 
+    # Delays
 
-# Delays
+    def _judge_delays(self, attempts: Sequence[ReceivedAttempt], endpoint: ObservedEndpoint) -> None:
+        """Between two attempts in a row lies the delay of the first, from its failure or added up from the
+        first.
 
+        Necessary: the sender saw the failure between the arrival and the end of its patience, and "about"
+        covers the jitter of U67 and a margin. A retry that was paused while its endpoint was disabled (U69)
+        may be late.
+        """
+        delays = self.options.facts.webhook_delays
+        for earlier, later in pairwise(attempts):
+            if later.attempt != earlier.attempt + 1 or earlier.attempt > len(delays):
+                continue
+            ended, by = self._outcome(earlier), (earlier.name, later.name)
+            if ended.acknowledged is not False:
+                self._judge_needless(earlier, later, ended)
+                continue
+            self.tally.held(RETRIED, case=_script(earlier, ended), by=by)
+            if earlier.status is None or ended.at < (earlier.answered or 0):
+                self.tally.held(TIMEOUT, case="a late 2xx" if _is_2xx(earlier) else None, by=by)
+            if self.run.rate == 0 or self._stalled(earlier.received, later.received):
+                says = "the receiver stalled, or the deployment's clock changed its pace"
+                self.tally.open(DELAYS, says)
+            else:
+                self._judge_delay(earlier, later, attempts[0], endpoint)
 
-def _judge_delays(
-    attempts: Sequence[ReceivedAttempt], endpoint: ObservedEndpoint, scene: Scene, tally: Tally
-) -> None:
-    """Between two attempts in a row lies the delay of the first, from its failure or added up from the first.
+    def _stalled(self, start: Micros, end: Micros) -> bool:
+        """Whether the receiver noted that it stood still in between."""
+        at = bisect_left(self.stalls, start)
+        return at < len(self.stalls) and self.stalls[at] <= end + MINUTE
 
-    Necessary: the sender saw the failure between the arrival and the end of its patience, and "about" covers
-    the jitter of U67 and a margin. A retry that was paused while its endpoint was disabled (U69) may be late.
-    """
-    facts = scene.options.facts
-    for earlier, later in pairwise(attempts):
-        if later.attempt != earlier.attempt + 1 or earlier.attempt > len(facts.webhook_delays):
-            continue
-        seen = outcome(earlier, facts.webhook_timeout)
-        if seen.acknowledged is not False:
-            _judge_needless(earlier, later, seen, scene.listed, tally)
-            continue
-        tally.held(RETRIED, case=_script(earlier, seen), by=(earlier.name, later.name))
-        if earlier.status is None or seen.at < (earlier.answered or 0):
-            tally.held(
-                TIMEOUT, case="a late 2xx" if _is_2xx(earlier) else None, by=(earlier.name, later.name)
-            )
-        if scene.rate == 0 or scene.stalled(earlier.received, later.received):
-            tally.open(DELAYS, "the receiver stalled, or the deployment's clock changed its pace")
-            continue
-        _judge_delay(earlier, later, attempts[0], endpoint, scene, tally)
-
-
-def _judge_delay(
-    earlier: ReceivedAttempt,
-    later: ReceivedAttempt,
-    first: ReceivedAttempt,
-    endpoint: ObservedEndpoint,
-    scene: Scene,
-    tally: Tally,
-) -> None:
-    spans = {way: _span(way, earlier, first, scene) for way in scene.options.candidates("retry_from")}
-    came = later.received
-    fits = [way for way, span in spans.items() if span is not None and span[0] <= came <= span[1]]
-    default = scene.options.default("retry_from")
-    low, high = spans[default] or (0, 0)
-    within = f"{format_millis(low - earlier.received)} to {format_millis(high - earlier.received)}"
-    says = (
-        f"attempt {later.attempt} came {format_millis(came - earlier.received)} after attempt "
-        f"{earlier.attempt}, not {within}"
-    )
-    if fits:
-        tally.held(DELAYS, case=_gap(earlier), by=(earlier.name, later.name))
-        if default not in fits:
-            tally.differs(67, default, fits[0], _evidence(says, (earlier, later)))
-    elif None in spans.values():
-        tally.open(DELAYS, "the first attempt did not arrive, and delays may count from it")
-    elif came > max(span[1] for span in spans.values() if span) and not (
-        scene.ledger.exclusive and endpoint.untouched
-    ):
-        tally.open(DELAYS, "it came late, perhaps because its endpoint was disabled for a while")
-    else:
-        evidence = replace(
-            _evidence(says, (earlier, later)), expected=f"attempt {later.attempt} within {within}"
-        )
-        tally.broke(DELAYS, evidence, case=_gap(earlier))
-
-
-def _judge_silence(attempts: Sequence[ReceivedAttempt], scene: Scene, tally: Tally) -> None:
-    """A sender waits 10 s for an answer that never comes, as it lists (S88, U75).
-
-    When the retry comes does not tell: it may be as late for its delay (U67) as for a longer wait. An answer
-    after more than half of the time is waited for, too, where it is listed; where it is not, the network may
-    have ended the connection.
-    """
-    patience = scene.options.facts.webhook_timeout
-    for arrived in attempts:
-        listed = scene.listed.attempts.get(arrived.key)
-        if listed is not None and _is_2xx(arrived) and outcome(arrived, patience).acknowledged:
-            if (arrived.answered or 0) - arrived.received > patience // 2:
-                _judge_patience(arrived, listed.status, tally, by=(listed.seen.id, arrived.name))
-            continue
-        if (
-            arrived.status is not None
-            or listed is None
-            or listed.status is not None
-            or listed.duration is None
-        ):
-            continue
-        waited = listed.duration * MILLISECOND
+    def _judge_delay(
+        self,
+        earlier: ReceivedAttempt,
+        later: ReceivedAttempt,
+        first: ReceivedAttempt,
+        endpoint: ObservedEndpoint,
+    ) -> None:
+        came, case = later.received, GAPS[earlier.attempt - 1] if earlier.attempt <= len(GAPS) else "later"
+        spans = {way: self._span(way, earlier, first) for way in self.options.candidates("retry_from")}
+        default = next(iter(spans))
+        fits = [way for way, span in spans.items() if span is not None and span[0] <= came <= span[1]]
+        low, high = spans[default] or (0, 0)
+        within = f"{format_millis(low - earlier.received)} to {format_millis(high - earlier.received)}"
         says = (
-            f"attempt {arrived.attempt} was not answered, and is listed as under way for "
-            f"{format_millis(waited)}"
+            f"attempt {later.attempt} came {format_millis(came - earlier.received)} after attempt "
+            f"{earlier.attempt}, not {within}"
         )
-        expected = f"given up after {format_millis(patience)}"
-        evidence = Evidence(
-            says, (listed.seen.id,), (arrived.name,), arrived.endpoint, arrived.received, expected
-        )
-        if abs(waited - patience) <= MARGIN:
-            tally.held(TIMEOUT, case="no answer", by=(listed.seen.id, arrived.name))
-        elif waited > patience and scene.rate == 1:
-            tally.broke(TIMEOUT, evidence, case="no answer")
+        evidence = attempt_evidence(says, earlier, later)
+        if fits:
+            self.tally.held(DELAYS, case=case, by=evidence.deliveries)
+            if default not in fits:
+                self.tally.differs(67, default, fits[0], evidence)
+        elif None in spans.values():
+            self.tally.open(DELAYS, "the first attempt did not arrive, and delays may count from it")
+        elif came > max(span[1] for span in spans.values() if span) and not (
+            self.run.exclusive and not endpoint.touched
+        ):
+            says = "it came late, perhaps because its endpoint was disabled for a while"
+            self.tally.open(DELAYS, says)
+        else:
+            evidence = replace(evidence, expected=f"attempt {later.attempt} within {within}")
+            self.tally.broke(DELAYS, evidence, case=case)
+
+    def _span(
+        self, way: str, failed: ReceivedAttempt, first: ReceivedAttempt
+    ) -> tuple[Micros, Micros] | None:
+        """Return the earliest and latest arrival of the attempt after a failed one; None where the first is
+        unknown."""
+        facts, rate = self.options.facts, self.run.rate
+        pinned = self.options.pinned("retry_jitter_percent")
+        percent = self.options.default("retry_jitter_percent") if pinned else JITTER_PERCENT
+        spread = facts.webhook_delays[failed.attempt - 1] // rate * percent // 100 + MARGIN
+        if way == "failure":
+            due = failed.received + facts.webhook_delays[failed.attempt - 1] // rate
+        elif first.attempt == 1:
+            due = first.received + sum(facts.webhook_delays[: failed.attempt]) // rate
+        else:
+            return None
+        return due - spread, max(due, failed.received) + spread + 2 * facts.webhook_timeout
+
+    def _judge_silence(self, attempts: Sequence[ReceivedAttempt]) -> None:
+        """A sender waits 10 s for an answer that never comes, as it lists (S88, U75).
+
+        When the retry comes does not tell: it may be as late for its delay (U67) as for a longer wait. An
+        answer after more than half of the time is waited for, too, where it is listed; where it is not, the
+        network may have ended the connection.
+        """
+        patience = self.options.facts.webhook_timeout
+        for arrived in attempts:
+            listed = self.ledger.listed.attempts.get(arrived.key)
+            if listed is None:
+                continue
+            by = listed.seen.id, arrived.name
+            if _is_2xx(arrived) and self._outcome(arrived).acknowledged:
+                in_time = (arrived.answered or 0) - arrived.received > patience // 2
+                if in_time and listed.status == arrived.status:
+                    self.tally.held(TIMEOUT, case=IN_TIME, by=by)
+                elif in_time:
+                    says = "an answer that came in time, but late, is not listed: it may have been lost"
+                    self.tally.open(TIMEOUT, says)
+            elif arrived.status is None and listed.status is None and listed.duration is not None:
+                waited = listed.duration * MILLISECOND
+                says = (
+                    f"attempt {arrived.attempt} was not answered, and is listed as under way for "
+                    f"{format_millis(waited)}"
+                )
+                expected = f"given up after {format_millis(patience)}"
+                evidence = attempt_evidence(says, arrived, exchanges=by[:1], expected=expected)
+                if abs(waited - patience) <= MARGIN:
+                    self.tally.held(TIMEOUT, case="no answer", by=by)
+                elif waited > patience and self.run.rate == 1:
+                    self.tally.broke(TIMEOUT, evidence, case="no answer")
+
+    def _judge_needless(
+        self, earlier: ReceivedAttempt, later: ReceivedAttempt, ended: AttemptOutcome
+    ) -> None:
+        """A retry after a 2xx breaks the rule if the sender lists that 2xx; else the answer may be lost."""
+        attempt = self.ledger.listed.attempts.get(earlier.key)
+        if ended.acknowledged is None:
+            self.tally.open(ACKNOWLEDGED, "the answer came at the time limit")
+        elif attempt is None or attempt.status is None or not 200 <= attempt.status <= 299:
+            self.tally.open(ACKNOWLEDGED, "nothing tells whether the sender got the answer")
+        else:
+            says = (
+                f"attempt {earlier.attempt} was answered {earlier.status} in time, and {later.attempt} came "
+                "all the same"
+            )
+            self.tally.broke(ACKNOWLEDGED, attempt_evidence(says, earlier, later), case=str(earlier.status))
+
+    # What should have come
+
+    def _judge_last(self, last: ReceivedAttempt, endpoint: ObservedEndpoint) -> None:
+        """Nothing follows an acknowledged attempt; a retry follows a failed one, unless its endpoint is shut.
+
+        Necessary: a list that was read whole, well after the retry was due, and that goes back to the failed
+        attempt, shows the retry if it was made.
+        """
+        facts, tally, listed = self.options.facts, self.tally, self.ledger.listed
+        ended, steady = self._outcome(last).acknowledged, self.ledger.steady(endpoint)
+        due = DISTANT_FUTURE if self.run.rate == 0 else last.received + self._longest_wait(last.attempt)
+        if ended:
+            heeded = last.attempt <= len(facts.webhook_delays) and due < self.run.ended
+            tally.held(ACKNOWLEDGED, case=str(last.status) if heeded else None, by=(last.name,))
+        elif ended is None or self.run.rate == 0:
+            pass
+        elif last.attempt >= facts.webhook_attempts:
+            if due < self.run.ended and steady:
+                tally.covers(AT_MOST, ANY, (last.name,))
+        elif due + GRACE > self.run.ended:
+            tally.open(RETRIED, "the run ended before the retry was due")
+        elif not steady:
+            tally.open(RETRIED, "the endpoint was changed, disabled, or there before the run")
+        elif (last.endpoint, last.event, last.attempt + 1) in listed.attempts:
+            tally.open(RETRIED, "the retry is listed and did not arrive: it was lost")
+        else:
+            reading = listed.complete(endpoint.owner, last.received + 1, due + GRACE)
+            if reading is None or last.key not in reading.keys:
+                says = "the retry did not arrive, and no later list tells whether it was made"
+                tally.open(RETRIED, says)
+            else:
+                self._judge_missing(last)
+
+    def _longest_wait(self, attempt: int) -> Micros:
+        """Return how long after an attempt the next one, and what lists that, may come."""
+        facts = self.options.facts
+        delay = next(reversed(facts.webhook_delays[:attempt]), 0) // self.run.rate
+        return delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * facts.webhook_timeout
+
+    def _judge_missing(self, last: ReceivedAttempt) -> None:
+        """Report that a retry was not made: where a late 2xx is listed, because it was taken for one in
+        time."""
+        listed = self.ledger.listed.attempts[last.key]
+        says = f"attempt {last.attempt} failed, and attempt {last.attempt + 1} was not made when it was due"
+        evidence = attempt_evidence(says, last, exchanges=(listed.seen.id,))
+        if last.status == 410:
+            self.tally.differs(71, "no special case", "410 ends a delivery", evidence)
+        elif _is_2xx(last):
+            self.tally.broke(TIMEOUT, evidence, case="a late 2xx")
+        else:
+            self.tally.broke(RETRIED, evidence, case=_script(last, self._outcome(last)))
+
+    # Redirects
+
+    def _judge_redirects(
+        self, attempts: Sequence[ReceivedAttempt], strays: Sequence[ReceivedAttempt], unnamed: set[str]
+    ) -> None:
+        """A redirected attempt may come again to its endpoint, and its event nowhere that is no endpoint.
+
+        A path counts as no endpoint only if no call named it, and all endpoints of the account were listed.
+        """
+        first = next((came for came in attempts if 300 <= (came.status or 0) <= 399), None)
+        if first is None:
+            return
+        strays = [stray for stray in strays if stray.received >= first.received]
+        followed = next((stray for stray in strays if stray.endpoint in unnamed), None)
+        if followed is not None:
+            says = f"event {first.event} was redirected, and asked for {followed.endpoint}"
+            self.tally.broke(REDIRECT, attempt_evidence(says, first, followed), case=str(first.status))
+        elif strays:
+            self.tally.open(REDIRECT, "its event came to a path that may be another endpoint's")
+        else:
+            self.tally.held(REDIRECT, case=str(first.status), by=(first.name,))
 
 
-def _judge_patience(arrived: ReceivedAttempt, listed: int | None, tally: Tally, by: tuple[str, ...]) -> None:
-    if listed == arrived.status:
-        tally.held(TIMEOUT, case=IN_TIME, by=by)
-    else:
-        tally.open(TIMEOUT, "an answer that came in time, but late, is not listed: it may have been lost")
-
-
-def _gap(arrived: ReceivedAttempt) -> str:
-    """Return the case of the delay after an attempt."""
-    return GAPS[arrived.attempt - 1] if arrived.attempt <= len(GAPS) else "later"
-
-
-def _script(arrived: ReceivedAttempt, seen: AttemptOutcome) -> str:
+def _script(arrived: ReceivedAttempt, ended: AttemptOutcome) -> str:
     """Return the case of a failed attempt: what it was answered, and its number."""
-    in_time = arrived.status is not None and arrived.answered is not None and seen.at >= arrived.answered
+    in_time = arrived.status is not None and arrived.answered is not None and ended.at >= arrived.answered
     return f"{f'{(arrived.status or 0) // 100}xx' if in_time else 'no answer'}, attempt {arrived.attempt}"
 
 
 def _is_2xx(arrived: ReceivedAttempt) -> bool:
     return arrived.status is not None and 200 <= arrived.status <= 299
-
-
-def _span(
-    way: str, failed: ReceivedAttempt, first: ReceivedAttempt, scene: Scene
-) -> tuple[Micros, Micros] | None:
-    """Return the earliest and latest arrival of the attempt after `one`; None where the first is unknown."""
-    facts, rate = scene.options.facts, scene.rate
-    pinned = scene.options.pinned("retry_jitter_percent")
-    percent = scene.options.default("retry_jitter_percent") if pinned else JITTER_PERCENT
-    delay, patience = facts.webhook_delays[failed.attempt - 1] // rate, facts.webhook_timeout
-    spread = delay * percent // 100 + MARGIN
-    if way == "failure":
-        return failed.received + delay - spread, failed.received + delay + spread + 2 * patience
-    if first.attempt != 1:
-        return None
-    delays = sum(facts.webhook_delays[: failed.attempt]) // rate
-    latest = max(first.received + delays, failed.received) + spread + 2 * patience
-    return first.received + delays - spread, latest
-
-
-def _judge_needless(
-    earlier: ReceivedAttempt, later: ReceivedAttempt, seen: AttemptOutcome, listed: Listing, tally: Tally
-) -> None:
-    """A retry after a 2xx breaks the rule if the sender lists that 2xx; else the answer may be lost."""
-    attempt = listed.attempts.get(earlier.key)
-    if seen.acknowledged is None:
-        tally.open(ACKNOWLEDGED, "the answer came at the time limit")
-    elif attempt is None or attempt.status is None or not 200 <= attempt.status <= 299:
-        tally.open(ACKNOWLEDGED, "nothing tells whether the sender got the answer")
-    else:
-        says = (
-            f"attempt {earlier.attempt} was answered {earlier.status} in time, and {later.attempt} came all "
-            "the same"
-        )
-        tally.broke(ACKNOWLEDGED, _evidence(says, (earlier, later)), case=str(earlier.status))
-
-
-# What should have come
-
-
-def _judge_last(
-    attempts: Sequence[ReceivedAttempt], endpoint: ObservedEndpoint, scene: Scene, tally: Tally
-) -> None:
-    """Nothing follows an acknowledged attempt; a retry follows a failed one, unless its endpoint is shut.
-
-    Necessary: a list that was read whole, well after the retry was due, and that goes back to the failed
-    attempt, shows the retry if it was made.
-    """
-    facts, last = scene.options.facts, attempts[-1]
-    seen = outcome(last, facts.webhook_timeout)
-    if seen.acknowledged:
-        tally.held(ACKNOWLEDGED, case=_heeded(last, scene), by=(last.name,))
-        return
-    if seen.acknowledged is None or scene.rate == 0:
-        return
-    if last.attempt >= facts.webhook_attempts:
-        late = last.received + _longest_wait(facts.webhook_delays[-1], scene)
-        if late < scene.end and scene.ledger.steady(endpoint):
-            tally.covers(AT_MOST, ANY, (last.name,))
-        return
-    due = last.received + _longest_wait(facts.webhook_delays[last.attempt - 1], scene)
-    reading = scene.listed.complete(endpoint.owner, last.received + 1, due + GRACE)
-    if due + GRACE > scene.end:
-        tally.open(RETRIED, "the run ended before the retry was due")
-    elif not scene.ledger.steady(endpoint):
-        tally.open(RETRIED, "the endpoint was changed, disabled, or there before the run")
-    elif (last.endpoint, last.event, last.attempt + 1) in scene.listed.attempts:
-        tally.open(RETRIED, "the retry is listed and did not arrive: it was lost")
-    elif reading is None or last.key not in reading.keys:
-        tally.open(RETRIED, "the retry did not arrive, and no later list tells whether it was made")
-    else:
-        _missing(last, scene, tally)
-
-
-def _heeded(last: ReceivedAttempt, scene: Scene) -> str | None:
-    """Return the 2xx after which no retry came, where one would have come before the end of the run."""
-    facts = scene.options.facts
-    if last.attempt > len(facts.webhook_delays) or scene.rate == 0:
-        return None
-    late = last.received + _longest_wait(facts.webhook_delays[last.attempt - 1], scene)
-    return str(last.status) if late < scene.end else None
-
-
-def _longest_wait(delay: Micros, scene: Scene) -> Micros:
-    """Return how long after an attempt the next one, and what lists that, may come."""
-    delay //= scene.rate
-    return delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * scene.options.facts.webhook_timeout
-
-
-def _missing(last: ReceivedAttempt, scene: Scene, tally: Tally) -> None:
-    """Report that a retry was not made: where a late 2xx is listed, because it was taken for one in time."""
-    listed = scene.listed.attempts[last.key]
-    says = f"attempt {last.attempt} failed, and attempt {last.attempt + 1} was not made when it was due"
-    evidence = Evidence(says, (listed.seen.id,), (last.name,), last.endpoint, last.received)
-    if last.status == 410:
-        tally.differs(71, "no special case", "410 ends a delivery", evidence)
-    elif last.status is not None and 200 <= last.status <= 299:
-        tally.broke(TIMEOUT, evidence, case="a late 2xx")
-    else:
-        seen = outcome(last, scene.options.facts.webhook_timeout)
-        tally.broke(RETRIED, evidence, case=_script(last, seen))
-
-
-# Redirects
-
-
-def _judge_redirects(
-    event: str,
-    attempts: Sequence[ReceivedAttempt],
-    strays: Sequence[ReceivedAttempt],
-    unnamed: set[str],
-    tally: Tally,
-) -> None:
-    """A redirected attempt may come again to its endpoint, and its event nowhere that is no endpoint.
-
-    A path counts as no endpoint only if no call named it, and all endpoints of the account were listed.
-    """
-    redirected = [came for came in attempts if came.status is not None and 300 <= came.status <= 399]
-    if not redirected:
-        return
-    first = redirected[0]
-    followed = [stray for stray in strays if stray.received >= first.received and stray.endpoint in unnamed]
-    if followed:
-        says = f"event {event} was redirected, and asked for {followed[0].endpoint}"
-        tally.broke(REDIRECT, _evidence(says, (first, followed[0])), case=str(first.status))
-    elif any(stray.received >= first.received for stray in strays):
-        tally.open(REDIRECT, "its event came to a path that may be another endpoint's")
-    else:
-        tally.held(REDIRECT, case=str(first.status), by=(first.name,))
-
-
-def _evidence(says: str, attempts: Sequence[ReceivedAttempt]) -> Evidence:
-    names = tuple(arrived.name for arrived in attempts)
-    return Evidence(says, (), names, attempts[0].endpoint, attempts[-1].received)

@@ -1,0 +1,55 @@
+"""What a judge is, and how one notes what exchanges show.
+
+A judge is told what was observed, in order of sending, and decides when it settles: what can no longer
+change before a watermark is decided then and, where its rule's horizon is over, forgotten. A history that is
+read whole is a stream that ends: its last watermark is DISTANT_FUTURE.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ranksim.core.clock import Micros
+from ranksim.judge.conformance.history.history import ObservedRun
+from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+
+
+class Judge(Protocol):
+    """Judges the rules of one module by what it is told; it wants every exchange, and no webhook attempt."""
+
+    tally: Tally
+
+    def wants(self, like: Observation) -> bool:
+        """Return whether exchanges of this likeness matter.
+
+        Only what many have alike can be looked at: the fields of `Observation` from `key` to `outside`.
+        """
+        return True
+
+    def see(self, seen: Observation) -> None:
+        """Observe the next exchange, in order of sending."""
+
+    def see_attempt(self, attempt: ReceivedAttempt) -> None:
+        """Observe the next webhook attempt, in order of arrival."""
+
+    def settle(self, watermark: Micros, run: ObservedRun) -> None:
+        """Decide what can no longer change, where all that was sent or came before `watermark` was shown."""
+
+
+class Call(Protocol):
+    """What evidence says of a call."""
+
+    @property
+    def id(self) -> str:
+        """Its name in evidence."""
+
+    @property
+    def sent(self) -> Micros:
+        """When it was sent."""
+
+
+def evidence_of(says: str, *calls: Call, about: str = "", expected: str = "") -> Evidence:
+    """Return evidence that points at calls, each once, and is dated by the last of them."""
+    ids = tuple(dict.fromkeys(call.id for call in calls))
+    return Evidence(says, ids, about=about, at=calls[-1].sent, expected=expected)
