@@ -37,7 +37,7 @@ class Judge(Protocol):
         """Decide what can no longer change, where all that was sent or came before `watermark` was shown."""
 
 
-class Call(Protocol):
+class Dated(Protocol):
     """What evidence says of a call."""
 
     @property
@@ -49,7 +49,7 @@ class Call(Protocol):
         """When it was sent."""
 
 
-def evidence_of(says: str, *calls: Call, about: str = "", expected: str = "") -> Evidence:
+def evidence_of(says: str, *calls: Dated, about: str = "", expected: str = "") -> Evidence:
     """Return evidence that points at calls, each once, and is dated by the last of them."""
     ids = tuple(dict.fromkeys(call.id for call in calls))
     return Evidence(says, ids, about=about, at=calls[-1].sent, expected=expected)
