@@ -264,7 +264,7 @@ class Tally:
         self,
         number: int,
         assumed: object,
-        found: object,
+        instead: object,
         evidence: Evidence,
         *,
         pinned: bool,
@@ -275,7 +275,7 @@ class Tally:
         if pinned:
             self.broke(rule, evidence, case=case)
         else:
-            self.differs(number, assumed, found, evidence)
+            self.differs(number, assumed, instead, evidence)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return the verdict on every declared rule, in their order."""
