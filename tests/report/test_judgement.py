@@ -18,7 +18,7 @@ from ranksim.judge.conformance.report.as_dict import Plain, plain
 from ranksim.judge.report import judgement as report
 from ranksim.judge.report.judgement_page import page
 from ranksim.judge.report.junit import junit
-from ranksim.judge.report.spent import cap_passed, spent_lines
+from ranksim.judge.report.run_summary import cap_passed, spent_lines
 
 RATES = {"RateLimit-Limit": "600", "RateLimit-Reset": "60"}
 HEADER = {"ranksim_trace": 1, "keys": {"main": {"account": "acme"}}, "exclusive": True}

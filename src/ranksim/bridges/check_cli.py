@@ -1,11 +1,10 @@
 """`ranksim check`: from an address and a key to verdicts, on the command line."""
 
-import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,15 +14,23 @@ import typer
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.clock import duration as parse_duration
 from ranksim.core.errors import BadInput
-from ranksim.judge.load.cli_options import Key, TargetFile
+from ranksim.judge.load.cli_options import (
+    DryRunOnly,
+    Exclusive,
+    Gzip,
+    Key,
+    PinnedPolicy,
+    SpendCap,
+    TargetFile,
+    hold_key,
+)
 from ranksim.report.terminal import print_out, rendered, say, wrapped
 
 if TYPE_CHECKING:
-    from ranksim.core.contract.policy import Policy
+    from ranksim.core.callers.target import Target
     from ranksim.judge.check.checking import Checking, CheckRecording
     from ranksim.judge.check.plan import CheckPlan
     from ranksim.judge.conformance.report.model_fit import Compared
-    from ranksim.judge.load.options import LoadOptions
     from ranksim.judge.mirror.world import MirroredWorld
 
 DEVIATES, NOTHING_CHECKED = 1, 2
@@ -31,68 +38,54 @@ DEVIATES, NOTHING_CHECKED = 1, 2
 PAGE, JUNIT, JSON, POLICY = "page.html", "junit.xml", "judgement.json", "policy.yaml"
 
 
+Host = Annotated[
+    str, typer.Option(metavar="URL", help="The base URL of the deployment; localhost:8080 will do.")
+]
+Time = Annotated[str, typer.Option(metavar="LENGTH", help="How long the check may take, such as 10m or 1h.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="RULES", help="Check these families or rules only, such as rate,webhook; may be repeated."
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before anything but reading is done.")]
+PlanOnly = Annotated[bool, typer.Option("--plan-only", help="Print the plan, and stop.")]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(metavar="RULE", help="Exit with 1 unless this conforms, as in `ranksim compare`."),
+]
+Model = Annotated[
+    bool,
+    typer.Option(
+        "--model",
+        help="Make a twin of these accounts by reading before, let it get the same calls, and show "
+        "measured refusals, waits and delays beside its own.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write all results into this directory; a new one here without."),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of what is drawn.")]
+
+
 def check(
-    host: Annotated[
-        str,
-        typer.Option(metavar="URL", help="The base URL of the deployment; localhost:8080 will do."),
-    ] = "",
+    host: Host = "",
     key: Key = "",
     target: TargetFile = None,
-    time: Annotated[
-        str, typer.Option(metavar="LENGTH", help="How long the check may take, such as 10m or 1h.")
-    ] = "10m",
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RULES", help="Check these families or rules only, such as rate,webhook; may be repeated."
-        ),
-    ] = None,
-    spend_cap: Annotated[
-        str,
-        typer.Option(
-            metavar="AMOUNT",
-            help="The most to spend, such as '5 USD', or none; 2 USD without.",
-        ),
-    ] = "",
-    dry_run_only: Annotated[
-        bool, typer.Option("--dry-run-only", help="Spend, make and change nothing: read, and send dry runs.")
-    ] = False,
-    exclusive: Annotated[
-        bool | None,
-        typer.Option(
-            "--exclusive/--shared",
-            help="Whether nobody else uses these accounts meanwhile. Without: as the target file says, "
-            "else exclusive, but for a target file that names other machines.",
-        ),
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask before anything but reading is done.")
-    ] = False,
-    plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the plan, and stop.")] = False,
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Take for granted what this policy states; any other assumption stays open."
-        ),
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RULE", help="Exit with 1 unless this conforms, as in `ranksim compare`."),
-    ] = None,
-    model: Annotated[
-        bool,
-        typer.Option(
-            "--model",
-            help="Make a twin of these accounts by reading before, let it get the same calls, and show "
-            "measured refusals, waits and delays beside its own.",
-        ),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write all results into this directory; a new one here without."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of what is drawn.")] = None,
-    gzip: Annotated[bool, typer.Option("--gzip", help="Pack the trace: trace.jsonl.gz.")] = False,
+    time: Time = "10m",
+    only: Only = None,
+    spend_cap: SpendCap = "",
+    dry_run_only: DryRunOnly = False,
+    exclusive: Exclusive = None,
+    yes: Yes = False,
+    plan_only: PlanOnly = False,
+    policy: PinnedPolicy = None,
+    require: Require = None,
+    model: Model = False,
+    out: Out = None,
+    seed: Seed = None,
+    gzip: Gzip = False,
 ) -> None:
     """Check a deployment: read what there is, plan, run what decides most, and judge it rule by rule.
 
@@ -110,117 +103,120 @@ def check(
     """  # fmt: skip
     began = monotonic_ns() // 1_000  # what is imported below takes seconds on a busy machine
     from ranksim.core.contract.policy import Policy
+    from ranksim.judge.check.deployment import CheckWanted, carried_out
+    from ranksim.judge.check.live import shown
     from ranksim.judge.conformance.compare import check_required
-    from ranksim.judge.load.options import KEY, LoadOptions, is_local
+    from ranksim.judge.load.options import LoadOptions
+    from ranksim.judge.mirror.mirror import mirrored
 
-    length, names, required = _length(time), _names(only), tuple(require or ())
+    length, rules, required = _length(time), _names(only), tuple(require or ())
     check_required(required)
-    if key:
-        os.environ[KEY] = key
-    if target is not None and host:
-        raise BadInput("--host: expected either --host and --key or --target, found both")
+    hold_key(host, key, target)
     options = LoadOptions.from_arguments(
         host, target or "", "", spend_cap, dry_run_only, exclusive, gzip, seed
     )
     deployment = options.target()
-    elsewhere = not is_local(deployment)
     pinned = policy or (Path(deployment.policy) if deployment.policy else None)
     pinned_policy = None if pinned is None else Policy.load(pinned)
-    asking = elsewhere and not yes and not plan_only
-    if asking and not sys.stdin.isatty():
-        raise BadInput(
-            "--yes: expected beyond this machine where nobody can be asked; --plan-only shows the plan first"
-        )
+    agreed = _agreement(deployment, yes=yes, plan_only=plan_only)
     directory = out or Path(options.directory(CHECK))
     _check_free(directory, gzip)
-    _check(
-        _Wanted(
-            options,
-            directory,
-            length,
-            names,
-            asking,
-            plan_only,
-            pinned_policy,
-            str(pinned or ""),
-            required,
-            model,
-            began,
-        )
-    )
+    request = CheckWanted(options, directory, length, rules, pinned_policy, model)
+    twin = mirrored(deployment, length) if model and not plan_only else None
+    done = carried_out(request, agreed, shown, _stopping, began)
+    if done is not None:
+        _report(*done, twin, str(pinned or ""), required)
 
 
 CHECK = "check"
 """What the directory of results is named after, where none is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What was asked for, checked."""
+def _agreement(deployment: "Target", *, yes: bool, plan_only: bool) -> "Callable[[CheckPlan], bool]":
+    """Return what prints a plan, and says whether to carry it out; somebody is asked beyond this machine.
 
-    options: "LoadOptions"
-    out: Path
-    length: Micros
-    only: tuple[str, ...]
-    asking: bool
-    plan_only: bool
-    policy: "Policy | None"
-    policy_path: str
-    required: tuple[str, ...]
-    model: bool
-    began: Micros
-
-
-def _check(wanted: _Wanted) -> None:
-    from ranksim.judge.check import plan_text
-    from ranksim.judge.check.deployment import CheckWanted, carried_out
-    from ranksim.judge.check.live import shown
+    Raises BadInput where nobody can be asked.
+    """
+    from ranksim.judge.check.plan_text import plan_lines
+    from ranksim.judge.load.options import is_local
     from ranksim.judge.load.staying import staying
-    from ranksim.judge.mirror.mirror import mirrored
+
+    asking = not (is_local(deployment) or yes or plan_only)
+    if asking and not sys.stdin.isatty():
+        raise BadInput(
+            "--yes: expected beyond this machine where nobody can be asked; --plan-only shows the plan first"
+        )
 
     def agreed(plan: "CheckPlan") -> bool:
-        print_out(wrapped("".join(f"{line}\n" for line in plan_text.plan_lines(plan))))
-        return not wanted.plan_only and _agreed(wanted.asking, bool(staying(plan.reach.lacks)))
+        print_out(wrapped("".join(f"{line}\n" for line in plan_lines(plan))))
+        return not plan_only and _agreed(asking, bool(staying(plan.reach.lacks)))
 
-    request = CheckWanted(wanted.options, wanted.out, wanted.length, wanted.only, wanted.policy, wanted.model)
-    twin = mirrored(wanted.options.target(), wanted.length) if wanted.model and not wanted.plan_only else None
-    done = carried_out(request, agreed, shown, _stopping, wanted.began)
-    if done is not None:
-        _report(wanted, *done, twin)
+    return agreed
+
+
+def _agreed(asking: bool, stays: bool) -> bool:
+    """Ask whether to go on, on a terminal, with what `stays` for good where something does."""
+    question = "Go on, and leave there what cannot be removed?" if stays else "Go on?"
+    if asking and not typer.confirm(question, default=False, err=True):
+        say("nothing was done but reading")
+        return False
+    return True
 
 
 def _report(
-    wanted: _Wanted, checking: "Checking", recording: "CheckRecording", twin: "MirroredWorld | None"
+    checking: "Checking",
+    recording: "CheckRecording",
+    twin: "MirroredWorld | None",
+    policy: str,
+    required: tuple[str, ...],
 ) -> None:
     """Write what a check leaves, print what it found, and end with its exit code."""
-    from ranksim.judge.check import plan_text
     from ranksim.judge.conformance.compare import check_required
     from ranksim.judge.conformance.exhibits import exhibits
     from ranksim.judge.conformance.report.as_dict import plain
     from ranksim.judge.load.refused_domains import RefusedDomains
-    from ranksim.judge.load.untouched import Untouched
     from ranksim.judge.report import judgement as report
-    from ranksim.judge.report.of_a_check import said_first
+    from ranksim.judge.report.run_summary import overspent
 
     assert checking.judgement is not None
     checking.troubles += RefusedDomains.of(recording.lines()).lines()
-    judgement = checking.judgement.about({*checking.plan.rules, *check_required(wanted.required)})
-    trace = str(recording.trace) if checking.whole else str(recording.directory)
-    evidence = exhibits([recording.trace], judgement) if checking.whole else None
-    modelled = None if twin is None else _modelled(twin, checking, recording)
+    judgement = checking.judgement.about({*checking.plan.rules, *check_required(required)})
     document = plain(
         judgement,
-        trace=trace,
-        policy=wanted.policy_path,
-        required=wanted.required,
-        model=modelled,
-        exhibits=evidence,
+        trace=str(recording.trace) if checking.whole else str(recording.directory),
+        policy=policy,
+        required=required,
+        model=None if twin is None else _modelled(twin, checking, recording),
+        exhibits=exhibits([recording.trace], judgement) if checking.whole else None,
     )
-    document["check"] = {
-        "time": wanted.length,
+    document["check"] = _about(checking, recording)
+    parts = [f"{line}\n" for line in overspent(document["check"])]
+    parts += [
+        rendered(report.summary(document)),
+        wrapped("".join(_ending(document["check"], checking, recording))),
+    ]
+    try:
+        parts += [f"{line}\n" for line in _write(document, checking, recording)]
+    except (OSError, BadInput) as error:
+        parts.append(f"not written: {error}\n")
+    print_out(*parts)
+    if report.fails(document):
+        raise typer.Exit(DEVIATES)
+    if not document["check"]["tasks"]:
+        raise typer.Exit(NOTHING_CHECKED)
+
+
+def _about(checking: "Checking", recording: "CheckRecording") -> dict[str, Any]:
+    """Return what reports tell of a check beside its judgement."""
+    from ranksim.judge.check.plan_text import plan_lines
+    from ranksim.judge.load.untouched import Untouched
+
+    target = checking.plan.reach.target
+    return {
+        "time": checking.plan.time,
         "took": checking.elapsed,
         "calls": checking.answers.total(),
-        "plan": plan_text.plan_lines(checking.plan),
+        "plan": plan_lines(checking.plan),
         "rules": list(checking.plan.rules),
         "tasks": {name: count for name, count in sorted(checking.rounds.begun.items()) if count},
         "not_run": checking.not_run(),
@@ -229,24 +225,10 @@ def _report(
         "left": [asdict(part) for part in checking.left],
         "untouched": Untouched.of(recording.lines()).lines(),
         "spent": checking.spent,
-        "spend_cap": checking.plan.reach.target.spend_cap,
-        "exclusive": checking.plan.reach.target.exclusive,
+        "spend_cap": target.spend_cap,
+        "exclusive": target.exclusive,
         "accounts": [asdict(part) for part in checking.money],
     }
-    parts = [f"{line}\n" for line in said_first(document["check"])]
-    parts += [
-        rendered(report.summary(document)),
-        wrapped("".join(_ending(document["check"], checking, recording))),
-    ]
-    try:
-        parts += [f"{line}\n" for line in _write(wanted, document, checking, recording)]
-    except (OSError, BadInput) as error:
-        parts.append(f"not written: {error}\n")
-    print_out(*parts)
-    if report.fails(document):
-        raise typer.Exit(DEVIATES)
-    if not document["check"]["tasks"]:
-        raise typer.Exit(NOTHING_CHECKED)
 
 
 def _modelled(
@@ -268,9 +250,7 @@ def _modelled(
 
 def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecording") -> list[str]:
     """Return the lines that say what was not decided and not run, what was used up, what was not removed."""
-    from ranksim.judge.report.left import left_lines
-    from ranksim.judge.report.of_a_check import by_reason
-    from ranksim.judge.report.spent import spent_lines
+    from ranksim.judge.report.run_summary import by_reason, left_lines, spent_lines
     from ranksim.report import units
 
     decided = len(check["rules"]) - len(check["undecided"])
@@ -292,13 +272,12 @@ def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecord
     return [f"{line}\n" for line in lines]
 
 
-def _write(
-    wanted: _Wanted, report: dict[str, Any], checking: "Checking", recording: "CheckRecording"
-) -> list[str]:
+def _write(document: dict[str, Any], checking: "Checking", recording: "CheckRecording") -> list[str]:
     """Write the page, JUnit, JSON and the calibrated policy beside the trace; return what to say of them.
 
     The policy comes last: it tries as many options as time allows.
     """
+    from ranksim.core.files import new_file, write_text
     from ranksim.judge.conformance.calibrate.calibrate import calibrate
     from ranksim.judge.conformance.report.as_dict import as_document
     from ranksim.judge.report.judgement_page import page
@@ -306,44 +285,30 @@ def _write(
     from ranksim.report import units
     from ranksim.report.document import as_text
 
-    texts = {
-        PAGE: page(report),
-        JUNIT: junit(report),
-        JSON: as_text(as_document(report)),
-    }
+    folder, lines = recording.trace.parent, []
+
+    def put(name: str, text: str) -> None:
+        with new_file(folder / name) as temporary:
+            write_text(temporary, text)
+
+    names = [recording.trace.name] if recording.trace.exists() else []
+    texts = {PAGE: page(document), JUNIT: junit(document), JSON: as_text(as_document(document))}
     for name, text in texts.items():
-        _put(recording.trace.parent / name, text)
-    lines = []
+        put(name, text)
+    names += texts
     if recording.trace.exists() and checking.judgement is not None:
-        found_out = calibrate(
-            checking.judgement.history, wanted.policy, enough=lambda: checking.left_of_time < SECOND
+        calibrated = calibrate(
+            checking.judgement.history, checking.policy, enough=lambda: checking.left_of_time < SECOND
         )
-        texts[POLICY] = found_out.dump()
-        _put(recording.trace.parent / POLICY, texts[POLICY])
-        if found_out.untried:
-            untried = units.many(len(found_out.untried), "assumption")
+        put(POLICY, calibrated.dump())
+        names.append(POLICY)
+        if calibrated.untried:
+            untried = units.many(len(calibrated.untried), "assumption")
             lines.append(
                 f"{POLICY}: there was no time to try every option of {untried}; "
                 f"`ranksim calibrate {recording.trace}` does"
             )
-    names = ([recording.trace.name] if recording.trace.exists() else []) + list(texts)
-    return [*lines, f"written to {recording.trace.parent}: {', '.join(names)}"]
-
-
-def _put(path: Path, text: str) -> None:
-    from ranksim.core.files import new_file, write_text
-
-    with new_file(path) as temporary:
-        write_text(temporary, text)
-
-
-def _agreed(asking: bool, stays: bool) -> bool:
-    """Ask whether to go on, on a terminal, with what `stays` for good where something does."""
-    question = "Go on, and leave there what cannot be removed?" if stays else "Go on?"
-    if asking and not typer.confirm(question, default=False, err=True):
-        say("nothing was done but reading")
-        return False
-    return True
+    return [*lines, f"written to {folder}: {', '.join(names)}"]
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """`ranksim load`: drive a deployment with Locust and record a trace, on the command line."""
 
-import os
 import shlex
 import sys
 from dataclasses import asdict
@@ -13,7 +12,15 @@ from ranksim.core.clock import Micros, duration
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import missing
 from ranksim.core.printable import LINES, printable
-from ranksim.judge.load.cli_options import Key, TargetFile
+from ranksim.judge.load.cli_options import (
+    DryRunOnly,
+    Exclusive,
+    Gzip,
+    Key,
+    SpendCap,
+    TargetFile,
+    hold_key,
+)
 from ranksim.report.progress import shares, shown
 from ranksim.report.terminal import Styled, print_out
 
@@ -24,89 +31,77 @@ if TYPE_CHECKING:
     from ranksim.judge.profiles.profile import Needs
 
 
-def _names(incomplete: str) -> list[tuple[str, str]]:
+def _profiles_from(incomplete: str) -> list[tuple[str, str]]:
     """The profiles that a shell completes a word to, with their aims."""
     from ranksim.judge.profiles import PROFILES
 
-    return [
-        (known_profile.name, known_profile.aim)
-        for known_profile in PROFILES
-        if known_profile.name.startswith(incomplete)
-    ]
+    return [(profile.name, profile.aim) for profile in PROFILES if profile.name.startswith(incomplete)]
+
+
+Host = Annotated[
+    str,
+    typer.Option(metavar="URL", help="The base URL of the deployment, such as https://api.example.com."),
+]
+ProfileName = Annotated[
+    str, typer.Option(help="What to do; --profiles lists them.", autocompletion=_profiles_from)
+]
+ScenarioFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Play the clients of this scenario in place of a profile, for as long as it lasts.",
+    ),
+]
+Clients = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Of the scenario's clients only this one; may be repeated."),
+]
+ListProfiles = Annotated[
+    bool,
+    typer.Option("--profiles", allow_from_autoenv=False, help="List the profiles with their aims, and stop."),
+]
+Users = Annotated[int | None, typer.Option(min=1, help="How many users; the profile's own number without.")]
+Duration = Annotated[
+    str,
+    typer.Option(
+        metavar="LENGTH",
+        help="How long the users go on, such as 90s or 10m; the profile's own length without.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Write trace.jsonl and locust.log into this directory, which must hold no trace yet; "
+        "a new one here without, such as load-burst-20260304T100000Z.",
+    ),
+]
+Processes = Annotated[int, typer.Option(min=1, help="Worker processes that share the users.")]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", help="Do not ask before making what cannot be removed again on other machines."),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of what the users draw.")]
 
 
 def load(
-    host: Annotated[
-        str,
-        typer.Option(metavar="URL", help="The base URL of the deployment, such as https://api.example.com."),
-    ] = "",
+    host: Host = "",
     key: Key = "",
     target: TargetFile = None,
-    profile: Annotated[
-        str, typer.Option(help="What to do; --profiles lists them.", autocompletion=_names)
-    ] = "everyday",
-    scenario: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Play the clients of this scenario in place of a profile, for as long as it lasts.",
-        ),
-    ] = None,
-    client: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Of the scenario's clients only this one; may be repeated."),
-    ] = None,
-    profiles: Annotated[
-        bool,
-        typer.Option(
-            "--profiles", allow_from_autoenv=False, help="List the profiles with their aims, and stop."
-        ),
-    ] = False,
-    users: Annotated[
-        int | None, typer.Option(min=1, help="How many users; the profile's own number without.")
-    ] = None,
-    duration: Annotated[
-        str,
-        typer.Option(
-            metavar="LENGTH",
-            help="How long the users go on, such as 90s or 10m; the profile's own length without.",
-        ),
-    ] = "",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write trace.jsonl and locust.log into this directory, which must hold no trace yet; "
-            "a new one here without, such as load-burst-20260304T100000Z.",
-        ),
-    ] = None,
-    spend_cap: Annotated[
-        str,
-        typer.Option(
-            metavar="AMOUNT",
-            help="The most to spend, such as '5 USD', or none; 2 USD without.",
-        ),
-    ] = "",
-    dry_run_only: Annotated[
-        bool, typer.Option("--dry-run-only", help="Spend, make and change nothing: read, and send dry runs.")
-    ] = False,
-    exclusive: Annotated[
-        bool | None,
-        typer.Option(
-            "--exclusive/--shared",
-            help="Whether nobody else uses these accounts meanwhile. Without: as the target file says, "
-            "else exclusive, but for a target file that names other machines.",
-        ),
-    ] = None,
-    processes: Annotated[int, typer.Option(min=1, help="Worker processes that share the users.")] = 1,
-    yes: Annotated[
-        bool,
-        typer.Option(
-            "--yes", help="Do not ask before making what cannot be removed again on other machines."
-        ),
-    ] = False,
-    seed: Annotated[int | None, typer.Option(help="Seed of what the users draw.")] = None,
-    gzip: Annotated[bool, typer.Option("--gzip", help="Pack the trace: trace.jsonl.gz.")] = False,
+    profile: ProfileName = "everyday",
+    scenario: ScenarioFile = None,
+    client: Clients = None,
+    profiles: ListProfiles = False,
+    users: Users = None,
+    duration: Duration = "",
+    out: Out = None,
+    spend_cap: SpendCap = "",
+    dry_run_only: DryRunOnly = False,
+    exclusive: Exclusive = None,
+    processes: Processes = 1,
+    yes: Yes = False,
+    seed: Seed = None,
+    gzip: Gzip = False,
 ) -> None:
     """Drive a deployment with Locust, and record what was sent and answered as a trace.
 
@@ -121,9 +116,9 @@ def load(
       ranksim load --target deployment.yaml --profile burst --users 20 --out burst
       ranksim load --host localhost:8080 --scenario shop.yaml --client nightly --duration 10m
     """  # fmt: skip
-    from ranksim.judge import profiles as known
+    from ranksim.judge import profiles as declared
     from ranksim.judge.load.launch import OF_SCENARIO
-    from ranksim.judge.load.options import KEY, LoadOptions
+    from ranksim.judge.load.options import LoadOptions
 
     if profiles:
         print_out(_listed())
@@ -132,13 +127,10 @@ def load(
     names, locustfile = tuple(client or ()), ""
     if names and scenario is None:
         raise BadInput("--client: expected --scenario FILE beside it, whose client it is")
-    chosen = known.profile(profile) if scenario is None else _of_scenario(scenario, names)
+    chosen = declared.profile(profile) if scenario is None else _of_scenario(scenario, names)
     if scenario is not None:
         locustfile = OF_SCENARIO.format(path=str(scenario.resolve()), clients=names)
-    if key:
-        os.environ[KEY] = key
-    if target is not None and host:
-        raise BadInput("--host: expected either --host and --key or --target, found both")
+    hold_key(host, key, target)
     options = LoadOptions.from_arguments(
         host, target or "", out or "", spend_cap, dry_run_only, exclusive, gzip, seed
     )
@@ -205,24 +197,17 @@ def _listed() -> Styled:
 
     from ranksim.core.callers.target import Target
     from ranksim.judge.profiles import PROFILES
+    from ranksim.judge.report.run_summary import amounts
     from ranksim.report.tables import View
     from ranksim.report.terminal import rendered
     from ranksim.report.units import duration as written
 
     nobody = Target.simple("http://127.0.0.1", "none")
     rows = []
-    for known_profile in PROFILES:
-        once = _once(known_profile, nobody, known_profile.users)
-        amounts = _amounts(_needs_of_run(known_profile, once, known_profile.duration)) or "nothing"
-        rows.append(
-            (
-                known_profile.name,
-                known_profile.aim,
-                amounts,
-                written(known_profile.duration),
-                written(once.length),
-            )
-        )
+    for profile in PROFILES:
+        once = _once(profile, nobody, profile.users)
+        used = amounts([_of_run(profile, once, profile.duration)]) or "nothing"
+        rows.append((profile.name, profile.aim, used, written(profile.duration), written(once.length)))
     headings = ("profile", "aim", "uses up at most", "runs", "once through")
     return rendered([View("Load profiles", headings, 3, tuple(rows)), Text(), Text(PROFILES_SAY)])
 
@@ -242,17 +227,9 @@ def _once(chosen: "Profile", deployment: "Target", users: int) -> "Needs":
     return chosen.once(Reach(deployment, {"main": key}, "main"), users)
 
 
-def _needs_of_run(chosen: "Profile", once: "Needs", length: Micros) -> "Needs":
+def _of_run(profile: "Profile", once: "Needs", length: Micros) -> "Needs":
     """What a run of a length takes, which goes through a profile again and again unless that ends."""
-    return once.times(1 if chosen.ends else max(1, -(-length // once.length)))
-
-
-def _amounts(needs: "Needs") -> str:
-    """What is used up, in words; "" for nothing."""
-    from ranksim.report.units import many
-
-    counted = ((needs.jobs, "job"), (needs.briefs, "keyword brief"), (needs.slots, "slot"))
-    return ", ".join(many(number, what) for number, what in counted if number)
+    return once.times(1 if profile.ends else max(1, -(-length // once.length)))
 
 
 def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) -> str:
@@ -260,17 +237,18 @@ def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) 
 
     Nothing was read there as yet, so amounts are for one key of an account that nothing is known of.
     """
+    from ranksim.judge.report.run_summary import amounts
     from ranksim.report import units
 
     once = _once(chosen, deployment, users)
-    amounts = _amounts(_needs_of_run(chosen, once, length))
-    spends = f"uses up at most {amounts}" if amounts else "spends nothing"
+    used = amounts([_of_run(chosen, once, length)])
+    spends = f"uses up at most {used}" if used else "spends nothing"
     unknown = chosen.needs is None  # a scenario's clients
     if unknown:
         spends = "uses up what its clients ask for, and what they track from the start"
-    if (amounts or unknown) and deployment.dry_run_only:
+    if (used or unknown) and deployment.dry_run_only:
         spends = "sends dry runs only"
-    elif (amounts or unknown) and deployment.spend_cap is not None:
+    elif (used or unknown) and deployment.spend_cap is not None:
         spends += f", and stops spending at {units.usd(deployment.spend_cap)}"
     return (
         f"{chosen.name}: runs {units.duration(length)}, "
@@ -282,7 +260,7 @@ def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) 
 def _report(trace: Path, deployment: "Target") -> None:
     from ranksim.judge.load.left_over import left_over, recorded
     from ranksim.judge.load.summary import Summary
-    from ranksim.judge.report.spent import cap_passed
+    from ranksim.judge.report.run_summary import cap_passed
 
     words = ["ranksim", "compare", str(trace)]
     if deployment.policy is not None:

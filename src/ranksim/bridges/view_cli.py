@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranksim.report.options import Port
 from ranksim.twin.serving.cli_options import Host
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def view(
         typer.Option(min=0, help="Simulate with this seed, as run does. Default: the scenario's."),
     ] = None,
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8081,
+    port: Port = 8081,
 ) -> None:
     """Show a run in a browser: its calls in time, why each was refused, and how things stood then.
 

@@ -12,7 +12,7 @@ from ranksim.bridges.check_cli import _agreed as agreed
 from ranksim.cli import app
 from ranksim.core.callers.target import Target
 from ranksim.judge.load.options import is_local
-from ranksim.judge.report.spent import spent_lines
+from ranksim.judge.report.run_summary import spent_lines
 from ranksim.testing import Server
 
 ELSEWHERE = ("--host", "https://api.example.com")

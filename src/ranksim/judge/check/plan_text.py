@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ranksim.core.clock import Micros
 from ranksim.judge.check.choice import rounds_in, times_for, turns
@@ -13,6 +13,7 @@ from ranksim.judge.conformance.compare import RULE_NAMED
 from ranksim.judge.deployment.budget import LARGE_JOB, micros_of, spent_of
 from ranksim.judge.deployment.discovery import KeyReach, Reach
 from ranksim.judge.load.staying import staying
+from ranksim.judge.report.run_summary import amounts
 from ranksim.report import units
 
 FEW = 4
@@ -93,10 +94,11 @@ def _spending(plan: CheckPlan) -> list[str]:
         used = ", ".join(sorted(target.usable_domains))
         where = f"of jobs on {used}" if used else "on no domain, as `use_domains` names none"
         return [f"spends, makes, changes and removes nothing: it reads, and sends dry runs {where}"]
-    once = _amounts((task, task.laps) for task in plan.runs)
+    once = amounts([task.needs.times(task.laps) for task in plan.runs])
     if not once:
         return ["spends nothing"]
-    most = _amounts((task, task.laps * rounds_in(task, plan.for_calls)) for task in plan.runs)
+    rounds = [(task, rounds_in(task, plan.for_calls)) for task in plan.runs]
+    most = amounts([task.needs.times(task.laps * count) for task, count in rounds])
     texts = [f"uses up at most {once}; slots stay held to the month's end"]
     if most != once:
         texts.append(
@@ -123,17 +125,6 @@ def _unseen(reach: Reach) -> Iterator[str]:
     seen = {domain for key in reach.usable() for domain in (*key.ids("domains.list"), key.domain_id)}
     for domain in sorted(reach.target.usable_domains - seen):
         yield f"no key lists the domain {domain}, which the target says may be used: it is not"
-
-
-def _amounts(runs: Iterable[tuple[CheckTask, int]]) -> str:
-    """Say what tasks use up that go through so many times."""
-    needs = [task.needs.times(laps) for task, laps in runs]
-    totals = (
-        (sum(need.jobs for need in needs), "job"),
-        (sum(need.briefs for need in needs), "keyword brief"),
-        (sum(need.slots for need in needs), "slot"),
-    )
-    return ", ".join(units.many(number, what) for number, what in totals if number)
 
 
 def _left(reach: Reach) -> int | None:

@@ -7,54 +7,58 @@ from typing import Annotated, Any
 
 import typer
 
+from ranksim.judge.load.cli_options import PinnedPolicy
+from ranksim.report.options import JsonNotText
 from ranksim.report.terminal import print_out, rendered, wrapped
 
 DEVIATES = 1
 
 
+Traces = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="TRACE...",
+        help="Recorded traces (.gz and .xz too), or directories of runs; several are of one deployment.",
+    ),
+]
+ModelResult = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RESULT",
+        help="Show refusals, waits, delays and latencies beside this result of `ranksim run S --arrivals "
+        "TRACE --out RESULT`: result.json or its directory.",
+    ),
+]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="RULE",
+        help="Exit with 1 unless this rule conforms: a rule, a family such as rate, a fact such as S102, "
+        "or all; with :all behind, as in rate:all, in every case it has. May be given several times.",
+    ),
+]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page here.")]
+Junit = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write JUnit XML here, one test case a rule.")
+]
+JsonNotSummary = Annotated[bool, typer.Option("--json", help="Print JSON, not a summary.")]
+ListRules = Annotated[
+    bool,
+    typer.Option(
+        "--rules", allow_from_autoenv=False, help="List the rules and what would exercise them, and stop."
+    ),
+]
+
+
 def compare(
-    traces: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="TRACE...",
-            help="Recorded traces (.gz and .xz too), or directories of runs; several are of one deployment.",
-        ),
-    ] = None,
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Take for granted what this policy states; any other assumption stays open."
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RESULT",
-            help="Show refusals, waits, delays and latencies beside this result of `ranksim run S --arrivals "
-            "TRACE --out RESULT`: result.json or its directory.",
-        ),
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RULE",
-            help="Exit with 1 unless this rule conforms: a rule, a family such as rate, a fact such as S102, "
-            "or all; with :all behind, as in rate:all, in every case it has. May be given several times.",
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page here.")
-    ] = None,
-    junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML here, one test case a rule.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, not a summary.")] = False,
-    rules: Annotated[
-        bool,
-        typer.Option(
-            "--rules", allow_from_autoenv=False, help="List the rules and what would exercise them, and stop."
-        ),
-    ] = False,
+    traces: Traces = None,
+    policy: PinnedPolicy = None,
+    model: ModelResult = None,
+    require: Require = None,
+    html: Html = None,
+    junit: Junit = None,
+    json: JsonNotSummary = False,
+    rules: ListRules = False,
 ) -> None:
     """Judge a trace rule by rule: did the deployment behave as the model says it should?
 
@@ -105,7 +109,7 @@ def explain(
             autocompletion=_ids,
         ),
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, not text.")] = False,
+    json: JsonNotText = False,
 ) -> None:
     """Tell what an id means: its text, the rules that judge it, and the code that decides it.
 
@@ -198,26 +202,27 @@ def _judged(
     result = None if model is None else read_result(model)
     with shown("judging") as tell:
         judgement = compare_all(traces, pinned_policy, tell)
-    beside = None if result is None else against(judgement.history, result)
-    named = [str(trace) for trace in traces]
-    evidence = exhibits(traces, judgement)
-    pinned = str(policy or "")
-    return plain(judgement, trace=named, policy=pinned, required=required, model=beside, exhibits=evidence)
+    return plain(
+        judgement,
+        trace=[str(trace) for trace in traces],
+        policy=str(policy or ""),
+        required=required,
+        model=None if result is None else against(judgement.history, result),
+        exhibits=exhibits(traces, judgement),
+    )
 
 
 def _write(document: dict[str, Any], html: Path | None, junit: Path | None) -> None:
+    if html is None and junit is None:
+        return
     from ranksim.core.files import new_file, write_text
+    from ranksim.judge.report.judgement_page import page
+    from ranksim.judge.report.junit import junit as as_junit
 
-    if junit is not None:
-        from ranksim.judge.report.junit import junit as as_junit
-
-        with new_file(junit) as temporary:
-            write_text(temporary, as_junit(document))
-    if html is not None:
-        from ranksim.judge.report.judgement_page import page
-
-        with new_file(html) as temporary:
-            write_text(temporary, page(document))
+    for path, text_of in ((junit, as_junit), (html, page)):
+        if path is not None:
+            with new_file(path) as temporary:
+                write_text(temporary, text_of(document))
 
 
 def _listed() -> str:

@@ -16,7 +16,7 @@ from ranksim.judge.deployment.cleanup import TIDIED
 from ranksim.judge.load.refused_domains import RefusedDomains
 from ranksim.judge.load.untouched import Untouched
 from ranksim.judge.load.used_up import UsedUp
-from ranksim.judge.report.left import left_lines
+from ranksim.judge.report.run_summary import left_lines
 from ranksim.report import units
 
 AROUND = frozenset({"explore", "before", "after", "resolve"})

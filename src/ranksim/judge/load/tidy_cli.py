@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.judge.load.cli_options import Key, TargetFile
+from ranksim.judge.load.cli_options import Key, TargetFile, hold_key
 
 if TYPE_CHECKING:
     from ranksim.judge.deployment.cleanup import Created
@@ -41,22 +41,18 @@ def tidy(
       RANKSIM_KEY=... ranksim tidy check-20260304T100000Z --host https://api.example.com
       RANKSIM_KEY=... ranksim tidy --mark ranksim-9a313c9f --host https://api.example.com
     """  # fmt: skip
-    import os
     from dataclasses import asdict
 
-    from ranksim.judge.load.options import KEY, LoadOptions, length_of
+    from ranksim.judge.load.options import LoadOptions, length_of
     from ranksim.judge.load.recorder import AnchoredClock
     from ranksim.judge.load.tidying import explored, list_created, list_marks
     from ranksim.judge.load.tidying import tidy as tidied
-    from ranksim.judge.report.left import left_lines
+    from ranksim.judge.report.run_summary import left_lines
     from ranksim.report import units
     from ranksim.report.terminal import print_out
 
-    if target is not None and host:
-        raise BadInput("--host: expected either --host and --key or --target, found both")
+    hold_key(host, key, target)
     created = _created(directory, mark or [])
-    if key:
-        os.environ[KEY] = key
     deployment = LoadOptions(host, "" if target is None else str(target)).target()
     clock = AnchoredClock.here()
     until = clock.now() + length_of(time)

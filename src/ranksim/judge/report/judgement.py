@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import iso
@@ -30,19 +31,41 @@ def summary(judgement: Plain) -> list[RenderableType]:
         Text(headline(judgement), style="bold red" if fails(judgement) else "bold green"),
         *(Text(line) for line in run_lines(judgement)),
     ]
-    for rule in judgement["rules"]:
+    rules = judgement["rules"]
+    for rule in rules:
         if deviates(rule):
             parts += [Text(), *_deviation(rule, judgement)]
-    if judgement["differences"]:
-        parts += [Text(), Text("Assumptions that the trace excludes (they fail nothing)", style="bold")]
-        parts += [_difference(difference) for difference in judgement["differences"]]
+    differences = map(_difference, judgement["differences"])
+    parts += _section("Assumptions that the trace excludes (they fail nothing)", differences)
     if judgement["model"] is not None:
         parts += [Text(), Text("Measured against the model", style="bold"), Text(MODEL), Text()]
         parts.append(model_view(judgement["model"]))
-    rules, verdicts = judgement["rules"], _verdicts(judgement["rules"])
-    if "check" in judgement:  # which tells itself what it did not decide, and what that waits for
-        return [*parts, *verdicts, *_required(judgement)]
-    return [*parts, *verdicts, *_undecided(rules), *_required(judgement), *_not_exercised(rules)]
+    parts += _verdicts(rules)
+    # A check tells itself what it did not decide, and what that waits for.
+    unsettled = (
+        [] if "check" in judgement else _section("Undecided, and why", _undecided(rules)),
+        _section("Required in all cases, and not exercised in", _required(judgement)),
+        [] if "check" in judgement else _section(UNTRIED, _not_exercised(rules)),
+    )
+    return [*parts, *chain.from_iterable(unsettled)]
+
+
+UNTRIED = "Not exercised, by the profile that would"
+
+
+def _section(title: str, lines: Iterable[str]) -> list[RenderableType]:
+    """Return lines below a title; nothing where there are none."""
+    from rich.text import Text
+
+    parts = [_indented(line) for line in lines]
+    return [Text(), Text(title, style="bold"), *parts] if parts else []
+
+
+def _indented(line: str, by: int = 2) -> RenderableType:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(line, overflow="fold"), (0, 0, 0, by))
 
 
 MODEL = (
@@ -98,18 +121,22 @@ def headline(judgement: Plain, *, names: bool = True) -> str:
     missing = [name for name in judgement["missing"] if name not in (*deviating, *follow)]
     failed = _failed(missing, judgement, names)
     if deviating:
-        sentence = f"{units.many(len(deviating), 'rule')} {'deviate' if len(deviating) > 1 else 'deviates'}"
-        if names:
-            sentence += f": {', '.join(deviating)}"
-        if follow:
-            more = "follow" if len(follow) > 1 else "follows"
-            sentence += f", from which {units.count(len(follow))} more {more}"
+        sentence = _deviating(deviating, len(follow), names)
         return f"{sentence}; {failed}" if missing else sentence
     if missing:
         return f"Nothing deviates, but {failed}"
     if all(rule["verdict"] == "not exercised" for rule in judgement["rules"]):
         return "Nothing was exercised, so nothing can be said"
     return "; ".join(["Nothing deviates", *_unseen(judgement["unseen"], MOST_UNSEEN if names else 1)])
+
+
+def _deviating(rules: Sequence[str], follow: int, names: bool) -> str:
+    """Say how many rules deviate, which, and how many more follow from them."""
+    sentence = f"{units.many(len(rules), 'rule')} {'deviate' if len(rules) > 1 else 'deviates'}"
+    sentence += f": {', '.join(rules)}" if names else ""
+    if follow:
+        sentence += f", from which {units.count(follow)} more {'follow' if follow > 1 else 'follows'}"
+    return sentence
 
 
 MOST_UNSEEN = 3
@@ -197,30 +224,34 @@ def cases_left(rule: Plain) -> str:
 
 
 def _deviation(rule: Plain, judgement: Plain) -> list[RenderableType]:
-    from rich.padding import Padding
     from rich.text import Text
 
     facts = ", ".join(f"S{number}" for number in rule["facts"])
     parts: list[RenderableType] = [
         Text.assemble((f"{rule['name']} deviates", STYLES["deviates"]), f"  {rule['says']} ({facts})"),
-        Padding(
-            Text(f"broken {units.many(rule['broken'], 'time')}, held {units.many(rule['held'], 'time')}"),
-            (0, 0, 0, 2),
-        ),
+        _indented(times_broken(rule)),
     ]
     for piece in rule["evidence"][:MOST_EVIDENCE]:
         about = f"{piece['about']}: " if piece["about"] else ""
-        parts.append(Padding(Text(f"{about}{piece['says']}", overflow="fold"), (0, 0, 0, 2)))
-        for label in ("expected", "found"):
-            if piece[label]:
-                parts.append(Padding(Text(f"{label}: {piece[label]}", overflow="fold"), (0, 0, 0, 4)))
-        parts += [Padding(Text(line), (0, 0, 0, 4)) for line in exhibit_lines(piece, judgement["exhibits"])]
-        if piece["readings"]:
-            parts.append(Padding(Text(readings_line(piece), overflow="fold"), (0, 0, 0, 4)))
+        parts.append(_indented(f"{about}{piece['says']}"))
+        parts += [_indented(line, 4) for line in evidence_lines(piece, judgement["exhibits"])]
     for consequence in consequences(rule, judgement):
-        sentence = f"from it follows {consequence['name']}: {consequence['because']}"
-        parts.append(Padding(Text(sentence, overflow="fold"), (0, 0, 0, 2)))
+        parts.append(_indented(f"from it follows {consequence['name']}: {consequence['because']}"))
     return parts
+
+
+def times_broken(rule: Plain) -> str:
+    """Return how often a rule was broken and held."""
+    return f"broken {units.many(rule['broken'], 'time')}, held {units.many(rule['held'], 'time')}"
+
+
+def evidence_lines(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
+    """Return what a piece of evidence expects, what was found, what it points at, and what else fails."""
+    return [
+        *(f"{label}: {piece[label]}" for label in ("expected", "found") if piece[label]),
+        *exhibit_lines(piece, exhibits),
+        *([readings_line(piece)] if piece["readings"] else []),
+    ]
 
 
 def exhibit_lines(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
@@ -248,17 +279,13 @@ def exhibit(exchange: Plain) -> str:
     return f"{iso(exchange['sent'])}  {took}  {exchange['key'] or 'no key'}  {request} → {answer}"
 
 
-def _difference(difference: Plain) -> RenderableType:
-    from rich.padding import Padding
-    from rich.text import Text
-
+def _difference(difference: Plain) -> str:
     evidence = difference["evidence"]
     by = ", ".join((*evidence["exchanges"], *evidence["deliveries"]))
-    says = (
+    return (
         f"U{difference['number']} {difference['statement']}: assumed {difference['assumed']}, "
         f"found {difference['found']} ({evidence['says']}; {by})"
     )
-    return Padding(Text(says, overflow="fold"), (0, 0, 0, 2))
 
 
 def _verdicts(rules: Sequence[Plain]) -> list[RenderableType]:
@@ -282,49 +309,23 @@ def why_undecided(rule: Plain) -> str:
     return f"{rule['reasons'][0]['why']}{would}"
 
 
-def _required(judgement: Plain) -> list[RenderableType]:
-    """Return which cases of required rules were not exercised, where all were asked for."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    wanted = [
-        rule
-        for rule in judgement["rules"]
-        if rule["name"] in judgement["missing"] and rule["verdict"] == "conforms"
-    ]
-    if not wanted:
-        return []
-    parts: list[RenderableType] = [Text(), Text("Required in all cases, and not exercised in", style="bold")]
-    return [*parts, *(Padding(Text(f"{r['name']}: {cases_left(r)}"), (0, 0, 0, 2)) for r in wanted)]
+def _required(judgement: Plain) -> Iterator[str]:
+    """Yield which cases of required rules were not exercised, where all were asked for."""
+    for rule in judgement["rules"]:
+        if rule["name"] in judgement["missing"] and rule["verdict"] == "conforms":
+            yield f"{rule['name']}: {cases_left(rule)}"
 
 
-def _undecided(rules: Sequence[Plain]) -> list[RenderableType]:
-    """Return why the undecided rules could not be decided."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    reasons = {
-        rule["name"]: why_undecided(rule)
-        for rule in rules
-        if rule["verdict"] == "undecided" and rule["reasons"]
-    }
-    if not reasons:
-        return []
-    parts: list[RenderableType] = [Text(), Text("Undecided, and why", style="bold")]
-    return [*parts, *(Padding(Text(f"{name}: {why}"), (0, 0, 0, 2)) for name, why in reasons.items())]
+def _undecided(rules: Sequence[Plain]) -> Iterator[str]:
+    """Yield why the undecided rules could not be decided."""
+    for rule in rules:
+        if rule["verdict"] == "undecided" and rule["reasons"]:
+            yield f"{rule['name']}: {why_undecided(rule)}"
 
 
-def _not_exercised(rules: Sequence[Plain]) -> list[RenderableType]:
-    from rich.padding import Padding
-    from rich.text import Text
-
+def _not_exercised(rules: Sequence[Plain]) -> list[str]:
     wanting: dict[str, list[str]] = defaultdict(list)
     for rule in rules:
         if rule["verdict"] == "not exercised":
             wanting[rule["exercise"] or "–"].append(rule["name"])
-    if not wanting:
-        return []
-    parts: list[RenderableType] = [Text(), Text("Not exercised, by the profile that would", style="bold")]
-    for profile, names in wanting.items():
-        parts.append(Padding(Text(f"{profile}: {', '.join(names)}", overflow="fold"), (0, 0, 0, 2)))
-    return parts
+    return [f"{profile}: {', '.join(names)}" for profile, names in wanting.items()]

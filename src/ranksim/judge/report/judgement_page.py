@@ -19,11 +19,19 @@ from ranksim.judge.report.judgement import (
     headline,
     model_view,
     run_lines,
+    times_broken,
     verdict,
     why_undecided,
 )
 from ranksim.judge.report.judgement_figures import FIGURES, staircase, timeline
-from ranksim.judge.report.of_a_check import check_of, decided_line, not_done, said_first, why_open
+from ranksim.judge.report.run_summary import (
+    by_reason,
+    check_of,
+    decided_line,
+    left_lines,
+    overspent,
+    why_open,
+)
 from ranksim.report import units
 from ranksim.report.page import cell, figure, foldable, html_document, linked, plots, with_links
 
@@ -60,9 +68,8 @@ def page(judgement: Plain) -> str:
     """Return the page as text; plots are left out where matplotlib is not installed."""
     title, check = headline(judgement, names=False), check_of(judgement)
     about = [*([] if check is None else [decided_line(check)]), *run_lines(judgement)]
-    images = _images(judgement)
     body = [
-        *(f'<p class="bad">{escape(line)}</p>' for line in ([] if check is None else said_first(check))),
+        *(f'<p class="bad">{escape(line)}</p>' for line in ([] if check is None else overspent(check))),
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="soft">{foldable(line)}</p>' for line in about),
         f"<p>{escape(EXPLAINED)}</p>",
@@ -70,10 +77,10 @@ def page(judgement: Plain) -> str:
         *_required(judgement),
         *_deviations(judgement),
         *_differences(judgement["differences"]),
-        *([] if check is None else not_done(check)),
+        *([] if check is None else _not_done(check)),
         *_families(judgement),
         *_model(judgement["model"]),
-        *plots(images, "Load"),
+        *plots(_images(judgement), "Load"),
         *_answers(judgement["answers"]),
         *_missing(judgement),
         f"<footer>ranksim {'compare' if check is None else 'check'}. S numbers are facts of the "
@@ -97,16 +104,38 @@ def _numbers(judgement: Plain) -> list[str]:
     return ['<ul class="numbers">', *items, "</ul>"]
 
 
+def _not_done(check: Plain) -> list[str]:
+    """Return what a check did not decide, run or remove, and why; then its plan, folded."""
+    plan = "\n".join(check["plan"])
+    return [
+        *_listed("Trouble", check["troubles"]),
+        *_listed("What was there before", check["untouched"]),
+        *_listed("Created, and not removed", left_lines(check["left"])),
+        *_pairs("Not decided, and what it waits for", ("why", "rules"), by_reason(check["undecided"])),
+        *_pairs("What did not run", ("task", "why"), check["not_run"].items()),
+        f'<details class="piece"><summary>The plan</summary><pre>{escape(plan)}</pre></details>',
+    ]
+
+
+def _listed(title: str, lines: Sequence[str]) -> list[str]:
+    items = [f"<li>{foldable(line)}</li>" for line in lines]
+    return [f"<h2>{title}</h2>", "<ul>", *items, "</ul>"] if items else []
+
+
+def _pairs(title: str, headings: tuple[str, str], pairs: Iterable[tuple[str, str]]) -> list[str]:
+    rows = [f"<tr><td>{foldable(label)}</td><td>{foldable(other)}</td></tr>" for label, other in pairs]
+    return [f"<h2>{title}</h2>", *_table(headings, rows)] if rows else []
+
+
 def _required(judgement: Plain) -> list[str]:
     """Return the required rules that do not conform, each with its verdict and the cases that are missing."""
     items = []
     for rule in judgement["rules"]:
         if rule["name"] in judgement["missing"]:
-            name, left = escape(rule["name"]), cases_left(rule) if rule["verdict"] == "conforms" else ""
+            left = cases_left(rule) if rule["verdict"] == "conforms" else ""
             words = f"{verdict(rule)}{f'; not exercised: {left}' if left else ''}"
-            items.append(
-                f'<li><a class="bad" href="#{name}">{foldable(rule["name"])}</a>: {escape(words)}</li>'
-            )
+            link = f'<a class="bad" href="#{escape(rule["name"])}">{foldable(rule["name"])}</a>'
+            items.append(f"<li>{link}: {escape(words)}</li>")
     return ["<p>Required, and not conforming:</p>", "<ul>", *items, "</ul>"] if items else []
 
 
@@ -118,9 +147,8 @@ def _deviations(judgement: Plain) -> list[str]:
             f'<h3><span class="bad">{escape(rule["name"])}</span> {escape(rule["says"])} '
             f"({_facts(rule, judgement)})</h3>"
         )
-        counts = f"broken {units.many(rule['broken'], 'time')}, held {units.many(rule['held'], 'time')}"
         link = f'<a href="#{escape(rule["name"])}">the rule and its cases</a>'
-        parts.append(f'<p class="soft">{counts}; the smallest evidence ({link}):</p>')
+        parts.append(f'<p class="soft">{times_broken(rule)}; the smallest evidence ({link}):</p>')
         for number, (piece, *more) in enumerate(_alike(rule["evidence"])):
             parts += _evidence(piece, judgement, unfolded=number == 0)
             if more:
@@ -167,8 +195,7 @@ def _evidence(piece: Plain, judgement: Plain, *, unfolded: bool) -> list[str]:
     rows = [("expected", piece["expected"]), ("found", piece["found"]), ("difference", piece["says"])]
     cells = "".join(f"<dt>{label}</dt><dd>{escape(value)}</dd>" for label, value in rows if value)
     parts = ['<div class="piece">', f"<p>{escape(about)}</p>" if about else "", f"<dl>{cells}</dl>"]
-    parts += [staircase(piece["staircase"])] if "staircase" in piece else []
-    parts += [timeline(piece["timeline"])] if "timeline" in piece else []
+    parts += [draw(piece[name]) for name, draw in DRAWN.items() if name in piece]
     for name in piece["exchanges"]:
         parts.append(_exchange(name, judgement["exhibits"].get(name), unfolded))
     for name in piece["deliveries"]:
@@ -178,36 +205,43 @@ def _evidence(piece: Plain, judgement: Plain, *, unfolded: bool) -> list[str]:
             f"{reading['reading']}: {reading['says']} ({', '.join(reading['exchanges'])})"
             for reading in piece["readings"]
         ]
-        parts.append(
-            _folded("no reading of what is open explains it: what excludes each", excluded, unfolded=False)
-        )
-    parts.append("</div>")
-    if "staircase" in piece or "timeline" in piece:
-        return parts
-    around = piece.get("around") or []
-    if len(around) > 1 and sum(row["marked"] for row in around) > 1 and _can_draw():
-        from ranksim.judge.report.judgement_plots import evidence_image
+        summary = "no reading of what is open explains it: what excludes each"
+        parts.append(_folded(summary, excluded, unfolded=False))
+    return [*parts, "</div>", *_calls_around(piece)]
 
-        caption = "each bar is a call from sending to reply; the named ones prove it"
-        parts += [figure("calls around the evidence", evidence_image(around), caption)]
-    return parts
+
+DRAWN = {"staircase": staircase, "timeline": timeline}
+"""Figures of a piece of evidence; where one has neither, the calls around it are drawn."""
+
+
+def _calls_around(piece: Plain) -> list[str]:
+    around = piece.get("around") or []
+    if sum(row["marked"] for row in around) < 2 or not DRAWN.keys().isdisjoint(piece) or not _can_draw():
+        return []
+    from ranksim.judge.report.judgement_plots import evidence_image
+
+    caption = "each bar is a call from sending to reply; the named ones prove it"
+    return [figure("calls around the evidence", evidence_image(around), caption)]
 
 
 def _exchange(name: str, exchange: Plain | None, unfolded: bool) -> str:
     """Return an exchange whole, folded below its line; where the trace was not read again, the line alone."""
+    line = name if exchange is None else f"{name}  {exhibit(exchange)}"
     if exchange is None or "curl" not in exchange:
-        return f"<pre>{escape(name if exchange is None else f'{name}  {exhibit(exchange)}')}</pre>"
+        return f"<pre>{escape(line)}</pre>"
     query = "&".join(f"{key}={value}" for key, value in exchange["query"].items())
     lines = [
         f"{exchange['method']} {exchange['path']}{'?' if query else ''}{query}",
-        *(f"{header}: {value}" for header, value in exchange["request_headers"].items()),
-        *(["", exchange["body"]] if exchange["body"] else []),
+        *_message(exchange["request_headers"], exchange["body"]),
         "",
         f"{exchange['status'] or 'no reply'}",
-        *(f"{header}: {value}" for header, value in exchange["response_headers"].items()),
-        *(["", exchange["response"]] if exchange["response"] else []),
+        *_message(exchange["response_headers"], exchange["response"]),
     ]
-    return _folded(f"{name}  {exhibit(exchange)}", [*lines, "", exchange["curl"]], unfolded)
+    return _folded(line, [*lines, "", exchange["curl"]], unfolded)
+
+
+def _message(headers: Mapping[str, str], body: str) -> list[str]:
+    return [*(f"{name}: {value}" for name, value in headers.items()), *(["", body] if body else [])]
 
 
 def _attempt(name: str, attempt: Plain, unfolded: bool) -> str:
@@ -216,7 +250,7 @@ def _attempt(name: str, attempt: Plain, unfolded: bool) -> str:
     valid = {True: "the signature is valid", False: "the signature is not valid", None: "not verified"}
     lines = [
         f"to {attempt['endpoint']}, {valid[attempt['signature']]}",
-        *(f"{header}: {value}" for header, value in attempt["headers"].items()),
+        *_message(attempt["headers"], ""),
         "",
         attempt["body"],
     ]
@@ -233,10 +267,9 @@ def _differences(differences: Sequence[Plain]) -> list[str]:
     if not differences:
         return []
     rows = [
-        f"<tr><td>{with_links(name)}</td>"
-        + _row(row["statement"], row["assumed"], row["found"], row["evidence"]["says"]).removeprefix("<tr>")
+        f"<tr><td>{with_links('U' + str(row['number']))}</td>"
+        f"{_cells(row['statement'], row['assumed'], row['found'], row['evidence']['says'])}</tr>"
         for row in differences
-        for name in [f"U{row['number']}"]
     ]
     return [
         "<h2>Assumptions that differ</h2>",
@@ -261,7 +294,8 @@ def _families(judgement: Plain) -> list[str]:
 
 
 def _verdict_row(rule: Plain, judgement: Plain) -> str:
-    why = f" Open: {_why(rule, judgement)}." if rule["reasons"] else ""
+    open_because = why_open(judgement, rule) or (why_undecided(rule) if rule["reasons"] else "")
+    why = f" Open: {open_because}." if rule["reasons"] else ""
     says = rule["says"].rstrip(".")
     numbers = "".join(
         f'<td class="number" title="{name}">{units.count(rule[name]) if rule[name] else "–"}</td>'
@@ -273,11 +307,6 @@ def _verdict_row(rule: Plain, judgement: Plain) -> str:
         f'<td>{escape(says)}. ({_facts(rule, judgement)})<span class="soft">{escape(why)}</span>'
         f"{_cases(rule)}</td></tr>"
     )
-
-
-def _why(rule: Plain, judgement: Plain) -> str:
-    """Return why a rule is open; a check tells what it waits for, too."""
-    return why_open(judgement, rule) or why_undecided(rule)
 
 
 def _cases(rule: Plain) -> str:
@@ -300,7 +329,7 @@ def _model(rows: Sequence[Plain] | None) -> list[str]:
     if rows is None:
         return []
     view = model_view(rows)
-    lines = [_row(*cells) for cells in view.rows]
+    lines = [f"<tr>{_cells(*row)}</tr>" for row in view.rows]
     return ["<h2>Measured against the model</h2>", f"<p>{escape(MODEL)}</p>", *_table(view.headings, lines)]
 
 
@@ -316,16 +345,15 @@ def _answers(answers: Sequence[Plain]) -> list[str]:
 def _missing(judgement: Plain) -> list[str]:
     """Return what was not exercised, with what would do so; a check tells why it did not."""
     rows = [
-        f'<tr id="{escape(r["name"])}"><td class="name">{foldable(r["name"])}</td>'
-        + _row(f"{r['says'].rstrip('.')}.", why_open(judgement, r) or r["exercise"]).removeprefix("<tr>")
-        for r in judgement["rules"]
-        if r["verdict"] == "not exercised"
+        f'<tr id="{escape(rule["name"])}"><td class="name">{foldable(rule["name"])}</td>'
+        f"{_cells(rule['says'].rstrip('.') + '.', why_open(judgement, rule) or rule['exercise'])}</tr>"
+        for rule in judgement["rules"]
+        if rule["verdict"] == "not exercised"
     ]
     if not rows:
         return []
     would = "profile that would exercise it" if check_of(judgement) is None else "why not"
-    heading = ("rule", "what it says", would)
-    return ["<h2>Not exercised</h2>", *_table(heading, rows)]
+    return ["<h2>Not exercised</h2>", *_table(("rule", "what it says", would), rows)]
 
 
 def _images(judgement: Plain) -> dict[str, str]:
@@ -349,5 +377,5 @@ def _table(headings: Sequence[str], rows: Iterable[str]) -> list[str]:
     return ['<div class="wide"><table>', f"<tr>{cells}</tr>", *rows, "</table></div>"]
 
 
-def _row(*cells: str) -> str:
-    return "<tr>" + "".join(cell("td", text, False) for text in cells) + "</tr>"
+def _cells(*texts: str) -> str:
+    return "".join(cell("td", text, False) for text in texts)

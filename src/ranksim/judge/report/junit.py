@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ranksim.core.printable import LINES, printable
-from ranksim.judge.report.judgement import cases_left, exhibit_lines, readings_line, verdict
-from ranksim.judge.report.of_a_check import check_of, suite, why_open
+from ranksim.judge.report.judgement import cases_left, evidence_lines, verdict
+from ranksim.judge.report.run_summary import check_of, decided_line, left_lines, overspent, why_open
 
 Plain = Mapping[str, Any]
 
@@ -24,52 +24,59 @@ def junit(judgement: Plain) -> str:
     for rule in judgement["rules"]:
         families[rule["name"].partition(".")[0]].append(rule)
     check = check_of(judgement)
-    root = ElementTree.Element("testsuites", name=f"ranksim {'compare' if check is None else 'check'}")
+    root = Element("testsuites", name=f"ranksim {'compare' if check is None else 'check'}")
     for family, rules in families.items():
-        cases = [_case(family, rule, judgement) for rule in rules]
-        ElementTree.SubElement(
-            root,
-            "testsuite",
-            name=family,
-            tests=str(len(cases)),
-            failures=str(sum(case.find("failure") is not None for case in cases)),
-            errors="0",
-            skipped=str(sum(case.find("skipped") is not None for case in cases)),
-        ).extend(cases)
+        root.append(_suite(family, [_case(family, rule, judgement) for rule in rules]))
     if check is not None:
-        root.append(suite(check))
-    ElementTree.indent(root)
-    return printable(ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n", LINES)
+        root.append(_tasks(check))
+    indent(root)
+    return printable(tostring(root, encoding="unicode", xml_declaration=True) + "\n", LINES)
 
 
-def _case(family: str, rule: Plain, judgement: Plain) -> ElementTree.Element:
-    case = ElementTree.Element(
-        "testcase", classname=f"ranksim.{family}", name=f"{rule['name']}: {rule['says']}"
-    )
+def _suite(name: str, cases: Sequence[Element]) -> Element:
+    def count(outcome: str) -> str:
+        return str(sum(case.find(outcome) is not None for case in cases))
+
+    suite = Element("testsuite", name=name, tests=str(len(cases)), failures=count("failure"), errors="0")
+    suite.set("skipped", count("skipped"))
+    suite.extend(cases)
+    return suite
+
+
+def _tasks(check: Plain) -> Element:
+    """Return a suite with a test case for each task of a check, skipped where it did not run to its end."""
+    cases = []
+    for name in dict.fromkeys((*check["tasks"], *check["not_run"])):
+        cases.append(Element("testcase", classname="ranksim.check", name=f"task {name}"))
+        if name in check["not_run"]:
+            SubElement(cases[-1], "skipped", message=check["not_run"][name])
+    suite = _suite("check", cases)
+    lines = [*overspent(check), decided_line(check), *check["untouched"]]
+    lines += (f"created, and not removed: {line}" for line in left_lines(check["left"]))
+    SubElement(suite, "system-out").text = "\n".join(lines)
+    if check["troubles"]:
+        SubElement(suite, "system-err").text = "\n".join(check["troubles"])
+    return suite
+
+
+def _case(family: str, rule: Plain, judgement: Plain) -> Element:
+    case = Element("testcase", classname=f"ranksim.{family}", name=f"{rule['name']}: {rule['says']}")
     if rule["follows"]:
-        sentence = f"broken only where {rule['follows']} is: {rule['because']}"
-        ElementTree.SubElement(case, "skipped", message=sentence)
+        SubElement(case, "skipped", message=f"broken only where {rule['follows']} is: {rule['because']}")
     elif rule["verdict"] == "deviates":
-        first = rule["evidence"][0]
-        failure = ElementTree.SubElement(case, "failure", message=first["says"], type="deviates")
-        lines = [
-            line
-            for piece in rule["evidence"]
-            for line in (
-                piece["says"],
-                *(f"  {label}: {piece[label]}" for label in ("expected", "found") if piece[label]),
-                *("  " + text for text in exhibit_lines(piece, judgement["exhibits"])),
-                *([f"  {readings_line(piece)}"] if piece["readings"] else []),
-            )
-        ]
+        pieces = rule["evidence"]
+        failure = SubElement(case, "failure", message=pieces[0]["says"], type="deviates")
+        lines = []
+        for piece in pieces:
+            lines.append(piece["says"])
+            lines += [f"  {line}" for line in evidence_lines(piece, judgement["exhibits"])]
         failure.text = "\n".join(lines)
     elif rule["name"] in judgement["missing"]:
-        ElementTree.SubElement(case, "failure", message=_why(rule, judgement), type="required")
+        SubElement(case, "failure", message=_why(rule, judgement), type="required")
     elif rule["verdict"] != "conforms":
-        ElementTree.SubElement(case, "skipped", message=_why(rule, judgement))
+        SubElement(case, "skipped", message=_why(rule, judgement))
     if len(rule["cases"]) > 1 and rule["exercised"]:
-        output = ElementTree.SubElement(case, "system-out")
-        output.text = "\n".join(_cases(rule))
+        SubElement(case, "system-out").text = "\n".join(_cases(rule))
     return case
 
 

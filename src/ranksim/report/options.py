@@ -1,0 +1,19 @@
+"""Options that commands of several rooms share, each with its help."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Plots = Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")]
+ResultsDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Write result.json, tables/, plots/ and page.html into this directory. It must be new, "
+        "empty, or results of an earlier run, which are replaced.",
+    ),
+]
+JsonNotText = Annotated[bool, typer.Option("--json", help="Print JSON, not text.")]
+JsonNotTables = Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")]
