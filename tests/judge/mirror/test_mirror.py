@@ -24,9 +24,8 @@ from ranksim.core.service.service import Service
 from ranksim.judge.load.target_file import read_target
 from ranksim.judge.mirror.reading import ReadAccount, Reading, read
 from ranksim.judge.mirror.world import world_of
-from ranksim.planner.pricing.account_compare import compare_account
 from ranksim.planner.pricing.catalogues import read_catalogue
-from ranksim.planner.pricing.own_account import own_scenario
+from ranksim.planner.pricing.own_account import compare_account, own_scenario
 from ranksim.testing import Server
 from ranksim.twin.facade.journal.write_ahead import attach
 from ranksim.twin.facade.sender import Scripted

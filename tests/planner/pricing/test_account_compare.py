@@ -12,7 +12,7 @@ import ranksim as rs
 from ranksim.core.contract.located import Located
 from ranksim.core.errors import BadInput
 from ranksim.core.money import MICRO_USD
-from ranksim.planner.pricing.account_compare import AccountComparison, compare_account
+from ranksim.planner.pricing.own_account import AccountComparison, compare_account
 from ranksim.planner.pricing.pareto import changed, pareto_account
 
 SHIPPED = rs.Policy().catalogue

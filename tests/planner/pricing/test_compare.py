@@ -14,9 +14,8 @@ from ranksim.core.clock import DAY
 from ranksim.core.errors import BadInput
 from ranksim.inference.precision import FIRST_STAGE
 from ranksim.planner.fleet.machines import Compiled
-from ranksim.planner.pricing.bills import bills
+from ranksim.planner.pricing.bills import NONE, bills
 from ranksim.planner.pricing.compare import SHOWN, compare
-from ranksim.planner.pricing.needs import NONE
 from ranksim.planner.pricing.paired_metrics import METRICS, PERCENTILES
 from ranksim.report import units
 from ranksim.report.figure import new_figure

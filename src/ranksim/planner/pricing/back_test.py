@@ -22,10 +22,18 @@ from ranksim.planner.fleet.offers import add_ons_price
 from ranksim.planner.pricing.catalogues import (
     check_moves,
     selling,
+    terms_view,
 )
-from ranksim.planner.pricing.changes import terms_view
-from ranksim.planner.pricing.common import anchored_notes, reason_rows, reasons_text
-from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side, bill_of, invoices, running_alike
+from ranksim.planner.pricing.recorded_sides import (
+    RecordedAnswer,
+    Side,
+    anchored_notes,
+    bill_of,
+    invoices,
+    reason_rows,
+    reasons_text,
+    running_alike,
+)
 from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking, read_recording
 from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, specs_of
 from ranksim.report import units

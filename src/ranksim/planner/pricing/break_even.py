@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
 
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
@@ -24,15 +23,13 @@ from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.pricing.bills import Bills, bills
 from ranksim.planner.pricing.catalogues import catalogue_of, check_priced, check_sold, plans_of, selling
-from ranksim.planner.pricing.common import check_replications
+from ranksim.planner.pricing.paired_metrics import check_replications
+from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
-from ranksim.report.answer import ReadyAnswer, Tables, TableSpec, views_of
+from ranksim.report.answer import Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.twin.sim.runner import replication_seed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 RISK = 0.01
 """The share of customers with a negative margin that a safe ceiling stays below."""
@@ -104,7 +101,7 @@ AMOUNTS = ("price", "even", "ceiling", "safe")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class BreakEven(ReadyAnswer):
+class BreakEven(DrawnAnswer):
     """Break-even prices and ceilings of the plans that a population is on."""
 
     kind = "price break-even"
@@ -131,7 +128,7 @@ class BreakEven(ReadyAnswer):
 
     def of(self, plan: str) -> Balance:
         """The row of one plan. Raises KeyError."""
-        return next((row for row in self.balances if row.plan == plan), None) or _missing(plan)
+        return {row.plan: row for row in self.balances}[plan]
 
     @property
     def sentence(self) -> str:
@@ -177,22 +174,10 @@ class BreakEven(ReadyAnswer):
         rows = [row | {"safe": "yes" if row["safe"] else "no"} for row in tables["trials"]]
         return views + views_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
 
-    def draw(self, name: str, ax: Axes | None = None) -> Axes:
-        """Draw "prices" or "ceilings"."""
-        from ranksim.planner.pricing import plots
-
-        if name == "prices":
-            return plots.prices(self.tables()["plans"], ax)
-        return plots.ceilings(self.tables()["trials"], self.risk, ax)
-
 
 def fewest(risk: float, level: float) -> int:
     """How many customers must show no negative margin before a ceiling counts as safe."""
     return math.floor(math.log1p(-level) / math.log1p(-risk)) + 1
-
-
-def _missing(plan: str) -> Any:
-    raise KeyError(plan)
 
 
 def break_even(

@@ -77,9 +77,9 @@ def compare(
       ranksim price compare --b examples/pricing/tighter.yaml --scenario twin/world.yaml
     """
     from ranksim.planner.fleet.engine import CONSULTED
-    from ranksim.planner.pricing.account_compare import compare_account
     from ranksim.planner.pricing.catalogues import read_catalogue
     from ranksim.planner.pricing.compare import compare as compared
+    from ranksim.planner.pricing.own_account import compare_account
 
     check_subject(population, scenario, account)
     other, moves = read_catalogue(b), moves_of(move or ())

@@ -16,11 +16,19 @@ from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, Integers, Records
 from ranksim.planner.pricing.audit import Audit, audit, sample
-from ranksim.planner.pricing.changes import terms_view
+from ranksim.planner.pricing.catalogues import terms_view
 from ranksim.planner.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
 from ranksim.planner.pricing.columns import Columns
-from ranksim.planner.pricing.common import anchored_notes, reason_rows, reasons_text
-from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side, bill_of, invoices, running_alike
+from ranksim.planner.pricing.recorded_sides import (
+    RecordedAnswer,
+    Side,
+    anchored_notes,
+    bill_of,
+    invoices,
+    reason_rows,
+    reasons_text,
+    running_alike,
+)
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.frames import save_csv

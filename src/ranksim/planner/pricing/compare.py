@@ -2,106 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.inference.estimate import LEVEL
-from ranksim.inference.kinds import MetricSample, interval
-from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.planner.fleet.engine import simulate_sides
 from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.fleet.sides import FleetSide
+from ranksim.planner.pricing.bills import Need, needs, trials
 from ranksim.planner.pricing.catalogues import (
+    Change,
+    ComparedSides,
     Moves,
-    alike,
     catalogue_of,
-    check_moves,
+    changes_text,
     check_sold,
-    lacking_prices,
-    moved,
+    compared_sides,
     plans_of,
     selling,
+    terms_view,
 )
-from ranksim.planner.pricing.changes import Change, changes, changes_text, taken_over, terms_view
-from ranksim.planner.pricing.common import DEMAND, check_replications, margin_of_b
-from ranksim.planner.pricing.needs import Need, needs, trials
 from ranksim.planner.pricing.paired_metrics import (
     ALL,
+    DEMAND,
     DIFFERENCES,
     LIMITS,
     METRICS,
     PRICED,
     Served,
+    check_replications,
     margin_rows,
     metric_row,
+    paired_runs,
     readable,
     served,
 )
+from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
-from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec, views_of
-from ranksim.report.progress import Tell, noted
+from ranksim.report.answer import Row, Tables, TableSpec, views_of
+from ranksim.report.progress import Tell
 from ranksim.report.tables import View
-from ranksim.twin.sim.runner import replication_seed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-MOST = 1_000
-"""Replications at which a comparison ends, however well it knows."""
 
 SHOWN = ("p1", "p10", "p50", "p90", "p99")
 """Those of all customers, which are told to people; tables as files have every plan's."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Comparison(ReadyAnswer):
-    """A against B: what B changes; rows by plan and metric with paired differences B − A; margins; needs.
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ComparisonAnswer(DrawnAnswer, ABC):
+    """A against B: what B changes, and rows by plan and metric with paired differences B − A.
 
     `differences`: plan, metric, unit, a, b, difference, low, high, gain, of, base. `of` is how many
-    replications the means are over, or how many customers the shares are of, as `base` says; shares have
-    intervals of their own. Money of a plan that nobody is on in a replication counts 0 there, so that plans
-    add up to "all"; other means are over the replications in which somebody is on it. `margins`: plan,
-    percentile, a and b with intervals, of. A customer's plan is the one that the population names, under both
-    catalogues. `unchanged` are the plans whose customers B changes nothing for. `unpriced` says which prices
-    a catalogue does not know: nothing is then said of revenue, margins and needs.
+    replications the means are over, or how many customers the shares are of, as `base` says. `unpriced` says
+    which prices a catalogue does not know: nothing is then said of revenue and margins.
     """
 
     kind = "price compare"
     title = "Catalogue A against catalogue B"
-    TABLES = MappingProxyType(
-        {
-            "differences": DIFFERENCES,
-            "margins": TableSpec(others={"a": "money", "b": "money"}),
-            "needs": TableSpec(others={"uplift": "money"}),
-        }
-    )
 
-    population: Population
     names: tuple[str, str]
+    changes: tuple[Change, ...]
+    taken_over: tuple[str, ...]
+    unpriced: tuple[str, ...]
     replications: int
     seed: int
     level: float
-    changes: tuple[Change, ...]
-    unchanged: tuple[str, ...]
-    taken_over: tuple[str, ...]
     differences: tuple[Row, ...]
-    margins: tuple[Row, ...]
-    needs: tuple[Need, ...]
-    engine: str
-    unpriced: tuple[str, ...] = ()
 
-    @property
-    def plots(self) -> tuple[str, ...]:
-        """The plots that there are."""
-        return ("limits",) if self.unpriced else ("margin", "limits", "percentiles")
-
-    def row(self, metric: str, plan: str = "all") -> Row:
+    def row(self, metric: str, plan: str = ALL) -> Row:
         """The row of one metric. Raises KeyError."""
         for row in self.differences:
             if (row["plan"], row["metric"]) == (plan, metric):
@@ -111,17 +86,79 @@ class Comparison(ReadyAnswer):
     @property
     def sentence(self) -> str:
         """The answer in a sentence or two."""
-        span = units.duration(self.population.length)
-        customers = units.many(self.population.accounts, "customer")
+        changed, refused = changes_text(self.changes), self._refused()
         if self.unpriced:
-            cost = self.row("cost")
-            return (
-                f"{changes_text(self.changes)} The margin is not known, since {' and '.join(self.unpriced)}. "
-                f"Of {customers} in {span}, the provider has a cost of {units.usd(cost['a'])} under A and "
-                f"{units.usd(cost['b'])} under B; {self._refused()}."
-            )
-        earns = margin_of_b(self.row("margin"))
-        return f"{changes_text(self.changes)} Of {customers} in {span}, {earns}; {self._refused()}."
+            a, b = (units.usd(self.row("cost")[side]) for side in "ab")
+            unknown = f"The margin is not known, since {' and '.join(self.unpriced)}."
+            return f"{changed} {unknown} {self._costs(f'{a} under A and {b} under B')}; {refused}."
+        return f"{changed} {self._earns(margin_of_b(self.row('margin')))}; {refused}."
+
+    @abstractmethod
+    def _earns(self, earns: str) -> str: ...
+
+    @abstractmethod
+    def _costs(self, costs: str) -> str: ...
+
+    @abstractmethod
+    def _refused(self) -> str: ...
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The notes that say which catalogues A and B are, and what they have from each other."""
+        return f"A: {self.names[0]}. B: {self.names[1]}.", *self.taken_over
+
+    def tables(self) -> Tables:
+        """The answer as plain rows, by table."""
+        return {"changes": [change.row() for change in self.changes], "differences": list(self.differences)}
+
+
+def margin_of_b(margin: Mapping[str, Any]) -> str:
+    """Return how much more or less margin B earns than A, by the row of their difference (µUSD)."""
+    sign = 1 if margin["difference"] >= 0 else -1
+    ends = sorted(sign * end for end in (margin["low"], margin["high"]) if end is not None)
+    if not margin["difference"] and not any(ends):
+        return "B earns the same margin as A"
+    size = units.write("money", abs(margin["difference"]), *ends)
+    same = "" if ends else " (the same in every replication)"
+    return f"B earns {size} {'more' if sign > 0 else 'less'} margin than A{same}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Comparison(ComparisonAnswer):
+    """A against B for the customers of a population; rows by plan and metric, margins and needs.
+
+    Shares have intervals of their own. Money of a plan that nobody is on in a replication counts 0 there, so
+    that plans add up to "all"; other means are over the replications in which somebody is on it. `margins`:
+    plan, percentile, a and b with intervals, of. A customer's plan is the one that the population names,
+    under A and B. `unchanged` are the plans whose customers B changes nothing for. Of a catalogue that does
+    not know its prices nothing is said of needs, either.
+    """
+
+    TABLES = MappingProxyType(
+        {
+            "differences": DIFFERENCES,
+            "margins": TableSpec(others={"a": "money", "b": "money"}),
+            "needs": TableSpec(others={"uplift": "money"}),
+        }
+    )
+
+    population: Population
+    unchanged: tuple[str, ...]
+    margins: tuple[Row, ...]
+    needs: tuple[Need, ...]
+    engine: str
+
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The plots that there are."""
+        return ("limits",) if self.unpriced else ("margin", "limits", "percentiles")
+
+    def _costs(self, costs: str) -> str:
+        return self._earns(f"the provider has a cost of {costs}")
+
+    def _earns(self, earns: str) -> str:
+        span = units.duration(self.population.length)
+        return f"Of {units.many(self.population.accounts, 'customer')} in {span}, {earns}"
 
     def _refused(self) -> str:
         """Which refusal meets customers of B most otherwise than those of A."""
@@ -142,8 +179,7 @@ class Comparison(ReadyAnswer):
             by = units.gain(margin["gain"], margin["gain_low"], margin["gain_high"])
             won = f"; pairing divides the variance of the margin's difference by {by}"
         return (
-            f"A: {self.names[0]}. B: {self.names[1]}.",
-            *self.taken_over,
+            *self.compared,
             *(
                 (f"B changes nothing for customers of {', '.join(self.unchanged)}.",)
                 if self.unchanged
@@ -159,9 +195,7 @@ class Comparison(ReadyAnswer):
 
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
-        return {
-            "changes": [change.row() for change in self.changes],
-            "differences": list(self.differences),
+        return ComparisonAnswer.tables(self) | {
             "margins": list(self.margins),
             "needs": [need.row() for need in self.needs],
         }
@@ -210,17 +244,6 @@ class Comparison(ReadyAnswer):
             "Customers under A and B; uplift: what they would pay more a month. In the first replication.",
         )  # fmt: skip
 
-    def draw(self, name: str, ax: Axes | None = None) -> Axes:
-        """Draw "margin", "limits" or "percentiles"."""
-        from ranksim.planner.pricing import plots
-
-        if name == "margin":
-            return plots.margins([r for r in self.differences if r["metric"] == "margin"], ax)
-        if name == "limits":
-            rows = [r for r in self.differences if r["plan"] == "all" and r["metric"] in ("hit_any", *LIMITS)]
-            return plots.limits(rows, ax)
-        return plots.percentiles([r for r in self.margins if r["plan"] == "all"], ax)
-
 
 _MEANING = {
     "money": "Of all customers in the run; intervals are of the difference B − A",
@@ -254,73 +277,64 @@ def compare(
     """
     check_replications(replications, precision)
     population, policy, a, b = population_of(population), policy_of(policy), catalogue_of(a), catalogue_of(b)
-    check_moves(plans_of(population), moves or {})
-    taken = taken_over(a, b)
-    a, b = alike(a, b)
-    catalogues = a, moved(b, moves or {}, "B")
-    for name, catalogue in zip("AB", catalogues, strict=True):
-        check_sold(population, catalogue, name)
-    sides = [FleetSide(population, selling(policy, catalogue)) for catalogue in catalogues]
-    lacking = lacking_prices(dict(zip("AB", catalogues, strict=True)), plans_of(population))
-    # Asked of the first replication alone: who would need what.
-    tried = trials(population, a, policy) | trials(population, b, policy)
-    own: list[FleetResult] = []
-    runs: list[tuple[Served, Served]] = []
-    margins: list[float] = []
-    with noted("comparing", progress) as tell:
-        while len(runs) < replications or not is_enough(margins, precision, level):
-            every = sides if own else [*sides, *tried.values()]
-            drawn = replication_seed(seed, len(runs))
-            results = simulate_sides(every, drawn, threads=threads, compiled=compiled)
-            own = own or results
-            first, second = served(results[0]), served(results[1])
-            runs.append((first, second))
-            margins.append(second.means[ALL, "margin"] - first.means[ALL, "margin"])
-            so_far = units.write("money", *interval(MetricSample("mean", margins), level))
-            share = None if precision else len(runs) / replications
-            margin = "" if lacking else f", the margin changes by {so_far}"
-            tell(share, f"{units.many(len(runs), 'replication')}{margin}")
+    sides = compared_sides(a, b, moves, plans_of(population), partial(check_sold, population))
+    tried = trials(population, sides.sold[0], policy) | trials(population, sides.sold[1], policy)
+    fleets = [FleetSide(population, selling(policy, catalogue)) for catalogue in sides.served]
+    first: list[FleetResult] = []
+
+    def serve(drawn: int) -> tuple[Served, Served]:
+        # Asked of the first replication alone: who would need what.
+        every = fleets if first else [*fleets, *tried.values()]
+        results = simulate_sides(every, drawn, threads=threads, compiled=compiled)
+        first.extend(() if first else results)
+        return served(results[0]), served(results[1])
+
+    runs = paired_runs(
+        serve, lambda run: run[1].means[ALL, "margin"] - run[0].means[ALL, "margin"], sides,
+        replications=replications, precision=precision, seed=seed, level=level, progress=progress,
+    )  # fmt: skip
     # A plan that few are on may have nobody in some replications.
-    seen = dict.fromkeys(plan for run, _ in runs for plan, _ in run.means)
-    plans = sorted(seen, key=lambda plan: plan == ALL)
-    differences = changes(*catalogues)
-    same = _unchanged(population, plans, differences)
-    still = {*same, ALL} if len(same) == len(plans) - 1 else set(same)
-    rows = [
-        metric_row(plan, metric, runs, level, plan in still)
-        for plan in plans
-        for metric in METRICS
-        if not (lacking and metric in PRICED)
-    ]
-    needed: list[Need] = []
-    if not lacking:
-        enough = {name: result.accounts["enough"] for name, result in zip(tried, own[2:], strict=True)}
-        for name, sold, result in zip("AB", (a, b), own[:2], strict=True):
-            needed += needs(name, sold, result, enough)
+    present = dict.fromkeys(plan for run, _ in runs for plan, _ in run.means)
+    plans = sorted(present, key=lambda plan: plan == ALL)
+    unchanged = _unchanged(population, plans, sides.changes)
+    priced = not sides.unpriced
     return Comparison(
-        population,
-        (a.name, b.name),
-        len(runs),
-        seed,
-        level,
-        differences,
-        same,
-        taken,
-        tuple(rows),
-        () if lacking else tuple(margin_rows(plans, runs, level)),
-        tuple(needed),
-        runs[-1][1].engine,
-        lacking,
+        names=sides.names,
+        changes=sides.changes,
+        taken_over=sides.taken_over,
+        unpriced=sides.unpriced,
+        replications=len(runs),
+        seed=seed,
+        level=level,
+        differences=tuple(_rows(plans, runs, level, unchanged, priced)),
+        population=population,
+        unchanged=unchanged,
+        margins=tuple(margin_rows(plans, runs, level)) if priced else (),
+        needs=_needs(sides, first, tuple(tried)) if priced else (),
+        engine=runs[-1][1].engine,
     )
 
 
-def is_enough(margins: Sequence[float], precision: float | None, level: float) -> bool:
-    """Whether the margin's difference is known as well as was asked for, or cannot come to be."""
-    if precision is None or len(margins) >= MOST:
-        return True
-    # What is the same under both is so however long one looks.
-    sample = MetricSample("mean", margins)
-    return is_precise(sample, precision, level) or (len(margins) >= FIRST_STAGE and not any(margins))
+def _rows(
+    plans: Sequence[str],
+    runs: Sequence[tuple[Served, Served]],
+    level: float,
+    unchanged: Sequence[str],
+    priced: bool,
+) -> Iterator[Row]:
+    """Yield the metrics of each plan, and of all, under A and under B."""
+    still = {*unchanged, ALL} if len(unchanged) == len(plans) - 1 else set(unchanged)
+    for plan in plans:
+        for metric in METRICS:
+            if priced or metric not in PRICED:
+                yield metric_row(plan, metric, runs, level, plan in still)
+
+
+def _needs(sides: ComparedSides, results: Sequence[FleetResult], tried: Sequence[str]) -> tuple[Need, ...]:
+    """Return what would have been enough under A and B, by a replication of both and of what was `tried`."""
+    enough = {name: result.accounts["enough"] for name, result in zip(tried, results[2:], strict=True)}
+    both = zip("AB", sides.sold, results[:2], strict=True)
+    return tuple(need for name, sold, result in both for need in needs(name, sold, result, enough))
 
 
 def _unchanged(

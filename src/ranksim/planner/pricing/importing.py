@@ -37,7 +37,7 @@ from ranksim.planner.fleet.rows import (
     to_records,
 )
 from ranksim.planner.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
-from ranksim.planner.pricing.common import reasons_text
+from ranksim.planner.pricing.recorded_sides import reasons_text
 from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking
 from ranksim.planner.pricing.replay import RESOURCES, specs_of
 from ranksim.report import units

@@ -1,4 +1,4 @@
-"""One account of a scenario, such as that of a mirrored world, asked about prices: its own calls are made.
+"""One account of a scenario, such as that of a mirrored world, asked about prices, and A against B for it.
 
 The scenario is run as `ranksim run` runs it, under one catalogue and under another: with its domains as they
 are, its clients, its calendar, its workers and what it has used. Nothing is averaged.
@@ -7,9 +7,11 @@ are, its clients, its calendar, its workers and what it has used. Nothing is ave
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -27,11 +29,38 @@ from ranksim.core.service.events import (
     ServiceEvent,
     WindowRefused,
 )
+from ranksim.inference.differences import compared
+from ranksim.inference.estimate import LEVEL
+from ranksim.inference.kinds import Kind, MetricSample
 from ranksim.planner.capacity.assumed import with_rank_runs
 from ranksim.planner.capacity.planned import account_named
+from ranksim.planner.fleet.results import CODES
 from ranksim.planner.fleet.rows import LIFTED, OUTCOMES
-from ranksim.planner.pricing.catalogues import check_add_ons, check_plan, selling
+from ranksim.planner.pricing.catalogues import (
+    ComparedSides,
+    Moves,
+    catalogue_of,
+    check_add_ons,
+    check_plan,
+    compared_sides,
+    selling,
+    terms_view,
+)
+from ranksim.planner.pricing.compare import ComparisonAnswer
+from ranksim.planner.pricing.paired_metrics import (
+    ALL,
+    DEMAND,
+    DIFFERENCES,
+    check_replications,
+    paired_row,
+    paired_runs,
+    readable,
+)
 from ranksim.planner.study.fleets import charged
+from ranksim.report import units
+from ranksim.report.answer import Row, views_of
+from ranksim.report.progress import Tell
+from ranksim.report.tables import View
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.statistics import SilentTally
 from ranksim.twin.sim.timeline import ChangePlan, SetAddOn
@@ -197,3 +226,158 @@ def refuse_scenario(path: Path, instead: str) -> None:
     data = read_yaml(path).data
     if isinstance(data, dict) and "accounts" in data and "segments" not in data and "length" in data:
         raise BadInput(f"{path}: is a scenario, with accounts rather than many customers; {instead}")
+
+
+# A against B
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class AccountComparison(ComparisonAnswer):
+    """A against B for one account; rows of the metrics of "all".
+
+    Money is µUSD in the run; `granted` and `refused_CODE` count the account's calls that ask for work.
+    """
+
+    TABLES = MappingProxyType({"differences": DIFFERENCES})
+
+    own: OwnScenario
+    consulted: tuple[str, ...]
+
+    plots = ("refusals",)
+
+    @property
+    def refusals(self) -> list[Row]:
+        """How many calls are refused with each code, under A and under B."""
+        return [
+            {"code": row["metric"].removeprefix("refused_"), "a": row["a"], "b": row["b"]}
+            for row in self.differences
+            if row["metric"].startswith("refused_") and (row["a"] or row["b"])
+        ]
+
+    @property
+    def _account(self) -> str:
+        return f"the account {self.own.account}, on {self.own.plan}"
+
+    def _costs(self, costs: str) -> str:
+        span = units.duration(self.own.scenario.length)
+        return f"In {span} the work of {self._account}, costs the provider {costs}"
+
+    def _earns(self, earns: str) -> str:
+        return f"In {units.duration(self.own.scenario.length)} {earns} from {self._account}"
+
+    def _refused(self) -> str:
+        """Which refusal meets more or fewer calls under B."""
+        rows = [row for row in self.differences if row["metric"].startswith("refused_")]
+        most = max(rows, key=lambda row: abs(row["difference"]), default=None)
+        if most is None or not most["difference"]:
+            return "each limit refuses as many of its calls"
+        code = most["metric"].removeprefix("refused_")
+        return f"{code} refuses {units.count(most['b'])} of its calls, under A {units.count(most['a'])}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how it was found."""
+        return (
+            *self.compared,
+            f"The scenario is run {self.replications} times under both, with the same draws, seed "
+            f"{self.seed}; {units.level(self.level)} intervals of paired differences. Prices are charged by "
+            "the day, thirty days to the month.",
+            DEMAND,
+            *self.own.notes,
+        )
+
+    def views(self) -> list[View]:
+        """The answer as tables for people."""
+        views = terms_view(self.changes)
+        for title, quantity in (("Money", "money"), ("Calls for work", "count")):
+            rows = [
+                readable(row)
+                for row in self.differences
+                if row["unit"] == quantity and (row["a"] or row["b"] or row["metric"] in ("cost", "granted"))
+            ]
+            columns = {"metric": "text", "a": quantity, "b": quantity, "difference": quantity}
+            note = "In the run; intervals are of the difference B − A, over replications."
+            views += views_of(title, rows, columns, note)
+        return views
+
+
+def compare_account(
+    scenario: Scenario | str | Path,
+    b: Catalogue | str | Path,
+    *,
+    account: str = "",
+    a: Catalogue | str | Path | None = None,
+    policy: Policy | str | Path | None = None,
+    moves: Moves | None = None,
+    replications: int = 10,
+    seed: int = 1,
+    level: float = LEVEL,
+    precision: float | None = None,
+    progress: Tell | None = None,
+) -> AccountComparison:
+    """Run a scenario under catalogue A, its own unless one is given, and under B, and compare its account.
+
+    The account is the only one, unless it is named; scenario, catalogues and policy may be files. It is
+    served for as long as the scenario lasts, for thirty days at least. `moves`, `precision` and `progress`
+    are those of `compare`. Raises BadInput.
+    """
+    check_replications(replications, precision)
+    own = own_scenario(scenario, account, policy)
+    first = catalogue_of(own.scenario.policy.catalogue if a is None else a)
+    plans = [bought.plan for bought in own.terms]
+    sides = compared_sides(first, catalogue_of(b), moves, plans, own.check_sold)
+    paid = [sum(prices(own, catalogue)) for catalogue in sides.served]
+
+    def serve(drawn: int) -> tuple[AccountRun, AccountRun]:
+        run, other = (served(own, catalogue, drawn) for catalogue in sides.served)
+        return run, other
+
+    runs = paired_runs(
+        serve, lambda run: (paid[1] - run[1].cost) - (paid[0] - run[0].cost), sides,
+        replications=replications, precision=precision, seed=seed, level=level, progress=progress,
+    )  # fmt: skip
+    return AccountComparison(
+        names=sides.names,
+        changes=sides.changes,
+        taken_over=sides.taken_over,
+        unpriced=sides.unpriced,
+        replications=len(runs),
+        seed=seed,
+        level=level,
+        differences=tuple(_rows(own, sides, runs, level)),
+        own=own,
+        consulted=consulted_in(run for pair in runs for run in pair),
+    )
+
+
+def _rows(
+    own: OwnScenario, sides: ComparedSides, runs: Sequence[tuple[AccountRun, AccountRun]], level: float
+) -> Iterator[Row]:
+    """Yield the metrics of the account."""
+    concerned = any(
+        change.concerns(bought.plan, bought.add_ons) for change in sides.changes for bought in own.terms
+    )
+    paid = [prices(own, catalogue) for catalogue in sides.served]
+    both = list(zip(paid, zip(*runs, strict=True), strict=True))
+
+    def row(metric: str, kind: Kind, value: Callable[[tuple[int, int], AccountRun], float]) -> Row:
+        a, b = ([value(bought, run) for run in served] for bought, served in both)
+        pairs = compared(MetricSample(kind, b), MetricSample(kind, a), level)
+        unit = "money" if kind == "mean" else kind
+        return {"plan": ALL, "metric": metric, "unit": unit} | paired_row(pairs, unit, not concerned)
+
+    priced = not sides.unpriced
+    if priced:
+        yield row("revenue", "mean", lambda paid, _: sum(paid))
+        yield row("plan_prices", "mean", lambda paid, _: paid[0])
+        yield row("add_ons", "mean", lambda paid, _: paid[1])
+    yield row("cost", "mean", lambda _, run: run.cost)
+    if priced:
+        yield row("margin", "mean", lambda paid, run: sum(paid) - run.cost)
+    yield row("granted", "count", lambda _, run: run.granted)
+    for code in CODES:
+        yield row(f"refused_{code}", "count", partial(_refused, code))
+
+
+def _refused(code: str, _: tuple[int, int], run: AccountRun) -> int:
+    return run.refused[code]

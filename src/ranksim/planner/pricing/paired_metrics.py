@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksim.core.errors import BadInput
 from ranksim.inference.differences import PairedDifference, compared
 from ranksim.inference.gains import gain
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.paired_shares import paired_difference
+from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.inference.shares import chance
 from ranksim.planner.fleet.results import CODES, FleetResult
 from ranksim.planner.pricing.bills import bills
+from ranksim.planner.pricing.catalogues import ComparedSides
+from ranksim.report import units
 from ranksim.report.answer import HEADINGS, Row, TableSpec
+from ranksim.report.progress import Tell, noted
+from ranksim.twin.sim.runner import replication_seed
+
+FEWEST = 2
+"""Replications without which there is no interval."""
+
+MOST = 1_000
+"""Replications at which a comparison ends, however well it knows."""
+
+DEMAND = "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
+"""What is told of answers that let the same customers ask for the same whatever it costs."""
+
+ALL = "all"
+"""The name of the rows that are about everybody."""
+
+DIFFERENCES = TableSpec(
+    others={"a": "", "b": "", "difference": ""},
+    keys=("plan", "metric"),
+    metrics=("a", "b", "difference"),
+)
+"""The rows of a comparison, each in the unit of its own."""
+
+Run = TypeVar("Run")
+"""What came of one replication under one catalogue."""
 
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 """The percentiles of customers by margin that are given."""
@@ -39,9 +68,6 @@ was not enough."""
 PRICED = ("revenue", "plan_prices", "add_ons", "margin", "negative")
 """The metrics of which nothing is known where a price is not."""
 
-ALL = "all"
-"""The name of the rows that are about everybody."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:
@@ -63,14 +89,6 @@ class Served:
 
 Runs = Sequence[tuple[Served, Served]]
 """Replications under A and under B."""
-
-
-DIFFERENCES = TableSpec(
-    others={"a": "", "b": "", "difference": ""},
-    keys=("plan", "metric"),
-    metrics=("a", "b", "difference"),
-)
-"""The rows of a comparison, each in the unit of its own."""
 
 
 def served(result: FleetResult) -> Served:
@@ -107,28 +125,6 @@ def metric_row(plan: str, metric: str, runs: Runs, level: float, unchanged: bool
     return row | paired_row(pairs, METRICS[metric], unchanged)
 
 
-def paired_row(pairs: PairedDifference, unit: str, unchanged: bool) -> Row:
-    """Return the columns of a row that tell a paired difference of two sides, of a unit.
-
-    Where nothing that B changes concerns it, no difference is none for certain.
-    """
-    if unchanged and pairs.difference == 0:
-        pairs = pairs._replace(low=0.0, high=0.0)
-    return {
-        "a": pairs.second,
-        "b": pairs.first,
-        "difference": pairs.difference,
-        "difference_unit": unit,
-        "low": pairs.low,
-        "high": pairs.high,
-        "gain": pairs.gain,
-        "gain_low": pairs.gain_low,
-        "gain_high": pairs.gain_high,
-        "of": pairs.pairs,
-        "base": "replications",
-    }
-
-
 def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> Row:
     """A share of the customers of all replications, each of whom is served under A and under B."""
     pairs = [(a.hits[metric][a.on(plan)], b.hits[metric][b.on(plan)]) for a, b in runs]
@@ -162,6 +158,77 @@ def margin_rows(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
                 row |= {"of": len(values), "base": "replications"}
             rows.append(row)
     return rows
+
+
+# Of any two sides
+
+
+def check_replications(replications: int, precision: float | None = None) -> None:
+    """Raise BadInput unless replications suffice for an interval, and a `precision` is a share."""
+    if replications < FEWEST:
+        raise BadInput(f"replications: expected at least {FEWEST}, without which there is no interval, found "
+                       f"{replications}")  # fmt: skip
+    if precision is not None and not 0 < precision < 1:
+        raise BadInput(f"precision: expected a share between 0 and 1, found {precision}")
+
+
+def paired_runs(
+    serve: Callable[[int], tuple[Run, Run]],
+    margin: Callable[[tuple[Run, Run]], float],
+    sides: ComparedSides,
+    *,
+    replications: int,
+    precision: float | None,
+    seed: int,
+    level: float,
+    progress: Tell | None,
+) -> list[tuple[Run, Run]]:
+    """Serve replications under both sides, each by its own seed, until there are enough of them.
+
+    `margin` tells by how much that of B is larger in a replication, µUSD.
+    """
+    runs: list[tuple[Run, Run]] = []
+    margins: list[float] = []
+    with noted("comparing", progress) as tell:
+        while len(runs) < replications or not is_enough(margins, precision, level):
+            runs.append(serve(replication_seed(seed, len(runs))))
+            margins.append(margin(runs[-1]))
+            so_far = units.write("money", *interval(MetricSample("mean", margins), level))
+            share = None if precision else len(runs) / replications
+            changed = "" if sides.unpriced else f", the margin changes by {so_far}"
+            tell(share, f"{units.many(len(runs), 'replication')}{changed}")
+    return runs
+
+
+def is_enough(margins: Sequence[float], precision: float | None, level: float) -> bool:
+    """Whether the margin's difference is known as well as was asked for, or cannot come to be."""
+    if precision is None or len(margins) >= MOST:
+        return True
+    # What is the same under both is so however long one looks.
+    sample = MetricSample("mean", margins)
+    return is_precise(sample, precision, level) or (len(margins) >= FIRST_STAGE and not any(margins))
+
+
+def paired_row(pairs: PairedDifference, unit: str, unchanged: bool) -> Row:
+    """Return the columns of a row that tell a paired difference of two sides, of a unit.
+
+    Where nothing that B changes concerns it, no difference is none for certain.
+    """
+    if unchanged and pairs.difference == 0:
+        pairs = pairs._replace(low=0.0, high=0.0)
+    return {
+        "a": pairs.second,
+        "b": pairs.first,
+        "difference": pairs.difference,
+        "difference_unit": unit,
+        "low": pairs.low,
+        "high": pairs.high,
+        "gain": pairs.gain,
+        "gain_low": pairs.gain_low,
+        "gain_high": pairs.gain_high,
+        "of": pairs.pairs,
+        "base": "replications",
+    }
 
 
 def readable(row: Row) -> Row:

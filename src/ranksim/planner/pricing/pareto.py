@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
@@ -31,18 +31,16 @@ from ranksim.planner.pricing.catalogues import (
     unknown_prices,
     unpriced,
 )
-from ranksim.planner.pricing.common import DEMAND, check_replications
 from ranksim.planner.pricing.own_account import AccountRun, consulted_in, own_scenario, prices, served
+from ranksim.planner.pricing.paired_metrics import DEMAND, check_replications
+from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.planner.study.parameters import check_path, laid, tree_of
 from ranksim.report import units
-from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec, views_of
+from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_POINTS = 2_000
 
@@ -54,7 +52,7 @@ Grid = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Frontier(ReadyAnswer):
+class Frontier(DrawnAnswer):
     """The points of a grid: the settings of each, margin of all customers (µUSD) and share of them blocked.
 
     The share is `of` the customers of all replications, with its exact interval; of one `account` it is that
@@ -91,6 +89,11 @@ class Frontier(ReadyAnswer):
     def title(self) -> str:
         """The title, which says whom a catalogue blocks."""
         return f"Margin against blocked {'calls' if self.account else 'customers'}"
+
+    @property
+    def blocked(self) -> str:
+        """What a catalogue blocks a share of."""
+        return "calls for work" if self.account else "customers"
 
     @property
     def best(self) -> list[Row]:
@@ -131,14 +134,7 @@ class Frontier(ReadyAnswer):
         ]
         columns = {"point": "text", "not_beaten": "text", "margin": "money", "change": "money"}
         columns |= {"blocked": "share"}
-        blocked = "calls for work" if self.account else "customers"
-        return views_of(f"Margin against blocked {blocked}", rows, columns)
-
-    def draw(self, name: str = "frontier", ax: Axes | None = None) -> Axes:
-        """Draw the points, and the line of those that are not beaten."""
-        from ranksim.planner.pricing import plots
-
-        return plots.frontier(self.points, ax, "calls for work" if self.account else "customers")
+        return views_of(f"Margin against blocked {self.blocked}", rows, columns)
 
 
 def pareto(

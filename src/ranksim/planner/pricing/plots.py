@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.money import MICRO_USD
 from ranksim.report import units
+from ranksim.report.answer import ReadyAnswer
 from ranksim.report.figure import (
     BLUE,
     GREEN,
     GREY,
     INK,
     VERMILLION,
-    label_ends,
+    beside,
+    finish,
     new_figure,
     or_value,
-    plain_axes,
     separated,
-    title,
 )
 from ranksim.report.over_time import of_many
 from ranksim.report.tables import Row
@@ -26,15 +27,30 @@ from ranksim.report.tables import Row
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ranksim.planner.pricing.break_even import BreakEven
+    from ranksim.planner.pricing.compare import Comparison
+    from ranksim.planner.pricing.own_account import AccountComparison
+    from ranksim.planner.pricing.pareto import Frontier
+    from ranksim.planner.pricing.recorded_sides import RecordedAnswer
+    from ranksim.planner.pricing.search import Search
+
+
+class DrawnAnswer(ReadyAnswer):
+    """An answer of pricing: its plots are those of this module."""
+
+    __slots__ = ()
+
+    def draw(self, name: str = "", ax: Axes | None = None) -> Axes:
+        """Draw a plot, the first one unless it is named. Raises BadInput without matplotlib."""
+        return PLOTS[name or self.plots[0]](self, new_figure().subplots() if ax is None else ax)
+
 
 SHIFT = 0.12
 """How far A and B stand from the place that they share."""
 
 
-def _label(ax: Axes, text: str, at: tuple[float, float], shift: tuple[float, float], **style: Any) -> None:
-    """Write a small label beside a point; `shift` is in points of type."""
-    given: dict[str, Any] = {"fontsize": 7, "va": "center", "color": INK} | style
-    ax.annotate(text, at, shift, textcoords="offset points", **given)
+_label = partial(beside, fontsize=7)
+"""Writes a small label beside a point."""
 
 
 def _rows(ax: Axes, names: Sequence[str]) -> None:
@@ -51,19 +67,9 @@ def _ends(ax: Axes, y: int, above: tuple[float, str], below: tuple[float, str], 
         _label(ax, text, (x, y), (0, up), ha=side, va=edge, color=colour)
 
 
-def _finish(ax: Axes, sentence: str, x: str = "", y: str = "", grid: str = "y") -> None:
-    """Name the axes, and say above the plot what it shows."""
-    if x:
-        ax.set_xlabel(x)
-    if y:
-        ax.set_ylabel(y)
-    title(ax, sentence)
-    plain_axes(ax, grid=grid)
-
-
-def margins(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+def margins(answer: Comparison, ax: Axes) -> Axes:
     """Draw how much more margin B earns than A, a bar for each plan with its interval."""
-    ax = new_figure().subplots() if ax is None else ax
+    rows = [row for row in answer.differences if row["metric"] == "margin"]
     size = [row["difference"] / MICRO_USD for row in rows]
     ax.barh(range(len(rows)), size, height=0.55, color=[VERMILLION if x < 0 else BLUE for x in size])
     for y, (row, x) in enumerate(zip(rows, size, strict=True)):
@@ -79,14 +85,13 @@ def margins(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     total = next((row for row in rows if row["plan"] == "all"), rows[0])
     more = "more" if total["difference"] >= 0 else "less"
     sentence = f"B earns {units.usd(abs(total['difference']))} {more} margin than A; lines: intervals"
-    _finish(ax, sentence, x="margin under B − margin under A, USD in the run", grid="x")
-    return ax
+    return finish(ax, sentence, x="margin under B − margin under A, USD in the run", grid="x")
 
 
-def limits(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+def limits(answer: Comparison, ax: Axes) -> Axes:
     """Draw the share of customers that meets each limit, under A and under B."""
-    ax = new_figure().subplots() if ax is None else ax
-    rows = [row for row in rows if row["a"] or row["b"]]
+    of_all = [row for row in answer.differences if row["plan"] == "all" and row["metric"].startswith("hit_")]
+    rows = [row for row in of_all if row["a"] or row["b"]]
     for y, row in enumerate(rows):
         a, b = 100 * row["a"], 100 * row["b"]
         ax.plot([a, b], [y, y], color=GREY, linewidth=1.5, zorder=1)
@@ -95,8 +100,7 @@ def limits(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.set_xlim(left=0)
     ax.margins(x=0.1)
     sentence = _most_moved(rows) if rows else "Nobody is refused anything"
-    _finish(ax, sentence, x="% of customers refused at least once", grid="x")
-    return ax
+    return finish(ax, sentence, x="% of customers refused at least once", grid="x")
 
 
 def _most_moved(rows: Sequence[Row]) -> str:
@@ -107,9 +111,9 @@ def _most_moved(rows: Sequence[Row]) -> str:
     return f"{name}: {a} of customers under A, {b} under B" if a != b else "B moves no limit"
 
 
-def percentiles(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+def percentiles(answer: Comparison, ax: Axes) -> Axes:
     """Draw the margin of a customer by percentile of customers, A beside B, with intervals."""
-    ax = new_figure().subplots() if ax is None else ax
+    rows = [row for row in answer.margins if row["plan"] == "all"]
     labels = []
     for side, colour, shift in (("a", BLUE, -SHIFT), ("b", VERMILLION, SHIFT)):
         for place, row in enumerate(rows):
@@ -125,14 +129,18 @@ def percentiles(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     a, b = (units.usd(worst[side]) for side in "ab")
     at = rows[0]["percentile"].removeprefix("p")
     sentence = f"The worst {at} % of customers leave {a} or less under A, {b} under B; lines: intervals"
-    _finish(ax, sentence, "percentile of customers, by margin", "margin of a customer, USD in the run")
-    label_ends(ax, labels)
-    return ax
+    return finish(
+        ax,
+        sentence,
+        "percentile of customers, by margin",
+        "margin of a customer, USD in the run",
+        labels=labels,
+    )
 
 
-def prices(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+def prices(answer: BreakEven, ax: Axes) -> Axes:
     """Draw each plan's price beside the price at which it breaks even, with its interval."""
-    ax = new_figure().subplots() if ax is None else ax
+    rows = answer.tables()["plans"]
     dearest = max((max(row["even"], row["price"]) for row in rows), default=0) / MICRO_USD
     for y, row in enumerate(rows):
         even, price = row["even"] / MICRO_USD, row["price"] / MICRO_USD
@@ -149,13 +157,12 @@ def prices(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     sentence = "Every plan is sold above the price at which it breaks even"
     if losing:
         sentence = f"{', '.join(losing)} sold below the price of no margin"
-    _finish(ax, sentence, x="USD a month", grid="x")
-    return ax
+    return finish(ax, sentence, x="USD a month", grid="x")
 
 
-def ceilings(rows: Sequence[Row], risk: float, ax: Axes | None = None) -> Axes:
+def ceilings(answer: BreakEven, ax: Axes) -> Axes:
     """Draw the bound on the chance of a negative margin against the ceiling, a line for each plan."""
-    ax = new_figure().subplots() if ax is None else ax
+    rows, risk = answer.tables()["trials"], answer.risk
     labels = [(100 * risk, "risk", INK)]
     for number, plan in enumerate(dict.fromkeys(row["plan"] for row in rows)):
         trials = sorted((row for row in rows if row["plan"] == plan), key=lambda row: float(row["ceiling"]))
@@ -170,37 +177,41 @@ def ceilings(rows: Sequence[Row], risk: float, ax: Axes | None = None) -> Axes:
     highest = max(rows, key=lambda row: row["upper"])
     chance, ceiling = units.percent(highest["upper"]), units.usd(highest["ceiling"])
     sentence = f"At most {chance} of the customers of {highest['plan']} cost more than they pay at {ceiling}"
-    _finish(ax, sentence, "ceiling of provider cost, USD a billing month", "% of customers, upper bound")
-    label_ends(ax, labels)
-    return ax
+    return finish(
+        ax,
+        sentence,
+        "ceiling of provider cost, USD a billing month",
+        "% of customers, upper bound",
+        labels=labels,
+    )
 
 
 MOST_NAMED = 12
 """Points of a frontier that are named; there is no room for more."""
 
 
-def frontier(rows: Sequence[Row], ax: Axes | None = None, blocked: str = "customers") -> Axes:
-    """Draw margin against the share blocked, of customers or of what else is named.
+def frontier(answer: Frontier, ax: Axes) -> Axes:
+    """Draw margin against the share blocked, of customers or of an account's calls.
 
     The points that none beats are joined, and numbered from left to right as they are named beside it.
     """
-    ax = new_figure().subplots() if ax is None else ax
+    rows, blocked = answer.points, answer.blocked
     for row in rows:
         _cross(ax, row, BLUE if row["best"] else GREY)
     best = sorted((row for row in rows if row["best"]), key=lambda row: float(row["blocked"]))
     points = [(100 * row["blocked"], row["change"] / MICRO_USD) for row in best]
     ax.plot(*zip(*points, strict=True), color=BLUE, linewidth=1, linestyle="--")
-    beside: dict[str, Any] = {
+    right: dict[str, Any] = {
         "xycoords": "axes fraction",
         "va": "top",
-        "color": BLUE,
         "annotation_clip": False,
+        "color": BLUE,
     }
     named = list(zip(best, points, strict=True))[:: -(-len(best) // MOST_NAMED)]
     for number, (row, point) in enumerate(named, 1):
         _label(ax, f"{number}", point, (-3, 3), ha="right", va="baseline", fontsize=8, color=BLUE)
-        _label(ax, f"{number}: {_values(row)}", (1, 1 - 0.075 * number), (6, 0), **beside)
-    _label(ax, "not beaten", (1, 1), (6, 0), **beside)
+        _label(ax, f"{number}: {_values(row)}", (1, 1 - 0.075 * number), (6, 0), **right)
+    _label(ax, "not beaten", (1, 1), (6, 0), **right)
     paths = ",\n".join(part.partition(" ")[0] for part in rows[0]["point"].split(", "))
     _label(ax, f"named by {paths}", (0.99, 0.02), (0, 0), ha="right", va="bottom", xycoords="axes fraction")
     ax.margins(x=0.25, y=0.15)
@@ -208,22 +219,20 @@ def frontier(rows: Sequence[Row], ax: Axes | None = None, blocked: str = "custom
     earner = best[-1] if len(best) == 1 else max(best, key=lambda row: float(row["change"]))
     earns = units.usd(earner["change"])
     sentence = f"{len(best)} of {len(rows)} points are not beaten; the best margin is {earns} more"
-    _finish(
-        ax, sentence, f"% of {blocked} blocked by a limit of the plan", "change of margin, USD in the run"
-    )
-    return ax
+    of = f"% of {blocked} blocked by a limit of the plan"
+    return finish(ax, sentence, of, "change of margin, USD in the run")
 
 
 MOST_CANDIDATES = 20
 """Candidates of a search that are drawn, the best ones."""
 
 
-def candidates(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+def candidates(answer: Search, ax: Axes) -> Axes:
     """Draw what each candidate of a search earns more of a customer than the catalogue as it is.
 
     Those that were tried on all come first.
     """
-    ax = new_figure().subplots() if ax is None else ax
+    rows = answer.candidates
     ranked = sorted(rows, key=lambda row: (not row["final"], -_of_each(row, "change")))[:MOST_CANDIDATES]
     for y, row in enumerate(ranked):
         colour = BLUE if row["best"] else INK if row["allowed"] else GREY
@@ -237,20 +246,18 @@ def candidates(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.axvline(0, color=GREY, linewidth=1, zorder=0)
     _rows(ax, [_values(row) for row in ranked])
     ax.tick_params(axis="y", labelsize=8)
-    ax.set_ylabel(",\n".join(_last(part.partition(" ")[0]) for part in rows[0]["point"].split(", ")))
+    ax.xaxis.label.set_fontsize(9)
     ax.yaxis.label.set_fontsize(8)
     ax.margins(x=0.2)
     separated(ax.xaxis)
-    ax.set_xlabel(
-        "more margin than under the catalogue as it is, USD a customer; lines: intervals", fontsize=9
-    )
     best = next((row for row in rows if row["best"]), None)
     sentence = "None that was tried on all refuses few enough"
     if best:
         more = units.usd(best["change"] / best["customers"])
         sentence = f"{_values(best)} earns most: {more} more a customer"
-    _finish(ax, of_many(sentence, len(ranked), len(rows), "candidates"), grid="x")
-    return ax
+    paths = ",\n".join(_last(part.partition(" ")[0]) for part in rows[0]["point"].split(", "))
+    change = "more margin than under the catalogue as it is, USD a customer; lines: intervals"
+    return finish(ax, of_many(sentence, len(ranked), len(rows), "candidates"), change, paths, grid="x")
 
 
 def _of_each(row: Row, column: str) -> float:
@@ -284,9 +291,9 @@ def _refusals(row: Row, names: Sequence[str]) -> str:
     return f"{row['code']}: {', '.join(f'{units.count(row[name])} {sides[name]}' for name in names)}"
 
 
-def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
+def outcomes(answer: RecordedAnswer | AccountComparison, ax: Axes) -> Axes:
     """Draw how many replayed calls are refused with each code: as recorded, under A, under B."""
-    ax = new_figure().subplots() if ax is None else ax
+    rows = answer.refusals
     colours = {"recorded": GREY, "a": BLUE, "b": VERMILLION}
     names = [name for name in colours if rows and name in rows[0]]
     height = 0.8 / max(len(names), 1)
@@ -302,5 +309,18 @@ def outcomes(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     ax.locator_params(axis="x", integer=True)
     separated(ax.xaxis)
     most = max(rows, key=lambda row: float(max(row[name] for name in names)), default=None)
-    _finish(ax, _refusals(most, names) if most else "No call is refused", x="calls refused", grid="x")
-    return ax
+    return finish(ax, _refusals(most, names) if most else "No call is refused", x="calls refused", grid="x")
+
+
+PLOTS: dict[str, Callable[[Any, Axes], Axes]] = {
+    "margin": margins,
+    "limits": limits,
+    "percentiles": percentiles,
+    "prices": prices,
+    "ceilings": ceilings,
+    "frontier": frontier,
+    "candidates": candidates,
+    "outcomes": outcomes,
+    "refusals": outcomes,
+}
+"""The plots of all answers, by name."""

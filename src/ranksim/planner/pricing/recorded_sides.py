@@ -6,26 +6,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ranksim.core.callers.portfolio import AccountSpec
+from ranksim.core.clock import Micros
 from ranksim.core.contract.plans import Catalogue
+from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing.catalogues import (
+    Change,
     Moves,
     alike,
     catalogue_of,
+    changes,
     check_add_ons,
     check_plan,
     check_priced,
     moved,
+    taken_over,
 )
-from ranksim.planner.pricing.changes import Change, changes, taken_over
-from ranksim.report.answer import ReadyAnswer, Row, TableSpec, views_of
+from ranksim.planner.pricing.plots import DrawnAnswer
+from ranksim.report.answer import Row, TableSpec, views_of
 from ranksim.report.tables import View
+from ranksim.report.units import instant
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+MOST_NAMED = 4
+"""Of more accounts than these it is told how many they are."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -93,7 +98,7 @@ def invoices(money: Sequence[str], **others: str) -> TableSpec:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RecordedAnswer(ReadyAnswer, ABC):
+class RecordedAnswer(DrawnAnswer, ABC):
     """What a back-test tells, whichever engine served the calls: a service, or the columns' compiled kernel.
 
     `where` names the recording; `sides` are A's text and, if there are two, B's. `left_out` counts calls that
@@ -139,13 +144,29 @@ class RecordedAnswer(ReadyAnswer, ABC):
         columns = {"code": "text"} | dict.fromkeys(self.columns_of_outcomes, "count")
         return views_of("Refusals", self.refusals, columns)
 
-    def draw(self, name: str = "outcomes", ax: Axes | None = None) -> Axes:
-        """Draw the refusals by code, as recorded and under each side."""
-        from ranksim.planner.pricing import plots
-
-        return plots.outcomes(self.refusals, ax)
-
 
 def bill_of(revenue: int, cost: int) -> Row:
     """Return the columns of an invoice that every engine tells, µUSD."""
     return {"revenue": revenue, "cost": cost, "margin": revenue - cost}
+
+
+def anchored_notes(specs: Mapping[str, AccountSpec], start: Micros, policy: Policy) -> tuple[str, ...]:
+    """Say of which recorded accounts nobody says when their billing months begin (U51); `start` is in µs."""
+    names = [name for name, spec in specs.items() if spec.anchor is None]
+    if not names or policy.assumptions.month == "calendar":
+        return ()
+    who = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names):,} accounts"
+    return (
+        f"Billing months of {who} are counted from the first call of the recording, {instant(start)}, since "
+        "nobody says when they begin: accounts that are described may have an anchor.",
+    )
+
+
+def reason_rows(counts: Mapping[str, int]) -> list[Row]:
+    """Return a row of a table for each reason: how many calls there are for it."""
+    return [{"reason": reason, "calls": count} for reason, count in counts.items()]
+
+
+def reasons_text(counts: Mapping[str, int], nothing: str = "nothing") -> str:
+    """Return a list of how many there are for each reason; `nothing` where there are none."""
+    return "; ".join(f"{count:,} {reason}" for reason, count in counts.items()) or nothing

@@ -23,7 +23,7 @@ from ranksim.core.records import OFTEN, Passed, parsed_object, read_access_log, 
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.routes import match, values_of
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
-from ranksim.planner.pricing.common import reasons_text
+from ranksim.planner.pricing.recorded_sides import reasons_text
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted, shares
 

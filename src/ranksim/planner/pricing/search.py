@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,13 @@ from ranksim.planner.fleet.rows import Integers
 from ranksim.planner.pricing.catalogues import Moves, catalogue_of, unpriced
 from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
 from ranksim.planner.pricing.columns import Columns, read_columns
-from ranksim.planner.pricing.common import anchored_notes
 from ranksim.planner.pricing.pareto import Grid, changed, point_row, points_of
-from ranksim.planner.pricing.recorded_sides import Side
+from ranksim.planner.pricing.plots import DrawnAnswer
+from ranksim.planner.pricing.recorded_sides import Side, anchored_notes
 from ranksim.report import units
-from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec, views_of
+from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.tables import View
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Amounts = NDArray[np.float64]
 
@@ -80,7 +77,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Search(ReadyAnswer):
+class Search(DrawnAnswer):
     """The candidates of a grid by the last round that each reached, the best one, and how sure it is.
 
     `candidates`: point, rounds, customers, margin (µUSD, of all customers tried), change to the catalogue as
@@ -173,12 +170,6 @@ class Search(ReadyAnswer):
         return views + views_of(
             "If demand answered otherwise", self.tornado, columns, "Change of the best one."
         )
-
-    def draw(self, name: str = "candidates", ax: Axes | None = None) -> Axes:
-        """Draw what the candidates earn more than the catalogue as it is."""
-        from ranksim.planner.pricing import plots
-
-        return plots.candidates(self.candidates, ax)
 
 
 def _standing(row: Row) -> str:

@@ -11,8 +11,7 @@ from ranksim.core.contract.plans import JOB_DURATIONS, Catalogue
 from ranksim.core.contract.policy import shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing.back_test import back_test
-from ranksim.planner.pricing.catalogues import alike, read_catalogue
-from ranksim.planner.pricing.changes import changes, changes_text, taken_over
+from ranksim.planner.pricing.catalogues import alike, changes, changes_text, read_catalogue, taken_over
 from ranksim.planner.pricing.compare import compare
 from ranksim.planner.pricing.pareto import changed
 from ranksim.planner.pricing.recorded_sides import Side
