@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
-from ranksim.planner.fleet.engine import simulate_fleet, simulate_sides
-from ranksim.planner.fleet.machines import Interpreted
+from ranksim.planner.fleet.engine import Interpreted, simulate_fleet, simulate_sides
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.fleet.sides import FleetSide
 

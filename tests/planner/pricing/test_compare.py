@@ -13,7 +13,7 @@ import ranksim as rs
 from ranksim.core.clock import DAY
 from ranksim.core.errors import BadInput
 from ranksim.inference.precision import FIRST_STAGE
-from ranksim.planner.fleet.machines import Compiled
+from ranksim.planner.fleet.engine import Compiled
 from ranksim.planner.pricing.bills import NONE, bills
 from ranksim.planner.pricing.compare import SHOWN, compare
 from ranksim.planner.pricing.paired_metrics import METRICS, PERCENTILES

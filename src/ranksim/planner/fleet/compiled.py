@@ -21,12 +21,12 @@ from typing import Any
 
 from ranksim.core import clock, draws
 from ranksim.core.rules import admission, windows
-from ranksim.planner.fleet import judging, kernel, recorded, requests, tallying
+from ranksim.planner.fleet import judging, kernel, recorded, requests
 
 SOURCES = ("core/clock.py", "core/draws.py", "core/contract", "core/rules", "planner/fleet")
 """The parts of the package that the compiled kernel is made of, constants included."""
 
-MODULES = (clock, windows, admission, requests, judging, tallying, kernel, recorded)
+MODULES = (clock, windows, admission, requests, judging, kernel, recorded)
 """The modules whose functions are compiled as they are."""
 
 _compiling = Lock()

@@ -6,7 +6,6 @@ itself.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from ranksim.core import draws
 from ranksim.core.clock import DAY
 from ranksim.core.contract.policy import Policy
 from ranksim.core.draws import Purpose
+from ranksim.planner.fleet.kernel import KernelInputs
 from ranksim.planner.fleet.offers import Offers, sold_of
 from ranksim.planner.fleet.population import Population, Segment
 from ranksim.planner.fleet.requests import AVERAGE, LONGEST_GAP
@@ -41,30 +41,10 @@ EPOCHS = 400 * DAY
 """How long before the start the first of the older accounts opened; it spreads their billing months."""
 
 
-class Customers(NamedTuple):
-    """Some consecutive accounts of a population, in the order of `kernel.KernelInputs`.
-
-    `customers` has shape (n,), `first_domains` (n,) tells where the domains of each begin in `domains`, and
-    `odds` (n, activities) the chance of each activity or an earlier one, in 2**53. Per segment: `segments`
-    (s,), `habits` (s, activities), `reactions` (s, outcomes), `hours` (s, 168) the weights of the week's
-    hours; `levels` (days,) is the growth.
-    """
-
-    customers: Records
-    first_domains: Integers
-    domains: Records
-    odds: Integers
-    segments: Records
-    habits: Records
-    reactions: Records
-    hours: Integers
-    levels: Integers
-
-
 def customers_of(
     population: Population, policy: Policy, offers: Offers, seed: int, first: int, last: int
-) -> Customers:
-    """Make the accounts with numbers in [first, last)."""
+) -> KernelInputs:
+    """Make the accounts with numbers in [first, last), and what they are sold."""
     seed = seed if population.seed is None else population.seed
     kinds = list(population.segments.values())
     made = blank(last - first, CustomerRow)
@@ -83,16 +63,17 @@ def customers_of(
         parts.append((chosen, _domains(rows, kind, offers, seed)))
         made[chosen] = rows
     first_domains, domains = _laid_out(made, parts)
-    return Customers(
-        customers=made,
-        first_domains=first_domains,
-        domains=domains,
-        odds=odds,
-        segments=to_records([_segment(kind) for kind in kinds], SegmentRow),
-        habits=np.stack([_habits(kind) for kind in kinds]),
-        reactions=np.stack([_reactions(kind) for kind in kinds]),
-        hours=np.array([hours_of(kind) for kind in kinds], dtype=np.int64),
-        levels=levels_of(population),
+    return KernelInputs(
+        made,
+        first_domains,
+        domains,
+        odds,
+        to_records([_segment(kind) for kind in kinds], SegmentRow),
+        np.stack([_habits(kind) for kind in kinds]),
+        np.stack([_reactions(kind) for kind in kinds]),
+        np.array([hours_of(kind) for kind in kinds], dtype=np.int64),
+        levels_of(population),
+        *offers[2:],
     )
 
 

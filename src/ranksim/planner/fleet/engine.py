@@ -3,17 +3,21 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ranksim.core.clock import DAY
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.errors import BadInput, whole
-from ranksim.core.rules.books import Books
+from ranksim.core.extras import missing
+from ranksim.core.rules.books import Ask, Books, Window
+from ranksim.core.rules.windows import SLIDING_LOG
+from ranksim.planner.fleet import compiled as compiler
+from ranksim.planner.fleet import kernel
 from ranksim.planner.fleet.bounds import check_bounds
 from ranksim.planner.fleet.customers import customers_of
-from ranksim.planner.fleet.kernel import KernelInputs, Ledger
-from ranksim.planner.fleet.machines import Compiled, Interpreted, machine
+from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, KernelState, Ledger, Tape
 from ranksim.planner.fleet.offers import offers_of
 from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.results import FleetResult
@@ -21,11 +25,20 @@ from ranksim.planner.fleet.rows import (
     ACTIVITIES,
     OUTCOMES,
     AccountTally,
+    ActivityRate,
     Allowance,
     BlockedSpan,
+    DrawnRequest,
+    Integers,
     LoggedRequest,
     Month,
+    Queue,
+    Records,
+    RequestRow,
+    RunCooldown,
     blank,
+    to_records,
+    to_rows,
 )
 from ranksim.planner.fleet.sides import FleetSide, SideRun, are_same_customers
 
@@ -100,9 +113,8 @@ def _opened(side: FleetSide, seed: int, first: int, last: int, log: int = 0) -> 
     """Make the accounts [first, last) of a side, nobody served yet. Raises BadInput."""
     check_bounds(side.population, side.policy)
     offers = offers_of(side.population, side.policy)
-    customers = customers_of(side.population, side.policy, offers, seed, first, last)
-    ledger = ledger_of(last - first, side.population.length, len(offers.metrics), log)
-    return SideRun(side, offers, KernelInputs(*customers, *offers[2:]), ledger)
+    given = customers_of(side.population, side.policy, offers, seed, first, last)
+    return SideRun(side, offers, given, ledger_of(given, side.population.length, log))
 
 
 def _serve(runs: Sequence[SideRun], engine: str, seed: int, threads: int, chunk: int) -> None:
@@ -159,8 +171,22 @@ def signed(seed: int) -> int:
     return (seed + 2**63) % 2**64 - 2**63
 
 
-def ledger_of(accounts: int, length: int, metrics: int, log: int) -> Ledger:
-    """Return an empty ledger: of so many accounts and metrics, for `length` µs, with room in its log."""
+def ledger_of(given: KernelInputs, length: int, log: int = 0) -> Ledger:
+    """Return the ledger of accounts that are opened for `length` µs, with room in its log.
+
+    It has their plans' limits and what their portfolios take; nothing is used.
+    """
+    customers, offers = given.customers, given.offers[given.customers["offer"]]
+    accounts, meters = len(customers), blank((len(customers), given.meters.shape[1]), Allowance)
+    for name in ("limit", "period"):
+        meters[name] = given.meters[name][customers["offer"]]
+    books = blank(accounts, Books)
+    for name in ("capabilities", "ceiling", "slot_limit"):
+        books[name] = offers[name]
+    for name in ("healthy", "anchor"):
+        books[name] = customers[name]
+    owner = np.repeat(np.arange(accounts), customers["domains"])
+    np.add.at(books["active"], owner, given.domains["keywords"] * given.domains["tuples"])
     entries = blank(log, LoggedRequest)
     entries["tries"] = 0
     return Ledger(
@@ -168,7 +194,135 @@ def ledger_of(accounts: int, length: int, metrics: int, log: int) -> Ledger:
         counts=np.zeros((accounts, len(ACTIVITIES) * len(OUTCOMES)), dtype=np.int64),
         months=blank((accounts, length // SHORTEST_MONTH + 2), Month),
         blocks=blank((accounts, len(OUTCOMES)), BlockedSpan),
-        meters=blank((accounts, metrics + 1), Allowance),
-        books=blank(accounts, Books),
+        meters=meters,
+        books=books,
         log=entries,
     )
+
+
+# What serves parts of a fleet: the kernel compiled over records, or interpreted over slotted rows
+
+ROOM = 1 << 16
+"""Requests that a tape has room for at first: so few that they stay in the cache between sides."""
+
+
+def machine(compiled: bool | None) -> str:
+    """Return what runs the kernel, "compiled" or "interpreted"; None compiles where Numba is installed.
+
+    Raises BadInput where compiling is insisted on and Numba is missing.
+    """
+    if compiled is False:
+        return "interpreted"
+    if compiler.available():
+        return "compiled"
+    if compiled:
+        raise missing("compiled fleets need Numba", "fleet")
+    return "interpreted"
+
+
+class Compiled:
+    """Serves parts of the accounts by the compiled kernel; each thread has one of its own."""
+
+    def __init__(self, runs: Sequence[SideRun], seed: int) -> None:
+        self.runs, self.seed = runs, seed
+        self.states = [state_of(run.given) for run in runs]
+        self.paces = blank(1, ActivityRate)
+        self.tape = Tape(blank(ROOM, DrawnRequest), np.zeros(1, dtype=np.int64))
+
+    def draw(self, first: int, last: int) -> int:
+        """Draw the requests of the accounts in rows [first, last), or of the first of them; give how far."""
+        draw, run = compiler.compiled(kernel.draw), self.runs[0]
+        self.tape = self.tape._replace(begins=np.zeros(last - first + 1, dtype=np.int64))
+        while True:
+            came: int = draw(first, last, run.start, self.seed, run.given, self.paces, self.tape)
+            if first < came or first == last:
+                return came
+            # One account alone has more.
+            self.tape = self.tape._replace(requests=blank(2 * len(self.tape.requests), DrawnRequest))
+
+    def serve(self, side: int, rows: Integers, first: int) -> None:
+        """Serve some accounts on a side; the requests drawn are those of the accounts from row `first` on."""
+        run = self.runs[side]
+        compiler.compiled(kernel.run)(
+            rows, first, run.short, self.seed, run.given, self.states[side], self.tape, run.unwritten()
+        )
+
+
+class Interpreted:
+    """Serves parts of the accounts by the kernel as it is written."""
+
+    def __init__(self, runs: Sequence[SideRun], seed: int) -> None:
+        self.runs, self.seed = runs, seed
+        self.tape = Tape([], [])
+
+    def draw(self, first: int, last: int) -> int:
+        """Draw the requests of the accounts in rows [first, last); give `last`."""
+        run = self.runs[0]
+        room = 32 + run.expected(first, last) // 2
+        given, paces = to_lists(_part(run.given, first, last)), [ActivityRate()]
+        came = -1
+        while came < last - first:
+            room *= 2
+            self.tape = Tape([DrawnRequest() for _ in range(room)], [0] * (last - first + 1))
+            came = kernel.draw(0, last - first, run.start, self.seed, given, paces, self.tape)
+        return last
+
+    def serve(self, side: int, rows: Integers, first: int) -> None:
+        """Serve some accounts on a side; the requests drawn are those of the accounts from row `first` on."""
+        if not len(rows):
+            return
+        run, last = self.runs[side], first + len(self.tape.begins) - 1
+        given, ledger = _part(run.given, first, last), run.unwritten()
+        records = ledger._replace(
+            **{name: array[first:last] for name, array in ledger._asdict().items() if name != "log"}
+        )
+        written = to_lists(records)
+        kernel.run(
+            (rows - first).tolist(), 0, run.short, self.seed, to_lists(given), to_lists(state_of(given)),
+            self.tape, written,
+        )  # fmt: skip
+        for array, rows_of_array in zip(records, written, strict=True):
+            array[...] = to_arrays(rows_of_array)
+
+
+def _part(given: KernelInputs, first: int, last: int) -> KernelInputs:
+    """What is given of the accounts in rows [first, last) alone."""
+    customers, firsts = given.customers[first:last], given.first_domains[first:last]
+    domains = slice(firsts[0], firsts[-1] + customers["domains"][-1])
+    return given._replace(
+        customers=customers, first_domains=firsts - firsts[0], domains=given.domains[domains],
+        odds=given.odds[first:last],
+    )  # fmt: skip
+
+
+def state_of(given: KernelInputs) -> KernelState:
+    """Room to serve any of the accounts given."""
+    domains = int(given.customers["domains"].max())
+    return KernelState(
+        windows=blank(len(given.windows), Window),
+        rings=np.zeros((len(given.windows), ring_of(given.windows)), dtype=np.int64),
+        cooldowns=blank(domains * SPENDS, RunCooldown),
+        backlog=blank(int(given.segments["backlog"].max()) + 1, RequestRow),
+        ask=blank(1, Ask),
+        request=blank(1, RequestRow),
+        queue=blank(1, Queue),
+    )
+
+
+def ring_of(windows: Records) -> int:
+    """Return how many instants each rate window keeps: its limit, if it is a sliding log."""
+    return int(windows["limit"].max()) if windows["kind"][0] == SLIDING_LOG else 1
+
+
+def to_lists(arrays: Any) -> Any:
+    """Return the arrays of a named tuple as lists of slotted rows, or of integers."""
+    return type(arrays)(*(to_rows(array) if array.dtype.names else array.tolist() for array in arrays))
+
+
+def to_arrays(rows: Any) -> Any:
+    """Return lists of slotted rows as records again, as deep as they are; integers stay lists."""
+    if not rows or isinstance(rows[0], int):
+        return rows
+    if isinstance(rows[0], list):
+        return np.stack([to_arrays(inner) for inner in rows])
+    return to_records(rows, type(rows[0]))

@@ -11,17 +11,8 @@ from typing import Any, NamedTuple
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND
 from ranksim.core.rules import windows
 from ranksim.core.rules.admission import GRANTED, JOINED
-from ranksim.planner.fleet.judging import AccountRows, ask_for, charge, refused_until, remove, spend
-from ranksim.planner.fleet.requests import (
-    TrafficPattern,
-    arrival,
-    comes_back,
-    keep,
-    make,
-    resume,
-    streams_of,
-    take_up,
-)
+from ranksim.planner.fleet import judging, requests
+from ranksim.planner.fleet.judging import AccountRows
 from ranksim.planner.fleet.rows import (
     ACTIVITIES,
     LIFTED,
@@ -36,22 +27,19 @@ from ranksim.planner.fleet.rows import (
     RequestRow,
     RunCooldown,
 )
-from ranksim.planner.fleet.tallying import (
-    count,
-    count_spend,
-    month_of,
-    note_block,
-    note_slots,
-    note_wish,
-    open_months,
-)
 
 SPENDS = len(ACTIVITIES) - 3
 """The activities below this number spend."""
 
 
 class KernelInputs(NamedTuple):
-    """What the kernel reads, of `customers.Customers` and `offers.Offers`; of it, it changes `domains`."""
+    """What the kernel reads of some consecutive accounts and of `offers.Offers`; it changes `domains` alone.
+
+    `customers` has shape (n,), `first_domains` (n,) tells where the domains of each begin in `domains`, and
+    `odds` (n, activities) the chance of each activity or an earlier one, in 2**53. Per segment: `segments`
+    (s,), `habits` (s, activities), `reactions` (s, outcomes), `hours` (s, 168) the weights of the week's
+    hours; `levels` (days,) is the growth.
+    """
 
     customers: Any
     first_domains: Any
@@ -126,20 +114,20 @@ def draw(
     tape.begins[0] = 0
     for row in range(first, last):
         customer = given.customers[row]
-        streams = streams_of(seed, customer.number)
-        pattern = TrafficPattern(start, given.hours[customer.segment], given.levels)
+        streams = requests.streams_of(seed, customer.number)
+        pattern = requests.TrafficPattern(start, given.hours[customer.segment], given.levels)
         odds, habits = given.odds[row], given.habits[customer.segment]
         pace.ends = DISTANT_PAST
         pace.steady = given.segments[customer.segment].steady
         number = 0
-        at = arrival(number, customer.joins, pace, pattern, customer, streams)
+        at = requests.arrival(number, customer.joins, pace, pattern, customer, streams)
         while at < customer.leaves:
             if used == len(tape.requests):
                 return row
-            make(tape.requests[used], number, at, customer, odds, habits, streams)
+            requests.make(tape.requests[used], number, at, customer, odds, habits, streams)
             used += 1
             number += 1
-            at = arrival(number, at, pace, pattern, customer, streams)
+            at = requests.arrival(number, at, pace, pattern, customer, streams)
         tape.begins[row - first + 1] = used
     return last
 
@@ -168,9 +156,8 @@ def run(
 
 
 def prepare(row: int, given: KernelInputs, state: KernelState, ledger: Ledger) -> None:
-    """Open the account: full windows, no cooldown, nothing in mind, its plan's limits, its portfolio."""
+    """Make scratch fit for an account: full windows, no cooldown, nothing in mind; and open its months."""
     customer = given.customers[row]
-    offer = given.offers[customer.offer]
     for rate_class in range(len(state.windows)):
         window, model = state.windows[rate_class], given.windows[rate_class]
         window.kind = model.kind
@@ -186,23 +173,10 @@ def prepare(row: int, given: KernelInputs, state: KernelState, ledger: Ledger) -
         cooldown.finish = DISTANT_PAST
     state.queue[0].count = 0
     state.queue[0].due = DISTANT_FUTURE
-    meters = ledger.meters[row]
-    for index in range(len(meters)):
-        meters[index].limit = given.meters[customer.offer][index].limit
-        meters[index].period = given.meters[customer.offer][index].period
-    books = ledger.books[row]
-    books.capabilities = offer.capabilities
-    books.healthy = customer.healthy
-    books.ceiling = offer.ceiling
-    books.anchor = customer.anchor
-    books.slot_limit = offer.slot_limit
-    first = given.first_domains[row]
-    for index in range(first, first + customer.domains):
-        books.active += given.domains[index].keywords * given.domains[index].tuples
-    open_months(ledger.months[row], customer)
+    judging.open_months(ledger.months[row], customer)
     tally = ledger.tallies[row]
     tally.slots_wanted = customer.slots_wanted
-    note_slots(books.active, tally, ledger.months[row][0])
+    judging.note_slots(ledger.books[row].active, tally, ledger.months[row][0])
 
 
 def serve(
@@ -222,43 +196,31 @@ def serve(
     Arrays are unpacked here and looked up in here: handing them on would count references at every request.
     """
     customer, request = given.customers[row], state.request[0]
-    streams = streams_of(seed, customer.number)
     account = AccountRows(
-        customer,
-        given.segments[customer.segment],
-        given.offers[customer.offer],
-        ledger.books[row],
-        ledger.tallies[row],
-        given.terms[0],
-        given.ways[0],
-        state.ask[0],
-        request,
-        streams,
-    )
+        customer, given.segments[customer.segment], given.offers[customer.offer], ledger.books[row],
+        ledger.tallies[row], given.terms[0], given.ways[0], state.ask[0], request,
+        requests.streams_of(seed, customer.number),
+    )  # fmt: skip
     first_domain, domains, durations = given.first_domains[row], given.domains, given.durations
     reactions, operations = given.reactions[customer.segment], given.operations[customer.offer]
     limits, rings, cooldowns, backlog = state.windows, state.rings, state.cooldowns, state.backlog
-    queue, log, requests = state.queue[0], ledger.log, tape.requests
-    counts, months, blocks, meters = (
-        ledger.counts[row],
-        ledger.months[row],
-        ledger.blocks[row],
-        ledger.meters[row],
-    )
+    queue, log, drawn = state.queue[0], ledger.log, tape.requests
+    counts, months = ledger.counts[row], ledger.months[row]
+    blocks, meters = ledger.blocks[row], ledger.meters[row]
     number = 0
-    fresh = requests[index].at if index < ends else DISTANT_FUTURE
+    fresh = drawn[index].at if index < ends else DISTANT_FUTURE
     while min(fresh, queue.due) < customer.leaves:
         if queue.due <= fresh:
-            resume(backlog, queue, request)
+            requests.resume(backlog, queue, request)
         else:
-            take_up(request, number, requests[index])
+            requests.take_up(request, number, drawn[index])
             number += 1
             index += 1
-            fresh = requests[index].at if index < ends else DISTANT_FUTURE
-        month = month_of(request.at, months, account.tally)
+            fresh = drawn[index].at if index < ends else DISTANT_FUTURE
+        month = judging.month_of(request.at, months, account.tally)
         operation = operations[request.activity]
         domain = domains[first_domain + request.domain]
-        wait = charge(request.at, operation.rate_class, limits, rings, account.ways)
+        wait = judging.charge(request.at, operation.rate_class, limits, rings, account.ways)
         if wait > 0:
             limit(request, wait)
         elif request.activity < SPENDS:
@@ -267,14 +229,14 @@ def serve(
             buy(account, operation, domain, meters[operation.meter], cooldown, durations, month)
         else:
             pass_through(account, domain)
-        count(account, month, counts)
+        judging.count(account, month, counts)
         if request.outcome != GRANTED and request.outcome != JOINED:
-            note_block(account, blocks, months)
+            judging.note_block(account, blocks, months)
             if short and request.outcome in LIFTED:
                 return logged
-            due = comes_back(request, reactions[request.outcome], streams)
+            due = requests.comes_back(request, reactions[request.outcome], account.streams)
             if due < customer.leaves and queue.count < account.segment.backlog:
-                keep(backlog, queue, request, due)
+                requests.keep(backlog, queue, request, due)
             else:
                 account.tally.given_up += 1
         if logged < len(log):
@@ -294,7 +256,7 @@ def pass_through(account: AccountRows, domain: DomainRow) -> None:
     account.request.outcome = GRANTED
     account.request.until = account.request.at
     if account.request.activity == REMOVE:
-        remove(account.request, domain, account.books)
+        judging.remove(account.request, domain, account.books)
 
 
 def buy(
@@ -308,14 +270,14 @@ def buy(
 ) -> None:
     """Put a spending request before the six checks, and note what it wished for and got."""
     request = account.request
-    ask_for(account, operation, domain)
-    note_wish(account, meter)
-    request.outcome = spend(account, operation, domain, meter, cooldown, durations)
+    judging.ask_for(account, operation, domain)
+    judging.note_wish(account, meter)
+    request.outcome = judging.spend(account, operation, domain, meter, cooldown, durations)
     request.until = request.at
     if request.outcome == GRANTED:
-        count_spend(account, meter, month)
+        judging.count_spend(account, meter, month)
     elif request.outcome != JOINED:
-        request.until = refused_until(account, meter, cooldown)
+        request.until = judging.refused_until(account, meter, cooldown)
 
 
 def write(request: RequestRow, number: int, entry: LoggedRequest) -> None:

@@ -8,11 +8,10 @@ from collections.abc import MutableSequence, Sequence
 from typing import Any, NamedTuple
 
 from ranksim.core.rules.admission import GRANTED, JOINED
-from ranksim.planner.fleet.judging import AccountRows, charge
+from ranksim.planner.fleet.judging import AccountRows, charge, count, month_of
 from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger, buy, limit, pass_through
 from ranksim.planner.fleet.requests import streams_of
 from ranksim.planner.fleet.rows import FAULTY, NOT_FOUND, AccountTally, CallRow, Month, RequestRow, SegmentRow
-from ranksim.planner.fleet.tallying import count, month_of
 
 
 class KeptRows(NamedTuple):
@@ -49,17 +48,9 @@ def serve(
     row = calls[index].account
     customer, request, segment = given.customers[row], kept.request[0], kept.segment[0]
     account = AccountRows(
-        customer,
-        segment,
-        given.offers[customer.offer],
-        ledger.books[row],
-        ledger.tallies[row],
-        given.terms[0],
-        given.ways[0],
-        kept.ask[0],
-        request,
-        streams_of(seed, customer.number),
-    )
+        customer, segment, given.offers[customer.offer], ledger.books[row], ledger.tallies[row],
+        given.terms[0], given.ways[0], kept.ask[0], request, streams_of(seed, customer.number),
+    )  # fmt: skip
     first_domain, domains, durations = given.first_domains[row], given.domains, given.durations
     operations, cooldowns, made = given.operations[customer.offer], kept.cooldowns, kept.made
     limits, rings = kept.windows, kept.rings

@@ -12,10 +12,9 @@ from ranksim.core.rules.books import Ask, Window
 from ranksim.planner.fleet import compiled as compiler
 from ranksim.planner.fleet import recorded
 from ranksim.planner.fleet.bounds import check_policy
-from ranksim.planner.fleet.customers import Customers
-from ranksim.planner.fleet.engine import ledger_of, signed
+from ranksim.planner.fleet.engine import ledger_of, machine, ring_of, signed, to_arrays, to_lists
+from ranksim.planner.fleet.judging import open_months
 from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger
-from ranksim.planner.fleet.machines import machine, ring_of, to_arrays, to_lists
 from ranksim.planner.fleet.offers import Offers, Sold, offers_for
 from ranksim.planner.fleet.recorded import KeptRows
 from ranksim.planner.fleet.rows import (
@@ -32,7 +31,6 @@ from ranksim.planner.fleet.rows import (
     to_records,
     to_rows,
 )
-from ranksim.planner.fleet.tallying import open_months
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +69,8 @@ class RecordedFleet:
         offers = offers_for(accounts.sold, policy)
         self.metrics = offers.metrics
         given = _given(accounts, offers)
-        ledger = ledger_of(len(accounts.customers), accounts.end - accounts.start, len(offers.metrics), 0)
-        _open(ledger, given)
+        ledger = ledger_of(given, accounts.end - accounts.start)
+        _open_months(ledger, given.customers)
         kept = _kept(accounts, given)
         if self.engine == "interpreted":
             given, ledger, kept = to_lists(given), to_lists(ledger), to_lists(kept)
@@ -109,33 +107,22 @@ class RecordedFleet:
 def _given(accounts: RecordedAccounts, offers: Offers) -> KernelInputs:
     """The accounts as those of a population that draws nothing."""
     nothing = np.zeros((1, 1), dtype=np.int64)
-    customers = Customers(
-        customers=accounts.customers,
-        first_domains=accounts.first_domains,
-        domains=accounts.domains.copy(),
-        odds=nothing,
-        segments=blank(1, SegmentRow),
-        habits=blank((1, 1), RequestSize),
-        reactions=blank((1, 1), Reaction),
-        hours=nothing,
-        levels=nothing,
+    segment, habits, reactions = blank(1, SegmentRow), blank((1, 1), RequestSize), blank((1, 1), Reaction)
+    return KernelInputs(
+        accounts.customers,
+        accounts.first_domains,
+        accounts.domains.copy(),
+        nothing,
+        segment,
+        habits,
+        reactions,
+        nothing,
+        nothing,
+        *offers[2:],
     )
-    return KernelInputs(*customers, *offers[2:])
 
 
-def _open(ledger: Ledger, given: KernelInputs) -> None:
-    """Open the accounts: their plans' limits, what their portfolios take, nothing used."""
-    customers, offers = given.customers, given.offers[given.customers["offer"]]
-    for name in ("limit", "period"):
-        ledger.meters[name] = given.meters[name][customers["offer"]]
-    books = ledger.books
-    for name in ("capabilities", "ceiling", "slot_limit"):
-        books[name] = offers[name]
-    for name in ("healthy", "anchor"):
-        books[name] = customers[name]
-    taken = given.domains["keywords"] * given.domains["tuples"]
-    owner = np.repeat(np.arange(len(customers)), customers["domains"])
-    np.add.at(books["active"], owner, taken)
+def _open_months(ledger: Ledger, customers: Records) -> None:
     # All begin together, so that months are the same where anchors are.
     _, alike, place = np.unique(customers["anchor"], return_index=True, return_inverse=True)
     ends = []
