@@ -176,11 +176,11 @@ def format_duration(us: Micros) -> str:
         if count:
             text += f"{count}{unit}"
     if us >= SECOND or (us and text):
-        whole, rest = divmod(us, SECOND)
-        return text + f"{whole}.{rest:06d}".rstrip("0").removesuffix(".") + "s"
+        units, rest = divmod(us, SECOND)
+        return text + f"{units}.{rest:06d}".rstrip("0").removesuffix(".") + "s"
     if us >= MILLISECOND:
-        whole, rest = divmod(us, MILLISECOND)
-        return f"{whole}.{rest:03d}".rstrip("0").removesuffix(".") + "ms"
+        units, rest = divmod(us, MILLISECOND)
+        return f"{units}.{rest:03d}".rstrip("0").removesuffix(".") + "ms"
     return text + (f"{us}us" if us else "")
 
 

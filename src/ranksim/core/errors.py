@@ -14,7 +14,7 @@ class BadInput(ValueError):
     """
 
 
-def whole(what: str, given: object, least: int | None = None) -> None:
+def check_integer(what: str, given: object, least: int | None = None) -> None:
     """Raise BadInput unless a whole number, of so much at least, is given."""
     if not hasattr(given, "__index__") or isinstance(given, bool):
         raise BadInput(f"{what}: expected a whole number, found {given!r}")
@@ -22,26 +22,26 @@ def whole(what: str, given: object, least: int | None = None) -> None:
         raise BadInput(f"{what}: expected at least {least}, found {given}")
 
 
-def near(name: object, known: "Iterable[str]") -> str:
+def near(name: object, names: "Iterable[str]") -> str:
     """What to add to a refusal of a name, a hint at those that come near: "; did you mean 'pro'?", or ""."""
     from difflib import get_close_matches  # late: errors are read before an interrupt can be caught
 
-    close = get_close_matches(str(name), [str(one) for one in known], n=2)
+    close = get_close_matches(str(name), [str(candidate) for candidate in names], n=2)
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
-def listed(known: "Iterable[str]", name: object) -> str:
+def listed(candidates: "Iterable[str]", name: object) -> str:
     """What there is, with commas between, and what of it comes near a name that is none of it."""
-    names = list(known)
+    names = list(candidates)
     return f"{', '.join(names)}{near(name, names)}"
 
 
-def no_such(what: str, name: str, known: tuple[str, ...], otherwise: str = "") -> str:
+def no_such(what: str, name: str, names: tuple[str, ...], otherwise: str = "") -> str:
     """Say that there is nothing of this name: what comes near, else `otherwise` or all that there is."""
     from difflib import get_close_matches  # late: errors are read before an interrupt can be caught
 
-    close = get_close_matches(name, known, n=3)
-    hint = otherwise or f"expected one of {', '.join(known)}"
+    close = get_close_matches(name, names, n=3)
+    hint = otherwise or f"expected one of {', '.join(names)}"
     if close:
         hint = f"did you mean {' or '.join(map(repr, close))}?"
     return f"no such {what} {name!r}; {hint}"

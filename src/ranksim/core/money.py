@@ -29,6 +29,6 @@ def money(text: str) -> int:
 def format_money(micros: int) -> str:
     """The text of an amount in micro-dollars: 15_000_000 is '15 USD', 2_000 is '0.002 USD'."""
     sign = "-" if micros < 0 else ""
-    whole, rest = divmod(abs(micros), MICRO_USD)
+    dollars, rest = divmod(abs(micros), MICRO_USD)
     decimals = f".{rest:06d}".rstrip("0") if rest else ""
-    return f"{sign}{whole}{decimals} USD"
+    return f"{sign}{dollars}{decimals} USD"

@@ -16,7 +16,9 @@ def printable(text: str, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(one if _is_plain(one) or one in keep else _escaped(one) for one in text)
+    return "".join(
+        character if _is_plain(character) or character in keep else _escaped(character) for character in text
+    )
 
 
 def _is_plain(character: str) -> bool:

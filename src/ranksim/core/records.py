@@ -78,7 +78,7 @@ def read_lines(path: str | Path, passed: Passed | None = None) -> Iterator[str]:
                 raise BadInput(f"{path}:{number}: expected UTF-8 text; give a text file") from None
 
 
-def shown(line: str, most: int = 60) -> str:
+def quote(line: str, most: int = 60) -> str:
     """Quote a line for an error message, cut where it is long."""
     text = line.strip()
     return repr(text if len(text) <= most else text[:most] + "…") if text else "an empty line"
@@ -96,8 +96,8 @@ def parsed(text: str | None) -> Any:
 
 def parsed_object(text: str | None) -> dict[str, Any] | None:
     """Parse a JSON object of a stranger; None for anything else."""
-    found = parsed(text)
-    return found if isinstance(found, dict) else None
+    value = parsed(text)
+    return value if isinstance(value, dict) else None
 
 
 def _parsed_slowly(text: str) -> Any:
@@ -141,7 +141,7 @@ def read_access_log(path: str | Path, passed: Passed | None = None) -> Iterator[
         except ValueError:
             raise BadInput(
                 f"{path}:{number}: expected a line of an access log, such as 'host - - "
-                f'[17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512\', found {shown(line)}'
+                f'[17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512\', found {quote(line)}'
             ) from None
 
 
@@ -169,13 +169,13 @@ def read_rates(path: str | Path, chunk: int = 1 << 16) -> Iterator[NDArray[np.in
             data = file.read(chunk)
             text = rest + data.decode("ascii", errors="replace")
             cut = len(text) if not data else max(text.rfind(" "), text.rfind("\n")) + 1
-            whole, rest = text[:cut], text[cut:]
-            words = whole.split()
+            complete, rest = text[:cut], text[cut:]
+            words = complete.split()
             if words:
                 if not "".join(words).isdecimal() or max(map(len, words)) > LONGEST_COUNT:
-                    _refuse_counts(path, number, whole)
+                    _refuse_counts(path, number, complete)
                 yield np.array([int(word) for word in words], dtype=np.int64)
-            number += whole.count("\n")
+            number += complete.count("\n")
             if not data:
                 return
 

@@ -36,7 +36,7 @@ from ranksim.core.contract.located import Located, explain
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import imported
 from ranksim.core.files import new_file, packing
-from ranksim.core.records import Passed, read_access_log, read_lines, read_rates, shown
+from ranksim.core.records import Passed, quote, read_access_log, read_lines, read_rates
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -288,15 +288,15 @@ def _check_declared(where: str, exchange: Exchange, header: Header) -> None:
     """Refuse a target or key that is not in the header, where that declares any."""
     target, key = exchange.target, exchange.api_key
     if header.targets and target and target not in header.targets:
-        known = ", ".join(header.targets)
+        names = ", ".join(header.targets)
         raise BadInput(
-            f"{where}: target: expected one that the header declares ({known}), found {target!r}; "
+            f"{where}: target: expected one that the header declares ({names}), found {target!r}; "
             "add it to targets in line 1"
         )
     if header.keys and key is not None and key not in (*header.keys, UNKNOWN_KEY, UNRECORDED_KEY):
-        known = ", ".join(header.keys)
+        names = ", ".join(header.keys)
         raise BadInput(
-            f"{where}: api_key: expected one that the header declares ({known}), found {key!r}; "
+            f"{where}: api_key: expected one that the header declares ({names}), found {key!r}; "
             f"add it to keys in line 1, or write {UNKNOWN_KEY!r} for a key that nobody has"
         )
 
@@ -312,14 +312,14 @@ def _parse(where: str, line: str) -> Header | Exchange | DeliveryAttempt | Note:
         return ENTRY.validate_json(line)
     except ValidationError as error:
         kind = error.errors()[0]["type"]
-        found: ValidationError = error
+        invalid: ValidationError = error
     if kind == "json_invalid":
         cut = "" if line.endswith("\n") else "; the file was cut short, so record again or drop this line"
-        raise BadInput(f"{where}: expected one JSON object on a line, found {shown(line)}{cut}")
+        raise BadInput(f"{where}: expected one JSON object on a line, found {quote(line)}{cut}")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        raise BadInput(f"{where}: expected a header, or kind exchange, delivery or note, found {shown(line)}")
+        raise BadInput(f"{where}: expected a header, or kind exchange, delivery or note, found {quote(line)}")
     data = json.loads(line)
-    raise explain(MODELS[_tag(data)], found, Located(where, data, {}))
+    raise explain(MODELS[_tag(data)], invalid, Located(where, data, {}))
 
 
 @dataclass(slots=True)
@@ -356,9 +356,9 @@ class Trace:
 
     def write(self, path: str | Path) -> None:
         """Write the exchanges, then the deliveries, then the notes. Raises BadInput when it cannot."""
-        whole = chain([self.header], self.exchanges, self.deliveries, self.notes)
+        entries = chain([self.header], self.exchanges, self.deliveries, self.notes)
         with new_file(Path(path)) as temporary, packing(temporary, Path(path)) as file:
-            for entry in whole:
+            for entry in entries:
                 file.write(as_line(entry.model_dump()).encode() + b"\n")
 
     def to_frame(self, kind: Literal["exchanges", "deliveries"] = "exchanges") -> DataFrame:

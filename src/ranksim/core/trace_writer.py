@@ -178,17 +178,17 @@ class TraceWriter:
         """Name every key. A new token under an old name is another key to whoever judges: it is numbered."""
         keys = {} if self._state is None else self._state.keys
         if len(self._names) != len(keys):
-            found: dict[str, str] = {}
+            names: dict[str, str] = {}
             for token, key in keys.items():
                 plain = f"{self._account_name(key.account)}/{key.name}"
-                name = next(name for name in _numbered(plain) if name not in found)
-                found[name] = token
-            self._names = {token: name for name, token in found.items()}
+                name = next(name for name in _numbered(plain) if name not in names)
+                names[name] = token
+            self._names = {token: name for name, token in names.items()}
         return self._names
 
     def _account_name(self, account: str) -> str:
-        known = None if self._state is None else self._state.accounts.get(account)
-        return account if known is None else known.name
+        account_state = None if self._state is None else self._state.accounts.get(account)
+        return account if account_state is None else account_state.name
 
     def _finish(self) -> None:
         """Put the header and the lines together."""

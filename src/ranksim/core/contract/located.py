@@ -40,10 +40,10 @@ class Located:
     def error(self, message: str, *path: Part) -> BadInput:
         """The error that says where: 'policy.yaml:12: assumptions.window: …'; `path` starts at `data`."""
         full = (*self.path, *path)
-        known = full
-        while known not in self.lines and known:
-            known = known[:-1]
-        line = f":{self.lines[known]}" if known in self.lines else ""
+        ancestor = full
+        while ancestor not in self.lines and ancestor:
+            ancestor = ancestor[:-1]
+        line = f":{self.lines[ancestor]}" if ancestor in self.lines else ""
         there = f"{dotted(full)}: " if full else ""
         return BadInput(f"{self.where}{line}: {there}{message}")
 
@@ -71,42 +71,42 @@ def explain(model: type[BaseModel], error: ValidationError, located: Located) ->
 
 def sentences(model: type[BaseModel], error: ValidationError, located: Located) -> list[str]:
     """The sentences for a validation error, in the order of the file; what is missing last."""
-    found = _apt([(known_path(details, located), details) for details in error.errors()])
+    placed = _apt([(known_path(details, located), details) for details in error.errors()])
 
     def order(item: tuple[tuple[Part, ...], ErrorDetails]) -> tuple[bool, int]:
         path, details = item
         return details["type"] == "missing", located.lines.get((*located.path, *path), 0)
 
-    told: dict[str, None] = {}
+    unique: dict[str, None] = {}
     meant: set[tuple[Part, ...]] = set()
-    for path, details in sorted(found, key=order):
+    for path, details in sorted(placed, key=order):
         if (
             path in meant
         ):  # a misspelt field also leaves its right name missing: the misspelling explains both
             continue
         if details["type"] == "extra_forbidden":
             meant |= {(*path[:-1], name) for name in near_fields(model, details["loc"])}
-        forms = [each for at, each in found if at == path and _another_type(each)]
+        forms = [each for at, each in placed if at == path and _another_type(each)]
         sentence = _either(model, forms) if details in forms else _sentence(model, details)
-        told[str(located.error(sentence, *path))] = None
-    return list(told)
+        unique[str(located.error(sentence, *path))] = None
+    return list(unique)
 
 
-def _apt(found: list[tuple[tuple[Part, ...], ErrorDetails]]) -> list[tuple[tuple[Part, ...], ErrorDetails]]:
+def _apt(errors: list[tuple[tuple[Part, ...], ErrorDetails]]) -> list[tuple[tuple[Part, ...], ErrorDetails]]:
     """Leave out what other forms of a value would have asked for where the form that was meant is known.
 
     Where several forms may stand, each tells its mistake. That the value is of another type says nothing
     where one form took its type and found something in it; nor do members that are missing for being wrong.
     """
-    deep = {path[:end] for path, _ in found for end in range(len(path))}
-    taken = {path for path, details in found if not _another_type(details)}
+    deep = {path[:end] for path, _ in errors for end in range(len(path))}
+    taken = {path for path, details in errors if not _another_type(details)}
 
     def says(path: tuple[Part, ...], details: ErrorDetails) -> bool:
         if _another_type(details):
             return path not in deep and path not in taken
         return details["type"] != "too_short" or path not in deep
 
-    return [(path, details) for path, details in found if says(path, details)]
+    return [(path, details) for path, details in errors if says(path, details)]
 
 
 def _another_type(details: ErrorDetails) -> bool:
@@ -118,8 +118,8 @@ def _either(model: type[BaseModel], forms: Sequence[ErrorDetails]) -> str:
     """The sentence for a value of none of the types that may stand: all of them, and what was found."""
     parts = [_sentence(model, details).partition(", found ") for details in forms]
     expected = dict.fromkeys(head.removeprefix("expected ") for head, _, _ in parts)
-    found = max((tail for _, _, tail in parts), key=len)  # with what is near, if anything is
-    return f"expected {' or '.join(expected)}, found {found}"
+    value = max((tail for _, _, tail in parts), key=len)  # with what is near, if anything is
+    return f"expected {' or '.join(expected)}, found {value}"
 
 
 def together(mistakes: Iterable[str]) -> BadInput:
@@ -134,8 +134,8 @@ def known_path(details: ErrorDetails, located: Located) -> tuple[Part, ...]:
     path: list[Part] = []
     value = located.data
     for part in details["loc"]:
-        known = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-        if part in known:
+        parts = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+        if part in parts:
             path.append(part)
             value = value[part]
     if details["type"] == "missing":
@@ -144,7 +144,7 @@ def known_path(details: ErrorDetails, located: Located) -> tuple[Part, ...]:
 
 
 def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
-    kind, given, context = details["type"], _shown(details["input"]), details.get("ctx", {})
+    kind, given, context = details["type"], _quoted(details["input"]), details.get("ctx", {})
     match kind:
         case "missing":
             return "is missing; add it"
@@ -155,9 +155,9 @@ def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
             return f"expected one of {options}, found {given}{near(details['input'], options.split(', '))}"
         case "union_tag_invalid":
             options = context["expected_tags"].replace("'", "")
-            found = context["tag"]
-            hint = near(found, options.split(", "))
-            return f"expected {_bare(context)} to be one of {options}, found {found!r}{hint}"
+            tag = context["tag"]
+            hint = near(tag, options.split(", "))
+            return f"expected {_bare(context)} to be one of {options}, found {tag!r}{hint}"
         case "union_tag_not_found":
             return f"{_bare(context)} is missing; add it"
         case "too_short":
@@ -200,7 +200,7 @@ def _bare(context: dict[str, Any]) -> str:
     return str(context["discriminator"]).strip("'")
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     match value:
         case None:
             return "nothing"

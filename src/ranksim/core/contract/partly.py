@@ -105,13 +105,13 @@ def refuse(
 ) -> None:
     """Raise BadInput with mistakes, and the misfits that rest on nothing left out, a line each, if any."""
     placed = [(left_out.written(misfit.path), misfit) for misfit in misfits]
-    found = [
+    sentences = [
         str(located.error(misfit.message, *path))
         for path, misfit in placed
         if not any(map(left_out.concerns, (path, *misfit.rests_on)))
     ]
-    if mistakes or found:
-        raise together([*mistakes, *found])
+    if mistakes or sentences:
+        raise together([*mistakes, *sentences])
 
 
 def _kept(value: Any, at: Path, out: frozenset[Path]) -> Any:

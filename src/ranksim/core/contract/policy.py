@@ -129,11 +129,11 @@ def check_whole(located: Located) -> Located:
     What is left out whole can be taken from the catalogue that this one is compared with; a part cannot.
     """
     stated = located.data if isinstance(located.data, dict) else {}
-    for part, known in HOW_JOBS_RUN.items():
+    for part, names in HOW_JOBS_RUN.items():
         given = stated.get(part)
-        if isinstance(given, dict) and (missing := [name for name in known if name not in given]):
+        if isinstance(given, dict) and (missing := [name for name in names if name not in given]):
             raise located.error(
-                f"says nothing of {', '.join(missing)}; in a comparison state all of {', '.join(known)}, or "
+                f"says nothing of {', '.join(missing)}; in a comparison state all of {', '.join(names)}, or "
                 "leave the whole part out, to take it from the other catalogue",
                 part,
             )

@@ -29,14 +29,14 @@ WIDEST = 20.0
 """The largest sigma of a lognormal distribution; its tails still are numbers."""
 
 
-def _whole(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _read_duration(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, str):
         return clock.duration(value)
-    if _whole(value) and (info.mode == "python" or value == 0):
+    if _is_integer(value) and (info.mode == "python" or value == 0):
         return value
     raise ValueError(f"write a duration such as '1h30m' or '250ms', found {value!r}")
 
@@ -44,7 +44,7 @@ def _read_duration(value: Any, info: ValidationInfo) -> Any:
 def _read_instant(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, str):
         return clock.instant(value)
-    if _whole(value) and info.mode == "python":
+    if _is_integer(value) and info.mode == "python":
         return value
     raise ValueError(f"write an instant such as '2026-01-31T09:00:00Z', found {value!r}")
 
@@ -52,7 +52,7 @@ def _read_instant(value: Any, info: ValidationInfo) -> Any:
 def _read_money(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, str):
         return money(value)
-    if _whole(value) and info.mode == "python":
+    if _is_integer(value) and info.mode == "python":
         return value
     raise ValueError(f"write an amount such as '15 USD', found {value!r}")
 
@@ -89,9 +89,9 @@ def also(*forms: Mapping[str, Any]) -> ConfigDict:
     """Let the JSON Schema of a model tell the short forms in which a file may write it."""
 
     def tell(schema: dict[str, Any]) -> None:
-        whole = dict(schema)
+        form = dict(schema)
         schema.clear()
-        schema["anyOf"] = [*forms, whole]
+        schema["anyOf"] = [*forms, form]
 
     return ConfigDict(json_schema_extra=tell)
 

@@ -175,8 +175,8 @@ def _plain(
     try:
         return _scalar(tag, text)
     except (KeyError, ValueError):
-        found = f"expected a value of type {tag}, found {text[:40]!r}; put it in quotes if it is text"
-        raise Located(where, None, lines, path).error(found) from None
+        sentence = f"expected a value of type {tag}, found {text[:40]!r}; put it in quotes if it is text"
+        raise Located(where, None, lines, path).error(sentence) from None
 
 
 def _scalar(tag: str, text: str) -> Any:

@@ -83,12 +83,12 @@ def walk(
         end = start + limit
         return list(ids[start:end]) if items else [], ids[end - 1] if end < len(ids) else None
     while start < len(ids):
-        for one in ids[start : start + limit + 1]:
-            if not keep(one):
+        for item in ids[start : start + limit + 1]:
+            if not keep(item):
                 continue
             if len(page) == limit:
                 return page, page[-1]
-            page.append(one)
+            page.append(item)
         start += limit + 1
     return page, None
 

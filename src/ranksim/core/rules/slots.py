@@ -83,15 +83,15 @@ def words_counted(lists: Iterable[Iterable[str]], scan_counts: str) -> list[str]
     return list(dict.fromkeys(words)) if scan_counts == "keyword" else words
 
 
-def difference(whole: Block, part: Block) -> list[Block]:
+def difference(minuend: Block, part: Block) -> list[Block]:
     """Return the tuples of `whole` that are not in `part`, as at most three blocks that do not overlap."""
-    words, common_words = _split(whole.words, part.words)
-    pairings, common_pairings = _split(whole.engine_devices, part.engine_devices)
-    places, _ = _split(whole.geographies, part.geographies)
+    words, common_words = _split(minuend.words, part.words)
+    pairings, common_pairings = _split(minuend.engine_devices, part.engine_devices)
+    places, _ = _split(minuend.geographies, part.geographies)
     blocks = [
-        Block(whole.owner, words, whole.engine_devices, whole.geographies),
-        Block(whole.owner, common_words, pairings, whole.geographies),
-        Block(whole.owner, common_words, common_pairings, places),
+        Block(minuend.owner, words, minuend.engine_devices, minuend.geographies),
+        Block(minuend.owner, common_words, pairings, minuend.geographies),
+        Block(minuend.owner, common_words, common_pairings, places),
     ]
     return [block for block in blocks if block.size()]
 

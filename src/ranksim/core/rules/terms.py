@@ -42,14 +42,14 @@ COMMITS = frozenset({Spend.KEYWORDS, Spend.SCANS})
 
 def terms_of(policy: Policy) -> Terms:
     """Return the assumptions that admission reads."""
-    said = policy.assumptions
+    assumptions = policy.assumptions
     return Terms(
-        join=JOINS[said.join],
-        cost_gate=GATES[said.cost_gate],
-        cost_timing=TIMINGS[said.cost_timing],
-        spent_counts_reserved=int(said.spent_counts == "settled_and_reserved"),
-        cooldown_from_finish=int(said.cooldown_from == "finish"),
-        week_offset=said.week_offset,
+        join=JOINS[assumptions.join],
+        cost_gate=GATES[assumptions.cost_gate],
+        cost_timing=TIMINGS[assumptions.cost_timing],
+        spent_counts_reserved=int(assumptions.spent_counts == "settled_and_reserved"),
+        cooldown_from_finish=int(assumptions.cooldown_from == "finish"),
+        week_offset=assumptions.week_offset,
     )
 
 

@@ -136,14 +136,14 @@ def _take_log(now: int, w: Window, ring: MutableSequence[int]) -> int:
 def _live(now: int, w: Window, ring: MutableSequence[int]) -> int:
     """How many calls of the ring lie in (now - length, now], by bisection from the oldest."""
     oldest = w.head - w.count
-    gone, end = 0, w.count
-    while gone < end:
-        middle = (gone + end) // 2
+    expired, end = 0, w.count
+    while expired < end:
+        middle = (expired + end) // 2
         if ring[(oldest + middle) % w.limit] <= now - w.length:
-            gone = middle + 1
+            expired = middle + 1
         else:
             end = middle
-    return w.count - gone
+    return w.count - expired
 
 
 # SLIDING_COUNTER: `opened` is the start of the clock window of `count`; `previous` belongs to the one before

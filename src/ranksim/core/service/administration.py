@@ -23,9 +23,9 @@ LIMITS = ("rate", *CHECK_NAMES)
 """What can be waived: the rate limits, and the six checks by their numbers (S59)."""
 
 
-def _expect(what: str, found: str, known: tuple[str, ...]) -> None:
-    if found not in known:
-        raise BadInput(f"{what}: expected one of {', '.join(known)}, found {found!r}{near(found, known)}")
+def _expect(what: str, value: str, options: tuple[str, ...]) -> None:
+    if value not in options:
+        raise BadInput(f"{what}: expected one of {', '.join(options)}, found {value!r}{near(value, options)}")
 
 
 def open_account(
@@ -185,15 +185,15 @@ def windows_of_a_key(policy: Policy) -> int:
 
 def new_window(ctx: Context, rate_class: RateClass) -> tuple[Window, list[int]]:
     """Make an untouched rate window of a class, and its ring (S102-S104, U1)."""
-    said = ctx.policy.assumptions
-    kind = windows.NAMES.index(said.window)
+    assumptions = ctx.policy.assumptions
+    kind = windows.NAMES.index(assumptions.window)
     limit = ctx.policy.facts.rates.of(rate_class)
     window = Window(
         kind=kind,
         limit=limit,
         length=ctx.policy.facts.rate_window,
-        counts_refused=int(said.refused_calls_count),
-        full_reset=int(said.reset_reports == "full"),
+        counts_refused=int(assumptions.refused_calls_count),
+        full_reset=int(assumptions.reset_reports == "full"),
     )
     windows.start(window)
     return window, [0] * limit if kind == windows.SLIDING_LOG else []

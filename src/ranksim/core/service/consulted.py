@@ -53,8 +53,8 @@ class Consulting:
 
     def names(self) -> tuple[str, ...]:
         """Return what was read, as the fields of a policy."""
-        said = read_of(self.assumptions) | {TERMS.get(name, name) for name in read_of(self.terms)}
+        read = read_of(self.assumptions) | {TERMS.get(name, name) for name in read_of(self.terms)}
         return (
-            *(f"assumptions.{name}" for name in sorted(said & set(Assumptions.model_fields))),
+            *(f"assumptions.{name}" for name in sorted(read & set(Assumptions.model_fields))),
             *(f"statuses.{name}" for name in sorted(read_of(self.statuses) & set(Statuses.model_fields))),
         )

@@ -116,8 +116,8 @@ def create_endpoint(ctx: Context, request: Request) -> Reply:
         disable(ctx, endpoint, BY_THE_ACCOUNT, request.now)
     state.endpoints[endpoint.id] = endpoint
     request.account.endpoints.append(endpoint.id)
-    shown: views.WebhookCreatedView = {**_endpoint(endpoint), "secret": endpoint.secret}
-    return single(shown, ctx.policy.statuses.created)
+    view: views.WebhookCreatedView = {**_endpoint(endpoint), "secret": endpoint.secret}
+    return single(view, ctx.policy.statuses.created)
 
 
 def list_endpoints(ctx: Context, request: Request) -> Reply:
@@ -283,7 +283,7 @@ def emit_job_event(ctx: Context, job: Job, now: Micros) -> None:
     if not takers:
         return
     assert job.finished_at is not None, "an event tells of a job that has ended"
-    shown: views.EventJobView = {
+    view: views.EventJobView = {
         "id": job.id,
         "kind": job.kind,
         "status": job.status,
@@ -291,7 +291,7 @@ def emit_job_event(ctx: Context, job: Job, now: Micros) -> None:
         "error_detail": job.error_detail,
         "finished_at": iso(job.finished_at),
     }
-    _emit(ctx, event_type, account, job.domain, {"job": shown}, takers, now)
+    _emit(ctx, event_type, account, job.domain, {"job": view}, takers, now)
 
 
 def takers_of(state: State, account: Account, event_type: str, domain: str) -> list[Endpoint]:

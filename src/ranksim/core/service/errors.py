@@ -53,13 +53,13 @@ def problem(policy: Policy, code: str, detail: str, meta: Meta | None = None, *,
     """Build an error reply with the complete problem body (S94); `Service.handle` fills in `request_id`."""
     title, remedy = TEXTS[code]
     status = status_of(policy, code)
-    shown = "not_found" if code == "out_of_scope" else code
-    url = f"{DOCS_URL}/api/errors#{shown}"
+    public = "not_found" if code == "out_of_scope" else code
+    url = f"{DOCS_URL}/api/errors#{public}"
     body: ProblemView = {
         "type": url,
         "title": title,
         "status": status,
-        "code": shown,
+        "code": public,
         "detail": detail,
         "remedy": remedy,
         "meta": meta or {},
@@ -70,7 +70,7 @@ def problem(policy: Policy, code: str, detail: str, meta: Meta | None = None, *,
         status,
         cast(Body, body),
         headers={"Content-Type": PROBLEM_JSON},
-        code=shown,
+        code=public,
         check=check,
         outcome="refused" if check else "error",
     )

@@ -203,15 +203,15 @@ def ended(
 
 def _mind_cooldown(ctx: Context, job: Job, account: Account, now: int) -> None:
     """Arm or disarm the cooldown at a run's end (U46, U91, E50)."""
-    said = ctx.policy.assumptions
-    owner = job.domain if said.cooldown_scope == "domain" else "account"
+    assumptions = ctx.policy.assumptions
+    owner = job.domain if assumptions.cooldown_scope == "domain" else "account"
     row = account.cooldowns.get(f"{owner}/{job.kind}")
     if row is None:
         return
-    if job.status == DONE or said.failed_run_arms:
+    if job.status == DONE or assumptions.failed_run_arms:
         if ctx.terms.cooldown_from_finish:
             row.since = now
-    elif said.cooldown_after_failure == "clear":
+    elif assumptions.cooldown_after_failure == "clear":
         row.since = DISTANT_PAST
     elif not ctx.terms.cooldown_from_finish:
         row.since = _latest_acceptance(ctx, job, account)

@@ -93,7 +93,8 @@ def key_has_room(
     """Return whether a window of a key has room, of those of some classes; nothing is charged."""
     first = _first_window(ctx, graphql)
     return rates_waived(ctx) or any(
-        windows.remaining(now, key.windows[first + one], key.rings[first + one]) for one in classes
+        windows.remaining(now, key.windows[first + rate_class], key.rings[first + rate_class])
+        for rate_class in classes
     )
 
 
@@ -133,11 +134,11 @@ def _refuse(
     headers: dict[str, str],
 ) -> Reply:
     """Answer 429: come again after `wait` µs (S100, U7)."""
-    said = ctx.policy.assumptions
+    assumptions = ctx.policy.assumptions
     wait = max(wait, 1)
     _show(ctx, window, windows.remaining(now, window, ring), wait, now, headers)
     name, length = rate_class.label, window.length // SECOND
-    headers["Retry-After"] = retry_after(said, now, wait)
+    headers["Retry-After"] = retry_after(assumptions, now, wait)
     reply = problem(
         ctx.policy,
         "rate_limited",
@@ -162,8 +163,8 @@ def _show(ctx: Context, window: Window, left: int, reset: int, now: int, headers
     headers["RateLimit-Reset"] = str(-(-reset // SECOND))
 
 
-def retry_after(said: Assumptions, now: int, wait: int) -> str:
+def retry_after(assumptions: Assumptions, now: int, wait: int) -> str:
     """Write a Retry-After: seconds, at least 1, or an HTTP-date (U6)."""
-    if said.retry_after_format == "http_date":
+    if assumptions.retry_after_format == "http_date":
         return http_date(now + wait)
     return str(max(1, whole_seconds(wait)))

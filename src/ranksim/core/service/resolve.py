@@ -59,10 +59,10 @@ def check_ids(
 ) -> Reply | None:
     """Answer 404 unless every id in a body can be seen and belongs to the domain (U86)."""
     for which in ids:
-        found = record_for(ctx, request, table, which, noun)
-        if isinstance(found, Reply):
-            return found
-        if found.domain != domain:
+        record = record_for(ctx, request, table, which, noun)
+        if isinstance(record, Reply):
+            return record
+        if record.domain != domain:
             return problem(ctx.policy, "not_found", f"There is no {noun} {which!r} in domain {domain}.")
     return None
 

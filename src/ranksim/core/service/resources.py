@@ -241,7 +241,7 @@ def _release_label(ctx: Context, request: Request, label: Label) -> None:
     """Take a label off the keywords that carry it."""
     for keyword in (ctx.state.keywords[which] for which in request.account.keywords):
         if label.id in keyword.labels:
-            keyword.labels = tuple(one for one in keyword.labels if one != label.id)
+            keyword.labels = tuple(other for other in keyword.labels if other != label.id)
 
 
 LABELS = Resource(
@@ -315,9 +315,10 @@ def list_keywords(ctx: Context, request: Request) -> Reply:
         # A walk through all keywords of a large account would look at most of them in vain.
         lists = (ctx.state.keyword_lists[which] for which in request.account.keyword_lists)
         candidates = keywords_in(
-            one
-            for one in lists
-            if query.get("domain_id", one.domain) == one.domain and query.get("list_id", one.id) == one.id
+            keyword_list
+            for keyword_list in lists
+            if query.get("domain_id", keyword_list.domain) == keyword_list.domain
+            and query.get("list_id", keyword_list.id) == keyword_list.id
         )
     folding = ctx.policy.assumptions.keyword_folding
 

@@ -330,16 +330,16 @@ class Service:
         """Return the class a call is charged in; None for a dry run that is free (U10, U87), or a waiver."""
         if rates_waived(self._ctx):
             return None
-        said = self._ctx.policy.assumptions
+        assumptions = self._ctx.policy.assumptions
         operation = OPERATIONS.get(call.operation)
         if (
-            said.dry_run_class != "same"
+            assumptions.dry_run_class != "same"
             and operation is not None
             and operation.spends
             and call.body is not None
             and call.body.get("dry_run") is True
         ):
-            return RateClass.READ if said.dry_run_class == "read" else None
+            return RateClass.READ if assumptions.dry_run_class == "read" else None
         return _nominal_class(self._ctx.policy, call)
 
     def _execute(self, request: Request, owner: str, index: int) -> Reply:
@@ -368,24 +368,26 @@ class Service:
     def _execute_once(self, request: Request, operation: Operation, owner: str, index: int) -> Reply:
         """Run a POST under an Idempotency-Key: once, then replay (S28, S47, S48, E1-E7)."""
         ctx, call, now = self._ctx, request.call, request.now
-        said, stored = ctx.policy.assumptions, ctx.state.stored
+        assumptions, stored = ctx.policy.assumptions, ctx.state.stored
         given = call.idempotency_key or ""
-        if not idempotency.is_valid(given, said):
-            longest = said.idempotency_key_max
+        if not idempotency.is_valid(given, assumptions):
+            longest = assumptions.idempotency_key_max
             detail = f"An Idempotency-Key has 1 to {longest} characters."
             return problem(ctx.policy, "idempotency_key_invalid", detail)
-        if said.idempotency_scope == "account":
+        if assumptions.idempotency_scope == "account":
             owner = request.account.id
         name = f"{owner} {index} {idempotency.unquoted(given)}"
-        print_ = idempotency.fingerprint(call.operation, call.path, call.query, call.body, call.raw, said)
+        print_ = idempotency.fingerprint(
+            call.operation, call.path, call.query, call.body, call.raw, assumptions
+        )
         entry = stored.get(name)
         if entry is not None and now < entry.expires:
             return self._repeat(entry, print_, now)
         reply = operation.handler(ctx, request)
-        if idempotency.is_stored(reply.status, reply.check, said):
+        if idempotency.is_stored(reply.status, reply.check, assumptions):
             _forget_expired(stored, now)
             stored.pop(name, None)
-            flying = said.in_flight_until == "written"
+            flying = assumptions.in_flight_until == "written"
             stored[name] = Stored(
                 fingerprint=print_,
                 expires=now + ctx.policy.facts.idempotency_retention,
@@ -501,8 +503,8 @@ class Service:
         if endpoint not in state.endpoints or not state.endpoints[endpoint].enabled:
             raise BadInput(f"endpoint: {endpoint} is deleted or disabled; enable it, or send to another")
         self._advance(now)
-        known = state.events.setdefault(event.id, event)
-        deliveries.deliver(self._ctx, known, state.endpoints[endpoint], now)
+        saved = state.events.setdefault(event.id, event)
+        deliveries.deliver(self._ctx, saved, state.endpoints[endpoint], now)
 
     def _account(self, account: str) -> Account:
         if account not in self._ctx.state.accounts:
@@ -570,14 +572,14 @@ def charged_classes(policy: Policy) -> dict[str, RateClass]:
 
     The others need no key (S39), depend on whether the call is a dry run (U10), or cost two units (U3).
     """
-    said = policy.assumptions
+    assumptions = policy.assumptions
     classes = {name: operation.rate_class(policy) for name, operation in OPERATIONS.items()}
     return {
         name: rate_class
         for name, rate_class in classes.items()
         if name not in KEYLESS
-        and not (said.dry_run_class != "same" and OPERATIONS[name].spends)
-        and not (said.expensive_debits_write and rate_class == RateClass.EXPENSIVE)
+        and not (assumptions.dry_run_class != "same" and OPERATIONS[name].spends)
+        and not (assumptions.expensive_debits_write and rate_class == RateClass.EXPENSIVE)
     }
 
 

@@ -134,9 +134,9 @@ def meter_resets(ctx: Context, account: Account, meter: Meter, now: int) -> int:
 def usd(amount: int) -> str:
     """Write µUSD as a decimal amount of dollars, exact, with at least two decimals."""
     sign = "-" if amount < 0 else ""
-    whole, fraction = divmod(abs(amount), MICRO_USD)
+    dollars, fraction = divmod(abs(amount), MICRO_USD)
     decimals = f"{fraction:06d}"
-    return f"{sign}{whole}.{decimals[:2]}{decimals[2:].rstrip('0')}"
+    return f"{sign}{dollars}.{decimals[:2]}{decimals[2:].rstrip('0')}"
 
 
 def code_of(ctx: Context, decision: Decision, rows: Rows) -> str:

@@ -138,9 +138,9 @@ def create_job(ctx: Context, request: Request) -> Reply:
     )
     job.metric, job.metric_units = rows.metric, ask.units
     job.metric_ends = rows.meter.ends if rows.metric else month_ends
-    shown = jobs.show(ctx, job, request.now)
+    view = jobs.show(ctx, job, request.now)
     jobs.accept(ctx, job)
-    return single(shown, ctx.policy.statuses.job_accepted, "granted")
+    return single(view, ctx.policy.statuses.job_accepted, "granted")
 
 
 def create_keywords(ctx: Context, request: Request) -> Reply:
@@ -267,21 +267,21 @@ def create_briefs(ctx: Context, request: Request) -> Reply:
 
 def _brief_keywords(ctx: Context, request: Request, body: BriefsBody) -> list[tuple[str, str]] | Reply:
     """Resolve the keywords of a brief request: (domain id, text), each keyword once (U54, U65)."""
-    found: dict[tuple[str, str], str] = {}
+    wanted: dict[tuple[str, str], str] = {}
     if body.keywords is not None:
         domain = domain_for(ctx, request, body.domain_id or "")
         if isinstance(domain, Reply):
             return domain
         folding = ctx.policy.assumptions.keyword_folding
         for text in body.keywords:
-            found.setdefault((domain.id, fold(text, folding)), text)
+            wanted.setdefault((domain.id, fold(text, folding)), text)
     keyword_ids = body.keyword_ids or ([] if body.keyword_id is None else [body.keyword_id])
     for keyword_id in keyword_ids:
         keyword = record_for(ctx, request, ctx.state.keywords, keyword_id, "keyword")
         if isinstance(keyword, Reply):
             return keyword
-        found.setdefault((keyword.domain, keyword.folded), keyword.text)
-    return [(domain_id, text) for (domain_id, _), text in found.items()]
+        wanted.setdefault((keyword.domain, keyword.folded), keyword.text)
+    return [(domain_id, text) for (domain_id, _), text in wanted.items()]
 
 
 def trim(ctx: Context, request: Request, ask: Ask, rows: Rows) -> None:

@@ -96,11 +96,11 @@ def _cooldowns(state: State, account: Account, now: int) -> list[Shown]:
 
 
 def _key(key: Key, now: int) -> Shown:
-    shown = []
+    views = []
     for number, (window, ring) in enumerate(zip(key.windows, key.rings, strict=True)):
         left, reset = windows.standing(now, window, ring)
         surface = "" if number < len(RATE_LABELS) else " (GraphQL)"
-        shown.append(
+        views.append(
             {
                 "class": RATE_LABELS[number % len(RATE_LABELS)] + surface,
                 "limit": window.limit,
@@ -109,4 +109,4 @@ def _key(key: Key, now: int) -> Shown:
                 "seconds": window.length // SECOND,
             }
         )
-    return {"key": key.token, "name": key.name, "domain_id": key.domain, "windows": shown}
+    return {"key": key.token, "name": key.name, "domain_id": key.domain, "windows": views}

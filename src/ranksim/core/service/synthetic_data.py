@@ -93,8 +93,8 @@ def _position(seed: int, host: str, word: str, place: str, since: int, day: int)
     steps = (draws.uniforms(seed, who, days, Purpose.POSITION) * 3).astype(np.int64) - 1
     turn = DEPTH + 10
     walked = (level + (1 + level // 20) * int(steps.sum())) % (2 * turn)
-    found = 1 + min(walked, 2 * turn - 1 - walked)
-    return found if found <= DEPTH else None
+    rank = 1 + min(walked, 2 * turn - 1 - walked)
+    return rank if rank <= DEPTH else None
 
 
 def page_url(domain: Domain, word: str) -> str:
@@ -114,9 +114,9 @@ def serp_features(seed: int, word: str, place: str, at: Micros) -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _serp_features(seed: int, word: str, place: str, week: int) -> tuple[str, ...]:
-    shown = draws.bits(seed, draws.entity(f"{word}|{place}"), week, Purpose.SYNTHETIC)
+    drawn = draws.bits(seed, draws.entity(f"{word}|{place}"), week, Purpose.SYNTHETIC)
     # Two bits a feature: each is shown one week in four.
-    return tuple(name for number, name in enumerate(FEATURES) if (shown >> 2 * number) & 3 == 0)
+    return tuple(name for number, name in enumerate(FEATURES) if (drawn >> 2 * number) & 3 == 0)
 
 
 def crawled_page(seed: int, domain: Domain, which: str, number: int, at: Micros) -> CrawledPageView:

@@ -5,7 +5,7 @@ notice says why (S10, U82). What they say is synthetic, see `synthetic_data`.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
@@ -128,7 +128,7 @@ class Grid:
 
     def is_complete(self, run: Micros) -> bool:
         """Return whether a run saw each keyword that was there in each place: then no address is void."""
-        return all(len(known) == self.width and max(known.values()) <= run for known in self.since.values())
+        return all(len(since) == self.width and max(since.values()) <= run for since in self.since.values())
 
 
 def grid_of(ctx: Context, request: Request, domains: Sequence[Domain]) -> Grid:
@@ -140,10 +140,10 @@ def grid_of(ctx: Context, request: Request, domains: Sequence[Domain]) -> Grid:
             continue
         places = [f"{pairing} {place}" for pairing in scan.engine_devices for place in scan.geographies]
         for list_id in scan.lists:
-            known = grid.since.setdefault(list_id, {})
+            since = grid.since.setdefault(list_id, {})
             for place in places:
-                known.setdefault(place, scan.created_at)
-    grid.places = {list_id: sorted(known) for list_id, known in grid.since.items()}
+                since.setdefault(place, scan.created_at)
+    grid.places = {list_id: sorted(since) for list_id, since in grid.since.items()}
     grid.width = max((len(places) for places in grid.places.values()), default=0)
     return grid
 
@@ -158,7 +158,7 @@ def keywords_of(ctx: Context, request: Request, domain: Domain, grid: Grid) -> S
     if len(account.domains) == 1 and len(grid.places) == len(account.keyword_lists):
         return account.keywords
     lists = (ctx.state.keyword_lists[which] for which in grid.places)
-    return keywords_in(one for one in lists if one.domain == domain.id)
+    return keywords_in(keyword_list for keyword_list in lists if keyword_list.domain == domain.id)
 
 
 def _until(ctx: Context, ids: Sequence[str], run: Micros) -> int:
@@ -188,14 +188,14 @@ def list_positions(ctx: Context, request: Request) -> Reply:
     domains = visible(ctx, request)
     grid = grid_of(ctx, request, domains)
     runs: dict[str, Micros] = {}
-    found: list[Sequence[str]] = []
+    seen: list[Sequence[str]] = []
     for domain in domains:
         finished = [run for run in domain.rank_runs if day[0] <= run < day[1]]
         if finished:
             runs[domain.id] = finished[-1]
             ids = keywords_of(ctx, request, domain, grid)
-            found.append(ids[: _until(ctx, ids, finished[-1])])
-    ids = found[0] if len(found) == 1 else list(merge(*found))
+            seen.append(ids[: _until(ctx, ids, finished[-1])])
+    ids = seen[0] if len(seen) == 1 else list(merge(*seen))
 
     def keep(address: str) -> bool:
         keyword_id, _, place = address.partition(" ")
@@ -224,7 +224,7 @@ def list_history(ctx: Context, request: Request) -> Reply:
         return invalid(ctx.policy, [{"field": "date", "expected": "a date such as 2026-03-01"}])
     domains = visible(ctx, request)
     grid = grid_of(ctx, request, domains)
-    first = min((since for known in grid.since.values() for since in known.values()), default=request.now)
+    first = min((since for sinces in grid.since.values() for since in sinces.values()), default=request.now)
     tracked = {domain.id: keywords_of(ctx, request, domain, grid) for domain in domains}
     runs = sorted(
         (run, domain.id)
@@ -263,7 +263,7 @@ def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> 
     country, location, language = place.split("/")
     seed, domain = ctx.state.seed, ctx.state.domains[keyword.domain]
     where = f"{pairing}|{place}"
-    found = data.position(seed, domain.host, keyword.folded, where, domain.created_at, run)
+    position = data.position(seed, domain.host, keyword.folded, where, domain.created_at, run)
     checked = iso(run)
     return {
         "keyword_id": keyword.id,
@@ -275,8 +275,8 @@ def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> 
         "country": country,
         "location_id": location or None,
         "language": language or None,
-        "position": found,
-        "url": None if found is None else data.page_url(domain, keyword.folded),
+        "position": position,
+        "url": None if position is None else data.page_url(domain, keyword.folded),
         "serp_features": data.serp_features(seed, keyword.folded, where, run),
     }
 
@@ -310,38 +310,29 @@ def list_crawled_pages(ctx: Context, request: Request) -> Reply:
 
 def list_analyses(ctx: Context, request: Request) -> Reply:
     """GET /v1/analyses: every finished site-optimization analysis."""
-    domains = visible(ctx, request)
-    found = _runs("analysis", [(domain, domain.analyses) for domain in domains])
+    seed = ctx.state.seed
+    runs = _runs("analysis", [(domain, domain.analyses) for domain in visible(ctx, request)])
 
-    def show(which: str) -> views.AnalysisView:
-        domain, run = found[which]
+    def show(which: str, domain: Domain, run: Micros) -> views.AnalysisView:
         return {
             "id": which,
             "domain_id": domain.id,
-            "score": data.site_score(ctx.state.seed, domain, run),
-            "finding_count": data.finding_count(ctx.state.seed, which),
+            "score": data.site_score(seed, domain, run),
+            "finding_count": data.finding_count(seed, which),
             "created_at": iso(run),
         }
 
-    return paged(
-        ctx,
-        request,
-        list(found),
-        filters_of(request, "domain_id"),
-        None,
-        show,
-        None if found else NO_ANALYSES,
-    )
+    return _page(ctx, request, runs, show, NO_ANALYSES)
 
 
 def list_findings(ctx: Context, request: Request) -> Reply:
     """GET /v1/analyses/{id}/findings."""
     which = request.call.path["id"]
     owned = [ctx.state.domains[domain] for domain in request.account.domains]
-    found = _runs("analysis", [(domain, domain.analyses) for domain in owned])
-    if which not in found:
+    runs = _runs("analysis", [(domain, domain.analyses) for domain in owned])
+    if which not in runs:
         return problem(ctx.policy, "not_found", f"There is no analysis {which!r}.")
-    domain, _ = found[which]
+    domain, _ = runs[which]
     if not sees(request.scope, domain.id):
         return problem(ctx.policy, "out_of_scope", f"There is no analysis {which!r}.")
 
@@ -355,35 +346,27 @@ def list_findings(ctx: Context, request: Request) -> Reply:
 
 def list_ai_visibility(ctx: Context, request: Request) -> Reply:
     """GET /v1/ai-visibility: the scores of every finished AI-visibility scan."""
-    domains = visible(ctx, request)
-    found = _runs("aivisibility", [(domain, domain.ai_scans) for domain in domains])
+    runs = _runs("aivisibility", [(domain, domain.ai_scans) for domain in visible(ctx, request)])
 
-    def show(which: str) -> views.AiVisibilityView:
-        domain, run = found[which]
+    def show(which: str, domain: Domain, run: Micros) -> views.AiVisibilityView:
         return data.visibility(ctx.state.seed, domain, which, run)
 
-    return paged(
-        ctx, request, list(found), filters_of(request, "domain_id"), None, show, None if found else NO_SCANS
-    )
+    return _page(ctx, request, runs, show, NO_SCANS)
 
 
 def list_industries(ctx: Context, request: Request) -> Reply:
     """GET /v1/ai-visibility/industries: the industries that the AI-visibility scans of a domain ask about."""
-    domains = visible(ctx, request)
-    found = {
+    industries = {
         f"industry_{number_of(domain.id)}_{number}": (domain, name, number == 0)
-        for domain in domains
+        for domain in visible(ctx, request)
         if domain.ai_scans
         for number, name in enumerate(data.industries(ctx.state.seed, domain))
     }
 
-    def show(which: str) -> views.IndustryView:
-        domain, name, active = found[which]
+    def show(which: str, domain: Domain, name: str, active: bool) -> views.IndustryView:
         return {"id": which, "domain_id": domain.id, "name": name, "active": active}
 
-    return paged(
-        ctx, request, list(found), filters_of(request, "domain_id"), None, show, None if found else NO_SCANS
-    )
+    return _page(ctx, request, industries, show, NO_SCANS)
 
 
 # What no job produces
@@ -391,28 +374,37 @@ def list_industries(ctx: Context, request: Request) -> Reply:
 
 def list_backlinks(ctx: Context, request: Request) -> Reply:
     """GET /v1/backlinks: a summary a domain."""
-    found = {domain.id: domain for domain in visible(ctx, request)}
-
-    def show(which: str) -> views.BacklinksView:
-        return data.backlinks(ctx.state.seed, found[which])
-
-    return paged(ctx, request, list(found), filters_of(request, "domain_id"), None, show)
+    domains = {domain.id: (domain,) for domain in visible(ctx, request)}
+    return _page(ctx, request, domains, lambda which, domain: data.backlinks(ctx.state.seed, domain))
 
 
 def list_integrations(ctx: Context, request: Request) -> Reply:
     """GET /v1/integrations: the status of each of a domain's integrations."""
-    found = {
+    integrations = {
         f"integration_{number_of(domain.id)}_{kind.replace('_', '-')}": (domain, kind)
         for domain in visible(ctx, request)
         for kind in data.INTEGRATIONS
     }
 
-    def show(which: str) -> views.IntegrationView:
-        domain, kind = found[which]
+    def show(which: str, domain: Domain, kind: str) -> views.IntegrationView:
         status = data.integration_status(ctx.state.seed, domain, kind)
         return {"id": which, "domain_id": domain.id, "kind": kind, "status": status}
 
-    return paged(ctx, request, list(found), filters_of(request, "domain_id"), None, show)
+    return _page(ctx, request, integrations, show)
+
+
+def _page(
+    ctx: Context,
+    request: Request,
+    table: Mapping[str, tuple[object, ...]],
+    show: Callable[..., Mapping[str, object]],
+    notice: views.NoticeView | None = None,
+) -> Reply:
+    """Answer with a page of a table by id, each entry shown by `show(id, *entry)`; empty, with a notice."""
+    ids, filters = list(table), filters_of(request, "domain_id")
+    return paged(
+        ctx, request, ids, filters, None, lambda which: show(which, *table[which]), None if ids else notice
+    )
 
 
 def _runs(noun: str, owners: Sequence[tuple[Domain, Sequence[Micros]]]) -> dict[str, tuple[Domain, Micros]]:

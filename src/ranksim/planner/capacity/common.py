@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ranksim.core.clock import Micros, duration, format_duration, in_micros, instant
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.policy import Policy
-from ranksim.core.errors import BadInput, listed, near, whole
+from ranksim.core.errors import BadInput, check_integer, listed, near
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -24,7 +24,7 @@ def check_numbers(question: DataclassInstance) -> None:
     for field in fields(question):
         given = getattr(question, field.name)
         if field.type == "int":
-            whole(field.name, given)
+            check_integer(field.name, given)
         elif field.type == "float":
             number(field.name, given)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ranksim.core.clock import DAY
 from ranksim.core.contract.policy import Policy, policy_of
-from ranksim.core.errors import BadInput, whole
+from ranksim.core.errors import BadInput, check_integer
 from ranksim.core.extras import missing
 from ranksim.core.rules.books import Ask, Books, Window
 from ranksim.core.rules.windows import SLIDING_LOG
@@ -79,9 +79,9 @@ def simulate_fleet(
     BadInput.
     """
     population, policy = population_of(population), policy_of(policy)
-    whole("threads", threads, 1)
-    whole("chunk", chunk, 1)
-    whole("log", log, 0)
+    check_integer("threads", threads, 1)
+    check_integer("chunk", chunk, 1)
+    check_integer("log", log, 0)
     first, last = (0, population.accounts) if accounts is None else accounts
     if not 0 <= first < last <= population.accounts:
         raise BadInput(f"accounts: expected a part of 0 to {population.accounts}, found {first} to {last}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ranksim.core.clock import Micros, format_duration
 from ranksim.core.contract.policy import Policy
 from ranksim.core.draws import Purpose, derive, entity
-from ranksim.core.errors import BadInput, whole
+from ranksim.core.errors import BadInput, check_integer
 from ranksim.core.service.operations import TABLE
 from ranksim.core.service.service import Service
 from ranksim.core.trace_writer import TraceWriter
@@ -74,11 +74,11 @@ def run(
         from ranksim.twin.sim.scenario import Scenario  # a world that is made in Python reads no file
 
         scenario = Scenario.load(scenario)
-    whole("workers", workers, 1)
+    check_integer("workers", workers, 1)
     if replications is not None:
-        whole("replications", replications, 1)
+        check_integer("replications", replications, 1)
     if seed is not None:
-        whole("seed", seed)
+        check_integer("seed", seed)
     precision = scenario.precision if replications is None else None
     least = scenario.replications if replications is None else replications
     most = least if precision is None else max(least, precision.max_replications)
