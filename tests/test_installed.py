@@ -17,5 +17,5 @@ def test_every_file_that_is_no_module_is_installed() -> None:
     }
     there = {str(path.relative_to(package)) for path in package.rglob("*") if path.is_file()}
     beside = {name for name in there if not name.endswith((".py", ".pyc"))}
-    assert {"twin/facade/page/docs.css", "twin/facade/page/docs.js", "data/specification.yaml"} <= beside
+    assert {"twin/facade/page/docs.html", "twin/facade/page/docs.js", "data/specification.yaml"} <= beside
     assert beside <= installed

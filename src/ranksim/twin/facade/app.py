@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -157,7 +157,7 @@ class Facade:
         self.prepare: Callable[[], None] | None = None
         """What is done in a thread once this is served, so that nobody waits for it later."""
         self._endpoint: GraphqlEndpoint | None = None
-        self._pages: dict[Callable[[Policy], bytes], asyncio.Future[bytes]] = {}
+        self._documents: dict[Callable[[Policy], bytes], asyncio.Future[bytes]] = {}
         self._deprecated: tuple[Header, ...] = () if deprecation is None else deprecation.headers()
         self._places: dict[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
             "/graphql": self._graphql,
@@ -168,9 +168,11 @@ class Facade:
         }
         if docs:
             self._places |= {
-                "/openapi.json": self._openapi,
+                "/openapi.json": partial(self._describe, _openapi_document),
                 "/schema.graphql": self._schema,
-                "/docs": self._docs,
+                "/docs/openapi.json": partial(self._describe, _reference),
+                "/docs/control.json": self._control_document,
+                "/docs/graphql.json": partial(self._describe, _graphql_reference),
                 **dict.fromkeys(page.FORMS, self._form_file),
             }
 
@@ -256,7 +258,7 @@ class Facade:
             await self._rest(scope, receive, send, environment, "", (), GRAPHQL_ALLOWS)
             return
         if self.docs and page.takes_html(scope):
-            await self._show(scope, send, _graphql_page)
+            await page.send_file(send, "graphql.html", scope)
             return
         from ranksim.twin.facade.http import (
             graphql,  # its schema takes a while to build, and few tests want it
@@ -430,7 +432,7 @@ class Facade:
 
             await dispatch.refuse(send, *refused)
             return
-        await page.send_file(send, path, 401 if refused else 200, body=scope["method"] != "HEAD")
+        await page.send_file(send, page.FILES[path], scope, 401 if refused else 200)
 
     async def _control(self, scope: Scope, receive: Receive, send: Send) -> None:
         from ranksim.twin.facade.control import dispatch  # its many models take a while to build
@@ -475,29 +477,30 @@ class Facade:
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send_plain(send, 200, metrics(self.twin), b"text/plain; version=0.0.4; charset=utf-8")
 
-    async def _openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_plain(send, 200, await self._written(_openapi_document), JSON)
+    async def _describe(
+        self, write: Callable[[Policy], bytes], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Send a document of the service, written once, in a thread: others are answered meanwhile."""
+        if write not in self._documents:
+            self._documents[write] = asyncio.ensure_future(asyncio.to_thread(write, self.twin.policy))
+        await send_plain(send, 200, await asyncio.shield(self._documents[write]), JSON)
 
     async def _schema(self, scope: Scope, receive: Receive, send: Send) -> None:
         from ranksim.core.surface import graphql
 
         await send_plain(send, 200, graphql.SDL.encode(), b"text/plain; charset=utf-8")
 
-    async def _docs(self, scope: Scope, receive: Receive, send: Send) -> None:
-        known = refusal(self.token, scope, self.control_names) is None
-        await self._show(scope, send, _whole_reference_page if known else _reference_page)
+    async def _control_document(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = refusal(self.token, scope, self.control_names)
+        if refused is None:
+            await self._describe(_control_reference, scope, receive, send)
+            return
+        from ranksim.twin.facade.control import dispatch
+
+        await dispatch.refuse(send, *refused)
 
     async def _form_file(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await page.send_file(send, scope["path"], 200, body=scope["method"] != "HEAD")
-
-    async def _show(self, scope: Scope, send: Send, write: Callable[[Policy], bytes]) -> None:
-        await page.send_page(send, await self._written(write), body=scope["method"] != "HEAD")
-
-    async def _written(self, write: Callable[[Policy], bytes]) -> bytes:
-        """Write a page about the service once, in a thread, so that others are answered meanwhile."""
-        if write not in self._pages:
-            self._pages[write] = asyncio.ensure_future(asyncio.to_thread(write, self.twin.policy))
-        return await asyncio.shield(self._pages[write])
+        await page.send_file(send, page.FORMS[scope["path"]], scope)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -544,24 +547,22 @@ def _openapi_document(policy: Policy) -> bytes:
     return to_json(openapi.document(policy))
 
 
-def _reference_page(policy: Policy) -> bytes:
-    from ranksim.twin.facade.http import openapi
+def _reference(policy: Policy) -> bytes:
+    from ranksim.twin.facade.http import examples
 
-    return openapi.reference_page(policy).encode()
-
-
-def _whole_reference_page(policy: Policy) -> bytes:
-    from ranksim.twin.facade.control.document import document
-    from ranksim.twin.facade.control.routes import BODIES
-    from ranksim.twin.facade.http import openapi
-
-    return openapi.reference_page(policy, document(), BODIES).encode()
+    return to_json(examples.reference(policy))
 
 
-def _graphql_page(policy: Policy) -> bytes:
-    from ranksim.twin.facade.http.graphql_page import graphql_page
+def _control_reference(_: Policy) -> bytes:
+    from ranksim.twin.facade.control import document
 
-    return graphql_page(policy).encode()
+    return to_json(document.reference())
+
+
+def _graphql_reference(policy: Policy) -> bytes:
+    from ranksim.twin.facade.http import examples
+
+    return to_json(examples.graphql_reference(policy))
 
 
 def _raw_path(scope: Scope) -> str:

@@ -46,7 +46,7 @@ class Viewer:
         token = self._token if not wanted or page.is_document(path) else None
         refused = refusal(token, scope, ())
         if wanted and (refused is None or refused[0] == 401):
-            await page.send_file(send, path, 401 if refused else 200, body=scope["method"] != "HEAD")
+            await page.send_file(send, page.FILES[path], scope, 401 if refused else 200)
             return
         if refused is not None:
             await refuse(send, *refused)

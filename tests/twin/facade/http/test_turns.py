@@ -264,7 +264,14 @@ def worst(it: Deployment) -> dict[str, bytes]:
         found[f"GET {path[:50]}"] = it.head(f"GET /v1/{path}")
     found["many headers"] = it.head("GET /v1/domains", *["a:"] * 16_000)
     found["long headers"] = it.head("GET /v1/domains", *["x: " + "y" * 8_000] * 8)
-    for path in ("/openapi.json", "/docs", "/metrics", "/schema.graphql"):
+    for path in (
+        "/openapi.json",
+        "/docs",
+        "/docs/openapi.json",
+        "/docs/graphql.json",
+        "/metrics",
+        "/schema.graphql",
+    ):
         found[path] = it.head(f"GET {path}")
     for name, query in LARGEST.items():
         for time_ in ("new", "known"):

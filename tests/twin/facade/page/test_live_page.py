@@ -463,7 +463,7 @@ def test_a_token_that_is_not_the_servers_is_said_to_be_wrong(chromium: Any, serv
 def test_the_api_is_tried_from_the_page(chromium: Any, server: Server) -> None:
     tab = page_of(chromium, server, 1000)
     tab.press_button("Try the API")
-    tab.until("location.pathname === '/docs' && document.querySelector('form[aria-label=advance]')")
+    tab.until("location.pathname === '/docs' && document.querySelector('#control .opblock')")
     tab.close()
 
 

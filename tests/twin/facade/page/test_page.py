@@ -14,7 +14,7 @@ BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 TOKEN = {"authorization": "Bearer hands"}
 
-SCRIPTS = ("page.js", "docs.js")
+SCRIPTS = ("page.js", "docs.js", "graphql.js")
 
 
 @pytest.fixture
@@ -70,14 +70,20 @@ def test_the_page_is_served_under_its_own_names_and_to_no_other_origin(world: Wo
 
 def test_the_policy_lets_nothing_run_or_load_but_the_page_itself(world: World) -> None:
     client = nobody(world)
-    for path in ("/", "/_ranksim/page.js", "/_ranksim/page.css", "/docs", "/docs/docs.js", "/graphql"):
+    forms = ("/docs", "/docs/docs.js", "/docs/swagger-ui-bundle.js", "/graphql", "/sandbox/graphql")
+    for path in ("/", "/_ranksim/page.js", "/_ranksim/page.css", *forms):
         said = client.get(path, headers=BROWSER | TOKEN).headers
         policy = dict(part.split(" ", 1) for part in said["content-security-policy"].split("; "))
         assert policy["default-src"] == "'none'"
-        assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+        assert policy["script-src"] == policy["connect-src"] == "'self'"
         assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
-        assert policy["require-trusted-types-for"] == "'script'"
         assert (said["x-content-type-options"], said["referrer-policy"]) == ("nosniff", "no-referrer")
+        if path in forms:
+            assert set(" ".join(policy.values()).split()) <= {"'none'", "'self'", "'unsafe-inline'", "data:"}
+            assert "'unsafe-inline'" not in policy["script-src"]
+        else:
+            assert policy["style-src"] == policy["script-src"]
+            assert policy["require-trusted-types-for"] == "'script'"
 
 
 def test_a_head_of_the_page_has_no_body(world: World) -> None:
@@ -91,8 +97,8 @@ def text_of(name: str) -> str:
 
 
 def test_script_and_style_are_small_and_fetch_nothing_from_elsewhere() -> None:
-    assert sum(len(text_of(name).encode()) for name in (*SCRIPTS, "page.css", "docs.css")) < 100_000
-    for name in ("page.html", *SCRIPTS, "page.css", "docs.css"):
+    assert sum(len(text_of(name).encode()) for name in (*SCRIPTS, "page.css")) < 100_000
+    for name in ("page.html", "docs.html", "graphql.html", *SCRIPTS, "page.css"):
         addresses = set(re.findall(r"https?://[^\s\"'`)]*", text_of(name)))
         assert addresses <= {"http://www.w3.org/2000/svg"}, name  # a name space, which nothing fetches
 
@@ -116,7 +122,7 @@ def test_a_browser_that_opens_graphql_gets_a_page_and_nothing_is_counted(world: 
     client = nobody(world)
     answer = client.get(path, headers=BROWSER)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert 'data-path="/graphql"' in answer.text
+    assert "/docs/graphiql.min.js" in answer.text
     assert client.head(path, headers=BROWSER).content == b""
     assert world.requests.count() == 0
 
@@ -132,18 +138,26 @@ def test_programs_are_answered_by_graphql_as_ever(world: World, accept: str) -> 
 
 def test_the_control_api_is_described_to_whoever_may_use_it(world: World) -> None:
     client = nobody(world)
-    command = 'data-path="/_ranksim/clock/advance"'
-    assert command in client.get("/docs", params={"token": "hands"}).text
-    for wrong in (
-        {},
-        {"params": {"token": "wrong"}},
-        {"params": {"token": "hands"}, "headers": {"host": "evil.example"}},
-        {"params": {"token": "hands"}, "headers": {"origin": "http://evil.example"}},
+    assert "/_ranksim/clock/advance" in client.get("/docs/control.json", headers=TOKEN).json()["paths"]
+    for wrong, status in (
+        ({}, 401),
+        ({"authorization": "Bearer wrong"}, 401),
+        (TOKEN | {"host": "evil.example"}, 403),
+        (TOKEN | {"origin": "http://evil.example"}, 403),
     ):
-        answer = client.get("/docs", **wrong)
-        assert answer.status_code == 200
-        assert command not in answer.text
-        assert 'id="unlock"' in answer.text
+        answer = client.get("/docs/control.json", headers=wrong)
+        assert (answer.status_code, "paths" in answer.json()) == (status, False)
+
+
+def test_every_file_that_a_page_names_is_served(world: World) -> None:
+    client = nobody(world)
+    for page in ("/docs", "/graphql"):
+        named = re.findall(r'(?:src|href)="(/[^"]+)"', client.get(page, headers=BROWSER).text)
+        assert len(named) >= 3
+        for path in named:
+            answer = client.get(path)
+            assert (answer.status_code, bool(answer.content)) == (200, True), path
+            assert answer.headers["content-type"].partition(";")[0] in ("text/javascript", "text/css")
 
 
 # The state behind it

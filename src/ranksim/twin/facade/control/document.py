@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -74,6 +75,16 @@ def document() -> Schema:
             "schemas": dict(sorted(schemas.items())),
         },
     }
+
+
+def reference() -> Schema:
+    """Return the document with a body that each command takes as its example, for the page with forms."""
+    described = deepcopy(document())
+    for route in ROUTES:
+        if route.example is not None:
+            operation = described["paths"][PREFIX + route.path][route.method.lower()]
+            operation["requestBody"]["content"]["application/json"]["example"] = route.example
+    return described
 
 
 def _operation(route: Route, schemas: Schema) -> Schema:

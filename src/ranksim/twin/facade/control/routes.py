@@ -20,9 +20,6 @@ ROUTES: tuple[Route, ...] = (
 )
 """GET /events, which streams, and GET /openapi.json, which describes, are no commands."""
 
-BODIES = {route.command.__name__: route.example for route in ROUTES if route.example is not None}
-"""What forms to try commands begin with, by command."""
-
 
 def find(path: str) -> dict[str, tuple[Route, list[str]]]:
     """Return what a path offers: method → route, and the values of its parameters."""

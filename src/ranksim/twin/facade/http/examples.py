@@ -1,12 +1,24 @@
-"""An exchange for each operation, as examples: made by calling a service of its own under the same policy."""
+"""Examples of each operation for the pages with forms, made by calling a service under the same policy."""
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
-from ranksim.core.callers.http import method_of, path_of
+from graphql import (
+    GraphQLEnumType,
+    GraphQLField,
+    GraphQLInputObjectType,
+    GraphQLList,
+    GraphQLNonNull,
+    get_named_type,
+    introspection_from_schema,
+    is_leaf_type,
+)
+
+from ranksim.core.callers.http import path_of
 from ranksim.core.callers.portfolio import Actor
 from ranksim.core.callers.request_factory import RequestFactory
 from ranksim.core.callers.requests import domain_body, job_body, list_body
@@ -15,8 +27,11 @@ from ranksim.core.clock import DAY, MINUTE, Micros, instant
 from ranksim.core.contract.facts import JobKind
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply, Step
-from ranksim.core.service.operations import TABLE
+from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.core.service.service import Service
+from ranksim.core.surface.graphql import FIELDS, SCHEMA
+from ranksim.twin.facade.http.openapi import document
+from ranksim.twin.facade.http.response_schemas import Schema
 
 START = "2026-03-02T09:00:00Z"
 LAST = ("delete",)
@@ -25,16 +40,29 @@ LAST = ("delete",)
 MOST_ITEMS = 1
 """How many items of a list an example shows."""
 
+DEEP = 3
+"""How many levels of an answer a GraphQL example asks for."""
+
+FIRST = 10
+"""Items of a page that a GraphQL example asks for."""
+
+ABOUT_GRAPHQL = (
+    "A root field is a call of an operation: it passes the same checks as over REST, counts against the",
+    "same limits, and gives the same data. Write your API key into the headers below.",
+    "A request is let in by access and the rate limit before its document is looked at. Beyond these it is",
+    "refused, and costs one unit of the write class (U111, U112):",
+)
+"""What the GraphQL page begins with."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExampleExchange:
-    """One request and what was answered; bodies as indented JSON, "" without one."""
+    """One request and what was answered; None where there is no body."""
 
-    method: str
     target: str
-    body: str
+    body: dict[str, Any] | None
     status: int
-    answer: str
+    answer: dict[str, Any] | None
 
 
 def examples(policy: Policy) -> dict[str, ExampleExchange]:
@@ -83,9 +111,7 @@ class _ExampleCaller:
         answer = dict(reply.body or {})
         if isinstance(answer.get("data"), list):
             answer["data"] = answer["data"][:MOST_ITEMS]
-        return ExampleExchange(
-            method_of(send), path_of(send) + query, _json(send.body), reply.status, _json(answer or None)
-        )
+        return ExampleExchange(path_of(send) + query, send.body, reply.status, answer or None)
 
     def run_jobs(self) -> None:
         """Run a job of each kind, and let three days pass, in which they end and webhooks are taken."""
@@ -113,5 +139,95 @@ class _ExampleCaller:
                 self._follow(self._service.attempted(task.attempt, Answer(200), now), now)
 
 
-def _json(body: object) -> str:
-    return "" if body is None else json.dumps(body, indent=2, ensure_ascii=False)
+# What the pages show
+
+
+def reference(policy: Policy) -> Schema:
+    """Return the service's document with an example of each body and answer."""
+    described, exchanges = document(policy), examples(policy)
+    for methods in described["paths"].values():
+        for operation in methods.values():
+            exchange = exchanges[operation["operationId"]]
+            if exchange.body is not None:
+                operation["requestBody"]["content"]["application/json"]["example"] = exchange.body
+            for content in operation["responses"][str(exchange.status)].get("content", {}).values():
+                content["example"] = exchange.answer
+    return described
+
+
+def graphql_reference(policy: Policy) -> dict[str, Any]:
+    """Return the schema as introspection tells it, an example of each root field, and the limits."""
+    exchanges, limits = examples(policy), policy.assumptions.graphql_limits
+    shown = {}
+    for name, operation in FIELDS.items():
+        query, variables = example_of(name, exchanges[operation])
+        shown[name] = {"query": query, "variables": variables}
+    lines = [
+        *ABOUT_GRAPHQL,
+        *(
+            f"- {getattr(limits, name):,} {field.description or name}"
+            for name, field in type(limits).model_fields.items()
+        ),
+    ]
+    about = "".join(f"# {line}\n" for line in lines)
+    return {"schema": introspection_from_schema(SCHEMA), "examples": shown, "about": about}
+
+
+def example_of(name: str, exchange: ExampleExchange) -> tuple[str, dict[str, Any]]:
+    """Return a query of a root field and its variables, those of the exchange over REST.
+
+    It asks for all that the answer has within a few levels, and for a short page.
+    """
+    mutation = SCHEMA.mutation_type
+    writes = mutation is not None and name in mutation.fields
+    root = mutation if writes else SCHEMA.query_type
+    assert root is not None
+    field = root.fields[name]
+    variables = _variables(field, name, exchange)
+    declared = ", ".join(f"${one}: {field.args[one].type}" for one in variables)
+    passed = [f"{one}: ${one}" for one in variables] + [f"first: {FIRST}"] * ("first" in field.args)
+    given = f"({', '.join(passed)})" if passed else ""
+    head = f"{'mutation' if writes else 'query'}{f' ({declared})' if declared else ''}"
+    selected = _selected(get_named_type(field.type), 1)
+    return f"{head} {{\n  {name}{given}{selected}\n}}", variables
+
+
+def _variables(field: GraphQLField, name: str, exchange: ExampleExchange) -> dict[str, Any]:
+    path = OPERATIONS[FIELDS[name]].path
+    pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/?]+)", f"/v1/{path}")
+    found = re.match(pattern, exchange.target)
+    assert found is not None
+    given: dict[str, Any] = {**found.groupdict(), "input": exchange.body or {}}
+    return {one: _written(argument.type, given[one]) for one, argument in field.args.items() if one in given}
+
+
+def _written(kind: Any, value: Any) -> Any:
+    """Write what REST takes as GraphQL does."""
+    if isinstance(kind, GraphQLNonNull):
+        return _written(kind.of_type, value)
+    if isinstance(kind, GraphQLList) and isinstance(value, list):
+        return [_written(kind.of_type, one) for one in value]
+    if isinstance(kind, GraphQLEnumType):
+        return value.upper()
+    if isinstance(kind, GraphQLInputObjectType) and isinstance(value, str):  # "google/mobile"
+        return dict(zip(kind.fields, value.split("/"), strict=True))
+    if isinstance(kind, GraphQLInputObjectType):
+        return {
+            name: _written(field.type, value[field.out_name or name])
+            for name, field in kind.fields.items()
+            if (field.out_name or name) in value
+        }
+    return value
+
+
+def _selected(kind: Any, depth: int) -> str:
+    """Select the fields of a type that want no arguments; nothing of a leaf."""
+    if is_leaf_type(kind):
+        return ""
+    lines = []
+    for name, field in kind.fields.items():
+        inner = get_named_type(field.type)
+        if name == "edges" or (not is_leaf_type(inner) and depth >= DEEP):
+            continue
+        lines.append(f"{'  ' * (depth + 1)}{name}{_selected(inner, depth + 1)}")
+    return " {\n" + "\n".join(lines) + f"\n{'  ' * depth}}}"

@@ -19,8 +19,6 @@ from ranksim.core.service.deliveries import DESCRIPTIONS, URL
 from ranksim.core.service.errors import PROBLEM_JSON, TEXTS, status_of
 from ranksim.core.service.operations import OPERATIONS, TABLE, Operation
 from ranksim.core.surface.wires import WIRES, Wire
-from ranksim.twin.facade.http.examples import examples
-from ranksim.twin.facade.http.reference import page
 from ranksim.twin.facade.http.response_schemas import (
     STRING,
     Schema,
@@ -546,10 +544,3 @@ def _delivery(policy: Policy, event_type: str) -> Schema:
         },
     }
     return said | {"x-assumption": "U72"} if event_type == TEST_EVENT else said
-
-
-def reference_page(
-    policy: Policy, control: Schema | None = None, bodies: dict[str, Schema] | None = None
-) -> str:
-    """Write the document as a page that people read and try, with the `control` API's beside it if given."""
-    return page(document(policy), examples(policy), control, bodies)

@@ -1,0 +1,94 @@
+"""The documents behind the pages with forms: an example of everything, which is taken as it stands."""
+
+from typing import Any
+
+import jsonschema
+from graphql import OperationDefinitionNode, build_client_schema, parse, print_schema, validate
+from graphql.execution.values import get_variable_values
+from pydantic import TypeAdapter
+
+from ranksim.core.contract.policy import Policy
+from ranksim.core.service.operations import OPERATIONS, TABLE
+from ranksim.core.surface.graphql import FIELDS, SCHEMA
+from ranksim.core.surface.graphql_cost import measured
+from ranksim.twin.facade.control.document import document as control_document
+from ranksim.twin.facade.control.document import reference as control_reference
+from ranksim.twin.facade.control.routes import PREFIX, ROUTES
+from ranksim.twin.facade.http.examples import examples, graphql_reference, reference
+from ranksim.twin.facade.http.openapi import document
+
+Json = dict[str, Any]
+
+
+def operations(described: Json) -> dict[tuple[str, str], Json]:
+    return {
+        (method.upper(), path): operation
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def without_examples(part: Any) -> Any:
+    if isinstance(part, list):
+        return [without_examples(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    return {name: without_examples(one) for name, one in part.items() if name != "example"}
+
+
+def test_every_operation_is_described_with_examples_that_its_schemas_take() -> None:
+    described = reference(Policy())
+    assert without_examples(described) == document(Policy())
+    found = operations(described)
+    assert list(found) == [(one.method, f"/v1/{one.path}") for one in TABLE]
+    for (method, path), operation in found.items():
+        bodies = (
+            [operation["requestBody"]] if method in ("POST", "PATCH") and "requestBody" in operation else []
+        )
+        answers = [one for status, one in operation["responses"].items() if status < "3" and "content" in one]
+        shown = [one["content"]["application/json"] for one in (*bodies, *answers)]
+        shown = [one for one in shown if "example" in one]
+        assert len(shown) >= len(bodies) + (method != "DELETE"), path
+        for one in shown:
+            schema = one["schema"] | {"components": described["components"]}
+            jsonschema.Draft202012Validator(schema).validate(one["example"])
+
+
+def test_the_control_api_is_described_with_bodies_that_it_takes() -> None:
+    described = control_reference()
+    assert without_examples(described) == without_examples(control_document())
+    found = operations(described)
+    commands = {(one.method, PREFIX + one.path) for one in ROUTES}
+    assert found.keys() == commands | {("GET", f"{PREFIX}/events")}
+    for route in ROUTES:
+        body = found[route.method, PREFIX + route.path].get("requestBody")
+        assert (body is None) == (route.body is None)
+        if body is not None:
+            example = body["content"]["application/json"]["example"]
+            TypeAdapter(route.body).validate_python(example, strict=False)
+
+
+def test_the_graphql_page_has_the_schema_an_example_of_each_root_field_and_the_limits() -> None:
+    shown = graphql_reference(Policy().replace(assumptions={"graphql_limits": {"depth": 14}}))
+    assert print_schema(build_client_schema(shown["schema"])) == print_schema(SCHEMA)
+    assert shown["examples"].keys() == FIELDS.keys()
+    for name, example in shown["examples"].items():
+        node = parse(example["query"])
+        assert isinstance(measured(node, Policy().assumptions.graphql_limits, SCHEMA), int), name
+        assert validate(SCHEMA, node) == [], name
+        [one] = node.definitions
+        assert isinstance(one, OperationDefinitionNode)
+        declared = one.variable_definitions or ()
+        assert not isinstance(get_variable_values(SCHEMA, declared, example["variables"]), list), name
+    assert "\n# - 14 levels of selections, one in another\n" in shown["about"]
+    assert "\n# - 2,000 tokens of the document\n" in shown["about"]
+    assert parse(f"{shown['about']}\n{shown['examples']['slots']['query']}")
+
+
+def test_every_operation_has_an_example_that_the_service_answered() -> None:
+    found = examples(Policy())
+    assert found.keys() == OPERATIONS.keys()
+    assert {name: one.status for name, one in found.items() if one.status >= 300} == {}
+    assert [name for name, one in found.items() if (one.answer or {}).get("data") == []] == []
+    brief = found["keyword_briefs.create"]
+    assert (brief.target, brief.status) == ("/v1/keyword-briefs", 201)
