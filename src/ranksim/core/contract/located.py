@@ -80,9 +80,7 @@ def sentences(model: type[BaseModel], error: ValidationError, located: Located) 
     unique: dict[str, None] = {}
     meant: set[tuple[Part, ...]] = set()
     for path, details in sorted(placed, key=order):
-        if (
-            path in meant
-        ):  # a misspelt field also leaves its right name missing: the misspelling explains both
+        if path in meant:  # a misspelt field also leaves its right name missing, which it explains
             continue
         if details["type"] == "extra_forbidden":
             meant |= {(*path[:-1], name) for name in near_fields(model, details["loc"])}
@@ -143,8 +141,27 @@ def known_path(details: ErrorDetails, located: Located) -> tuple[Part, ...]:
     return tuple(path)
 
 
+EXPECTED = {
+    "string_too_short": "at least {min_length} characters",
+    "string_pattern_mismatch": "text that matches {pattern}",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    "string_type": "text",
+    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "a mapping"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+}
+"""What was expected, by pydantic's type of a mistake; the fields are those of its context."""
+
+
 def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
     kind, given, context = details["type"], _quoted(details["input"]), details.get("ctx", {})
+    if kind in EXPECTED:
+        return f"expected {EXPECTED[kind].format_map(context)}, found {given}"
     match kind:
         case "missing":
             return "is missing; add it"
@@ -154,8 +171,7 @@ def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
             options = context["expected"].replace("'", "").replace(" or ", ", ")
             return f"expected one of {options}, found {given}{near(details['input'], options.split(', '))}"
         case "union_tag_invalid":
-            options = context["expected_tags"].replace("'", "")
-            tag = context["tag"]
+            options, tag = context["expected_tags"].replace("'", ""), context["tag"]
             hint = near(tag, options.split(", "))
             return f"expected {_bare(context)} to be one of {options}, found {tag!r}{hint}"
         case "union_tag_not_found":
@@ -164,32 +180,8 @@ def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
             return f"expected at least {context['min_length']}, found {context['actual_length']}"
         case "too_long":
             return f"expected at most {context['max_length']}, found {context['actual_length']}"
-        case "string_too_short":
-            return f"expected at least {context['min_length']} characters, found {given}"
-        case "string_pattern_mismatch":
-            return f"expected text that matches {context['pattern']}, found {given}"
         case "value_error":
             return str(context["error"])
-        case "int_type" | "int_parsing" | "int_from_float":
-            return f"expected a whole number, found {given}"
-        case "float_type" | "float_parsing":
-            return f"expected a number, found {given}"
-        case "bool_type" | "bool_parsing":
-            return f"expected true or false, found {given}"
-        case "string_type":
-            return f"expected text, found {given}"
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return f"expected a mapping, found {given}"
-        case "list_type" | "tuple_type":
-            return f"expected a list, found {given}"
-        case "greater_than_equal":
-            return f"expected at least {context['ge']}, found {given}"
-        case "greater_than":
-            return f"expected more than {context['gt']}, found {given}"
-        case "less_than_equal":
-            return f"expected at most {context['le']}, found {given}"
-        case "less_than":
-            return f"expected less than {context['lt']}, found {given}"
         case _:
             message = details["msg"]
             return f"{message[0].lower()}{message[1:]}, found {given}"
