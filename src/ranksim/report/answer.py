@@ -1,4 +1,4 @@
-"""Answers to ready questions, of capacity and of pricing: one base class, and what columns of tables are."""
+"""Answers to questions, ready ones and studies: one base class, and what columns of tables are."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ranksim.report.terminal import Styled, print_out, rendered
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from ranksim.report.assumptions import Basis
 
@@ -34,7 +35,9 @@ class TableSpec(NamedTuple):
 
     Shown columns of text come first. The numbers of the `metrics` have a name in JSON: what the row has in
     its `keys` and the column, without the unit at its end, with points between and no spaces: agency.price.
-    Rows of one name are added up. A table with a `title` is shown to people as it is.
+    Rows of one name are added up. A table with a `title` is shown to people as it is. The ends of the
+    interval of the `main` column are named `low` and `high` alone. Files and frames have the `columns` of
+    the rows, unless these are given.
     """
 
     shown: Columns = NONE
@@ -43,6 +46,8 @@ class TableSpec(NamedTuple):
     metrics: tuple[str, ...] = ()
     headings: Mapping[str, str] = NONE
     title: str = ""
+    main: str = ""
+    columns: tuple[str, ...] = ()
 
     @property
     def quantities(self) -> dict[str, str]:
@@ -51,11 +56,11 @@ class TableSpec(NamedTuple):
 
     def view(self, title: str, rows: Sequence[Row], note: str = "") -> list[View]:
         """Return rows of the table for people, or no view where there are no rows."""
-        return views_of(title, rows, self.shown, note, self.headings)
+        return views_of(title, rows, self.shown, note, self.headings, self.main)
 
 
 class ReadyAnswer:
-    """An answer to a ready question: its sentence, notes, tables and plots, from which every form is made.
+    """An answer to a question: its sentence, notes, tables and plots, from which every form is made.
 
     A question subclasses it: `kind` names the command, `title` heads its page, `TABLES` declares the tables,
     of which the first is the one that answers, and `plots` names the plots that `draw` draws.
@@ -121,24 +126,34 @@ class ReadyAnswer:
         `…_uusd` are named `…_usd`; rows with a `unit` or `quantity` give the unit of what they compare.
         Raises BadInput when there is no such table, or no pandas.
         """
-        from ranksim.report.frames import with_number_ends, with_units, with_units_of_rows
-
         tables, name = self.tables(), name or next(iter(self.TABLES))
         rows = tables.get(name)
         if rows is None:
             raise BadInput(f"frame: expected one of {listed(tables, name)}, found {name!r}")
+        return self._frame(name, rows, integers)
+
+    def _frame(self, name: str, rows: Sequence[Row], integers: bool) -> pd.DataFrame:
+        """Return rows of a table as a frame; see `frame`."""
+        from ranksim.report.frames import with_number_ends, with_units, with_units_of_rows
+
         pandas = imported("pandas", "frames need pandas", "plots")
-        frame: pd.DataFrame = pandas.DataFrame(rows)
+        table = self._spec(name)
+        frame: pd.DataFrame = pandas.DataFrame(rows, columns=table.columns or None)
         if integers:
             return with_number_ends(frame)
-        frame = with_units_of_rows(frame, [column for column in COMPARED if column in frame])
+        quantities = table.quantities
+        compared = [name for name in map(str, frame) if name in COMPARED or quantities.get(name) == ""]
+        frame = with_units_of_rows(frame, compared)
         converted = {column: "money" for column in map(str, frame) if column.endswith("_uusd")}
-        for column, quantity in self.TABLES.get(name, TableSpec()).quantities.items():
+        for column, quantity in quantities.items():
             if quantity in CONVERTED:
                 converted |= dict.fromkeys((column, f"{column}_low", f"{column}_high"), quantity)
         return with_number_ends(
             with_units(frame, {column: of for column, of in converted.items() if column in frame})
         )
+
+    def _spec(self, name: str) -> TableSpec:
+        return self.TABLES.get(name, TableSpec())
 
     def metrics(self) -> dict[str, MetricShown]:
         """Return the numbers that have a name; what is not known of a row is None."""
@@ -156,35 +171,29 @@ class ReadyAnswer:
         return metrics
 
     def fields(self) -> dict[str, Any]:
-        """Return fields of the document that answers of other kinds have not."""
+        """Return fields of the document that are not those of every answer."""
         return {}
 
     def to_json(self) -> str:
         """Return the answer as JSON text."""
-        plain = document(
-            self.kind,
-            self.title,
-            answer=self.sentence,
-            notes=self.notes,
-            metrics=self.metrics(),
-            tables=self.tables(),
-            **self.fields(),
-        )
-        return as_text(plain)
+        shared = {
+            "answer": self.sentence,
+            "notes": self.notes,
+            "metrics": self.metrics(),
+            "tables": self.tables(),
+        }
+        return as_text(document(self.kind, self.title, **shared | self.fields()))
 
     def page(self, plots: bool = True) -> str:
         """Return the answer as an HTML page, with `plots` or without. Raises BadInput without matplotlib."""
+        from ranksim.report.figure import to_svg
+
+        return self._page({name: to_svg(self._figure(name)) for name in self.plots} if plots else {})
+
+    def _page(self, images: Mapping[str, str], basis: Basis | None = None) -> str:
         from ranksim.report.page import tables_page
 
-        images = {}
-        if plots:
-            from ranksim.report.figure import new_figure, to_svg
-
-            for name in self.plots:
-                figure = new_figure()
-                self.draw(name, figure.subplots())
-                images[name] = to_svg(figure)
-        return tables_page(self.title, [self.sentence, *self.notes], self.views(), images)
+        return tables_page(self.title, [self.sentence, *self.notes], self.views(), images, basis)
 
     def write(self, out: Path, plots: bool = True, basis: Basis | None = None) -> None:
         """Write result.json, tables/, plots/ and page.html into a directory, all or nothing. Raises BadInput.
@@ -193,26 +202,28 @@ class ReadyAnswer:
         """
         from ranksim.core.files import new_directory, write_text
         from ranksim.report.frames import save_tables
-        from ranksim.report.page import tables_page
 
         with new_directory(out) as folder:
             write_text(folder / "result.json", self.to_json())
             (folder / "tables").mkdir()
             filled = {name: rows for name, rows in self.tables().items() if rows}
-            save_tables(filled, {name: tuple(rows[0]) for name, rows in filled.items()}, folder / "tables")
+            columns = {name: self._spec(name).columns or tuple(rows[0]) for name, rows in filled.items()}
+            save_tables(filled, columns, folder / "tables")
             images: dict[str, str] = {}
             if plots:
-                (folder / "plots").mkdir()
-                images = {name: self._saved(name, folder / "plots") for name in self.plots}
-            page = tables_page(self.title, [self.sentence, *self.notes], self.views(), images, basis)
-            write_text(folder / "page.html", page)
+                from ranksim.report.figure import save
 
-    def _saved(self, name: str, folder: Path) -> str:
-        from ranksim.report.figure import new_figure, save
+                (folder / "plots").mkdir()
+                for name in self.plots:
+                    images[name] = save(self._figure(name), folder / "plots" / f"{name}.png")
+            write_text(folder / "page.html", self._page(images, basis))
+
+    def _figure(self, name: str) -> Figure:
+        from ranksim.report.figure import new_figure
 
         figure = new_figure()
         self.draw(name, figure.subplots())
-        return save(figure, folder / f"{name}.png")
+        return figure
 
 
 COMPARED = ("a", "b", "difference", "low", "high", "need", "there", "need_grown")

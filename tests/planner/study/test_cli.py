@@ -171,3 +171,11 @@ def test_it_is_quiet_in_a_pipe(place: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
+
+
+def test_whole_numbers_that_are_not_drawn_have_indices(place: Path) -> None:
+    tracked = "scenario.accounts.acme.portfolio"
+    text = f"parameters: {{{tracked}.domains: [4, 9], {tracked}.keywords: [3, 5]}}"
+    (place / "sobol.yaml").write_text(f"{STUDY}sensitivity: {{method: sobol, samples: 2, {text}}}\n")
+    code, out, _ = run("sobol.yaml", "--json", "--replications", "1")
+    assert (code, json.loads(out)["tables"]["sobol"][0]["metric"]) == (0, "jobs.rank_run.done")

@@ -13,8 +13,8 @@ from ranksim.inference.differences import compared
 from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
 from ranksim.planner.study.plots import PLOTS
-from ranksim.planner.study.results import COLUMNS, StudyResult
-from ranksim.planner.study.shown import answer, page, views
+from ranksim.planner.study.presentation import TABLES
+from ranksim.planner.study.results import StudyResult
 from ranksim.planner.study.study import Study
 from ranksim.report import units
 from ranksim.report.figure import new_figure
@@ -72,9 +72,9 @@ def test_replications_without_a_value_are_left_out_of_both(result: StudyResult) 
 
 
 def test_every_table_has_its_columns(result: StudyResult) -> None:
-    for name, columns in COLUMNS.items():
-        assert all(set(row) == set(columns) for row in result.table(name)), name
-        assert list(result.to_frame(name).columns) == list(columns)
+    for name, table in TABLES.items():
+        assert all(set(row) == set(table.columns) for row in result.table(name)), name
+        assert list(result.to_frame(name).columns) == list(table.columns)
     assert len(result.to_frame()) == 15
 
 
@@ -156,29 +156,29 @@ def test_labels_of_a_tornado_whose_ends_lie_on_one_side_stand_apart(result: Stud
 
 
 def test_a_page_answers_before_it_shows_how(result: StudyResult) -> None:
-    text = page(result, {"points": "<svg ></svg>", "candidates": "<svg ></svg>"})
+    text = result.page()
     order = [
         "<h1>",
         'class="answer"',
         "<h2>Smallest",
         "Plot: candidates",
-        "Plot: points",
+        "Plot: points-1",
         "<h2>Tables",
         "<footer>",
     ]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
     (goal,) = result.table("goals")
-    assert answer(result) == f"The smallest toy.workers such that chance > 2% is {goal['answer']}."
+    assert result.sentence == f"The smallest toy.workers such that chance > 2% is {goal['answer']}."
 
 
 def test_json_is_plain_and_the_same_twice(result: StudyResult, study: Make, toy: ModuleType) -> None:
     document = json.loads(result.to_json())
     assert (document["kind"], document["version"]) == ("study", 1)
-    assert document["tables"].keys() == COLUMNS.keys()
+    assert document["tables"].keys() == TABLES.keys()
 
 
 def test_tables_for_people(result: StudyResult) -> None:
-    shown = {view.title: view for view in views(result)}
+    shown = {view.title: view for view in result.views()}
     comparison = next(row for row in shown["Comparisons"].rows if row[2] == "own")
     row = next(row for row in result.table("comparisons") if row["metric"] == "own")
     assert comparison[4] == units.gain(row["gain"], row["gain_low"], row["gain_high"])

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from ranksim.planner.study.plots import save_all
-from ranksim.planner.study.shown import views
 from ranksim.planner.study.study import Study
 
 Make = Callable[..., Study]
@@ -43,8 +41,9 @@ def test_a_parameter_that_changes_nothing_has_no_interval(study: Make, tmp_path:
     assert moves["total_low"] < moves["total"] < moves["total_high"]
     assert (idle["total"], idle["total_low"], idle["total_high"]) == (0, None, None)
     assert "NaN" not in result.to_json()
-    assert [row[-1] for view in views(result) for row in view.rows if row[1] == "toy.first"] == ["0.00"]
-    assert list(save_all(result.study, result.tables, tmp_path)) == ["sobol"]
+    assert [row[-1] for view in result.views() for row in view.rows if row[1] == "toy.first"] == ["0.00"]
+    result.write(tmp_path / "results")
+    assert [file.name for file in (tmp_path / "results" / "plots").iterdir()] == ["sobol.png"]
 
 
 def test_sobol_indices_share_out_the_variance(study: Make) -> None:

@@ -1,6 +1,5 @@
 """`ranksim study`: many runs compared, on the command line."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,7 +85,7 @@ def study(
         say(f"interrupted; what is finished is kept in {kept}")
         raise typer.Exit(INTERRUPTED) from None
     if out is not None:
-        _write(out, result, plots, again(context, "study"))
+        result.write(out, plots, result.basis(again(context, "study")))
     print_out(result.to_json() if json else result.summary())
     if not json:
         print_out(f"\nKept in {kept}\n" + (f"Written to {out}\n" if out is not None else ""))
@@ -97,25 +96,6 @@ def study(
         raise typer.Exit(FAILED)
 
 
-def _write(out: Path, result: "StudyResult", plots: bool, command: str) -> None:
-    from ranksim.core.files import new_directory, write_text
-    from ranksim.planner.study import plots as drawing
-    from ranksim.planner.study.results import COLUMNS
-    from ranksim.planner.study.shown import page
-    from ranksim.report.frames import save_tables
-
-    with ExitStack() as stack:
-        folder = stack.enter_context(new_directory(out))
-        write_text(folder / "result.json", result.to_json())
-        (folder / "tables").mkdir()
-        save_tables({name: rows for name, rows in result.tables.items() if rows}, COLUMNS, folder / "tables")
-        images = {}
-        if plots:
-            (folder / "plots").mkdir()
-            images = drawing.save_all(result.study, result.tables, folder / "plots")
-        write_text(folder / "page.html", page(result, images, command))
-
-
 def _problems(made: "Study", result: "StudyResult") -> list[str]:
     """What makes the exit code tell that not all went well, a line each."""
     failures = result.failures
@@ -124,7 +104,7 @@ def _problems(made: "Study", result: "StudyResult") -> list[str]:
         points = list(dict.fromkeys(row["point"] for row in failures))
         others = f" (and {len(points) - 1} more points)" if len(points) > 1 else ""
         texts.append(f"point {points[0]} failed{others}: {failures[0]['reason']}")
-    for row in result.tables["goals"]:
+    for row in result.table("goals"):
         if row["status"] != "found":
             texts.append(f"goal {row['status']} at {row['point']}: {row['text']}")
     return texts

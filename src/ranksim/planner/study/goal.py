@@ -7,8 +7,8 @@ the study allows; then the value stays undecided, and the finding says so, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ranksim.inference.decisions import allowed
@@ -19,6 +19,7 @@ from ranksim.planner.study.design import Point, point, written
 from ranksim.planner.study.runs import Runs
 from ranksim.planner.study.scale import Scale
 from ranksim.planner.study.spec import CheckedSpec, Goal
+from ranksim.report.answer import Row
 
 Status = Literal["found", "undecided", "unreachable", "failed"]
 
@@ -89,7 +90,8 @@ class _Search:
             # Where candidates were undecided, find how far down the condition is shown to fail.
             worst = first_index(best, lambda index: self.judge(index) is not False) if best else 0
         except _Failed as error:
-            return self._made("failed", None, f"{self._sought()} cannot be sought: {error}")
+            text = f"{self.goal.extreme} {self.goal.parameter} cannot be sought: {error}"
+            return self._made("failed", None, text)
         return self._found(best, best if worst is None else worst)
 
     def judge(self, index: int) -> bool | None:
@@ -150,7 +152,7 @@ class _Search:
         return self._made(
             "undecided",
             self.value(best),
-            f"{meets}, but smaller values may" if self.goal.smallest else f"{meets}, but larger values may",
+            f"{meets}, but {self.goal.extreme.removesuffix('st')}r values may",
             f": undecided after {self.goal.max_replications} replications at {undecided}",
         )
 
@@ -168,9 +170,6 @@ class _Search:
             return self._made("undecided", None, text)
         text = f"even {end} does not meet {self.goal.such_that}: it comes to {near}"
         return self._made("unreachable", None, text)
-
-    def _sought(self) -> str:
-        return f"{'smallest' if self.goal.smallest else 'largest'} {self.goal.parameter}"
 
     def _made(self, status: Status, answer: Any, *text: str) -> GoalResult:
         candidates = [candidate for _, (_, candidate) in sorted(self.tried.items())]
@@ -203,7 +202,7 @@ def first_index(count: int, holds: Callable[[int], bool]) -> int | None:
     return high
 
 
-def rows(findings: list[GoalResult]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def rows(findings: list[GoalResult]) -> tuple[list[Row], list[Row]]:
     """Return the tables `goals` and `candidates`."""
     goals = [
         {
@@ -215,19 +214,9 @@ def rows(findings: list[GoalResult]) -> tuple[list[dict[str, Any]], list[dict[st
         }
         for finding in findings
     ]
-    return goals, list(_candidate_rows(findings))
-
-
-def _candidate_rows(findings: list[GoalResult]) -> Iterator[dict[str, Any]]:
-    for finding in findings:
-        for candidate in finding.candidates:
-            yield {
-                "point": finding.point,
-                "value": written(candidate.value),
-                "replications": candidate.replications,
-                "mean": candidate.mean,
-                "low": candidate.low,
-                "high": candidate.high,
-                "decision": candidate.decision,
-                "would_take": candidate.would_take,
-            }
+    candidates = [
+        {"point": finding.point, **asdict(candidate), "value": written(candidate.value)}
+        for finding in findings
+        for candidate in finding.candidates
+    ]
+    return goals, candidates

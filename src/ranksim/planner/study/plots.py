@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ranksim.core.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.core.errors import BadInput
@@ -12,19 +11,14 @@ from ranksim.core.money import MICRO_USD
 from ranksim.planner.study.condition import MetricCondition
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.report import units
-from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, save, separated, title
+from ranksim.report.answer import Row, Tables
+from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, separated, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Row = dict[str, Any]
-Tables = Mapping[str, Sequence[Row]]
-
 TITLE = 48
 """Characters of a line of a title; names of rows leave little room."""
-
-ROW_HEIGHT = 0.3
-"""Inches for each row of a plot that has many."""
 
 DURATIONS = ((HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLISECOND, "ms"))
 
@@ -52,19 +46,19 @@ def plot(
     return ax
 
 
-def save_all(study: CheckedSpec, tables: Tables, directory: Path) -> dict[str, str]:
-    """Write every plot that the result fills as PNG into an existing directory; give the SVGs by name."""
-    images = {}
-    for name in PLOTS:
-        rows = tables[name]
-        metrics = dict.fromkeys(row.get("metric") for row in rows)
-        for number, metric in enumerate(metrics):
-            figure = new_figure()
-            figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows) / len(metrics)))
-            plot(study, tables, name, metric, figure.subplots())
-            file = name if len(metrics) == 1 else f"{name}-{number + 1}"
-            images[file] = save(figure, directory / f"{file}.png")
-    return images
+def drawn(tables: Tables) -> dict[str, tuple[str, str | None, list[Row]]]:
+    """Return the plots that have rows by name: each with its table, its metric and its rows.
+
+    What answers a question comes before what it was found by.
+    """
+    plots = {}
+    for name in ("candidates", "comparisons", "tornado", "sobol", "points"):
+        metrics: dict[str | None, list[Row]] = {}
+        for row in tables[name]:
+            metrics.setdefault(row.get("metric"), []).append(row)
+        for number, (metric, rows) in enumerate(metrics.items(), 1):
+            plots[name if len(metrics) == 1 else f"{name}-{number}"] = (name, metric, rows)
+    return plots
 
 
 def _points(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
@@ -109,7 +103,7 @@ def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     which = (decided[0] if goal.smallest else decided[-1]) if decided else ""
     sentence = f"Values tried for {goal.such_that}"
     if which and not many:
-        sentence = f"{which} is the {'smallest' if goal.smallest else 'largest'} for {goal.such_that}"
+        sentence = f"{which} is the {goal.extreme} for {goal.such_that}"
     title(ax, sentence, TITLE)
 
 

@@ -4,60 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ranksim.core.errors import BadInput
-from ranksim.core.extras import imported
 from ranksim.inference.differences import compared
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.quantiles import quantile
-from ranksim.planner.study import goal, sensitivity
+from ranksim.planner.study import goal, presentation, sensitivity
 from ranksim.planner.study import plots as drawing
 from ranksim.planner.study.design import Point, baseline
 from ranksim.planner.study.runs import Runs
 from ranksim.planner.study.spec import CheckedSpec
-from ranksim.report import document
-from ranksim.report.frames import with_number_ends, with_units_of_rows
+from ranksim.report.answer import ReadyAnswer, Row, Tables, printed
+from ranksim.report.assumptions import Basis
+from ranksim.report.document import MetricShown
 from ranksim.report.heading import ExpectationVerdict
+from ranksim.report.notebook import fragment
+from ranksim.report.page import tables_page
+from ranksim.report.tables import View
 from ranksim.report.units import difference_of, many
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-Row: TypeAlias = dict[str, Any]
-Tables: TypeAlias = Mapping[str, Sequence[Row]]
-
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "points": ("point", "settings", "metric", "unit", "replications", "mean", "low", "high"),
-    "quantiles": ("point", "metric", "unit", "quantile", "replications", "value", "low", "high"),
-    "comparisons": (
-        *("first", "second", "metric", "unit", "first_mean", "second_mean"),
-        *("difference", "difference_unit", "low", "high", "gain", "gain_low", "gain_high", "pairs"),
-    ),
-    "goals": ("point", "parameter", "status", "answer", "text"),
-    "candidates": ("point", "value", "replications", "mean", "low", "high", "decision", "would_take"),
-    "tornado": (
-        *("metric", "unit", "parameter", "base", "swing"),
-        *("low_value", "low_change", "low_change_low", "low_change_high"),
-        *("high_value", "high_change", "high_change_low", "high_change_high"),
-    ),
-    "sobol": ("metric", "parameter", "first", "first_low", "first_high", "total", "total_low", "total_high"),
-    "failures": ("point", "replication", "reason"),
-}
-"""The tables of a result and their columns. `low` and `high` are the ends of intervals; a quantile's may be
-None where there are too few replications, and an index's where the parameter changes nothing.
-Durations are µs, money µUSD; shares are fractions of 1, and so are points, the unit of their differences."""
-
-
-MEASURED = (
-    *("mean", "value", "low", "high", "first_mean", "second_mean", "difference", "base", "swing"),
-    *("low_change", "low_change_low", "low_change_high"),
-    *("high_change", "high_change_low", "high_change_high"),
-)
-"""Columns in the unit of their row, where tables have one."""
+ROW_HEIGHT = 0.3
+"""Inches for each row of a plot that has many."""
 
 Samples: TypeAlias = Mapping[str, Mapping[str, MetricSample]]
 """Label of a point → metric → what its replications gave."""
@@ -70,44 +43,62 @@ class Made(NamedTuple):
     samples: Samples
 
 
-class StudyResult:
-    """What a study found. `tables` are plain rows by name; `COLUMNS` says which there are."""
+class StudyResult(ReadyAnswer):
+    """What a study found, in the tables of `presentation.TABLES`."""
+
+    kind = "study"
+    TABLES = presentation.TABLES
 
     def __init__(self, study: CheckedSpec, made: Made) -> None:
         self.study = study
-        self.tables = made.tables
+        self._tables = made.tables
         self._samples = made.samples
 
     def __repr__(self) -> str:
-        metrics = len({row["metric"] for row in self.tables["points"]})
+        metrics = len({row["metric"] for row in self._tables["points"]})
         about = [many(len(self.points), "point"), many(metrics, "metric")] if self.points else []
-        about += [f"goal {row['status']}: {row['answer']}" for row in self.tables["goals"]]
+        about += [f"goal {row['status']}: {row['answer']}" for row in self._tables["goals"]]
         about += [many(len(self.failures), "failure")] if self.failures else []
         return f"<StudyResult of {self.study.spec.name!r}: {', '.join(about)}>"
 
     def _repr_html_(self) -> str:
-        from ranksim.planner.study.shown import heading, views
-        from ranksim.report.notebook import fragment
+        return fragment(self.title, self.notes, self.views())
 
-        title, *lines = heading(self)
-        return fragment(title, lines, views(self))
+    @property
+    def title(self) -> str:
+        """The title of the study, or its name."""
+        return self.study.spec.title or self.study.spec.name
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence."""
+        return presentation.sentence(self.study, self._tables)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many points there are, of which seed and confidence, on which engine."""
+        return (presentation.about(self.study, len(self.points)),)
+
+    def tables(self) -> Tables:
+        """The tables as plain rows, by name."""
+        return self._tables
+
+    def views(self) -> list[View]:
+        """The tables that have rows, in the order in which they are read."""
+        return presentation.views(self.study, self._tables)
 
     def summary(self) -> str:
         """Return what `ranksim study` prints."""
-        from ranksim.planner.study.shown import heading, views
-        from ranksim.report.answer import printed
+        return printed(self.title, self.notes, self.views())
 
-        title, *lines = heading(self)
-        return printed(title, lines, views(self))
+    def basis(self, command: str = "") -> Basis:
+        """Return what the study asks and which assumptions it rests on; `command` asks it again."""
+        return presentation.basis(self.study, command)
 
-    def page(self, plots: bool = True) -> str:
-        """Return the HTML page that `ranksim study --out` writes. Raises BadInput without matplotlib."""
-        from ranksim.planner.study.shown import page
-
-        if not plots:
-            return page(self, {})
-        with TemporaryDirectory() as folder:
-            return page(self, drawing.save_all(self.study, self.tables, Path(folder)))
+    def _page(self, images: Mapping[str, str], basis: Basis | None = None) -> str:
+        answers = self.views() or [View("Nothing", (), 0, (), leads=True)]
+        lines = [self.sentence, *self.notes]
+        return tables_page(self.title, lines, answers, images, basis or self.basis())
 
     @property
     def points(self) -> list[str]:
@@ -117,13 +108,13 @@ class StudyResult:
     @property
     def failures(self) -> Sequence[Row]:
         """What went wrong, a row for each replication that failed and each point that could not be built."""
-        return self.tables["failures"]
+        return self._tables["failures"]
 
     def table(self, name: str = "points") -> Sequence[Row]:
         """Return a table as rows. Raises BadInput when there is no such table."""
-        if name not in COLUMNS:
-            raise BadInput(f"no table {name!r}; expected one of {', '.join(COLUMNS)}")
-        return self.tables[name]
+        if name not in self._tables:
+            raise BadInput(f"no table {name!r}; expected one of {', '.join(self._tables)}")
+        return self._tables[name]
 
     def to_frame(
         self, name: str = "points", metric: str | None = None, integers: bool = False
@@ -134,11 +125,7 @@ class StudyResult:
         when there is no such table, or no pandas.
         """
         rows = [row for row in self.table(name) if metric is None or row["metric"] == metric]
-        pandas = imported("pandas", "frames need pandas", "plots")
-        frame: pd.DataFrame = pandas.DataFrame(rows, columns=list(COLUMNS[name]))
-        if not integers:
-            frame = with_units_of_rows(frame, [column for column in MEASURED if column in frame])
-        return with_number_ends(frame)
+        return self._frame(name, rows, integers)
 
     def values(self, point: str, metric: str) -> list[float | None]:
         """Return a metric of each replication of a point. Raises BadInput."""
@@ -161,38 +148,55 @@ class StudyResult:
         names = self.study.measured if metrics is None else tuple(metrics)
         return [_comparison(self.study, first, second, name, self._sample) for name in names]
 
-    def plot(self, name: str = "points", metric: str | None = None, ax: Axes | None = None) -> Axes:
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The names of the plots that have rows: one for each table and metric."""
+        return tuple(drawing.drawn(self._tables))
+
+    def draw(self, name: str, ax: Axes | None = None) -> Axes:
+        """Draw a plot by name. Raises BadInput without matplotlib."""
+        table, metric, _ = drawing.drawn(self._tables)[name]
+        return self.plot(table, metric, ax)
+
+    def _figure(self, name: str) -> Figure:
+        figure = super()._figure(name)
+        rows = drawing.drawn(self._tables)[name][-1]
+        figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows)))
+        return figure
+
+    def plot(  # type: ignore[override]  # a study has several plots, and names one
+        self, name: str = "points", metric: str | None = None, ax: Axes | None = None
+    ) -> Axes:
         """Draw the table `points`, `comparisons`, `candidates`, `tornado` or `sobol` of one metric.
 
         The first metric unless said otherwise. Raises BadInput when there is nothing to draw, or no
         matplotlib.
         """
-        return drawing.plot(self.study, self.tables, name, metric, ax)
+        return drawing.plot(self.study, self._tables, name, metric, ax)
 
-    def to_json(self) -> str:
-        """Write the result as JSON text, the same bytes for equal results."""
-        spec = self.study.spec
-        goals = self.tables["goals"]
-        plain = document.document(
-            "study",
-            spec.title or spec.name,
-            answer=" ".join(f"{row['text']}." for row in goals),
-            metrics={
-                f"{row['point']}: {row['metric']}": {
-                    "unit": row["unit"], "value": row["mean"], "low": row["low"], "high": row["high"],
-                }
-                for row in self.tables["points"]
-            },
-            expectations=[ExpectationVerdict(row["status"] == "found", row["text"]) for row in goals],
-            tables=self.tables,
-            study=spec.name,
-            seed=spec.seed,
-            confidence=spec.confidence,
-        )  # fmt: skip
-        return document.as_text(plain)
+    def metrics(self) -> dict[str, MetricShown]:
+        """Return the mean of each metric at each point."""
+        return {
+            f"{row['point']}: {row['metric']}": {
+                "unit": row["unit"], "value": row["mean"], "low": row["low"], "high": row["high"],
+            }
+            for row in self._tables["points"]
+        }  # fmt: skip
+
+    def fields(self) -> dict[str, Any]:
+        """Return what the document of a study has: its goals are the answer, and what is expected."""
+        spec, goals = self.study.spec, self._tables["goals"]
+        return {
+            "answer": " ".join(f"{row['text']}." for row in goals),
+            "notes": (),
+            "expectations": [ExpectationVerdict(row["status"] == "found", row["text"]) for row in goals],
+            "study": spec.name,
+            "seed": spec.seed,
+            "confidence": spec.confidence,
+        }
 
 
-def tables(
+def make_tables(
     study: CheckedSpec,
     design: Sequence[Point],
     moved: Sequence[Point],
@@ -207,7 +211,7 @@ def tables(
         if not point.problem
     }
     goals, candidates = goal.rows(list(findings))
-    made: dict[str, Sequence[Row]] = {
+    made: Tables = {
         "points": [row for point in design for row in _point_rows(study, point, samples)],
         "quantiles": [row for point in design for row in _quantile_rows(study, point, samples)],
         "comparisons": list(_comparisons(study, design, samples)),

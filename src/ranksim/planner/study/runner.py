@@ -10,7 +10,7 @@ from pathlib import Path
 from ranksim.core.rulebook import rulebook_digest
 from ranksim.planner.study import goal, pools, sensitivity
 from ranksim.planner.study.design import Point, check_baseline, key_of, point, points
-from ranksim.planner.study.results import StudyResult, tables
+from ranksim.planner.study.results import StudyResult, make_tables
 from ranksim.planner.study.runs import Runs
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.planner.study.store import Store
@@ -43,7 +43,7 @@ def run(
         counts = runs.replicate([*design, *moved])
         sought = study.spec.goal
         findings = [goal.seek(study, sought, at, runs) for at in _starts(study, design)] if sought else []
-        result = StudyResult(study, tables(study, design, moved, findings, runs, counts))
+        result = StudyResult(study, make_tables(study, design, moved, findings, runs, counts))
     if findings and all(finding.status == "unreachable" for finding in findings):
         where = f"{findings[0].point}: " if len(findings) > 1 else ""
         raise study.located.error(

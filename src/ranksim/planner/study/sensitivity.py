@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from ranksim.core.extras import imported
 from ranksim.inference.differences import compared
@@ -14,8 +13,7 @@ from ranksim.planner.study.design import Point, point, short_names, written
 from ranksim.planner.study.runs import Runs
 from ranksim.planner.study.scale import Scale
 from ranksim.planner.study.spec import CheckedSpec, Sensitivity
-
-Row = dict[str, Any]
+from ranksim.report.answer import Row, Tables
 
 
 def points(study: CheckedSpec) -> list[Point]:
@@ -31,12 +29,10 @@ def points(study: CheckedSpec) -> list[Point]:
     return made_points
 
 
-def rows(
-    study: CheckedSpec, moved: Sequence[Point], runs: Runs, counts: dict[str, int]
-) -> dict[str, list[Row]]:
+def rows(study: CheckedSpec, moved: Sequence[Point], runs: Runs, counts: dict[str, int]) -> Tables:
     """Return the tables `tornado` and `sobol`, of which one has rows."""
     sensitivity = study.spec.sensitivity
-    tables: dict[str, list[Row]] = {"tornado": [], "sobol": []}
+    tables: Tables = {"tornado": [], "sobol": []}
     if sensitivity is not None:
         made = _tornado_rows if sensitivity.method == "tornado" else _sobol_rows
         tables[sensitivity.method] = made(study, sensitivity, moved, runs, counts)
@@ -119,7 +115,7 @@ def _sobol_rows(
         for moved_point in moved:
             mean = interval(runs.sample(moved_point, metric, counts[moved_point.key])).mean
             means.append(float("nan") if mean is None else mean)
-        array = numpy.array(means)
+        array = numpy.array(means, dtype=float)
         if not numpy.isfinite(array).all() or not array.var():
             continue  # a failed sample leaves a hole, and what never varies has no variance to share out
         given = {

@@ -62,6 +62,16 @@ class Goal(Frozen):
         """The path that is varied."""
         return self.smallest or self.largest or ""
 
+    @property
+    def extreme(self) -> str:
+        """Which value is sought: the smallest or the largest."""
+        return "smallest" if self.smallest else "largest"
+
+    @property
+    def sought(self) -> str:
+        """What is sought, in words."""
+        return f"{self.extreme} {self.parameter} such that {self.such_that}"
+
 
 class Sensitivity(Frozen):
     """How much metrics depend on parameters, each between two values.
@@ -118,7 +128,7 @@ class Spec(Frozen):
             for path in settings:
                 yield ("variants", name, path), path
         if self.goal is not None:
-            yield ("goal", "smallest" if self.goal.smallest else "largest"), self.goal.parameter
+            yield ("goal", self.goal.extreme), self.goal.parameter
         for path in self.sensitivity.parameters if self.sensitivity else ():
             yield ("sensitivity", "parameters", path), path
 
