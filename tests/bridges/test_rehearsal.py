@@ -23,6 +23,7 @@ from ranksim.core.service.service import Service
 from ranksim.core.trace import Exchange, Trace
 from ranksim.judge.deployment.discovery import Reach
 from ranksim.judge.profiles import Profile, profile
+from ranksim.judge.profiles.fixtures import User
 
 STILL = Distribution(kind="constant", durations=(20 * MILLISECOND,))
 STEADY = Network(before=STILL, after=STILL, hook=STILL)
@@ -41,7 +42,10 @@ def told(exchange: Exchange) -> Any:
 
 
 def a_profile(program: Callable[[Reach, int, int, int], Program], users: int = 1) -> Profile:
-    return Profile("test", "to test", (), users, MINUTE, program)
+    def plays(me: User) -> Program:
+        return program(me.reach, me.number, me.users, me.seed)
+
+    return Profile("test", "to test", (), users, MINUTE, plays)
 
 
 # One call

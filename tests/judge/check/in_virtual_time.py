@@ -23,7 +23,7 @@ from ranksim.judge.deployment.budget import Budget, account_named, guarded
 from ranksim.judge.deployment.discovery import Reach, explore, state
 from ranksim.judge.deployment.lost_calls import resolve_lost
 from ranksim.judge.deployment.ownership import Ownership, kept
-from ranksim.judge.profiles.probing import window_of
+from ranksim.judge.profiles.windows import window_of
 
 
 @dataclass

@@ -30,6 +30,7 @@ from ranksim.judge.conformance.history.trace_reader import read
 from ranksim.judge.deployment.cleanup import mark
 from ranksim.judge.deployment.discovery import KeyReach, Reach, explore
 from ranksim.judge.profiles import PROFILES, profile
+from ranksim.judge.profiles.fixtures import has_ended
 from ranksim.judge.profiles.graphql import (
     DRY_RUN,
     READS,
@@ -39,7 +40,6 @@ from ranksim.judge.profiles.graphql import (
     nodes_in,
     over_graphql,
 )
-from ranksim.judge.profiles.making import over
 from ranksim.judge.profiles.windows import CLASSES, parts
 
 NAMES = tuple(one.name for one in PROFILES)
@@ -516,7 +516,7 @@ def test_durations_suit_what_the_programs_do() -> None:
     ids=str,
 )
 def test_a_job_is_over_in_states_of_any_name(job: dict[str, Any], expected: bool) -> None:
-    assert over(Received(200, {"data": job}, {}, 0, 1)) == expected
+    assert has_ended(job) == expected
 
 
 @pytest.mark.fact("S73")

@@ -14,8 +14,7 @@ from ranksim.core.callers.requests import (
     competitor_body,
     domain_body,
     keywords_body,
-    label_body,
-    list_body,
+    named_body,
     scan_body,
 )
 from ranksim.core.clock import Micros
@@ -225,7 +224,7 @@ def portfolio_of(actor: Actor, spec: PortfolioSpec, sites: Iterable[str]) -> Mak
         actor.hosts[site] = domain
         lists = actor.lists[domain] = []
         for number in range(1, spec.lists + 1):
-            lists.append((yield "keyword_lists.create", list_body(domain, f"list {number}"))["id"])
+            lists.append((yield "keyword_lists.create", named_body(domain, f"list {number}"))["id"])
         words = actor.fresh_words(domain, spec.keywords)
         for number, list_id in enumerate(lists):
             dealt = words[number :: spec.lists]
@@ -235,7 +234,7 @@ def portfolio_of(actor: Actor, spec: PortfolioSpec, sites: Iterable[str]) -> Mak
         for number, scan in enumerate(spec.scans, 1):
             scans.append((yield "scans.create", _scan(domain, lists, scan, number))["id"])
         for number in range(1, spec.labels + 1):
-            yield "labels.create", label_body(domain, f"label {number}")
+            yield "labels.create", named_body(domain, f"label {number}")
         for number in range(1, spec.competitors + 1):
             yield "competitors.create", competitor_body(domain, f"rival{number}.{site}")
 

@@ -16,8 +16,7 @@ from ranksim.core.callers.requests import (
     domain_body,
     job_body,
     keywords_body,
-    label_body,
-    list_body,
+    named_body,
     scan_body,
     webhook_body,
 )
@@ -212,28 +211,9 @@ def _path_of(resource: str, thing: Any) -> dict[str, str] | None:
     return {"kind": thing["kind"], "id": thing["id"]} if resource == "jobs" else {"id": thing["id"]}
 
 
-# The bodies of U108, one function each
-
-
-def _domain(factory: RequestFactory, number: int) -> Body:
-    return domain_body(f"new{number}.{host_label(factory.name).lower()}.example")
-
-
-def _list(factory: RequestFactory, number: int) -> Body:
-    return list_body(factory.domain(number), f"{factory.name} {number}")
-
-
 def _keywords(factory: RequestFactory, number: int) -> Body:
     domain = factory.domain(number)
     return keywords_body(factory.list_of(domain, number), factory.actor.fresh_words(domain, 1))
-
-
-def _label(factory: RequestFactory, number: int) -> Body:
-    return label_body(factory.domain(number), f"{factory.name} {number}")
-
-
-def _competitor(factory: RequestFactory, number: int) -> Body:
-    return competitor_body(factory.domain(number), f"rival{number}.example")
 
 
 def _scan(factory: RequestFactory, number: int) -> Body:
@@ -242,8 +222,8 @@ def _scan(factory: RequestFactory, number: int) -> Body:
     return scan_body(domain, lists, name, ["google/mobile"], [{"country": "US"}])
 
 
-def _job(factory: RequestFactory, number: int) -> Body:
-    return job_body("rank_run", factory.domain(number))
+def _named(factory: RequestFactory, number: int) -> Body:
+    return named_body(factory.domain(number), f"{factory.name} {number}")
 
 
 def _briefs(factory: RequestFactory, number: int) -> Body:
@@ -251,21 +231,18 @@ def _briefs(factory: RequestFactory, number: int) -> Body:
     return briefs_body(domain, factory.words_of(domain, number, 1))
 
 
-def _webhook(factory: RequestFactory, number: int) -> Body:
-    return webhook_body(f"https://hooks.example/{quote(factory.name)}/{number}")
-
-
 CREATE: dict[str, Callable[[RequestFactory, int], Body]] = {
-    "domains": _domain,
-    "keyword_lists": _list,
+    "domains": lambda factory, number: domain_body(f"new{number}.{host_label(factory.name).lower()}.example"),
+    "keyword_lists": _named,
     "keywords": _keywords,
-    "labels": _label,
-    "competitors": _competitor,
+    "labels": _named,
+    "competitors": lambda factory, number: competitor_body(factory.domain(number), f"rival{number}.example"),
     "scans": _scan,
-    "jobs": _job,
+    "jobs": lambda factory, number: job_body("rank_run", factory.domain(number)),
     "keyword_briefs": _briefs,
-    "webhooks": _webhook,
+    "webhooks": lambda factory, number: webhook_body(f"https://hooks.example/{quote(factory.name)}/{number}"),
 }
+"""What makes the body of a creation, by its noun."""
 
 UPDATE: dict[str, Callable[[int], Body]] = {
     "domains": lambda number: {"label": f"label {number}"},

@@ -1,13 +1,19 @@
-"""Request bodies, a function for each resource that can be made (U108)."""
+"""Requests that create a resource, and their bodies, a function for each (U108)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ranksim.core.callers.steps import Send
 from ranksim.core.service.calls import Body
 
 GOOGLE_DESKTOP = ({"engine": "google", "device": "desktop"},)
 GERMANY = ({"country": "DE"},)
+
+
+def create(noun: str, key: str, body: Body, once: str | None = None) -> Send:
+    """Return the call that creates a resource; `once` is its Idempotency-Key."""
+    return Send(f"{noun}.create", key, body=body, idempotency_key=once)
 
 
 def domain_body(host: str) -> Body:
@@ -15,13 +21,8 @@ def domain_body(host: str) -> Body:
     return {"host": host}
 
 
-def list_body(domain: str, name: str) -> Body:
-    """Return the body that creates a keyword list."""
-    return {"domain_id": domain, "name": name}
-
-
-def label_body(domain: str, name: str) -> Body:
-    """Return the body that creates a label."""
+def named_body(domain: str, name: str) -> Body:
+    """Return the body that creates a keyword list or a label."""
     return {"domain_id": domain, "name": name}
 
 
@@ -47,7 +48,7 @@ def scan_body(
         "domain_id": domain,
         "name": name,
         "list_ids": list(lists),
-        "engine_devices": [one if isinstance(one, str) else dict(one) for one in engine_devices],
+        "engine_devices": [pair if isinstance(pair, str) else dict(pair) for pair in engine_devices],
         "geographies": [dict(place) for place in geographies],
     }
 

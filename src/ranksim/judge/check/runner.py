@@ -46,7 +46,7 @@ from ranksim.judge.load.options import LoadOptions
 from ranksim.judge.load.run import LoadRun, Part, RunSettings, reach_to_message
 from ranksim.judge.load.session import CallOutcome
 from ranksim.judge.load.used_up import READINGS, UsedUp
-from ranksim.judge.profiles.probing import window_of
+from ranksim.judge.profiles.windows import window_of
 
 PROFILE = "check"
 """What the header of the trace names as its profile."""

@@ -16,9 +16,9 @@ from ranksim.judge.check.lack import Lack
 from ranksim.judge.conformance.verdict.rule import Requirement
 from ranksim.judge.deployment.budget import micros_of, spent_of
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.profiles.ceiling import MOST_JOBS, steep
 from ranksim.judge.profiles.cooldowns import KINDS, LONGEST
-from ranksim.judge.profiles.rung import MOST_WORDS
+from ranksim.judge.profiles.cost_cap import MOST_JOBS, steep
+from ranksim.judge.profiles.precedence import MOST_WORDS
 from ranksim.report import units
 
 FASTER = "a deployment whose time runs faster (time_scale)"

@@ -14,9 +14,9 @@ from typing import Any
 from ranksim.core.callers.steps import Program, Send
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.profiles import ceiling, ladder, profile
+from ranksim.judge.profiles import cost_cap, ladder, profile
+from ranksim.judge.profiles.precedence import climbers
 from ranksim.judge.profiles.profile import Needs
-from ranksim.judge.profiles.rung import climbers
 
 FIRST = (
     *("scope", "breadth", "everyday", "walk", "endpoints", "webhooks"),
@@ -174,7 +174,7 @@ def _ladders(reach: Reach) -> Iterator[CheckTask]:
 
 def _ceilings(reach: Reach) -> Iterator[CheckTask]:
     """The climb to the cost ceiling of an account; to that of the main one, once all others spent there."""
-    climbing = ceiling.steep_ones(reach)
+    climbing = cost_cap.steep_ones(reach)
     for number, key in enumerate(climbing):
         account = frozenset({_account(key)})
         last = account if _account(key) == _account(reach.keys[reach.main]) else frozenset()
@@ -186,7 +186,7 @@ def _ceilings(reach: Reach) -> Iterator[CheckTask]:
             reach.main,
             frozenset({key.name}),
             account,
-            ceiling.needs_of(reach, [key], 1),
+            cost_cap.needs_of(reach, [key], 1),
             quiet=last,
             ends=last,
         )

@@ -91,6 +91,14 @@ class KeyReach:
                     return max(0, int(limit - used))
         return None
 
+    def cooldown(self, spend: str) -> Micros | None:
+        """Return how long an operation cools by what the plan states (business time), or None."""
+        lengths = self._object("account.entitlements").get("cooldown_seconds")
+        seconds = lengths.get(spend) if isinstance(lengths, Mapping) else None
+        if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
+            return None
+        return seconds * SECOND
+
     @property
     def account_id(self) -> str:
         """The id of its account, as GET /v1/account shows it; "" where that was not read."""
@@ -129,6 +137,10 @@ class Reach:
         """Return whether nothing speaks against an operation (or "graphql") with a key, or the main one."""
         lacks = self.keys[key].lacks if key in self.keys else self.lacks
         return bool(self.main) and operation not in lacks
+
+    def cooldown(self, spend: str) -> Micros | None:
+        """Return how long an operation cools by what the main account's plan states, or None."""
+        return self.keys[self.main].cooldown(spend) if self.main else None
 
     def usable(self) -> tuple[KeyReach, ...]:
         """Return the keys that work."""

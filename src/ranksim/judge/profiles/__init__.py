@@ -1,17 +1,16 @@
 """Profiles: what a load run does, and what for."""
 
 from ranksim.core.errors import BadInput, near
-from ranksim.judge.profiles.breadth import BREADTH, TWINS
 from ranksim.judge.profiles.calibration import CALIBRATION
-from ranksim.judge.profiles.ceiling import CEILING
 from ranksim.judge.profiles.cooldowns import COOLDOWNS
-from ranksim.judge.profiles.everyday import EVERYDAY
+from ranksim.judge.profiles.cost_cap import CEILING
+from ranksim.judge.profiles.coverage import BREADTH, TWINS
+from ranksim.judge.profiles.everyday import EVERYDAY, SOAK
 from ranksim.judge.profiles.ladder import LADDER, RUNGS
 from ranksim.judge.profiles.profile import Profile
 from ranksim.judge.profiles.race import RACE
 from ranksim.judge.profiles.retry import RETRY
 from ranksim.judge.profiles.scope import SCOPE
-from ranksim.judge.profiles.soak import SOAK
 from ranksim.judge.profiles.walk import WALK
 from ranksim.judge.profiles.webhooks import ENDPOINTS, WEBHOOKS, WEBHOOKS_LONG
 from ranksim.judge.profiles.windows import BURST, WINDOWS
@@ -19,24 +18,8 @@ from ranksim.judge.profiles.windows import BURST, WINDOWS
 __all__ = ["PROFILES", "Profile", "profile"]
 
 PROFILES = (
-    EVERYDAY,
-    BREADTH,
-    BURST,
-    WINDOWS,
-    RACE,
-    RETRY,
-    TWINS,
-    WALK,
-    LADDER,
-    RUNGS,
-    CEILING,
-    COOLDOWNS,
-    ENDPOINTS,
-    WEBHOOKS,
-    WEBHOOKS_LONG,
-    SCOPE,
-    SOAK,
-    CALIBRATION,
+    *(EVERYDAY, BREADTH, BURST, WINDOWS, RACE, RETRY, TWINS, WALK, LADDER, RUNGS, CEILING),
+    *(COOLDOWNS, ENDPOINTS, WEBHOOKS, WEBHOOKS_LONG, SCOPE, SOAK, CALIBRATION),
 )
 """All profiles, the most general first."""
 

@@ -10,16 +10,15 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from ranksim.core.callers.manners import politely
-from ranksim.core.callers.requests import job_body
-from ranksim.core.callers.steps import Pause, Program, Received, Send
+from ranksim.core.callers.requests import create, job_body
+from ranksim.core.callers.steps import Pause, Program, Received
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros, instant
 from ranksim.core.contract.facts import RateClass
 from ranksim.judge.deployment.discovery import Reach
-from ranksim.judge.profiles.making import a_domain, id_of, named, wait_for_job
-from ranksim.judge.profiles.probing import a_probe, burst, drip, settle, until_admitted, window_of
+from ranksim.judge.profiles.fixtures import User, id_of
 from ranksim.judge.profiles.profile import Needs, Profile
 from ranksim.judge.profiles.webhooks import twenty
-from ranksim.judge.profiles.windows import CLASSES, p1
+from ranksim.judge.profiles.windows import CLASSES, a_probe, window_of
 
 DOMAINS = 4
 """Domains on which a cooldown is tried side by side."""
@@ -33,83 +32,75 @@ LONGEST_COOLDOWN = 5 * MINUTE
 KINDS = ("crawl", "rank_run", "site_optimization", "ai_scan")
 
 
-def calibration(reach: Reach, user: int, users: int, seed: int) -> Program:
+def calibration(me: User) -> Program:
     """Do the user's share of the parts, one after the other."""
-    if not reach.main:
-        return
-    aside = next((key.name for key in reach.of("second")), reach.main)
-    for part in range(user, 5, users):
+    aside = next((key.name for key in me.reach.of("second")), me.key)
+    for part in range(me.number, 5, me.users):
         if part < len(CLASSES):
-            yield from _rates(reach, CLASSES[part], seed, user)
+            yield from _rates(me, CLASSES[part])
         elif part == len(CLASSES):
-            yield from _cooldowns(reach, aside, seed)
+            yield from _cooldowns(me, aside)
         else:
-            yield from twenty(reach, aside, seed)
+            yield from twenty(me, aside)
 
 
-def _rates(reach: Reach, rate_class: RateClass, seed: int, user: int) -> Program:
+def _rates(me: User, rate_class: RateClass) -> Program:
     """Pin a class: P1 twice, then beyond the limit, a drip, the second key, and a burst over the boundary."""
-    probe = yield from a_probe(reach, rate_class, seed, user)
-    yield from p1(reach, probe, 0, 1)
-    yield from settle(probe)
-    yield from burst(probe, reach.main, probe.limit * 13 // 10)
-    for key in reach.of("second"):
-        yield from burst(probe, key.name, 3)
-    yield from drip(probe, reach.main, probe.limit // 2)
-    yield from until_admitted(probe, reach.main)
-    yield from settle(probe)
-    yield from burst(probe, reach.main, 1)
+    probe = yield from a_probe(me, rate_class)
+    yield from probe.follow_plan()
+    yield from probe.settle()
+    yield from probe.burst(probe.limit * 13 // 10)
+    for key in me.reach.of("second"):
+        yield from probe.burst(3, key.name)
+    yield from probe.drip(probe.limit // 2)
+    yield from probe.until_admitted()
+    yield from probe.settle()
+    yield from probe.burst(1)
     yield Pause(probe.window - probe.window // 60)
-    yield from burst(probe, reach.main, 2 * probe.limit)
+    yield from probe.burst(2 * probe.limit)
 
 
-def _cooldowns(reach: Reach, key: str, seed: int) -> Program:
+def _cooldowns(me: User, key: str) -> Program:
     """Start each kind on several domains, and find out from below when it may run again."""
     for kind in KINDS:
         domains = []
         for number in range(DOMAINS):
-            domains.append((yield from a_domain(reach, seed, "cooldown", kind, number, key=key)))
+            domains.append((yield from me.domain("cooldown", kind, number, key=key)))
         for number, domain in enumerate(filter(None, domains)):
-            yield from _cooldown(reach, key, seed, kind, domain, number)
+            yield from _cooldown(me, key, kind, domain, number)
 
 
-def _cooldown(reach: Reach, key: str, seed: int, kind: str, domain: str, number: int) -> Program:
+def _cooldown(me: User, key: str, kind: str, domain: str, number: int) -> Program:
     """Run once, try by dry run until shortly before the cooldown ends, then for real from below."""
-    first: Received = yield from _start(key, seed, kind, domain, f"{number}-first")
+
+    def started(name: str = "") -> Generator[Any, Any, Received]:
+        """Start a job under a name of its own, or without one ask whether it would be started."""
+        once = me.named("cooldown", kind, domain, f"{number}-{name}") if name else None
+        body = job_body(kind, domain, dry_run=not name)
+        answer = yield from politely(create("jobs", key, body, once))
+        yield Pause(EXPENSIVE_EVERY)
+        return answer
+
+    longest = LONGEST_COOLDOWN // me.reach.target.time_scale
+    first = yield from started("first")
     if not id_of(first):
         return
-    yield from wait_for_job(reach, kind, id_of(first), 6, key)
-    tried: Received = yield from _dry(key, kind, domain)
-    ends = _available(tried, first)
+    yield from me.wait_for_job(kind, id_of(first), 6, key)
+    ends = _available((yield from started()))
     now: Micros = yield Pause(0)
-    if ends is not None and ends - now <= LONGEST_COOLDOWN // reach.target.time_scale:
+    if ends is not None and ends - now <= longest:
         yield Pause(max(0, ends - now - (number + 1) * EXPENSIVE_EVERY // DOMAINS))
     for step in range(6):
-        answer: Received = yield from _start(key, seed, kind, domain, f"{number}-again-{step}")
+        answer = yield from started(f"again-{step}")
         if answer.ok or answer.code != "cooldown_active":
             break
-        wait = _available(answer, first)
-        if wait is not None and wait - answer.received > LONGEST_COOLDOWN // reach.target.time_scale:
+        wait = _available(answer)
+        if wait is not None and wait - answer.received > longest:
             break
         yield Pause(EXPENSIVE_EVERY)
 
 
-def _start(key: str, seed: int, kind: str, domain: str, name: str) -> Generator[Any, Any, Received]:
-    body = job_body(kind, domain)
-    once = named(seed, "cooldown", kind, domain, name)
-    answer: Received = yield from politely(Send("jobs.create", key, body=body, idempotency_key=once))
-    yield Pause(EXPENSIVE_EVERY)
-    return answer
-
-
-def _dry(key: str, kind: str, domain: str) -> Generator[Any, Any, Received]:
-    body = job_body(kind, domain, dry_run=True)
-    answer: Received = yield from politely(Send("jobs.create", key, body=body))
-    yield Pause(EXPENSIVE_EVERY)
-    return answer
-
-
-def _available(answer: Received, first: Received) -> Micros | None:
+def _available(answer: Received) -> Micros | None:
     """Read when a refusal, or a dry run that would be refused, says that the cooldown ends, on our clock.
 
     Taken as seconds from the answer where the meta has `retry_after`, else from `available_at` (U26, U89).
@@ -140,7 +131,7 @@ CALIBRATION = Profile(
     rules=("rate.", "cooldown.", "webhook.disable", "webhook.reset", "webhook.retry_delays"),
     users=5,
     duration=16 * MINUTE,
-    program=calibration,
+    plays=calibration,
     needs=_needs,
     ends=True,
 )

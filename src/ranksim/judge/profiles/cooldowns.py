@@ -13,12 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from ranksim.core.callers.manners import bounded_wait, is_limited, politely
-from ranksim.core.callers.requests import job_body
+from ranksim.core.callers.requests import create, job_body
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Until
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.judge.deployment.discovery import Reach
-from ranksim.judge.profiles.chance import chance
-from ranksim.judge.profiles.making import a_domain, id_of, named, over
+from ranksim.judge.profiles.fixtures import Chance, User, has_ended, id_of
 from ranksim.judge.profiles.profile import Needs, Profile
 
 KINDS = ("rank_run", "crawl", "site_optimization")
@@ -55,86 +54,85 @@ AFTER = 4
 """Probes after the end at most."""
 
 
-def cooldowns(reach: Reach, user: int, users: int, seed: int) -> Program:
+def cooldowns(me: User) -> Program:
     """Try the user's share of the kinds, again and again, each time on new domains."""
-    assigned, turn = KINDS[user::users] if reach.main else (), 0
+    assigned, turn = KINDS[me.number :: me.users], 0
     while assigned:
         for kind in assigned:
-            yield from _cooled(reach, seed, kind, turn)
+            yield from _cooled(me, kind, turn)
         turn += 1
         yield Lap()
         yield Pause(REST)
 
 
-def stated(reach: Reach, kind: str) -> Micros | None:
-    """Return how long a kind cools by the main account's entitlements, business µs; None where not told."""
-    entitlements = reach.keys[reach.main].reads.get("account.entitlements")
-    lengths = entitlements.get("cooldown_seconds") if isinstance(entitlements, dict) else None
-    seconds = lengths.get(kind) if isinstance(lengths, dict) else None
-    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
-        return None
-    return seconds * SECOND
-
-
-def _cooled(reach: Reach, seed: int, kind: str, turn: int) -> Program:
+def _cooled(me: User, kind: str, turn: int) -> Program:
     """Try a kind on a new domain, on another where that could not tell, and a short cooldown on further ones.
 
     Nothing is told where the job failed, which may end its cooldown, or where the rate limit refused calls.
     """
-    length, is_stated = stated(reach, kind), False
-    if length == 0 or (length is not None and length // reach.target.time_scale > LONGEST):
+    target, length, is_stated = me.reach.target, me.reach.cooldown(kind), False
+    if length == 0 or (length is not None and length // target.time_scale > LONGEST):
         return
     for number in range(TRIES):
         if is_stated:
             break
-        yield Pause(REST // reach.target.traffic_scale if number else 0)
-        length, is_stated = yield from _asked_again(reach, seed, kind, (turn, number), length)
+        yield Pause(REST // target.traffic_scale if number else 0)
+        length, is_stated = yield from _asked_again(me, kind, (turn, number), length)
     if length is not None and is_short(length):
-        yield from _at_places(reach, seed, kind, turn, length)
+        yield from _at_places(me, kind, turn, length)
 
 
 def _asked_again(
-    reach: Reach, seed: int, kind: str, turn: tuple[int, int], length: Micros | None
+    me: User, kind: str, turn: tuple[int, int], length: Micros | None
 ) -> Generator[Any, Any, tuple[Micros | None, bool]]:
     """Start a job, see it end, and ask again: at any time, shortly before the cooldown ends, and after.
 
     One that ends before its job does is asked for as soon as that is over: it may begin only then (U46).
     Return how long it is, which a refusal tells where nothing else does, and whether the answers can tell.
     """
-    scale = reach.target.time_scale
-    domain = yield from a_domain(reach, seed, "cooled", kind, *turn)
-    once = named(seed, "cooled", kind, *turn)
-    send = Send("jobs.create", reach.main, body=job_body(kind, domain or "none"))
-    first: Received = yield from politely(replace(send, idempotency_key=once))
-    if not id_of(first) or (yield from _crowded(reach, first)):
+    scale, parts = me.reach.target.time_scale, ("cooled", kind, *turn)
+    domain, once = (yield from me.domain(*parts)), me.named(*parts)
+    send = create("jobs", me.key, job_body(kind, domain or "none"), once)
+    first: Received = yield from politely(send)
+    if not id_of(first) or (yield from _crowded(me.reach, first)):
         return length, False
     for again in range(2 if kind == "rank_run" else 1):  # which joins a rank run alone, and always (S52)
         yield replace(send, idempotency_key=f"{once}-at-once-{again}")
     every = 5 * SECOND if length is None else max(HIDDEN // 2, min(5 * SECOND, length // 8))
-    done = yield from _seen_over(reach, kind, id_of(first), first.sent + MINUTE // scale, every)
+    done = yield from _seen_over(me, kind, id_of(first), first.sent + MINUTE // scale, every)
     if length is None:
         refused: Received = yield replace(send, idempotency_key=f"{once}-refused")
         if refused.code != "cooldown_active":
             return None, refused.ok
         length = (refused.received - first.sent) * scale + bounded_wait(refused)
     trip = first.received - first.sent
-    draw = chance(f"cooldowns {kind} {turn}", seed, 0)
     before = first.sent + (length - HIDDEN) // scale - 2 * trip - MARGIN
+    draw = replace(me, number=0).chance(f"cooldowns {kind} {turn}")
+    # A rank run is joined while it runs, which hides what cools then.
+    is_stated = yield from _before(send, before, draw, hidden=kind == "rank_run")
+    if is_stated is None:
+        return length, done
+    answered = yield from _after(send, first.received + length // scale, scale)
+    return length, done and is_stated and answered
+
+
+def _before(send: Send, before: Micros, draw: Chance, *, hidden: bool) -> Generator[Any, Any, bool | None]:
+    """Ask at any time before an instant, and at it; tell if the cooldown was seen, None if a job began.
+
+    Where the instant has passed, nothing needs to be seen, unless what cools then is `hidden`.
+    """
     now: Micros = yield Pause(0)
-    is_stated = (
-        before <= now and kind != "rank_run"
-    )  # which is joined while it runs, and hides what cools then
+    is_stated = before <= now and not hidden
     for instant in (now + draw.randrange(max(1, before - now)), before):
         if instant <= now or before - now > LONGEST:
             continue
         yield Until(instant)
-        answer: Received = yield replace(send, idempotency_key=f"{once}-{instant}")
+        answer: Received = yield replace(send, idempotency_key=f"{send.idempotency_key}-{instant}")
         if answer.ok:
-            return length, done
+            return None
         is_stated = is_stated or answer.code == "cooldown_active"
         now = answer.received
-    answered = yield from _after(replace(send, idempotency_key=once), first.received + length // scale, scale)
-    return length, done and is_stated and answered
+    return is_stated
 
 
 def _crowded(reach: Reach, answer: Received) -> Generator[Any, Any, bool]:
@@ -151,7 +149,7 @@ def is_short(length: Micros) -> bool:
     return 2 * SECOND <= length <= 8 * HIDDEN
 
 
-def _at_places(reach: Reach, seed: int, kind: str, turn: int, length: Micros) -> Program:
+def _at_places(me: User, kind: str, turn: int, length: Micros) -> Program:
     """Begin short cooldowns at several places in a second of business time, and ask again late in each.
 
     Where a job failed, which may end its cooldown, or a call was put off, the place is tried once more.
@@ -160,46 +158,45 @@ def _at_places(reach: Reach, seed: int, kind: str, turn: int, length: Micros) ->
     for number in range(2 * PLACES):
         if not places:
             return
-        if (yield from _at_place(reach, seed, kind, (turn, number), length, places[0])):
+        if (yield from _at_place(me, kind, (turn, number), length, places[0])):
             places.pop(0)
-        yield Pause(APART // reach.target.traffic_scale)
+        yield Pause(APART // me.reach.target.traffic_scale)
 
 
 def _at_place(
-    reach: Reach, seed: int, kind: str, turn: tuple[int, int], length: Micros, place: int
+    me: User, kind: str, turn: tuple[int, int], length: Micros, place: int
 ) -> Generator[Any, Any, bool]:
     """Begin a short cooldown at a place in a second, and ask again; return whether that can tell."""
-    scale, named_by = reach.target.time_scale, ("cooled-at", kind, *turn)
-    domain = yield from a_domain(reach, seed, *named_by)
-    once = named(seed, *named_by)
-    send = Send("jobs.create", reach.main, body=job_body(kind, domain or "none"))
+    scale, parts = me.reach.target.time_scale, ("cooled-at", kind, *turn)
+    domain, once = (yield from me.domain(*parts)), me.named(*parts)
+    send = create("jobs", me.key, job_body(kind, domain or "none"), once)
     now: Micros = yield Pause(0)
     second = SECOND // scale
     yield Until((now // second + 1) * second + place * second // PLACES)
-    first: Received = yield replace(send, idempotency_key=once)
-    if not id_of(first) or (yield from _crowded(reach, first)):
-        yield Pause(bounded_wait(first) // reach.target.traffic_scale if is_limited(first) else 0)
+    first: Received = yield send
+    if not id_of(first) or (yield from _crowded(me.reach, first)):
+        yield Pause(bounded_wait(first) // me.reach.target.traffic_scale if is_limited(first) else 0)
         return False
     soon = first.sent + length * SOON[0] // SOON[1] // scale
-    done = yield from _seen_over(reach, kind, id_of(first), soon - SECOND // 2 // scale)
+    done = yield from _seen_over(me, kind, id_of(first), soon - SECOND // 2 // scale)
     yield Until(soon)
     again: Received = yield replace(send, idempotency_key=f"{once}-soon")
     if id_of(again):
-        yield from _seen_over(reach, kind, id_of(again), again.received + 10 * SECOND // scale)
+        yield from _seen_over(me, kind, id_of(again), again.received + 10 * SECOND // scale)
     return done and (again.ok or again.code == "cooldown_active")
 
 
 def _seen_over(
-    reach: Reach, kind: str, job: str, until: Micros, every: Micros = HIDDEN // 2
+    me: User, kind: str, job: str, until: Micros, every: Micros = HIDDEN // 2
 ) -> Generator[Any, Any, bool]:
     """Poll a job `every` so much business time until it is over, or an instant; tell if it failed not."""
     now: Micros = yield Pause(0)
     while now < until:
-        answer = yield from politely(Send("jobs.get", reach.main, path={"kind": kind, "id": job}))
-        if over(answer) or not answer.ok:
+        answer = yield from politely(Send("jobs.get", me.key, path={"kind": kind, "id": job}))
+        if has_ended(answer.data) or not answer.ok:
             job_shown = answer.data if isinstance(answer.data, dict) else {}
             return answer.ok and not job_shown.get("error_detail")
-        now = yield Pause(every // reach.target.time_scale)
+        now = yield Pause(every // me.reach.target.time_scale)
     return True
 
 
@@ -225,7 +222,7 @@ def _after(send: Send, over: Micros, scale: int) -> Generator[Any, Any, bool]:
 
 def _needs(reach: Reach, users: int) -> Needs:
     scale = reach.target.time_scale
-    lengths = [stated(reach, kind) or 0 for kind in KINDS] if reach.main else []
+    lengths = [reach.cooldown(kind) or 0 for kind in KINDS]
     waited = [length // scale for length in lengths if length // scale <= LONGEST]
     short = [length for length in lengths if is_short(length)]
     each = max([30 * SECOND // scale + 5 * SECOND, *waited])
@@ -242,6 +239,6 @@ COOLDOWNS = Profile(
     rules=("cooldown.",),
     users=3,
     duration=3 * MINUTE,
-    program=cooldowns,
+    plays=cooldowns,
     needs=_needs,
 )

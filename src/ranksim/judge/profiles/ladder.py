@@ -15,31 +15,12 @@ from ranksim.core.callers.manners import parse_retry_after, politely
 from ranksim.core.callers.requests import briefs_body, job_body, keywords_body
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Spawn
 from ranksim.core.clock import MINUTE, SECOND
-from ranksim.core.contract.views import created_by
 from ranksim.judge.deployment.discovery import GRAPHQL, KeyReach, Reach
-from ranksim.judge.profiles import ceiling
+from ranksim.judge.profiles import cost_cap, precedence
+from ranksim.judge.profiles.fixtures import User, failing_domain, id_of, ids_of_keywords
 from ranksim.judge.profiles.graphql import over_graphql
-from ranksim.judge.profiles.making import a_domain, a_list, failing_domain, id_of, wait_for_job
+from ranksim.judge.profiles.precedence import KINDS, LAST, Rung, at_a_pace, at_once, dry, promptly, read_used
 from ranksim.judge.profiles.profile import Needs, Profile
-from ranksim.judge.profiles.rung import (
-    KINDS,
-    LAST,
-    ROOMY,
-    Rung,
-    a_rung,
-    at_a_pace,
-    at_once,
-    breath,
-    climbers,
-    dry,
-    one_by_one,
-    promptly,
-    read_on,
-    read_used,
-    spend_of,
-    too_much,
-    watch,
-)
 
 LEFT_OVER = 3
 """Units of an allowance that are used up where so few are left to an account near its limits."""
@@ -54,81 +35,81 @@ FOREVER = ("entitlement_required", "subscription_inactive")
 """What no second try is granted."""
 
 
-def ladder(reach: Reach, user: int, users: int, seed: int, *, up: bool = True) -> Program:
+def ladder(me: User, *, up: bool = True) -> Program:
     """Climb with the user's share of the keys, again and again, `up` to the ceiling where it is steep."""
-    assigned = climbers(reach)[user::users]
-    if not assigned:
-        yield from watch(reach)
-        return
-    rungs = []
-    for key in assigned:
-        rungs.append((yield from a_rung(reach, key, seed, user)))
-    while True:
+    rungs = yield from precedence.begin(me, precedence.climbers(me.reach))
+    while rungs:
         for rung in rungs:
-            yield from _climb(reach, rung)
-            if up and ceiling.steep(reach, rung.key):
-                yield from ceiling.to_the_ceiling(reach, rung)
+            yield from _climb(rung)
+            if up and cost_cap.steep(me.reach, rung.key):
+                yield from cost_cap.to_the_ceiling(rung)
         yield Lap()
         yield Pause(10 * SECOND)
 
 
-def _climb(reach: Reach, rung: Rung) -> Program:
-    for send in one_by_one(rung):
-        yield from _both(reach, rung, send)
-    for send in too_much(rung):
-        yield from _both(reach, rung, send, again=False)
-    yield from _pairs(reach, rung)
-    yield from _widen(reach, rung)
-    yield from _failures(reach, rung)
-    yield from read_on(rung)
+def _climb(rung: Rung) -> Program:
+    for send in precedence.one_by_one(rung):
+        yield from _both(rung, send)
+    for send in precedence.too_much(rung):
+        yield from _both(rung, send, again=False)
+    yield from _pairs(rung)
+    yield from _widen(rung)
+    yield from _failures(rung)
+    yield from precedence.read_on(rung)
 
 
-def _both(reach: Reach, rung: Rung, send: Send, *, again: bool = True) -> Program:
+def _both(rung: Rung, send: Send, *, again: bool = True) -> Program:
     """Try by dry run, twice for real, then by dry run again, with readings of what is used in between.
 
-    What cools is asked for again at once; then once more, which shows whether the last dry run was right, and
-    when it says that this is over, where that is soon. A job that was begun is looked at, which shows whether
-    it ran when it was asked for again. What is refused whatever was done before needs no second try, and the
-    last briefs that cool are kept for `_pairs`. An account near its limits is asked twice at once for what
-    cools or takes slots. Jobs are asked for over GraphQL, too (S4, E38).
+    What cools is asked for again at once. A job that was begun is looked at, which shows whether it ran when
+    it was asked for again. What is refused whatever was done before needs no second try, and the last briefs
+    that cool are kept for `_pairs`. An account near its limits is asked twice at once for what cools or takes
+    slots. Jobs are asked for over GraphQL, too (S4, E38).
     """
-    spend = spend_of(send)
-    kept = spend == "keyword_briefs" and rung.key.purpose == "near_limit" and rung.cools(spend)
-    again = again and not kept
+    spend, near = precedence.spend_of(send), rung.key.purpose == "near_limit"
+    cools = bool(rung.key.cooldown(spend))
+    again = again and not (spend == "keyword_briefs" and near and cools)
     yield from read_used(rung)
-    yield from at_a_pace(reach, dry(send))
+    yield from at_a_pace(rung, dry(send))
     yield from read_used(rung)
-    if again and rung.key.purpose == "near_limit" and (spend == "scans" or rung.cools(spend)):
-        yield Spawn(_alone(replace(send, idempotency_key=rung.once())))
-    asking = promptly if again and rung.cools(spend) else partial(at_a_pace, reach)
-    answer: Received = yield from asking(replace(send, idempotency_key=rung.once()))
+    if again and near and (spend == "scans" or cools):
+        yield Spawn(_alone(rung.anew(send)))
+    asking = promptly if again and cools else partial(at_a_pace, rung)
+    answer: Received = yield from asking(rung.anew(send))
     yield from read_used(rung)
     again = again and answer.code not in FOREVER
     begun = id_of(answer) if again and send.operation == "jobs.create" else ""
     if again:
-        answer = yield from at_a_pace(reach, replace(send, idempotency_key=rung.once()))
+        answer = yield from at_a_pace(rung, rung.anew(send))
         yield from _look(rung, spend, begun)
         yield from read_used(rung)
-    yield from _over_graphql(reach, rung, send)
-    yield from at_a_pace(reach, dry(send))
-    if answer.code != "cooldown_active":
-        return
-    answer = yield from at_a_pace(reach, replace(send, idempotency_key=rung.once()))
+    yield from _over_graphql(rung, send)
+    yield from at_a_pace(rung, dry(send))
+    if answer.code == "cooldown_active":
+        yield from _cooled(rung, send)
+        yield from _look(rung, spend, begun)
+
+
+def _cooled(rung: Rung, send: Send) -> Program:
+    """Ask once more for what cools, which shows whether the last dry run was right, and when that is over.
+
+    That is waited for where it is soon.
+    """
+    answer = yield from at_a_pace(rung, rung.anew(send))
     wait = parse_retry_after(answer)
     if answer.code == "cooldown_active" and wait is not None and wait <= SOON:
-        yield Pause(wait // reach.target.time_scale)
-        yield from at_a_pace(reach, replace(send, idempotency_key=rung.once()))
-    yield from _look(rung, spend, begun)
+        yield Pause(wait // rung.me.reach.target.time_scale)
+        yield from at_a_pace(rung, rung.anew(send))
 
 
-def _over_graphql(reach: Reach, rung: Rung, send: Send) -> Program:
+def _over_graphql(rung: Rung, send: Send) -> Program:
     """Ask over GraphQL for what was asked for over REST, where there are both, and read what is used.
 
     Keys that climb last show nothing there that others do not.
     """
-    over = over_graphql(send) if reach.can(GRAPHQL) and rung.key.purpose not in LAST else None
+    over = over_graphql(send) if rung.me.reach.can(GRAPHQL) and rung.key.purpose not in LAST else None
     if over is not None:
-        yield from at_a_pace(reach, replace(over, idempotency_key=rung.once()))
+        yield from at_a_pace(rung, rung.anew(over))
         yield from read_used(rung)
 
 
@@ -138,7 +119,7 @@ def _look(rung: Rung, kind: str, job: str) -> Program:
         yield from politely(Send("jobs.get", rung.key.name, path={"kind": kind, "id": job}))
 
 
-def _widen(reach: Reach, rung: Rung) -> Program:
+def _widen(rung: Rung) -> Program:
     """Widen our scan by PATCH beyond the slots or the dimensions, and pause it (E19, U95)."""
     yield from politely(Send("scans.list", rung.key.name, query={"domain_id": rung.domain}))
     path = {"id": rung.scan or "none"}
@@ -149,65 +130,72 @@ def _widen(reach: Reach, rung: Rung) -> Program:
         yield from read_used(rung)
 
 
-def _failures(reach: Reach, rung: Rung) -> Program:
+def _failures(rung: Rung) -> Program:
     """Start jobs where they fail, and read what one that failed has cost; then ask again, which may cool.
 
     What a job had reserved, and whether a failed one begins a cooldown, shows nowhere else (U46, U49).
     """
-    domain, key = failing_domain(reach, rung.key.name), rung.key.name
+    domain = failing_domain(rung.me.reach, rung.key.name)
     for kind in KINDS if domain else ():
-        send = Send("jobs.create", key, body=job_body(kind, domain))
         for _ in range(2):
-            answer = yield from at_a_pace(reach, replace(send, idempotency_key=rung.once()))
+            job = id_of((yield from at_a_pace(rung, rung.anew(rung.create("jobs", job_body(kind, domain))))))
             yield from read_used(rung)
-            if id_of(answer):
-                yield from wait_for_job(reach, kind, id_of(answer), key=key)
+            if job:
+                yield from rung.me.wait_for_job(kind, job, key=rung.key.name)
                 yield from read_used(rung)
 
 
-def _pairs(reach: Reach, rung: Rung) -> Program:
+def _pairs(rung: Rung) -> Program:
     """Ask for too much of what cools: checks 4, 5 and 6 together, and 5 and 6 where few slots are free.
 
     A word of a list that nothing tracks begins the cooldown, where keywords have one, and takes no slot.
     """
-    key, plain = rung.key.name, ""
+    plain = ""
     if rung.key.purpose != "past_due":
-        parts = ("ladder-plain", rung.user, rung.new())
-        plain = yield from a_list(reach, rung.seed, rung.domain, *parts, key=key)
-    yield from breath(reach, rung, "keywords")
-    small = Send("keywords.create", key, body=keywords_body(plain or rung.listed, rung.words()))
-    answer = yield from politely(replace(small, idempotency_key=rung.once()))
+        parts = ("ladder-plain", rung.me.number, rung.new())
+        plain = yield from rung.me.keyword_list(rung.domain, *parts, key=rung.key.name)
+    yield from _breath(rung, "keywords")
+
+    def added(listed: str, words: list[str]) -> Send:
+        return rung.create("keywords", keywords_body(listed, words))
+
+    answer = yield from politely(rung.anew(added(plain or rung.listed, rung.words())))
     free = yield from _few_free(rung)
-    bodies = [keywords_body(rung.listed, rung.words(rung.too_many() + 500))]
-    bodies += [] if free is None else [keywords_body(rung.listed, rung.words(free + 1))]
-    bodies += [keywords_body(plain or rung.listed, rung.words()), keywords_body(rung.listed, rung.first())]
-    yield from at_once(rung, *(Send("keywords.create", key, body=body) for body in bodies))
+    sends = [added(rung.listed, rung.words(rung.too_many() + 500))]
+    sends += [] if free is None else [added(rung.listed, rung.words(free + 1))]
+    sends += [added(plain or rung.listed, rung.words()), added(rung.listed, rung.first())]
+    yield from at_once(rung, *sends)
     if free:
-        yield from _for_the_last(rung, *(keywords_body(rung.listed, rung.words(free)) for _ in range(2)))
-    created = created_by(answer.data) if answer.ok else None
-    for keyword in (created or ())[:1]:
-        yield from politely(Send("keywords.delete", key, path={"id": str(keyword.get("id"))}))
+        yield from _for_the_last(rung, *(added(rung.listed, rung.words(free)) for _ in range(2)))
+    for keyword in ids_of_keywords(answer)[:1]:
+        yield from politely(Send("keywords.delete", rung.key.name, path={"id": keyword}))
     rest = yield from _rest_of_briefs(rung)
-    yield from breath(reach, rung, "keyword_briefs")
-    counts = (1, 1, 500)
-    sends = [Send("keyword_briefs.create", key, body=briefs_body(rung.domain, rung.words(n))) for n in counts]
+    yield from _breath(rung, "keyword_briefs")
+
+    def refreshed(count: int) -> Send:
+        return rung.create("keyword_briefs", briefs_body(rung.domain, rung.words(count)))
+
+    sends = [refreshed(count) for count in (1, 1, 500)]
     if rest:
-        yield from _for_the_last(rung, *(briefs_body(rung.domain, rung.words(rest)) for _ in range(2)))
+        yield from _for_the_last(rung, *(refreshed(rest) for _ in range(2)))
     else:
-        yield from politely(replace(sends[0], idempotency_key=rung.once()))
+        yield from politely(rung.anew(sends[0]))
     yield from at_once(rung, *sends[1:])
-    yield from _rank_runs_used_up(reach, rung)
+    yield from _rank_runs_used_up(rung)
 
 
-def _for_the_last(rung: Rung, first: dict[str, Any], second: dict[str, Any]) -> Program:
+def _breath(rung: Rung, spend: str) -> Program:
+    """Wait until a few expensive calls can follow each other at once, where an operation cools."""
+    if rung.key.cooldown(spend):
+        yield Pause(precedence.BREATH // rung.me.reach.target.traffic_scale)
+
+
+def _for_the_last(rung: Rung, *sends: Send) -> Program:
     """Ask twice at once for all that is left, of which one is granted; and read what is used around it."""
-    operation = "keywords.create" if "list_id" in first else "keyword_briefs.create"
-    sends = [
-        Send(operation, rung.key.name, body=body, idempotency_key=rung.once()) for body in (first, second)
-    ]
+    first, second = map(rung.anew, sends)
     yield from read_used(rung)
-    yield Spawn(_alone(sends[0]))
-    yield sends[1]
+    yield Spawn(_alone(first))
+    yield second
     yield Pause(SECOND)
     yield from read_used(rung)
 
@@ -222,7 +210,7 @@ def _few_free(rung: Rung) -> Generator[Any, Any, int | None]:
         return None
     answer: Received = yield from politely(Send("slots.get", rung.key.name))
     free = answer.data.get("available") if isinstance(answer.data, Mapping) else None
-    return free if isinstance(free, int) and 0 <= free < ROOMY else None
+    return free if isinstance(free, int) and 0 <= free < precedence.ROOMY else None
 
 
 def _rest_of_briefs(rung: Rung) -> Generator[Any, Any, int]:
@@ -233,19 +221,19 @@ def _rest_of_briefs(rung: Rung) -> Generator[Any, Any, int]:
     return left if near and left is not None and 0 < left <= LEFT_OVER else 0
 
 
-def _rank_runs_used_up(reach: Reach, rung: Rung) -> Program:
+def _rank_runs_used_up(rung: Rung) -> Program:
     """Use up what is left of an allowance of rank runs, if there is one, and ask again for the last."""
-    if rung.key.purpose != "near_limit" or not rung.cools("rank_run"):
+    if rung.key.purpose != "near_limit" or not rung.key.cooldown("rank_run"):
         return
     last: Send | None = None
     for _ in range(LEFT_OVER):
-        where = yield from a_domain(reach, rung.seed, "ladder", rung.user, rung.new(), key=rung.key.name)
-        send = Send("jobs.create", rung.key.name, body=job_body("rank_run", where or rung.domain))
-        answer: Received = yield from politely(replace(send, idempotency_key=rung.once()))
+        where = yield from rung.me.domain("ladder", rung.me.number, rung.new(), key=rung.key.name)
+        send = rung.create("jobs", job_body("rank_run", where or rung.domain))
+        answer: Received = yield from politely(rung.anew(send))
         if id_of(answer):
             last, run = send, id_of(answer)
         elif answer.code == "quota_exhausted" and last is not None:
-            yield from wait_for_job(reach, "rank_run", run, 60, rung.key.name, SECOND)
+            yield from rung.me.wait_for_job("rank_run", run, 60, rung.key.name, SECOND)
             yield from at_once(rung, last)
             return
 
@@ -263,9 +251,12 @@ def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:
     )
 
 
+def _needs(reach: Reach, users: int) -> Needs:
+    return needs_of(reach, precedence.climbers(reach), users)
+
+
 def _all_needs(reach: Reach, users: int) -> Needs:
-    rungs = needs_of(reach, climbers(reach), users)
-    up = ceiling.needs_of(reach, ceiling.steep_ones(reach), users)
+    rungs, up = _needs(reach, users), cost_cap.needs(reach, users)
     return replace(rungs, length=rungs.length + up.length, jobs=rungs.jobs + up.jobs)
 
 
@@ -275,7 +266,7 @@ LADDER = Profile(
     rules=("guards.", "dry_run.", "quota.", "slots.", "cost.", "cooldown.", "error."),
     users=5,
     duration=6 * MINUTE,
-    program=ladder,
+    plays=ladder,
     needs=_all_needs,
 )
 
@@ -284,6 +275,6 @@ RUNGS = replace(
     name="rungs",
     aim="The ladder, as far as no account comes to its cost ceiling.",
     duration=3 * MINUTE,
-    program=partial(ladder, up=False),
-    needs=lambda reach, users: needs_of(reach, climbers(reach), users),
+    plays=partial(ladder, up=False),
+    needs=_needs,
 )

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt
-from typing import TypeAlias
 
 from ranksim.core.callers.steps import Program
 from ranksim.core.clock import Micros
 from ranksim.judge.deployment.discovery import Reach
-
-Writes: TypeAlias = Callable[[Reach, int, int, int], Program]
-"""Makes the program of one user from (reach, user, users, seed)."""
+from ranksim.judge.profiles.fixtures import User
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +36,9 @@ class Profile:
 
     `rules` are names or beginnings of names ("windows.") of the judges' rules: what it is for, beside what
     any call shows. `users` and `duration` are what it runs with unless told otherwise; `needs(reach, users)`
-    says what going through it once takes there, None where nobody knows. `program(reach, user, users, seed)`
-    is told the user's number, from 0, so that users can have different parts; it ends by itself where the
-    profile `ends`, or says at each `Lap` that it has been once through, and goes on until it is stopped.
+    says what going through it once takes there, None where nobody knows. What a user `plays` ends by itself
+    where the profile `ends`, or says at each `Lap` that it has been once through, and goes on until it is
+    stopped.
     """
 
     name: str
@@ -49,9 +46,14 @@ class Profile:
     rules: tuple[str, ...]
     users: int
     duration: Micros
-    program: Writes
+    plays: Callable[[User], Program]
     needs: Callable[[Reach, int], Needs] | None = None
     ends: bool = False
+
+    def program(self, reach: Reach, user: int, users: int, seed: int) -> Program:
+        """Return the program of a user, by its number; it is empty where no key works."""
+        if reach.main:
+            yield from self.plays(User(reach, user, users, seed))
 
     def once(self, reach: Reach, users: int) -> Needs:
         """Return what it takes to go through it once: its length alone where nothing else is known."""

@@ -9,12 +9,18 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from ranksim.core.callers.manners import politely
-from ranksim.core.callers.requests import briefs_body, job_body, keywords_body, list_body, scan_body
+from ranksim.core.callers.requests import (
+    briefs_body,
+    create,
+    job_body,
+    keywords_body,
+    named_body,
+    scan_body,
+)
 from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.profiles.making import a_domain, id_of, meet, named, words
+from ranksim.judge.profiles.fixtures import User, make, meet
 from ranksim.judge.profiles.profile import Needs, Profile
 
 ROUND = 12 * SECOND
@@ -46,74 +52,64 @@ class Stake:
         return 1 if left is None else max(1, min(MOST_UNITS, left // (rounds * self.racers) + 1))
 
 
-def race(reach: Reach, user: int, users: int, seed: int) -> Program:
+def race(me: User) -> Program:
     """Meet every round, and ask for the same thing at once; in between, one user reads what was used."""
-    if not reach.main:
-        return
-    keys = [reach.keys[reach.main], *reach.of("second")[:1]]
-    key = keys[user % len(keys)]
-    own = yield from a_domain(reach, seed, "race", user, key=key.name)
-    stake = yield from _stake(reach, key, users, seed)
+    keys = [me.reach.keys[me.key], *me.reach.of("second")[:1]]
+    key = keys[me.number % len(keys)]
+    own = yield from me.domain("race", me.number, key=key.name)
+    stake = yield from _stake(me, key)
     tight = []
-    for candidate in reach.of("near_limit"):
-        tight.append((yield from _stake(reach, candidate, users, seed, maker=candidate.name)))
+    for candidate in me.reach.of("near_limit"):
+        tight.append((yield from _stake(me, candidate, candidate.name)))
     tight = [candidate for candidate in tight if candidate.listed]
     turn = 0
     while True:
-        yield from meet(ROUND // reach.target.traffic_scale, SECOND)
+        yield from meet(ROUND // me.reach.target.traffic_scale, SECOND)
         at_stake = tight[turn % len(tight)] if tight and turn % 3 == 2 else stake
-        yield from _ask(at_stake, user, seed, turn, (own or "none") if at_stake is stake else at_stake.domain)
+        yield from _ask(me, at_stake, turn, (own or "none") if at_stake is stake else at_stake.domain)
         turn += 1
         yield Pause(2 * SECOND)
-        if user == 0:
+        if me.number == 0:
             for operation in ("account.usage", "slots.get"):
                 yield Send(operation, at_stake.key.name)
         if turn % TURNS == 0:
             yield Lap()
 
 
-def _stake(reach: Reach, key: KeyReach, users: int, seed: int, maker: str = "") -> Generator[Any, Any, Stake]:
+def _stake(me: User, key: KeyReach, maker: str = "") -> Generator[Any, Any, Stake]:
     """Make what all users share, with the key `maker` or the main one; each of them gets the same ids."""
     parts = ("race", maker) if maker else ("race",)
-    maker = maker or reach.main
-    domain = yield from a_domain(reach, seed, *parts, key=maker)
-    body = list_body(domain or "none", named(seed, *parts))
-    once = named(seed, *parts, "list")
-    made = yield from politely(Send("keyword_lists.create", maker, body=body, idempotency_key=once))
-    listed = id_of(made)
+    maker, name = maker or me.key, me.named(*parts)
+    domain = yield from me.domain(*parts, key=maker)
+    body = named_body(domain or "none", name)
+    listed = yield from make(create("keyword_lists", maker, body, f"{name}-list"))
     if listed:
-        body = scan_body(domain, [listed], named(seed, *parts))
-        once = named(seed, *parts, "scan")
-        yield from politely(Send("scans.create", maker, body=body, idempotency_key=once))
-    return Stake(key, domain or "none", listed, users)
+        yield from make(create("scans", maker, scan_body(domain, [listed], name), f"{name}-scan"))
+    return Stake(key, domain or "none", listed, me.users)
 
 
-def _ask(stake: Stake, user: int, seed: int, turn: int, own: str) -> Program:
+def _ask(me: User, stake: Stake, turn: int, own: str) -> Program:
     """Ask once, all at one instant: by turns for slots, briefs, one job, or jobs on domains of one's own."""
-    key, once = stake.key, named(seed, "race", user, turn)
+    key, once = stake.key, me.named("race", me.number, turn)
     what = turn % 4
     if what == 0 and stake.listed:
-        added = words(seed, "race", turn, user, count=stake.share(key.room(), 3))
-        body = keywords_body(stake.listed, added)
-        yield Send("keywords.create", key.name, body=body, idempotency_key=once)
-    elif user >= RACERS:
+        added = me.words("race", turn, me.number, count=stake.share(key.room(), 3))
+        yield create("keywords", key.name, keywords_body(stake.listed, added), once)
+    elif me.number >= RACERS:
         yield Send("slots.get", key.name)
     elif what == 1:
-        yield from _briefs(stake, seed, once, stake.share(key.left("brief"), 1))
+        yield from _briefs(me, stake, once, stake.share(key.left("brief"), 1))
     elif what == 2:
-        body = job_body(KINDS[turn // 4 % len(KINDS)], stake.domain)
-        yield Send("jobs.create", key.name, body=body, idempotency_key=once)
+        yield create("jobs", key.name, job_body(KINDS[turn // 4 % len(KINDS)], stake.domain), once)
     else:
-        body = job_body("ai_scan" if turn % 8 == 3 else "crawl", own)
-        yield Send("jobs.create", key.name, body=body, idempotency_key=once)
+        yield create("jobs", key.name, job_body("ai_scan" if turn % 8 == 3 else "crawl", own), once)
 
 
-def _briefs(stake: Stake, seed: int, once: str, count: int) -> Program:
+def _briefs(me: User, stake: Stake, once: str, count: int) -> Program:
     """Ask for briefs; when they do not fit, ask for all that is said to be left, then for one more."""
     for step in range(3):
-        body = briefs_body(stake.domain, words(seed, once, step, count=count))
-        name = f"{once}-{step}"
-        answer = yield Send("keyword_briefs.create", stake.key.name, body=body, idempotency_key=name)
+        body = briefs_body(stake.domain, me.words(once, step, count=count))
+        answer = yield create("keyword_briefs", stake.key.name, body, f"{once}-{step}")
         if answer.code != "quota_exhausted":
             break
         meta = answer.body.get("meta")
@@ -141,6 +137,6 @@ RACE = Profile(
     rules=("quota.", "slots.", "cost.", "cooldown.", "guards.ceiling"),
     users=6,
     duration=4 * MINUTE,
-    program=race,
+    plays=race,
     needs=_needs,
 )

@@ -8,22 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ranksim.core.callers.manners import bounded_wait
-from ranksim.core.callers.requests import briefs_body, domain_body, job_body, keywords_body, label_body
+from ranksim.core.callers.requests import (
+    briefs_body,
+    create,
+    domain_body,
+    job_body,
+    keywords_body,
+    named_body,
+)
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Until
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.core.contract.facts import Facts
 from ranksim.judge.deployment.discovery import Reach
-from ranksim.judge.profiles.chance import Chance, chance
-from ranksim.judge.profiles.cooldowns import stated
-from ranksim.judge.profiles.making import (
-    a_domain,
-    a_host,
-    a_list,
-    an_endpoint,
-    named,
-    next_meeting,
-    words,
-)
+from ranksim.judge.profiles.fixtures import Chance, User, next_meeting
 from ranksim.judge.profiles.profile import Needs, Profile, drawn
 
 CASES = ("lost", "mismatch", "dry_then_real", "permuted", "refused", "two_keys", "test_event")
@@ -41,93 +38,70 @@ RETENTION = Facts().idempotency_retention
 
 @dataclass(frozen=True, slots=True)
 class Retrier:
-    """One user: what is theirs, and how many there are."""
+    """One user, and what is theirs."""
 
-    reach: Reach
+    me: User
     draw: Chance
-    user: int
-    users: int
-    seed: int
     domain: str
     listed: str
     endpoint: str
 
-    @property
-    def pace(self) -> Micros:
-        """Between two cases, so that all users together stay below the limit of writes."""
-        return max(self.users, 2) * 2 * SECOND
+    def post(self, turn: int) -> Send:
+        """Choose a POST: mostly what costs nothing."""
+        me, key, parts = self.me, self.me.key, ("retry", self.me.number, turn)
+        once, dice = me.named(*parts), self.draw.randrange(12)
+        if dice == 0 and self.domain:
+            return create("jobs", key, job_body(self.draw.choice(("ai_scan", "crawl")), self.domain), once)
+        if dice == 1 and self.domain:
+            return create("keyword_briefs", key, briefs_body(self.domain, me.words(*parts)), once)
+        if dice < 6 and self.listed:
+            return create("keywords", key, keywords_body(self.listed, me.words(*parts, count=2)), once)
+        if dice < 9 and self.domain:
+            return create("labels", key, named_body(self.domain, once), once)
+        return create("domains", key, domain_body(f"{once}.example.com"), once)
 
 
-def retry(reach: Reach, user: int, users: int, seed: int) -> Program:
+def retry(me: User) -> Program:
     """Go through the cases again and again, each with new Idempotency-Keys; in between, be twins."""
-    if not reach.main:
-        return
-    domain = yield from a_domain(reach, seed, "retry", user)
-    listed = (yield from a_list(reach, seed, domain, "retry", user)) if domain else ""
-    endpoint = (yield from an_endpoint(reach, "200")) if user == 0 else ""
-    me = Retrier(reach, chance("retry", seed, user), user, users, seed, domain, listed, endpoint)
+    domain, listed = yield from me.domain_with_list("retry", me.number)
+    endpoint = (yield from me.endpoint("200")) if me.number == 0 else ""
+    retrier = Retrier(me, me.chance("retry"), domain, listed, endpoint)
+    pace = max(me.users, 2) * 2 * SECOND  # all users together stay below the limit of writes
     began = yield Pause(0)
-    aged = [began + tenths * RETENTION // (10 * reach.target.time_scale) for tenths in (0, 9, 11)]
+    aged = [began + tenths * RETENTION // (10 * me.reach.target.time_scale) for tenths in (0, 9, 11)]
     meeting = yield from next_meeting(TWINS_EVERY)
-    turn = user
+    turn = me.number
     while True:
         now = yield Pause(0)
-        if aged and now >= aged[0]:
+        if aged and now >= aged[0]:  # the POST that is repeated around the retention
             aged.pop(0)
-            yield from _old(me)
+            body, once = domain_body(me.host("old", me.number)), me.named("old", me.number)
+            yield from _again(create("domains", me.key, body, once), 1)
         if now > meeting - SECOND:
             if now <= meeting:
                 yield from _twins(me, meeting)
             meeting = yield from next_meeting(TWINS_EVERY)
-        yield from _case(me, turn)
+        yield from _case(retrier, turn)
         turn += 1
-        if (turn - user) % len(CASES) == 0:
+        if (turn - me.number) % len(CASES) == 0:
             yield Lap()
         now = yield Pause(0)
-        rest = me.pace // 2 + me.draw.randrange(me.pace)
+        rest = pace // 2 + retrier.draw.randrange(pace)
         yield Until(min(now + rest, max(now + SECOND, meeting - SECOND // 2)))
 
 
-def _old(me: Retrier) -> Program:
-    """Send the POST that is repeated around the retention."""
-    body = domain_body(a_host(me.seed, "old", me.user))
-    once = named(me.seed, "old", me.user)
-    yield from _again(Send("domains.create", me.reach.main, body=body, idempotency_key=once), 1)
-
-
-def _case(me: Retrier, turn: int) -> Program:
+def _case(retrier: Retrier, turn: int) -> Program:
     """Do the case whose turn it is, with a POST chosen by chance."""
-    case = CASES[turn % len(CASES)]
-    send = _post(me, turn)
-    if case == "test_event" and me.endpoint:
-        test = Send("webhooks.test", me.reach.main, path={"id": me.endpoint})
+    case, send = CASES[turn % len(CASES)], retrier.post(turn)
+    if case == "test_event" and retrier.endpoint:
+        test = Send("webhooks.test", retrier.me.key, path={"id": retrier.endpoint})
         yield from _again(replace(test, idempotency_key=send.idempotency_key), 2)
     elif case == "two_keys":
-        yield from _two_keys(me.reach, send)
-    elif case == "refused" and me.domain:
-        yield from _refused(me.reach, me.domain, send)
+        yield from _two_keys(retrier.me.reach, send)
+    elif case == "refused" and retrier.domain:
+        yield from _refused(retrier.me.reach, retrier.domain, send)
     else:
-        yield from _plain(case, send, me.draw)
-
-
-def _post(me: Retrier, turn: int) -> Send:
-    """Choose a POST: mostly what costs nothing."""
-    reach, draw, seed, user, domain, listed = me.reach, me.draw, me.seed, me.user, me.domain, me.listed
-    once, key = named(seed, "retry", user, turn), reach.main
-    dice = draw.randrange(12)
-    if dice == 0 and domain:
-        body = job_body(draw.choice(("ai_scan", "crawl")), domain)
-        return Send("jobs.create", key, body=body, idempotency_key=once)
-    if dice == 1 and domain:
-        body = briefs_body(domain, words(seed, "retry", user, turn))
-        return Send("keyword_briefs.create", key, body=body, idempotency_key=once)
-    if dice < 6 and listed:
-        body = keywords_body(listed, words(seed, "retry", user, turn, count=2))
-        return Send("keywords.create", key, body=body, idempotency_key=once)
-    if dice < 9 and domain:
-        body = label_body(domain, once)
-        return Send("labels.create", key, body=body, idempotency_key=once)
-    return Send("domains.create", key, body=domain_body(f"{once}.example.com"), idempotency_key=once)
+        yield from _plain(case, send, retrier.draw)
 
 
 def _plain(case: str, send: Send, draw: Chance) -> Program:
@@ -171,13 +145,11 @@ def _again(send: Send, times: int) -> Program:
             yield Pause(200 * MILLISECOND)
 
 
-def _twins(me: Retrier, instant: Micros) -> Program:
+def _twins(me: User, instant: Micros) -> Program:
     """Send the same POST at the same instant as a neighbour does; alone, right behind a lost one."""
-    user, alone = me.user, (me.user ^ 1) >= me.users
-    pair = user if alone else min(user, user ^ 1)
-    once = named(me.seed, "twins", pair, instant // SECOND)
-    body = domain_body(f"{once}.example.com")
-    send = Send("domains.create", me.reach.main, body=body, idempotency_key=once)
+    user, alone = me.number, (me.number ^ 1) >= me.users
+    once = me.named("twins", user if alone else min(user, user ^ 1), instant // SECOND)
+    send = create("domains", me.key, domain_body(f"{once}.example.com"), once)
     yield Until(instant)
     if alone:
         yield replace(send, lose=True)
@@ -189,15 +161,15 @@ def _two_keys(reach: Reach, send: Send) -> Program:
     yield send
     for other in (*reach.of("second"), *reach.of("other_account"))[:2]:
         body = domain_body(f"{send.idempotency_key}.example.com")
-        yield Send("domains.create", other.name, body=body, idempotency_key=send.idempotency_key)
+        yield create("domains", other.name, body, send.idempotency_key)
     yield from _again(send, 1)
 
 
 def _refused(reach: Reach, domain: str, send: Send) -> Program:
     """Have a crawl refused by its cooldown; repeat that at once, and after the cooldown (E3)."""
     body = job_body("crawl", domain)
-    yield Send("jobs.create", send.key, body=body, idempotency_key=f"{send.idempotency_key}-first")
-    refused = Send("jobs.create", send.key, body=body, idempotency_key=f"{send.idempotency_key}-second")
+    yield create("jobs", send.key, body, f"{send.idempotency_key}-first")
+    refused = create("jobs", send.key, body, f"{send.idempotency_key}-second")
     answer: Received = yield refused
     yield refused
     wait = bounded_wait(answer) // reach.target.time_scale
@@ -208,7 +180,7 @@ def _refused(reach: Reach, domain: str, send: Send) -> Program:
 
 def _needs(reach: Reach, users: int) -> Needs:
     calls = users * len(CASES)
-    cooled = (stated(reach, "crawl") or 0) // reach.target.time_scale if reach.main else 0
+    cooled = (reach.cooldown("crawl") or 0) // reach.target.time_scale
     return Needs(
         len(CASES) * max(users, 2) * 2 * SECOND + 10 * SECOND + min(cooled, LONGEST_COOLDOWN),
         3 * users + drawn(calls, 9),
@@ -222,6 +194,6 @@ RETRY = Profile(
     rules=("idempotency.",),
     users=6,
     duration=3 * MINUTE,
-    program=retry,
+    plays=retry,
     needs=_needs,
 )

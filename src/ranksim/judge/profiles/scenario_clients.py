@@ -18,7 +18,7 @@ from ranksim.core.callers.steps import Pause, Program, Received, Send
 from ranksim.core.clock import Micros
 from ranksim.core.errors import BadInput
 from ranksim.judge.deployment.discovery import Reach
-from ranksim.judge.profiles.making import a_host, named
+from ranksim.judge.profiles.fixtures import User
 from ranksim.judge.profiles.profile import Profile
 
 
@@ -90,17 +90,15 @@ def scenario_clients(scenario: HasClients, only: Collection[str] = ()) -> Profil
     if not clients:
         raise BadInput(f"{title}: no client of it can call a deployment; expected one with surface: rest")
 
-    def program(reach: Reach, user: int, users: int, seed: int) -> Program:
-        if not reach.main:
-            return
-        copy, which = divmod(user, len(clients))
+    def program(me: User) -> Program:
+        copy, which = divmod(me.number, len(clients))
         name, spec = list(clients.items())[which]
         actors = {}
         for account in spec.owners:
-            actors[account] = yield from _owned(reach, seed, account, scenario.accounts[account])
+            actors[account] = yield from _owned(me, account, scenario.accounts[account])
         start: Micros = yield Pause(0)
-        setting = DeployedSetting(reach, seed, start, start + scenario.length, actors)
-        yield from program_of(setting, named(seed, name, *([copy] if copy else [])), spec)
+        setting = DeployedSetting(me.reach, me.seed, start, start + scenario.length, actors)
+        yield from program_of(setting, me.named(name, *([copy] if copy else [])), spec)
 
     return Profile(
         name=title,
@@ -108,35 +106,35 @@ def scenario_clients(scenario: HasClients, only: Collection[str] = ()) -> Profil
         rules=(),
         users=len(clients),
         duration=scenario.length,
-        program=program,
+        plays=program,
     )
 
 
-def _owned(reach: Reach, seed: int, name: str, spec: AccountSpec) -> Generator[Any, Any, Actor]:
+def _owned(me: User, name: str, spec: AccountSpec) -> Generator[Any, Any, Actor]:
     """Make what an account of the scenario starts with, as far as the deployment allows it.
 
     All users send the same POSTs under the same Idempotency-Keys, and so get the same ids.
     """
-    key = reach.keys[key_for(reach, name, None)]
+    key = me.reach.keys[key_for(me.reach, name, None)]
     actor = Actor(name, key.account, key.environment, {key_spec.name: key.name for key_spec in spec.keys})
     label = host_label(name).lower()
     numbers = count(1)
 
     def made() -> Making:
         for portfolio in spec.portfolios:
-            sites = [a_host(seed, "own", label, next(numbers)) for _ in portfolio.hosts(name)]
+            sites = [me.host("own", label, next(numbers)) for _ in portfolio.hosts(name)]
             yield from portfolio_of(actor, portfolio, sites)
 
     making = made()
     data: Any = None
-    calls = count()
-    while True:
+    for call in count():
         try:
             operation, body = making.send(data)
         except StopIteration:
-            return actor
-        once = named(seed, "own", label, next(calls))
+            break
+        once = me.named("own", label, call)
         answer: Received = yield from politely(Send(operation, key.name, body=body, idempotency_key=once))
         if not answer.ok or not isinstance(answer.data, dict):
-            return actor
+            break
         data = answer.data
+    return actor

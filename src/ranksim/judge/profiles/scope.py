@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from typing import Any
 
 from ranksim.core.callers.manners import politely
-from ranksim.core.callers.requests import (
-    briefs_body,
-    competitor_body,
-    domain_body,
-    job_body,
-    keywords_body,
-    label_body,
-    list_body,
-    scan_body,
-    webhook_body,
-)
-from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
+from ranksim.core.callers.requests import create, domain_body, job_body, named_body, webhook_body
+from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.callers.target import UNKNOWN
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
-from ranksim.core.contract.views import created_by
 from ranksim.judge.deployment.discovery import GRAPHQL, KeyReach, Reach
+from ranksim.judge.profiles.fixtures import User, bodies, id_of, ids_of_keywords, make
 from ranksim.judge.profiles.graphql import over_graphql
-from ranksim.judge.profiles.making import (
-    a_domain,
-    a_host,
-    a_list,
-    id_of,
-    named,
-    to_change,
-    wait_for_job,
-    words,
-)
 from ranksim.judge.profiles.profile import Needs, Profile
 
 EVERYWHERE = (
-    "domains.list",
-    "keywords.list",
-    "slots.get",
-    "account.usage",
-    "jobs.list",
-    "webhooks.list",
-    "webhook_deliveries.list",
-    "webhook_events.list",
-    "scans.list",
-    "keyword_lists.list",
-    "keyword_briefs.list",
+    *("domains.list", "keywords.list", "slots.get", "account.usage", "jobs.list", "webhooks.list"),
+    *("webhook_deliveries.list", "webhook_events.list"),
+    *("scans.list", "keyword_lists.list", "keyword_briefs.list"),
 )
 
 JOBS = ("ai_scan", "crawl", "rank_run", "site_optimization")
@@ -54,24 +26,23 @@ JOBS = ("ai_scan", "crawl", "rank_run", "site_optimization")
 LISTS_OF_DOMAIN = tuple(name for name in EVERYWHERE if name.endswith(".list"))
 
 
-def scope(reach: Reach, user: int, users: int, seed: int) -> Program:
+def scope(me: User) -> Program:
     """Share the parts among the users, and go through them again every half minute."""
-    if not reach.main:
-        return
     parts = (_strangers, _environments, _scoped, _others, _kinds)
+    first = me.number % len(parts)
     turn = 0
     while True:
-        for part in parts[user % len(parts) :: users] if users < len(parts) else (parts[user % len(parts)],):
-            yield from part(reach, seed, user, turn)
+        for part in parts[first :: me.users] if me.users < len(parts) else (parts[first],):
+            yield from part(me, turn)
         turn += 1
         yield Lap()
         yield Pause(30 * SECOND)
 
 
-def _strangers(reach: Reach, seed: int, user: int, turn: int) -> Program:
+def _strangers(me: User, turn: int) -> Program:
     """Call without a key, and with one that does not exist."""
-    where = reach.keys[reach.main].environment
-    body = domain_body(f"{named(seed, 'stranger', user, turn)}.example.com")
+    where = me.reach.keys[me.key].environment
+    body = domain_body(f"{me.named('stranger', me.number, turn)}.example.com")
     for key in ("", UNKNOWN):
         for operation in EVERYWHERE:
             yield Send(operation, key, environment=where)
@@ -80,23 +51,23 @@ def _strangers(reach: Reach, seed: int, user: int, turn: int) -> Program:
         yield Send("jobs.create", key, body=job_body("crawl", "any"), environment=where)
 
 
-def _environments(reach: Reach, seed: int, user: int, turn: int) -> Program:
+def _environments(me: User, turn: int) -> Program:
     """Use every key in every other environment, then where it belongs."""
-    for key in reach.usable():
-        for environment in reach.target.environments:
+    body = domain_body(f"{me.named('stray', me.number, turn)}.example.com")
+    for key in me.reach.usable():
+        for environment in me.reach.target.environments:
             if environment != key.environment:
                 for operation in EVERYWHERE:
                     yield Send(operation, key.name, environment=environment)
-                body = domain_body(f"{named(seed, 'stray', user, turn)}.example.com")
                 yield Send("domains.create", key.name, body=body, environment=environment)
         yield Send("domains.list", key.name, query={"limit": "1"})
         yield Pause(200 * MILLISECOND)
 
 
-def _scoped(reach: Reach, seed: int, user: int, turn: int) -> Program:
+def _scoped(me: User, turn: int) -> Program:
     """Let domain-scoped keys read and create within their domain and beyond it."""
-    scoped = reach.of("scoped")
-    things = (yield from _beyond(reach, seed, user, turn)) if scoped else {}
+    scoped = me.reach.of("scoped")
+    things = (yield from _beyond(me, turn)) if scoped else {}
     foreign = things.get("domains", "")
     for key in scoped:
         for noun, thing in things.items():
@@ -104,67 +75,54 @@ def _scoped(reach: Reach, seed: int, user: int, turn: int) -> Program:
         for operation in (*LISTS_OF_DOMAIN, "slots.get", "account.usage", "account.get"):
             yield Send(operation, key.name)
         over = over_graphql(Send("domains.list", key.name, query={"limit": "200"}))
-        if over is not None and reach.can(GRAPHQL):
+        if over is not None and me.reach.can(GRAPHQL):
             yield over
         for domain in dict.fromkeys((key.domain_id or "", foreign)):
             if domain:
-                yield from _in_domain(reach, key, domain, seed, user, turn)
+                yield from _in_domain(me, key, domain, turn)
         if foreign:
-            yield from _spend_beyond(key, foreign, things.get("keyword_lists", ""), seed, user, turn)
-        body = domain_body(f"{named(seed, 'scoped', user, turn)}.example.com")
-        yield Send("domains.create", key.name, body=body)
-        yield from _endpoints(reach, key, foreign, seed)
+            yield from _spend_beyond(me, key, foreign, things.get("keyword_lists", ""), turn)
+        yield create("domains", key.name, domain_body(f"{me.named('scoped', me.number, turn)}.example.com"))
+        yield from _endpoints(me, key, foreign)
 
 
-def _beyond(reach: Reach, seed: int, user: int, turn: int) -> Generator[Any, Any, dict[str, str]]:
+def _beyond(me: User, turn: int) -> Generator[Any, Any, dict[str, str]]:
     """Make one thing of each kind in a domain that no scoped key is bound to; return their ids by noun."""
-    key, name = reach.main, named(seed, "beyond", user, turn)
-    domain = yield from a_domain(reach, seed, "beyond", user, turn)
-    listed = yield from a_list(reach, seed, domain, "beyond", user, turn)
+    parts = ("beyond", me.number, turn)
+    domain = yield from me.domain(*parts)
+    listed = yield from me.keyword_list(domain, *parts)
     things = {"domains": domain, "keyword_lists": listed}
-    added = Send("keywords.create", key, body=keywords_body(listed, words(seed, "beyond", user, turn)))
-    answer: Received = yield from politely(added)
-    created = created_by(answer.data) if answer.ok else None
-    if created and isinstance(created[0], Mapping):
-        things["keywords"] = str(created[0].get("id"))
-    for noun, body in (
-        ("labels", label_body(domain, name)),
-        ("competitors", competitor_body(domain, a_host(seed, "beyond", user, turn))),
-        ("scans", scan_body(domain, [listed], name)),
-        ("webhooks", webhook_body(f"https://receiver.example.com/{name}", ["job.failed"], domain)),
-        ("jobs", job_body("ai_scan", domain)),
-        ("keyword_briefs", briefs_body(domain, words(seed, "beyond", user, turn))),
-    ):
-        once = f"{name}-{noun}"
-        made = yield from politely(Send(f"{noun}.create", key, body=body, idempotency_key=once))
-        things[noun] = id_of(made)
+    made = bodies(domain, listed, me.named(*parts), me.host(*parts), me.words(*parts))
+    answer = yield from politely(create("keywords", me.key, made["keywords"]))
+    things["keywords"] = next(iter(ids_of_keywords(answer)), "")
+    for noun in ("labels", "competitors", "scans", "webhooks", "jobs", "keyword_briefs"):
+        once = f"{me.named(*parts)}-{noun}"
+        things[noun] = yield from make(create(noun, me.key, made[noun], once))
     return {noun: thing for noun, thing in things.items() if thing}
 
 
 def _foreign(key: KeyReach, noun: str, thing: str) -> Program:
     """Ask for a thing beyond a key's domain, by its id and in the list of its kind."""
-    if noun == "jobs":
-        yield from politely(Send("jobs.get", key.name, path={"kind": "ai_scan", "id": thing}))
-    elif noun != "keyword_briefs":
-        yield from politely(Send(f"{noun}.get", key.name, path={"id": thing}))
+    if noun != "keyword_briefs":
+        path = {"kind": "ai_scan", "id": thing} if noun == "jobs" else {"id": thing}
+        yield from politely(Send(f"{noun}.get", key.name, path=path))
     yield from politely(Send(f"{noun}.list", key.name))
 
 
-def _spend_beyond(key: KeyReach, domain: str, listed: str, seed: int, user: int, turn: int) -> Program:
+def _spend_beyond(me: User, key: KeyReach, domain: str, listed: str, turn: int) -> Program:
     """Try to make something of each kind, and to start each kind of job, beyond a key's domain (S70)."""
-    name = named(seed, "trespass", user, turn)
-    for operation, body in (
-        ("labels.create", label_body(domain, name)),
-        ("competitors.create", competitor_body(domain, f"{name}.example.com")),
-        ("scans.create", scan_body(domain, [listed], name)),
-        ("keyword_briefs.create", briefs_body(domain, words(seed, "trespass", user, turn))),
-        *(("jobs.create", job_body(kind, domain)) for kind in JOBS),
+    parts = ("trespass", me.number, turn)
+    name = me.named(*parts)
+    made = bodies(domain, listed, name, f"{name}.example.com", me.words(*parts))
+    for noun, body in (
+        *((noun, made[noun]) for noun in ("labels", "competitors", "scans", "keyword_briefs")),
+        *(("jobs", job_body(kind, domain)) for kind in JOBS),
     ):
-        once = f"{name}-{operation}-{body.get('kind', '')}"
-        yield from politely(Send(operation, key.name, body=body, idempotency_key=once))
+        once = f"{name}-{noun}.create-{body.get('kind', '')}"
+        yield from politely(create(noun, key.name, body, once))
 
 
-def _in_domain(reach: Reach, key: KeyReach, domain: str, seed: int, user: int, turn: int) -> Program:
+def _in_domain(me: User, key: KeyReach, domain: str, turn: int) -> Program:
     """Read a domain by its id and through filters; try to change one of ours, and to make things in it.
 
     In a key's own domain things are made only where it may be used.
@@ -172,16 +130,16 @@ def _in_domain(reach: Reach, key: KeyReach, domain: str, seed: int, user: int, t
     yield Send("domains.get", key.name, path={"id": domain})
     for operation in ("keywords.list", "keyword_lists.list", "jobs.list", "scans.list"):
         yield Send(operation, key.name, query={"domain_id": domain})
-    if not _free(reach, key, domain):
+    if not _free(me.reach, key, domain):
         return
-    yield Send("domains.update", key.name, path={"id": to_change(reach, domain)}, body={"path": None})
-    yield Send("jobs.create", key.name, body=job_body("crawl", domain, dry_run=True))
-    body = list_body(domain, named(seed, "scope", user, turn))
-    made = yield Send("keyword_lists.create", key.name, body=body)
-    if id_of(made):
-        word = {"list_id": id_of(made), "keywords": words(seed, "scope", turn), "dry_run": True}
-        yield Send("keywords.create", key.name, body=word)
-        yield Send("keyword_lists.delete", key.name, path={"id": id_of(made)})
+    yield Send("domains.update", key.name, path={"id": me.to_change(domain)}, body={"path": None})
+    yield create("jobs", key.name, job_body("crawl", domain, dry_run=True))
+    body = named_body(domain, me.named("scope", me.number, turn))
+    listed = id_of((yield create("keyword_lists", key.name, body)))
+    if listed:
+        word = {"list_id": listed, "keywords": me.words("scope", turn), "dry_run": True}
+        yield create("keywords", key.name, word)
+        yield Send("keyword_lists.delete", key.name, path={"id": listed})
 
 
 def _free(reach: Reach, key: KeyReach, domain: str) -> bool:
@@ -189,20 +147,20 @@ def _free(reach: Reach, key: KeyReach, domain: str) -> bool:
     return domain != key.domain_id or domain in reach.target.usable_domains
 
 
-def _endpoints(reach: Reach, key: KeyReach, foreign: str, seed: int) -> Program:
+def _endpoints(me: User, key: KeyReach, foreign: str) -> Program:
     """Create endpoints for the account, the own domain and another one; take back what was made (S71)."""
-    own = (key.domain_id,) if key.domain_id and _free(reach, key, key.domain_id) else ()
+    own = (key.domain_id,) if key.domain_id and _free(me.reach, key, key.domain_id) else ()
     for domain in (None, *own, foreign or None):
-        body = webhook_body(f"https://receiver.example.com/{named(seed, 'scope')}", [], domain)
-        made = yield Send("webhooks.create", key.name, body=body)
-        if id_of(made):
-            yield from politely(Send("webhooks.delete", key.name, path={"id": id_of(made)}))
+        body = webhook_body(f"https://receiver.example.com/{me.named('scope')}", [], domain)
+        endpoint = id_of((yield create("webhooks", key.name, body)))
+        if endpoint:
+            yield from politely(Send("webhooks.delete", key.name, path={"id": endpoint}))
 
 
-def _others(reach: Reach, seed: int, user: int, turn: int) -> Program:
+def _others(me: User, turn: int) -> Program:
     """Ask with each account's key for what belongs to another account."""
-    strangers = reach.of("other_account", "near_limit", "past_due")
-    pairs = [(reach.keys[reach.main], other) for other in strangers]
+    strangers = me.reach.of("other_account", "near_limit", "past_due")
+    pairs = [(me.reach.keys[me.key], other) for other in strangers]
     for own, other in [*pairs, *((other, own) for own, other in pairs)]:
         for kind in ("domains", "keyword_lists", "scans", "webhooks"):
             for which in other.ids(f"{kind}.list")[:2]:
@@ -210,19 +168,17 @@ def _others(reach: Reach, seed: int, user: int, turn: int) -> Program:
         yield Pause(200 * MILLISECOND)
 
 
-def _kinds(reach: Reach, seed: int, user: int, turn: int) -> Program:
+def _kinds(me: User, turn: int) -> Program:
     """Start a job, and look for it under every kind (U44)."""
-    domain = yield from a_domain(reach, seed, "kinds", user)
+    domain = yield from me.domain("kinds", me.number)
     if not domain:
         return
-    body = job_body("ai_scan", domain)
-    once = named(seed, "kinds", user, turn)
-    job = id_of((yield from politely(Send("jobs.create", reach.main, body=body, idempotency_key=once))))
-    for kind in JOBS:
-        if job:
-            yield Send("jobs.get", reach.main, path={"kind": kind, "id": job})
+    once = me.named("kinds", me.number, turn)
+    job = yield from make(create("jobs", me.key, job_body("ai_scan", domain), once))
     if job:
-        yield from wait_for_job(reach, "ai_scan", job, 6)
+        for kind in JOBS:
+            yield Send("jobs.get", me.key, path={"kind": kind, "id": job})
+        yield from me.wait_for_job("ai_scan", job, 6)
 
 
 def _needs(reach: Reach, users: int) -> Needs:
@@ -237,6 +193,6 @@ SCOPE = Profile(
     rules=("access.", "job.wrong_kind"),
     users=5,
     duration=MINUTE,
-    program=scope,
+    plays=scope,
     needs=_needs,
 )

@@ -1,29 +1,26 @@
 """Probes of rate windows: bursts and drips that meet the limit, and the plan that tells the algorithms apart.
 
-Users share three parts, a rate class each; those of one class meet at instants that all of them can work out.
+Probes are calls of each class that change nothing, sent at chosen instants. Users share three parts, a rate
+class each; those of one class meet at instants that all of them can work out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from ranksim.core.callers.steps import Program, Until
-from ranksim.core.clock import MINUTE, Micros
-from ranksim.core.contract.facts import RateClass
+from ranksim.core.callers.manners import bounded_wait
+from ranksim.core.callers.requests import create, job_body
+from ranksim.core.callers.steps import Pause, Program, Received, Send, Until
+from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.core.contract.facts import Facts, RateClass
 from ranksim.judge.deployment.discovery import Reach
-from ranksim.judge.profiles.making import meet
-from ranksim.judge.profiles.probing import (
-    Probe,
-    a_probe,
-    burst,
-    drip,
-    honoured,
-    share,
-    until_admitted,
-    window_of,
-)
+from ranksim.judge.profiles.fixtures import User, meet
 from ranksim.judge.profiles.profile import Needs, Profile
+
+RATES, WINDOW = Facts().rates, Facts().rate_window
 
 CLASSES = (RateClass.EXPENSIVE, RateClass.WRITE, RateClass.READ)
 
@@ -32,6 +29,102 @@ P1 = ((0.0, 1), (29.0, -1), (35.0, 1), (60.5, 0), (89.5, 0))
 
 PHASES = (45, 10)
 """Second of the minute at which the plan begins, then begins again off phase."""
+
+
+def window_of(reach: Reach) -> Micros:
+    """Return the length of a rate window on our clock."""
+    return WINDOW // reach.target.traffic_scale
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A call that is charged to one class and changes nothing; `limit` is what the class admits a window.
+
+    It is the share in it of one of several `partners`.
+    """
+
+    limit: int
+    window: Micros
+    call: Send
+    partner: int = 0
+    partners: int = 1
+
+    def send(self, key: str = "") -> Send:
+        """Return the call with a key, by default the user's own."""
+        return replace(self.call, key=key or self.call.key)
+
+    def burst(self, count: int, key: str = "") -> Generator[Any, Any, int]:
+        """Send so many in a row, and return how many were admitted."""
+        admitted = 0
+        for _ in range(count):
+            answer: Received = yield self.send(key)
+            admitted += answer.status not in (0, 429)
+        return admitted
+
+    def share(self, count: int) -> Generator[Any, Any, int]:
+        """Send this partner's share of so many in a row."""
+        return self.burst(count // self.partners + (self.partner < count % self.partners))
+
+    def honoured(self) -> Program:
+        """Meet a refusal, wait for as long as it says, and try again (S100)."""
+        for _ in range(self.limit):
+            answer: Received = yield self.send()
+            if answer.status == 429:
+                yield Pause(bounded_wait(answer) * self.window // WINDOW + 50 * MILLISECOND)
+                yield self.send()
+                return
+
+    def drip(self, count: int) -> Program:
+        """Send one every window / limit, which a leaky bucket admits and a full fixed window does not."""
+        instant: Micros = yield Pause(0)
+        for _ in range(count):
+            instant += self.window // self.limit
+            yield Until(instant)
+            yield self.send()
+
+    def until_admitted(self) -> Generator[Any, Any, Micros]:
+        """Probe sixty times a window until admitted, two windows at most; return when that was sent."""
+        sent: Micros = yield Pause(0)
+        for _ in range(120):
+            answer: Received = yield self.send()
+            sent = answer.sent
+            if answer.status not in (0, 429):
+                break
+            yield Pause(self.window // 60)
+        return sent
+
+    def settle(self) -> Program:
+        """Stay idle for more than two windows."""
+        yield Pause(2 * self.window + SECOND)
+
+    def follow_plan(self) -> Program:
+        """Follow P1: idle, then bursts whose admissions differ between the algorithms; then off phase."""
+        for phase in PHASES:
+            met = yield from meet(self.window, 2 * self.window)
+            base = met + phase * self.window // 60
+            yield Until(base)
+            for second, calls in P1:
+                yield Until(base + round(second * self.window / 60))
+                yield from self.share(calls if calls > 0 else self.limit + calls)
+
+
+def a_probe(
+    me: User, rate_class: RateClass, partner: int = 0, partners: int = 1
+) -> Generator[Any, Any, Probe]:
+    """Make what a class is probed by: a list, a PATCH of our own domain, a dry run of a job.
+
+    Where no domain can be made, what is refused as invalid or not found is charged all the same (U87).
+    """
+    if rate_class == RateClass.READ:
+        call = Send("domains.list", me.key, query={"limit": "1"})
+    else:
+        domain = yield from me.domain("probe", rate_class.label, me.number)
+        if rate_class == RateClass.WRITE:
+            path = {"id": me.to_change(domain)}
+            call = Send("domains.update", me.key, path=path, body={"label": "probed"})
+        else:
+            call = create("jobs", me.key, job_body("ai_scan", domain or "none", dry_run=True))
+    return Probe(RATES.of(rate_class), window_of(me.reach), call, partner, partners)
 
 
 def parts(user: int, users: int) -> list[tuple[RateClass, int, int]]:
@@ -44,71 +137,37 @@ def parts(user: int, users: int) -> list[tuple[RateClass, int, int]]:
     return [(CLASSES[which], user // len(CLASSES), partners)]
 
 
-def bursts(reach: Reach, user: int, users: int, seed: int) -> Program:
+def bursts(me: User) -> Program:
     """Burst beyond the limit, wait as told, drip, probe until admitted, and burst over the boundary."""
-    if not reach.main:
-        return
-    for rate_class, partner, partners in parts(user, users):
-        probe = yield from a_probe(reach, rate_class, seed, user)
-        yield from _bursts(reach, probe, partner, partners)
+    for part in parts(me.number, me.users):
+        probe = yield from a_probe(me, *part)
+        beyond = probe.limit * 13 // 10
+        began = yield from meet(probe.window // 12)
+        yield from probe.share(beyond)
+        if probe.partner:
+            yield Until(began + 2 * probe.window)
+            yield from probe.share(beyond)
+            continue
+        for second in me.reach.of("second"):
+            yield from probe.burst(3, second.name)
+        yield from probe.honoured()
+        yield from probe.drip(probe.limit // 2)
+        reopened = yield from probe.until_admitted()
+        yield Until(max(reopened, began + 2 * probe.window - probe.window // 100))
+        yield from probe.share(beyond)
+        yield from probe.burst(probe.limit // 2)
 
 
-def _bursts(reach: Reach, probe: Probe, partner: int, partners: int) -> Program:
-    key, beyond = reach.main, probe.limit * 13 // 10
-    began = yield from meet(probe.window // 12)
-    yield from burst(probe, key, share(beyond, partner, partners))
-    if partner:
-        yield Until(began + 2 * probe.window)
-        yield from burst(probe, key, share(beyond, partner, partners))
-        return
-    for second in reach.of("second"):
-        yield from burst(probe, second.name, 3)
-    yield from honoured(probe, key)
-    yield from drip(probe, key, probe.limit // 2)
-    reopened = yield from until_admitted(probe, key)
-    yield Until(max(reopened, began + 2 * probe.window - probe.window // 100))
-    yield from burst(probe, key, share(beyond, partner, partners))
-    yield from burst(probe, key, probe.limit // 2)
-
-
-def plan(reach: Reach, user: int, users: int, seed: int) -> Program:
+def plan(me: User) -> Program:
     """Follow the plan P1 in each class, twice, off phase the second time."""
-    if not reach.main:
-        return
-    for rate_class, partner, partners in parts(user, users):
-        probe = yield from a_probe(reach, rate_class, seed, user)
-        yield from p1(reach, probe, partner, partners)
+    for part in parts(me.number, me.users):
+        probe = yield from a_probe(me, *part)
+        yield from probe.follow_plan()
 
 
-def p1(reach: Reach, probe: Probe, partner: int, partners: int) -> Program:
-    """Follow the plan: idle, then bursts whose admissions differ between the algorithms; then off phase."""
-    for phase in PHASES:
-        base = yield from _begin(probe, phase)
-        for second, calls in P1:
-            yield Until(base + round(second * probe.window / 60))
-            count = calls if calls > 0 else probe.limit + calls
-            yield from burst(probe, reach.main, share(count, partner, partners))
-
-
-def _begin(probe: Probe, phase: int) -> Generator[Any, Any, Micros]:
-    """Stay idle for two windows, to an instant at `phase` seconds of a 60 s window; return it."""
-    met = yield from meet(probe.window, 2 * probe.window)
-    instant = met + phase * probe.window // 60
-    yield Until(instant)
-    return instant
-
-
-def _one_after_the_other(users: int) -> int:
-    """How many classes the busiest user probes."""
-    return max(1, -(-len(CLASSES) // users))
-
-
-def _needs_of_bursts(reach: Reach, users: int) -> Needs:
-    return Needs(_one_after_the_other(users) * 3 * window_of(reach))
-
-
-def _needs_of_plan(reach: Reach, users: int) -> Needs:
-    return Needs(_one_after_the_other(users) * 10 * window_of(reach))
+def _needs(reach: Reach, users: int, windows: int) -> Needs:
+    """Return what so many windows for each class take that the busiest user probes."""
+    return Needs(max(1, -(-len(CLASSES) // users)) * windows * window_of(reach))
 
 
 BURST = Profile(
@@ -117,8 +176,8 @@ BURST = Profile(
     rules=("rate.",),
     users=3,
     duration=4 * MINUTE,
-    program=bursts,
-    needs=_needs_of_bursts,
+    plays=bursts,
+    needs=partial(_needs, windows=3),
     ends=True,
 )
 
@@ -128,9 +187,7 @@ WINDOWS = Profile(
     rules=("rate.",),
     users=3,
     duration=11 * MINUTE,
-    program=plan,
-    needs=_needs_of_plan,
+    plays=plan,
+    needs=partial(_needs, windows=10),
     ends=True,
 )
-
-__all__ = ["BURST", "CLASSES", "WINDOWS", "p1", "parts"]

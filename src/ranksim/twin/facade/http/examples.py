@@ -21,7 +21,7 @@ from graphql import (
 from ranksim.core.callers.http import path_of
 from ranksim.core.callers.portfolio import Actor
 from ranksim.core.callers.request_factory import RequestFactory
-from ranksim.core.callers.requests import domain_body, job_body, list_body
+from ranksim.core.callers.requests import domain_body, job_body, named_body
 from ranksim.core.callers.steps import Send
 from ranksim.core.clock import DAY, MINUTE, Micros, instant
 from ranksim.core.contract.facts import JobKind
@@ -86,7 +86,7 @@ class _ExampleCaller:
         account = self._service.open_account("example", plan, self._now)
         self._key = self._service.issue_key(account, "example", self._now)
         domain = self._domain = self._made("domains.create", domain_body("example.com"))
-        listed = self._made("keyword_lists.create", list_body(domain, "brand"))
+        listed = self._made("keyword_lists.create", named_body(domain, "brand"))
         actor = Actor(
             "example", account, keys={"example": self._key}, domains=[domain],
             hosts={"example.com": domain}, lists={domain: [listed]},

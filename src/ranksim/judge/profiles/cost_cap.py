@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ranksim.core.callers.manners import politely
@@ -12,22 +11,10 @@ from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.judge.deployment.budget import micros_of, spent_of
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.profiles.making import Making, a_domain, a_list, has_ended, id_of
+from ranksim.judge.profiles import precedence
+from ranksim.judge.profiles.fixtures import Making, User, has_ended, id_of
+from ranksim.judge.profiles.precedence import KINDS, Rung, at_once, promptly, read_used
 from ranksim.judge.profiles.profile import Needs, Profile
-from ranksim.judge.profiles.rung import (
-    KINDS,
-    Rung,
-    a_rung,
-    at_once,
-    climbers,
-    dry,
-    one_by_one,
-    promptly,
-    read_on,
-    read_used,
-    too_much,
-    watch,
-)
 
 MOST_JOBS = 100
 """Jobs that are started in order to reach the cost ceiling, at most."""
@@ -42,25 +29,19 @@ LOOKS = 30
 """How often is looked at most."""
 
 
-def ceiling(reach: Reach, user: int, users: int, seed: int) -> Program:
+def ceiling(me: User) -> Program:
     """Climb to the ceiling with the user's share of the keys, again and again."""
-    assigned = steep_ones(reach)[user::users]
-    if not assigned:
-        yield from watch(reach)
-        return
-    rungs = []
-    for key in assigned:
-        rungs.append((yield from a_rung(reach, key, seed, user)))
-    while True:
+    rungs = yield from precedence.begin(me, steep_ones(me.reach))
+    while rungs:
         for rung in rungs:
-            yield from to_the_ceiling(reach, rung)
+            yield from to_the_ceiling(rung)
         yield Lap()
         yield Pause(10 * SECOND)
 
 
 def steep_ones(reach: Reach) -> list[KeyReach]:
     """Return the keys to climb with up to the cost ceiling."""
-    return [key for key in climbers(reach) if steep(reach, key)]
+    return [key for key in precedence.climbers(reach) if steep(reach, key)]
 
 
 def steep(reach: Reach, key: KeyReach) -> bool:
@@ -71,29 +52,29 @@ def steep(reach: Reach, key: KeyReach) -> bool:
     return key.purpose == "near_limit" or (key.purpose == "full" and not reach.of("near_limit"))
 
 
-def to_the_ceiling(reach: Reach, rung: Rung) -> Program:
+def to_the_ceiling(rung: Rung) -> Program:
     """Start jobs on new domains until something refuses, then every kind again: 3 before 4, 5 and 6.
 
     What has ended gives nothing back any more, so that what is spent stays spent; a list of jobs shows it.
     """
-    lacking = yield from _climbed(reach, rung)
+    lacking = yield from _climbed(rung)
     yield from politely(Send("jobs.list", rung.key.name, query={"limit": "200"}))
     yield from read_used(rung)
-    plain = yield from a_list(reach, rung.seed, rung.domain, "ladder-free", rung.user, key=rung.key.name)
-    untracked = Send("keywords.create", rung.key.name, body=keywords_body(plain, rung.words()))
-    over, _, beyond = too_much(rung)
-    brief, _, scan = [send for send in one_by_one(rung) if send.operation != "jobs.create"]
-    jobs = {kind: Send("jobs.create", rung.key.name, body=job_body(kind, rung.domain)) for kind in KINDS}
+    plain = yield from rung.me.keyword_list(rung.domain, "ladder-free", rung.me.number, key=rung.key.name)
+    untracked = rung.create("keywords", keywords_body(plain, rung.words()))
+    over, _, beyond = precedence.too_much(rung)
+    brief, _, scan = [send for send in precedence.one_by_one(rung) if send.operation != "jobs.create"]
+    jobs = {kind: rung.create("jobs", job_body(kind, rung.domain)) for kind in KINDS}
     for kind in KINDS:
         if kind not in lacking:
-            yield from promptly(dry(jobs[kind]))
+            yield from promptly(precedence.dry(jobs[kind]))
             yield from at_once(rung, jobs[kind])
     for send in (beyond, over, brief, untracked, scan, *(jobs[kind] for kind in lacking)):
         yield from at_once(rung, send)
-    yield from read_on(rung)
+    yield from precedence.read_on(rung)
 
 
-def _climbed(reach: Reach, rung: Rung) -> Generator[Any, Any, list[str]]:
+def _climbed(rung: Rung) -> Generator[Any, Any, list[str]]:
     """Start jobs, each kind by turns and then the dearest, until the ceiling refuses them and none runs.
 
     Return the kinds that the plan lacks. What a job costs is seen by how much what is spent has grown. Once
@@ -109,17 +90,17 @@ def _climbed(reach: Reach, rung: Rung) -> Generator[Any, Any, list[str]]:
         kind = list(prices)[turn] if number < TRIED else max(prices, key=lambda kind_name: prices[kind_name])
         if number >= TRIED and (not limit or limit - spent > (MOST_JOBS - number) * prices[kind]):
             break
-        where = yield from _free(reach, rung, cooled)
-        send = Send("jobs.create", rung.key.name, body=job_body(kind, where))
-        answer = yield from promptly(replace(send, idempotency_key=rung.once()))
+        where = yield from _free(rung, cooled)
+        send = rung.create("jobs", job_body(kind, where))
+        answer = yield from promptly(rung.anew(send))
         before = spent
         spent, limit = _cost((yield from read_used(rung)))
         if id_of(answer):
             begun = True
             prices[kind] = max(prices[kind], spent - before)
-            length = rung.cooldown(kind)
+            length = rung.key.cooldown(kind)
             if length is not None:
-                cooled[where] = answer.received + (length + SECOND) // reach.target.time_scale
+                cooled[where] = answer.received + (length + SECOND) // rung.me.reach.target.time_scale
             if 0 < limit <= spent:  # the ceiling, while this cools
                 yield from at_once(rung, send)
         elif answer.code == "entitlement_required" and len(prices) > 1:
@@ -129,30 +110,30 @@ def _climbed(reach: Reach, rung: Rung) -> Generator[Any, Any, list[str]]:
         elif answer.status and begun and answer.code != "cooldown_active":
             # The ceiling, whatever it is called: what ends may give back what was reserved for it (U49).
             begun = False
-            yield from _all_over(reach, rung)
+            yield from _all_over(rung)
             spent, limit = _cost((yield from read_used(rung)))
         elif answer.code != "cooldown_active":
             break
     return lacking
 
 
-def _all_over(reach: Reach, rung: Rung) -> Program:
+def _all_over(rung: Rung) -> Program:
     """Wait until no job of the account runs, as its list shows them, but not for ever."""
     for _ in range(LOOKS):
         jobs = yield from politely(Send("jobs.list", rung.key.name, query={"limit": "200"}))
         if not isinstance(jobs.data, list) or all(has_ended(job) for job in jobs.data):
             return
-        yield Pause(LOOKED // reach.target.time_scale)
+        yield Pause(LOOKED // rung.me.reach.target.time_scale)
 
 
-def _free(reach: Reach, rung: Rung, cooled: dict[str, Micros]) -> Making:
+def _free(rung: Rung, cooled: dict[str, Micros]) -> Making:
     """Take a domain on which nothing cools any more, or make one."""
     now: Micros = yield Pause(0)
     for domain, over in cooled.items():
         if over <= now:
             del cooled[domain]
             return domain
-    made = yield from a_domain(reach, rung.seed, "ladder", rung.user, rung.new(), key=rung.key.name)
+    made = yield from rung.me.domain("ladder", rung.me.number, rung.new(), key=rung.key.name)
     return made or rung.domain
 
 
@@ -170,12 +151,17 @@ def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:
     return Needs(-(-len(climbing) // max(1, users)) * each, (MOST_JOBS + len(KINDS)) * len(climbing))
 
 
+def needs(reach: Reach, users: int) -> Needs:
+    """Return what it takes so many users to climb once with all keys that climb."""
+    return needs_of(reach, steep_ones(reach), users)
+
+
 CEILING = Profile(
     name="ceiling",
     aim="Jobs until an account is at its cost ceiling, and each check beside that one.",
     rules=("guards.ceiling", "guards.reads", "guards.codes", "dry_run.", "cost.", "error."),
     users=1,
     duration=6 * MINUTE,
-    program=ceiling,
-    needs=lambda reach, users: needs_of(reach, steep_ones(reach), users),
+    plays=ceiling,
+    needs=needs,
 )

@@ -1,8 +1,8 @@
-"""What the ladder and the climb to the ceiling share: where a key climbs, and how it tries things."""
+"""What the ladder and the climb to the cost ceiling share: where a key climbs, and how it tries things."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +11,16 @@ from ranksim.core.callers.requests import (
     GERMANY,
     GOOGLE_DESKTOP,
     briefs_body,
+    create,
     job_body,
     keywords_body,
     scan_body,
 )
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
-from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.core.service.calls import Body
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.profiles.making import a_domain, a_list, a_scan, named, used_domain, words
+from ranksim.judge.profiles.fixtures import Places, User, used_domain
 
 KINDS = ("site_optimization", "rank_run", "crawl", "ai_scan")
 """Kinds of jobs. What a plan may lack comes before and after what none lacks: it shows that a key may ask."""
@@ -44,13 +46,12 @@ SPARE = 3
 
 @dataclass(slots=True)
 class Rung:
-    """Where one key climbs: its domain, a list, the scan that covers it, and what makes names new."""
+    """Where a user climbs with one key: its domain, a list, the scan that covers it."""
 
+    me: User
     key: KeyReach
     domain: str
     listed: str
-    seed: int
-    user: int
     scan: str = ""
     taken: int = 0
 
@@ -59,11 +60,16 @@ class Rung:
         self.taken += 1
         return self.taken
 
-    def once(self) -> str:
-        """Return an Idempotency-Key that was not used before."""
-        return named(self.seed, "ladder", self.user, self.key.name, self.new())
+    def anew(self, send: Send) -> Send:
+        """Return a call under an Idempotency-Key that was not used before."""
+        once = self.me.named("ladder", self.me.number, self.key.name, self.new())
+        return replace(send, idempotency_key=once)
 
-    def shape(self) -> tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]:
+    def create(self, noun: str, body: Body) -> Send:
+        """Return the call that creates a resource with this key."""
+        return create(noun, self.key.name, body)
+
+    def shape(self) -> tuple[Places, Places]:
         """Return the pairings and places of a scan: two of each where there is room for it (S25)."""
         room = self.key.room()
         if room is not None and room < ROOMY:
@@ -76,26 +82,13 @@ class Rung:
         room = self.key.room()
         return MOST_WORDS if room is None else min(room + 1, MOST_WORDS)
 
-    def cooldown(self, spend: str) -> Micros | None:
-        """Return how long an operation cools by what the plan states (business time), or None."""
-        entitlements = self.key.reads.get("account.entitlements")
-        lengths = entitlements.get("cooldown_seconds") if isinstance(entitlements, Mapping) else None
-        seconds = lengths.get(spend) if isinstance(lengths, Mapping) else None
-        if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
-            return None
-        return seconds * SECOND
-
-    def cools(self, spend: str) -> bool:
-        """Return whether an operation has a cooldown by what the plan states."""
-        return bool(self.cooldown(spend))
-
     def first(self) -> list[str]:
         """Return the first keyword of the list, which is there from the first climb on."""
-        return words(self.seed, "ladder", self.key.name, "first")
+        return self.me.words("ladder", self.key.name, "first")
 
     def words(self, count: int = 1) -> list[str]:
         """Return keywords that were not used before."""
-        return words(self.seed, "ladder", self.key.name, self.new(), count=count)
+        return self.me.words("ladder", self.key.name, self.new(), count=count)
 
 
 def climbers(reach: Reach) -> list[KeyReach]:
@@ -107,64 +100,64 @@ def climbers(reach: Reach) -> list[KeyReach]:
     return sorted(climbing.values(), key=lambda key: key.purpose in LAST)
 
 
-def watch(reach: Reach) -> Program:
-    """Read what is used meanwhile; reads go on whatever is refused (S67)."""
-    for _ in range(600):
+def begin(me: User, keys: list[KeyReach]) -> Generator[Any, Any, list[Rung]]:
+    """Prepare the user's share of the keys to climb with; where that is none, read what is used meanwhile.
+
+    Reads go on whatever is refused (S67).
+    """
+    rungs = []
+    for key in keys[me.number :: me.users]:
+        rungs.append((yield from _prepared(me, key)))
+    for _ in () if rungs else range(600):
         for operation in ("account.usage", "slots.get", "keyword_briefs.list"):
-            if reach.can(operation):
-                yield Send(operation, reach.main)
+            if me.reach.can(operation):
+                yield Send(operation, me.key)
         yield Lap()
         yield Pause(5 * SECOND)
+    return rungs
 
 
-def a_rung(reach: Reach, key: KeyReach, seed: int, user: int) -> Generator[Any, Any, Rung]:
+def _prepared(me: User, key: KeyReach) -> Generator[Any, Any, Rung]:
     """Make a domain, a list, and a scan that covers it, as far as the account may.
 
     An account past due may make no scan. Where one of its domains may be used, a list that is there is taken.
     """
-    used = used_domain(reach, key.name) if key.purpose == "past_due" else ""
+    used = used_domain(me.reach, key.name) if key.purpose == "past_due" else ""
     lists = [listing["id"] for listing in key.items("keyword_lists.list") if listing.get("domain_id") == used]
     if lists:
-        return Rung(key, used, str(lists[0]), seed, user)
-    domain = yield from a_domain(reach, seed, "ladder", user, key=key.name)
-    listed = (yield from a_list(reach, seed, domain, "ladder", user, key=key.name)) if domain else ""
-    scan = ""
+        return Rung(me, key, used, str(lists[0]))
+    domain, listed = yield from me.domain_with_list("ladder", me.number, key=key.name)
+    name, scan = me.named("ladder", me.number), ""
     if listed:
-        scan = yield from a_scan(reach, domain, [listed], named(seed, "ladder", user), key=key.name)
-    return Rung(key, domain or "none", listed or "none", seed, user, scan)
+        scan = yield from me.scan(domain, [listed], name, key=key.name)
+    return Rung(me, key, domain or "none", listed or "none", scan)
 
 
 def one_by_one(rung: Rung) -> Iterator[Send]:
     """Every operation with the least that it can ask for."""
     for kind in KINDS:
-        yield Send("jobs.create", rung.key.name, body=job_body(kind, rung.domain))
-    briefs = briefs_body(rung.domain, rung.words())
-    yield Send("keyword_briefs.create", rung.key.name, body=briefs)
-    yield Send("keywords.create", rung.key.name, body=keywords_body(rung.listed, rung.first()))
-    body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-more", rung.user), *rung.shape())
-    yield Send("scans.create", rung.key.name, body=body)
+        yield rung.create("jobs", job_body(kind, rung.domain))
+    yield rung.create("keyword_briefs", briefs_body(rung.domain, rung.words()))
+    yield rung.create("keywords", keywords_body(rung.listed, rung.first()))
+    name = rung.me.named("ladder-more", rung.me.number)
+    yield rung.create("scans", scan_body(rung.domain, [rung.listed], name, *rung.shape()))
 
 
 def too_much(rung: Rung) -> Iterator[Send]:
     """Asks beyond one limit each: the slots, the plan's dimensions, the weekly allowance."""
-    over = keywords_body(rung.listed, rung.words(rung.too_many()))
-    yield Send("keywords.create", rung.key.name, body=over)
+    yield rung.create("keywords", keywords_body(rung.listed, rung.words(rung.too_many())))
     many = [{"engine": f"engine{number}", "device": "desktop"} for number in range(40)]
-    body = scan_body(rung.domain, [rung.listed], named(rung.seed, "ladder-wide", rung.user), many)
-    yield Send("scans.create", rung.key.name, body=body)
+    name = rung.me.named("ladder-wide", rung.me.number)
+    yield rung.create("scans", scan_body(rung.domain, [rung.listed], name, many))
     left = rung.key.left("brief")
     beyond = 500 if left is None else min(left + 1, MOST_WORDS)
-    briefs = briefs_body(rung.domain, rung.words(beyond))
-    yield Send("keyword_briefs.create", rung.key.name, body=briefs)
+    yield rung.create("keyword_briefs", briefs_body(rung.domain, rung.words(beyond)))
 
 
 def spend_of(send: Send) -> str:
     """Return which of the seven operations that spend a call is (S51), by the name that plans have for it."""
-    return (
-        str((send.body or {}).get("kind"))
-        if send.operation == "jobs.create"
-        else send.operation.partition(".")[0]
-    )
+    noun = send.operation.partition(".")[0]
+    return str((send.body or {}).get("kind")) if noun == "jobs" else noun
 
 
 def dry(send: Send) -> Send:
@@ -176,7 +169,7 @@ def at_once(rung: Rung, *sends: Send) -> Program:
     """Send each for real and dry, right behind each other, and read what is used."""
     yield from read_used(rung)
     for send in sends:
-        yield from promptly(replace(send, idempotency_key=rung.once()))
+        yield from promptly(rung.anew(send))
         yield from promptly(dry(send))
     yield from read_used(rung)
 
@@ -195,13 +188,14 @@ def promptly(send: Send) -> Generator[Any, Any, Received]:
             return answer
 
 
-def at_a_pace(reach: Reach, send: Send) -> Generator[Any, Any, Received]:
+def at_a_pace(rung: Rung, send: Send) -> Generator[Any, Any, Received]:
     """Send, and keep a pace that the rate limit of expensive calls admits, once few of them are left."""
     answer: Received = yield from promptly(send)
     left = answer.header("ratelimit-remaining")
     many = left.isascii() and left.isdigit() and int(left) > SPARE
     slow = send.operation in ("jobs.create", "keyword_briefs.create") and not many
-    yield Pause((MINUTE // (EXPENSIVE - 2) if slow else 600 * MILLISECOND) // reach.target.traffic_scale)
+    scale = rung.me.reach.target.traffic_scale
+    yield Pause((MINUTE // (EXPENSIVE - 2) if slow else 600 * MILLISECOND) // scale)
     return answer
 
 
@@ -214,12 +208,6 @@ def read_used(rung: Rung) -> Generator[Any, Any, Mapping[str, Any]]:
             if operation == "account.usage" and isinstance(answer.data, Mapping):
                 usage = answer.data
     return usage
-
-
-def breath(reach: Reach, rung: Rung, spend: str) -> Program:
-    """Wait until a few expensive calls can follow each other at once, where an operation cools."""
-    if rung.cools(spend):
-        yield Pause(BREATH // reach.target.traffic_scale)
 
 
 def read_on(rung: Rung) -> Program:
