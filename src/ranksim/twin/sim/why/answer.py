@@ -181,7 +181,7 @@ class _Prevention:
         self.worlds.share = end
 
     def _kind(self, knob: Knob) -> str:
-        if any(knob.is_part_of(path) for path in self.moment.causes):
+        if any(knob.path[: len(path)] == path for path in self.moment.causes):
             return "cause"
         return "sold" if knob.sold else "done"
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ranksim.core.callers.programs.calendars import PERIODS
 from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros, format_duration
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.quantities import Distribution
@@ -42,14 +41,13 @@ class Knob:
     count: int
     value: Callable[[int], Any]
     size: Callable[[int], float]
-    write: Callable[[Any], str]
+    write: Callable[[Any], str] = str
     sold: bool = False
     use: str = ""
 
     def turned(self, scenario: Scenario, index: int) -> Scenario:
         """Return the scenario with the value at an index."""
-        value = self.value(index)
-        changed: Scenario = _put(scenario, self.path, value)
+        changed: Scenario = _put(scenario, self.path, self.value(index))
         return changed
 
     def below(self, size: float) -> int:
@@ -66,10 +64,6 @@ class Knob:
         if self.value(1) == LEFT_OUT:
             return LEFT_OUT
         return next(part for part in reversed(self.path) if isinstance(part, str))
-
-    def is_part_of(self, path: Path) -> bool:
-        """Whether it is a parameter of what stands at a path."""
-        return self.path[: len(path)] == path
 
 
 def dotted(path: Path) -> str:
@@ -93,13 +87,9 @@ def _put(old: Any, path: Path, value: Any) -> Any:
         if not rest and value == LEFT_OUT:
             return {name: kept for name, kept in old.items() if name != part}
         return {**old, part: _put(old.get(part), tuple(rest), value)}
-    items = list(old)
     index = int(part)
-    if not rest and value == LEFT_OUT:
-        del items[index]
-    else:
-        items[index] = _put(items[index], tuple(rest), value)
-    return tuple(items)
+    kept = () if not rest and value == LEFT_OUT else (_put(old[index], tuple(rest), value),)
+    return (*old[:index], *kept, *old[index + 1 :])
 
 
 def knobs(scenario: Scenario, account: str = "", limited: bool = True) -> list[Knob]:
@@ -126,34 +116,35 @@ def knobs(scenario: Scenario, account: str = "", limited: bool = True) -> list[K
     return turnable
 
 
+PERIODS = {"day": DAY, "week": 7 * DAY, "month": 30 * DAY}
+"""About how long periods of the calendar are."""
+
+
 def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
     client, at = scenario.clients[name], ("clients", name)
-    given = {field: getattr(client, field) for field in type(client).model_fields}
-    every = given.get("every")
+    fields = dict(client)
+    every: Any = fields.get("every")
+    length = PERIODS.get(every, every)
     if every in PERIODS:
-        longer = list(PERIODS)[list(PERIODS).index(every) + 1 :]
-        yield from _choices((*at, "every"), every, longer, [1 - DAYS[every] / DAYS[p] for p in longer])
-        every = DAYS[every] * DAY
+        longer = {period: 1 - length / other for period, other in PERIODS.items() if other > length}
+        yield from _choices((*at, "every"), every, longer)
     elif every:
         yield _longer((*at, "every"), every)
-    for field in ("spread", "gap"):
-        if field in given and (limited or field == "spread"):
-            yield _longer((*at, field), given[field], every or DAY)
-    if given.get("share"):
-        yield _less_share((*at, "share"), given["share"])
-    for field in ("keywords", "users", *(("max_tries", "pages") if limited else ())):
-        if isinstance(given.get(field), int) and given[field] > 1:
-            yield _fewer((*at, field), given[field], 1)
+    for field in ("spread", "gap") if limited else ("spread",):
+        if field in fields:
+            yield _longer((*at, field), fields[field], length or DAY)
+    if fields.get("share"):
+        yield _less_share((*at, "share"), fields["share"])
+    for field in ("keywords", "users", "max_tries", "pages") if limited else ("keywords", "users"):
+        if isinstance(fields.get(field), int) and fields[field] > 1:
+            yield _fewer((*at, field), fields[field], 1)
     domains = _domains(scenario, client.account)
-    if "domains" in given and domains > 1:
-        old = given["domains"]
+    if "domains" in fields and domains > 1:
+        old = fields["domains"]
         yield _fewer((*at, "domains"), domains if old == "all" else old, 1, old)
-    if limited and given.get("on_limit", "obey") != "obey":
-        yield from _choices((*at, "on_limit"), given["on_limit"], ("obey",), (1.0,))
-    yield from _choices(at, client.kind, (LEFT_OUT,), (1.0,))
-
-
-DAYS = {"day": 1, "week": 7, "month": 30}
+    if limited and fields.get("on_limit", "obey") != "obey":
+        yield from _choices((*at, "on_limit"), fields["on_limit"], {"obey": 1.0})
+    yield from _left_out(at, client.kind)
 
 
 def _domains(scenario: Scenario, account: str | None) -> int:
@@ -171,8 +162,8 @@ def _of_action(scenario: Scenario, index: int) -> Iterator[Knob]:
         yield _more((*at, "capacity"), capacity)
     if isinstance(action, ChangePlan):
         yield from _larger_plans(scenario, (*at, "plan"), action.plan, sold=False)
-    yield _moment((*at, "at"), when, scenario.length, lambda t: Moment(us=t))
-    yield from _choices(at, action.do, (LEFT_OUT,), (1.0,))
+    yield _later((*at, "at"), when, scenario.length)
+    yield from _left_out(at, action.do)
 
 
 def _of_pool(scenario: Scenario, kind: Any) -> Iterator[Knob]:
@@ -191,7 +182,7 @@ def _of_receiver(scenario: Scenario, name: str) -> Iterator[Knob]:
     receiver, at = scenario.receivers[name], ("receivers", name)
     for index, outage in enumerate(receiver.outages):
         yield _shorter((*at, "outages", index, "length"), outage.length, 1)
-        yield from _choices((*at, "outages", index), "down", (LEFT_OUT,), (1.0,))
+        yield from _left_out((*at, "outages", index), "down")
     if receiver.latency.durations[0]:
         yield _quicker((*at, "latency"), receiver.latency)
     if receiver.mttr is not None:
@@ -216,7 +207,7 @@ def _of_account(scenario: Scenario, name: str) -> Iterator[Knob]:
     catalogue = scenario.policy.catalogue
     yield from _larger_plans(scenario, (*at, "plan"), account.plan, sold=True)
     for add_on in catalogue.add_ons:
-        yield _more_of_none((*at, "add_ons", add_on), account.add_ons.get(add_on, 0))
+        yield _ladder((*at, "add_ons", add_on), account.add_ons.get(add_on, 0), 1, MOST_TIMES, sold=True)
     later = {action.plan for action in scenario.timeline if isinstance(action, ChangePlan)}
     for plan in (account.plan, *sorted(later - {account.plan})):
         yield from _of_plan(catalogue.plans[plan], plan, name)
@@ -224,10 +215,10 @@ def _of_account(scenario: Scenario, name: str) -> Iterator[Knob]:
 
 def _of_plan(plan: Plan, name: str, account: str) -> Iterator[Knob]:
     at: Path = ("policy", "catalogue", "plans", name)
-    yield _limit((*at, "slot_limit"), plan.slot_limit, f"slots.{account}.max_used")
-    yield _limit((*at, "cost_ceiling"), plan.cost_ceiling, f"spend.{account}.max", format_money)
+    yield _more((*at, "slot_limit"), plan.slot_limit, f"slots.{account}.max_used")
+    yield _more((*at, "cost_ceiling"), plan.cost_ceiling, f"spend.{account}.max", write=format_money)
     for metric, quota in plan.quotas.items():
-        yield _limit((*at, "quotas", metric, "limit"), quota.limit, f"meters.{account}.{metric}.max")
+        yield _more((*at, "quotas", metric, "limit"), quota.limit, f"meters.{account}.{metric}.max")
     for operation, length in plan.cooldowns.items():
         if length:
             yield _shorter((*at, "cooldowns", operation), length, 0, sold=True)
@@ -236,63 +227,44 @@ def _of_plan(plan: Plan, name: str, account: str) -> Iterator[Knob]:
 # Kinds of knobs
 
 
+def _ladder(
+    path: Path, old: int, step: int, count: int, *, least: int = 0, of: int = 0, **about: Any
+) -> Knob:
+    """So many steps up, or down to at `least` something; how far: as a share `of` it, or of the larger."""
+
+    def size(index: int) -> float:
+        return index * abs(step) / (of or max(old, old + index * step))
+
+    return Knob(path, old, count, lambda index: max(least, old + index * step), size, **about)
+
+
 def _fewer(path: Path, old: int, least: int, given: Any = None) -> Knob:
-    return Knob(path, given or old, old - least, lambda i: old - i, lambda i: i / old, str)
+    return replace(_ladder(path, old, -1, old - least), old=given or old)
 
 
-def _more(path: Path, old: int, write: Callable[[Any], str] = str) -> Knob:
+def _more(path: Path, old: int, use: str = "", **about: Any) -> Knob:
+    """More of something; of a limit, which is sold, `use` is the metric of what it limits."""
     step = max(1, old // 200)
-    count = MOST_TIMES * max(old, 1) // step
-    return Knob(path, old, count, lambda i: old + i * step, lambda i: i * step / (old + i * step), write)
+    return _ladder(path, old, step, MOST_TIMES * max(old, 1) // step, sold=use != "", use=use, **about)
 
 
-def _limit(path: Path, old: int, use: str, write: Callable[[Any], str] = str) -> Knob:
-    return replace(_more(path, old, write), sold=True, use=use)
-
-
-def _more_of_none(path: Path, old: int) -> Knob:
-    return Knob(path, old, MOST_TIMES, lambda i: old + i, lambda i: i / (old + i), str, sold=True)
-
-
-def _longer(path: Path, old: Micros, of: Micros | None = None) -> Knob:
+def _longer(path: Path, old: Micros, of: Micros = DAY) -> Knob:
     """A longer duration; one that is nothing is measured by what it is a part `of`."""
-    scale = old or of or DAY
-    step = _step(scale if old else min(scale, 100 * MINUTE))
-    count = (MOST_TIMES * old if old else scale) // step
-    return Knob(
-        path,
-        old,
-        max(1, count),
-        lambda i: old + i * step,
-        lambda i: i * step / (old + i * step if old else scale),
-        format_duration,
-    )
+    step = _step(old or min(of, 100 * MINUTE))
+    count = max(1, (MOST_TIMES * old or of) // step)
+    return _ladder(path, old, step, count, of=0 if old else of, write=format_duration)
 
 
 def _shorter(path: Path, old: Micros, least: Micros, *, sold: bool = False) -> Knob:
     step = _step(old)
-    return Knob(
-        path,
-        old,
-        -(-(old - least) // step),
-        lambda i: max(least, old - i * step),
-        lambda i: i * step / old,
-        format_duration,
-        sold,
-    )
+    count = -(-(old - least) // step)
+    return _ladder(path, old, -step, count, least=least, sold=sold, write=format_duration)
 
 
 def _step(length: Micros) -> Micros:
     """The grain in which people write a duration."""
-    for unit, grain in (
-        (2 * DAY, HOUR),
-        (2 * HOUR, MINUTE),
-        (2 * MINUTE, SECOND),
-        (2 * SECOND, SECOND // 100),
-    ):
-        if length >= unit:
-            return grain
-    return MILLISECOND
+    grains = ((DAY, HOUR), (HOUR, MINUTE), (MINUTE, SECOND), (SECOND, SECOND // 100))
+    return next((grain for unit, grain in grains if length >= 2 * unit), MILLISECOND)
 
 
 def _less_share(path: Path, old: float) -> Knob:
@@ -307,28 +279,32 @@ def _quicker(path: Path, old: Distribution) -> Knob:
     return Knob(path, old, 100, value, lambda i: i / 100, lambda drawn: str(drawn.model_dump(mode="json")))
 
 
-def _moment(path: Path, old: Micros, length: Micros, value: Callable[[Micros], Any]) -> Knob:
-    """A later moment, up to half of what is left."""
+def _later(path: Path, old: Micros, length: Micros) -> Knob:
+    """A later moment of a run of some length, up to half of what is left."""
     step = _step(length) if length < 2 * DAY else MINUTE
     most = (length - old) // 2  # what comes later than that is as good as left out
 
-    def since(moment: Any) -> str:
-        return format_duration(moment.us if isinstance(moment, Moment) else moment)
+    def moment(index: int) -> Moment:
+        return Moment(us=old + index * step)
 
-    return Knob(
-        path, value(old), most // step, lambda i: value(old + i * step), lambda i: i * step / length, since
-    )
+    def write(given: Moment) -> str:
+        return format_duration(given.us)
+
+    return Knob(path, moment(0), most // step, moment, lambda index: index * step / length, write)
 
 
-def _choices(path: Path, old: Any, values: Any, sizes: Any, *, sold: bool = False) -> Iterator[Knob]:
-    """One knob for each value: they are no ladder."""
-    for value, size in zip(values, sizes, strict=True):
-        yield Knob(path, old, 1, _always(value), _always(size), str, sold)
+def _choices(path: Path, old: Any, sizes: Mapping[str, float], *, sold: bool = False) -> Iterator[Knob]:
+    """One knob for each value, of which it is said how far it lies: they are no ladder."""
+    for value, size in sizes.items():
+        yield Knob(path, old, 1, _always(value), _always(size), sold=sold)
 
 
 def _always(value: Any) -> Callable[[int], Any]:
-    """Return a function of a step that gives the same whatever the step."""
     return lambda _: value
+
+
+def _left_out(path: Path, old: str) -> Iterator[Knob]:
+    return _choices(path, old, {LEFT_OUT: 1.0})
 
 
 def _larger_plans(scenario: Scenario, path: Path, old: str, *, sold: bool) -> Iterator[Knob]:
@@ -336,5 +312,4 @@ def _larger_plans(scenario: Scenario, path: Path, old: str, *, sold: bool) -> It
     plans = scenario.policy.catalogue.plans
     price = plans[old].price
     dearer = sorted((plan.price, name) for name, plan in plans.items() if plan.price > price)
-    sizes = [1 - price / other for other, _ in dearer]
-    yield from _choices(path, old, [name for _, name in dearer], sizes, sold=sold)
+    yield from _choices(path, old, {name: 1 - price / other for other, name in dearer}, sold=sold)
