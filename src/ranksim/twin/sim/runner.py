@@ -15,10 +15,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ranksim.core.clock import Micros, format_duration
-from ranksim.core.contract.policy import Policy
 from ranksim.core.draws import Purpose, derive, entity
 from ranksim.core.errors import BadInput, check_integer
-from ranksim.core.service.operations import TABLE
 from ranksim.core.service.service import Service
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.inference.estimate import LEVEL
@@ -30,7 +28,7 @@ from ranksim.twin.sim.drawn import FAMILIES, is_drawn
 from ranksim.twin.sim.metrics import Scalars, check_name, metric_of, sample_of, scalars, unknown
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result
-from ranksim.twin.sim.statistics import ReplicationTally
+from ranksim.twin.sim.statistics import ReplicationTally, tally_of
 from ranksim.twin.sim.world import World
 
 if TYPE_CHECKING:
@@ -174,7 +172,7 @@ def replicate(
             on_part((now - scenario.start) / scenario.length)
 
     try:
-        tally = _tally(ReplicationTally, scenario, seed, warm_up, show)
+        tally = tally_of(scenario, ReplicationTally, seed=seed, warm_up=warm_up, on_sample=show)
         return _run(world, scenario, seed, tally, trace)
     except Exception as error:
         error.add_note(f"in replication {index} of {scenario.name!r} (seed {seed})")
@@ -190,28 +188,6 @@ def _run(
     tally.endpoint_names.update({endpoint: name for name, endpoint in made.endpoints.items()})
     made.run()
     return tally.finish(scenario.start + scenario.length, made.service)
-
-
-def _tally(
-    kind: Callable[..., Any], scenario: Scenario, seed: int, warm_up: int, on_sample: Callable[[Micros], None]
-) -> Any:
-    return kind(
-        scenario.start,
-        scenario.length,
-        scenario.sample_every,
-        seed=seed,
-        warm_up=warm_up,
-        attempts=scenario.policy.facts.webhook_attempts,
-        rate_class_of=rate_classes(scenario.policy),
-        reserved_counts=scenario.policy.assumptions.spent_counts == "settled_and_reserved",
-        catalogue=scenario.policy.catalogue,
-        on_sample=on_sample,
-    )
-
-
-def rate_classes(policy: Policy) -> dict[str, str]:
-    """Return the rate class of each operation under a policy."""
-    return {operation.name: operation.rate_class(policy).label for operation in TABLE}
 
 
 # Warm-up
@@ -297,7 +273,7 @@ def pilot(
     """Run one pilot: how many intervals between samples showed nothing at first, the metric in the others."""
     metric = scenario.precision.of if scenario.precision is not None else ""
     seed = derive(root, entity("pilot"), index, Purpose.REPLICATION)
-    tally: Pilot = _tally(partial(Pilot, metric), scenario, seed, 0, lambda now: None)
+    tally = tally_of(scenario, partial(Pilot, metric), seed=seed)
     _run(world, scenario, seed, tally, None)
     return tally.unobserved, tally.series
 

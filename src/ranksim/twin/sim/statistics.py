@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros, billing_month, iso
 from ranksim.core.contract.facts import JobKind, RateClass
@@ -25,6 +25,7 @@ from ranksim.core.service.events import (
     JobStarted,
     ServiceEvent,
 )
+from ranksim.core.service.operations import TABLE
 from ranksim.core.service.service import Service
 from ranksim.core.service.state import State
 from ranksim.twin.sim.delivery_tally import DeliveryTally, Outages
@@ -32,6 +33,9 @@ from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.job_tally import JobTally
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.series import SampledSeries, account_names
+
+if TYPE_CHECKING:
+    from ranksim.twin.sim.scenario import Scenario
 
 MAX_SAMPLES = 1_000
 """The most samples of a series that are kept; a finer grid is thinned, every peak still seen."""
@@ -43,6 +47,9 @@ LEFT_OUT = f"notes beyond the first {MAX_NOTES} are left out"
 
 NO_LIMIT = 1 << 62
 """What remains of a window in a reply that tells of none."""
+
+
+Tally = TypeVar("Tally")
 
 
 @dataclass(slots=True)
@@ -333,17 +340,19 @@ class ReplicationTally:
 class SilentTally(ReplicationTally):
     """Counts nothing: what looks at a world for one thing overrides what it looks at."""
 
-    def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
-        """Look away."""
+    def _look_away(self, *happening: Any, **more: Any) -> None: ...
 
-    def observe(self, events: Iterable[ServiceEvent]) -> None:
-        """Look away."""
+    call = observe = attempt = pool = sample = _look_away
 
-    def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
-        """Look away."""
 
-    def pool(self, now: Micros, kind: str, busy: int, capacity: int | None, waiting: int) -> None:
-        """Look away."""
-
-    def sample(self, now: Micros, service: Service) -> None:
-        """Look away."""
+def tally_of(scenario: Scenario, kind: Callable[..., Tally], **options: Any) -> Tally:
+    """Return a tally, of a kind, of a run of a scenario by its policy; with further options of the kind."""
+    policy = scenario.policy
+    given = {
+        "sample_every": scenario.sample_every,
+        "attempts": policy.facts.webhook_attempts,
+        "rate_class_of": {operation.name: operation.rate_class(policy).label for operation in TABLE},
+        "reserved_counts": policy.assumptions.spent_counts == "settled_and_reserved",
+        "catalogue": policy.catalogue,
+    }
+    return kind(scenario.start, scenario.length, **given | options)

@@ -14,10 +14,10 @@ from ranksim.report.progress import nobody
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally
-from ranksim.twin.sim.why.answer import _Prevention
+from ranksim.twin.sim.why.answer import _Prevention, narrowed
 from ranksim.twin.sim.why.changes import dotted, knobs
 from ranksim.twin.sim.why.explanation import Chance, Happening, Path, Remedy, TurningPoint, Unchanged, Why
-from ranksim.twin.sim.why.futures import Question, Rerunner, narrowed
+from ranksim.twin.sim.why.futures import Question, Rerunner
 from ranksim.twin.sim.why.moments import as_of, planned
 from ranksim.twin.sim.world import Fork, World
 

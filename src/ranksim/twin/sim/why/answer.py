@@ -7,16 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from ranksim.core.callers.programs import AnyClient, Poller
 from ranksim.core.errors import BadInput
+from ranksim.core.service.operations import is_read_only
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.paired_shares import fewest_gained, is_gain
 from ranksim.inference.shares import chance
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.timeline import OfReceiver, ResizePool
 from ranksim.twin.sim.why.changes import Knob, dotted, knobs
 from ranksim.twin.sim.why.explanation import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Unchanged, Why
-from ranksim.twin.sim.why.futures import FEW, Question, Rerunner, narrowed, other
+from ranksim.twin.sim.why.futures import FEW, Question, Rerunner, other
 from ranksim.twin.sim.why.moments import MomentSearch
 
 FUTURES = 20
@@ -31,16 +34,16 @@ STAGES = {"cause": (0.1, 0.2), "done": (0.2, 0.4), "sold": (0.4, 0.55), "told": 
 Item = TypeVar("Item")
 
 
-class _Found(NamedTuple):
+class _Turn(NamedTuple):
     """A knob, the index of its value, and whether that prevents it in some other worlds as well."""
 
     knob: Knob
-    turn: int
+    at: int
     sure: bool = True
 
     @property
     def size(self) -> float:
-        return self.knob.size(self.turn)
+        return self.knob.size(self.at)
 
 
 def why(
@@ -62,10 +65,10 @@ def why(
         raise BadInput(f"futures: expected at least 1, found {futures}")
     question = Question.parse(metric)
     with noted("asking why", progress) as tell:
-        return _why(scenario, seeds, Rerunner(question, tell), futures)
+        return _answered(scenario, seeds, Rerunner(question, tell), futures)
 
 
-def _why(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: int) -> Why:
+def _answered(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: int) -> Why:
     question = worlds.question
     plain = scenario.model_copy(update={"expect": ()})
     replication, first, before = _first_of(worlds, plain, seeds)
@@ -79,21 +82,10 @@ def _why(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: in
     moment = search.moment(first, before)
     otherwise = search.otherwise()
     prevention = _Prevention(worlds, plain, small, seed, futures, moment, otherwise)
-    changes = prevention.changes(account)
-    return Why(
-        str(question),
-        scenario.name,
-        replication,
-        seed,
-        scenario.start,
-        first,
-        moment,
-        tuple(search.chances(moment, first, before)),
-        otherwise,
-        tuple(changes),
-        worlds.runs,
-        prevention.unchanged,
-    )
+    changes = tuple(prevention.changes(account))
+    chances = tuple(search.chances(moment, first, before))
+    run = str(question), scenario.name, replication, seed, scenario.start
+    return Why(*run, first, moment, chances, otherwise, changes, worlds.runs, prevention.unchanged)
 
 
 def _first_of(
@@ -139,7 +131,7 @@ class _Prevention:
         then those of what is done, then of what is sold; of these the smaller. The best is the first that
         holds in nearly all further worlds and that a run of the whole scenario confirms.
         """
-        turns: list[_Found] = []
+        turns: list[_Turn] = []
         code = self.worlds.question.code
         turned = knobs(self.small, account, limited=code in ("", "rate_limited"))
         for kind in KINDS:
@@ -158,7 +150,11 @@ class _Prevention:
         more = max(2 * self.futures, _wanted(error, sum(unchanged) / len(unchanged)) // 5) if seldom else None
         self.unchanged = Unchanged(sum(unchanged), len(unchanged), len(turns) - len(proven), more)
         ordered = sorted(proven, key=lambda pair: not pair[1].holds)
-        while ordered and not self._confirmed(ordered[0][0]):
+        while ordered:
+            turn, _ = ordered[0]
+            confirmed = self.worlds.value(turn.knob.turned(self.whole, turn.at), self.seed)
+            if confirmed <= self.worlds.question.bound:
+                break
             del ordered[0]
         best = ordered[:1]
         return [remedy for _, remedy in (*best, *(pair for pair in proven if pair in ordered[1:]))]
@@ -185,29 +181,29 @@ class _Prevention:
             return "cause"
         return "sold" if knob.sold else "done"
 
-    def _smallest_of(self, kind: str, several: Sequence[Knob]) -> list[_Found]:
+    def _smallest_of(self, kind: str, several: Sequence[Knob]) -> list[_Turn]:
         """Return of each parameter the knob that needs the smallest turn.
 
         One is only looked at closely where less than the best so far is enough of it; and leaving something
         out only where nothing else helps.
         """
-        best: dict[str, _Found] = {}
+        best: dict[str, _Turn] = {}
         for knob in self._followed(kind, sorted(several, key=lambda turn: turn.parameter == LEFT_OUT)):
             if knob.parameter == LEFT_OUT and best.keys() - {LEFT_OUT}:
                 continue
             nearest = best.get(knob.parameter)
             index = self._smallest(knob, 0, knob.below(nearest.size) if nearest else knob.count, [self.seed])
             if index is not None:
-                best[knob.parameter] = _Found(knob, index)
+                best[knob.parameter] = _Turn(knob, index)
         return [self._reliable(turn) for turn in best.values()]
 
-    def _reliable(self, turn: _Found) -> _Found:
+    def _reliable(self, turn: _Turn) -> _Turn:
         """Turn a knob further, where that prevents it in some other worlds as well."""
         others = [other(self.seed, "world", number) for number in range(PROBES)]
-        if self._prevents(turn.knob, turn.turn, others):
+        if self._prevents(turn.knob, turn.at, others):
             return turn
-        further = self._smallest(turn.knob, turn.turn, turn.knob.count, [*others, self.seed])
-        return turn._replace(sure=False) if further is None else turn._replace(turn=further)
+        further = self._smallest(turn.knob, turn.at, turn.knob.count, [*others, self.seed])
+        return turn._replace(sure=False) if further is None else turn._replace(at=further)
 
     def _smallest(self, knob: Knob, low: int, high: int, seeds: Sequence[int]) -> int | None:
         """The nearest value beyond `low` that prevents it in worlds; None where not even that at `high` does.
@@ -216,7 +212,10 @@ class _Prevention:
         """
         if high <= low or not self._prevents(knob, high, seeds):
             return None
-        enough = knob.reaching(self._most_used(knob, high, seeds)) if knob.use else low
+        enough = low
+        if knob.use:
+            turned = knob.turned(self.small, high)
+            enough = knob.reaching(max(self.worlds.value(turned, seed, knob.use) for seed in seeds))
         while high - low > 1:
             near = (index for index in (enough, enough - 1, enough + 1) if low < index < high)
             middle = next(near, (low + high) // 2)
@@ -229,10 +228,6 @@ class _Prevention:
     def _prevents(self, knob: Knob, index: int, seeds: Sequence[int]) -> bool:
         return all(not self._happens(knob.turned(self.small, index), seed) for seed in seeds)
 
-    def _most_used(self, knob: Knob, index: int, seeds: Sequence[int]) -> float:
-        turned = knob.turned(self.small, index)
-        return max(self.worlds.metric(knob.use, turned, seed) for seed in seeds)
-
     def _happens(self, scenario: Scenario, seed: int) -> bool:
         """Return whether it happens; a scenario that no longer fits together is no help either."""
         try:
@@ -240,13 +235,9 @@ class _Prevention:
         except BadInput:
             return True
 
-    def _confirmed(self, turn: _Found) -> bool:
-        changed = turn.knob.turned(self.whole, turn.turn)
-        return self.worlds.value(changed, self.seed) <= self.worlds.question.bound
-
-    def _change(self, turn: _Found, unchanged: Sequence[bool], error: float) -> Remedy | None:
+    def _change(self, turn: _Turn, unchanged: Sequence[bool], error: float) -> Remedy | None:
         """Tell a change by worlds that it was not chosen by; None unless it prevents more than luck would."""
-        knob, changed = turn.knob, turn.knob.turned(self.small, turn.turn)
+        knob, changed = turn.knob, turn.knob.turned(self.small, turn.at)
 
         def happens(number: int) -> bool:
             return self._happens(changed, other(self.seed, "fresh", number))
@@ -261,7 +252,7 @@ class _Prevention:
         return Remedy(
             dotted(knob.path),
             knob.write(knob.old),
-            knob.write(knob.value(turn.turn)),
+            knob.write(knob.value(turn.at)),
             turn.size,
             chance(len(unchanged) - len(bad) + gained - lost, len(unchanged)),
             self._kind(knob),
@@ -274,3 +265,70 @@ def _wanted(error: float, rate: float) -> int:
     Twice as many as would on average; 0 of what was never seen to happen.
     """
     return math.ceil(2 * fewest_gained(error) / rate) if rate else 0
+
+
+def narrowed(scenario: Scenario, question: Question, account: str) -> Scenario:
+    """Leave out who cannot have part in what happens to an account, so that many worlds can be tried.
+
+    Clients that only read take no part unless calls are counted, or the rate limit refuses and they may come
+    to it; nor do those that only start jobs where slots are lacking. Receivers take part in what is asked of
+    receivers only, and what is of other accounts in nothing where no workers are shared.
+    """
+    if question.of_calls and not question.code:
+        return scenario
+    apart = account and not _shares_workers(scenario)
+
+    def of_others(owner: str | None) -> bool:
+        return bool(apart) and owner not in (None, account)
+
+    clients = {
+        name: client
+        for name, client in scenario.clients.items()
+        if not of_others(client.account) and _has_part(scenario, question, client)
+    }
+    named = {action.receiver for action in scenario.timeline if isinstance(action, OfReceiver)}
+    of_receivers = question.metric.startswith(("endpoints.", "deliveries."))
+    receivers = {
+        name: receiver
+        for name, receiver in scenario.receivers.items()
+        if name in named or (of_receivers and not of_others(receiver.account))
+    }
+    return scenario.model_copy(update={"clients": clients, "receivers": receivers})
+
+
+def _shares_workers(scenario: Scenario) -> bool:
+    """Whether jobs of several accounts may wait for the same workers."""
+    limited = any(pool.capacity != "unlimited" for pool in scenario.pools.values())
+    return limited or any(isinstance(action, ResizePool) for action in scenario.timeline)
+
+
+def _has_part(scenario: Scenario, question: Question, client: AnyClient) -> bool:
+    if question.code == "rate_limited":
+        return not _keeps_below(scenario, client)
+    if _only_reads(client):
+        return False
+    if question.code == "slot_limit_exceeded" and _only_reads(client, "jobs.create", "keyword_briefs.create"):
+        return scenario.policy.assumptions.expensive_debits_write  # else they leave writes as they are
+    return True
+
+
+def _keeps_below(scenario: Scenario, client: AnyClient) -> bool:
+    """Whether a client polls so seldom, with a key of its own, that the rate limit never refuses it."""
+    keys = [_key_of(scenario, caller) for caller in scenario.clients.values()]
+    if not isinstance(client, Poller) or not _only_reads(client) or None in keys:
+        return False
+    facts = scenario.policy.facts
+    polls = 1 + facts.rate_window // client.every
+    return keys.count(_key_of(scenario, client)) == 1 and polls * client.pages <= facts.rates.read
+
+
+def _key_of(scenario: Scenario, client: AnyClient) -> tuple[str, str] | None:
+    """The account and the key that a client calls with; None where it may be any."""
+    if client.account is None:
+        return None
+    return client.account, client.key or scenario.accounts[client.account].keys[0].name
+
+
+def _only_reads(client: AnyClient, *but: str) -> bool:
+    """Whether all that a client calls only reads, but for some operations."""
+    return client.operations is not None and is_read_only(client.operations - {*but})

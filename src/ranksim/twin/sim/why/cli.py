@@ -76,14 +76,14 @@ def _read(run: Path, seed: int | None) -> "tuple[Scenario, list[int]]":
     from ranksim.twin.sim.scenario import Scenario, code_of
 
     if run.is_dir():
-        return _kept(run)
+        return _read_results(run)
     scenario = Scenario.load(run)
     say_code(run, code_of(scenario))
     root = scenario.seed if seed is None else seed
     return scenario, [replication_seed(root, index) for index in range(scenario.replications)]
 
 
-def _kept(folder: Path) -> "tuple[Scenario, list[int]]":
+def _read_results(folder: Path) -> "tuple[Scenario, list[int]]":
     """The scenario that a directory of results is of, and the seeds of its replications. Raises BadInput."""
     from json import loads
 

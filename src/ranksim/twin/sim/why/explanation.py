@@ -23,7 +23,6 @@ Path: TypeAlias = tuple[str | int, ...]
 LEFT_OUT = "left out"
 """What stands for the value of what is taken out of a scenario."""
 
-
 KINDS = {
     "cause": "in what set in at that moment",
     "done": "in what is done",
@@ -33,7 +32,6 @@ KINDS = {
 
 NEARLY_ALL = 0.9
 """The share of other worlds in which a change holds that is preferred."""
-
 
 ORDER = (
     "Of each parameter the smallest change that prevents it, and that is shown to do so in more of the same "
@@ -119,9 +117,7 @@ class Remedy:
     @property
     def sentence(self) -> str:
         """The change in words."""
-        if self.new == LEFT_OUT:
-            return f"{self.path} left out"
-        return f"{self.path} {self.old} → {self.new}"
+        return f"{self.path} left out" if self.new == LEFT_OUT else f"{self.path} {self.old} → {self.new}"
 
 
 CHANGES = TableSpec(
@@ -216,12 +212,16 @@ class Why(ReadyAnswer):
         text += "."
         if not change.holds:
             text += " That is not sure: no change that was found holds in nearly all of them."
+        return text + self._smallest(change)
+
+    def _smallest(self, change: Remedy) -> str:
+        """The smallest of all changes, where that is not the one named."""
         least = min(self.changes, key=lambda remedy: remedy.size)
-        if round(least.size, 3) < round(change.size, 3):
-            of = f", {KINDS[least.kind]}," if least.kind != change.kind else ""
-            holds = units.percent(least.prevented.mean or 0)
-            text += f" The smallest of all{of} is {least.sentence}, which holds in {holds} of those tried."
-        return text
+        if round(least.size, 3) >= round(change.size, 3):
+            return ""
+        of = f", {KINDS[least.kind]}," if least.kind != change.kind else ""
+        holds = units.percent(least.prevented.mean or 0)
+        return f" The smallest of all{of} is {least.sentence}, which holds in {holds} of those tried."
 
     def _none(self) -> str:
         """That no change is named, and why."""
@@ -238,29 +238,14 @@ class Why(ReadyAnswer):
 
     def tables(self) -> Tables:
         """The answer as plain rows: `chances` by moment (µs), and `changes`, the best first."""
+        free = None if self.unchanged is None else self.unchanged.free.mean
         chances = [
-            {
-                "at": row.at,
-                "what": row.text,
-                "chance": row.estimate.mean,
-                "chance_low": row.estimate.low,
-                "chance_high": row.estimate.high,
-                "futures": row.futures,
-            }
+            {"at": row.at, "what": row.text, **_ends("chance", row.estimate), "futures": row.futures}
             for row in self.chances
         ]
         changes = [
-            {
-                "parameter": row.path,
-                "old": row.old,
-                "new": row.new,
-                "size": row.size,
-                "prevented": row.prevented.mean,
-                "prevented_low": row.prevented.low,
-                "prevented_high": row.prevented.high,
-                "unchanged": None if self.unchanged is None else self.unchanged.free.mean,
-                "kind": row.kind,
-            }
+            {"parameter": row.path, "old": row.old, "new": row.new, "size": row.size}
+            | {**_ends("prevented", row.prevented), "unchanged": free, "kind": row.kind}
             for row in self.changes
         ]
         return {"chances": chances, "changes": changes}
@@ -322,3 +307,8 @@ class Why(ReadyAnswer):
         ax.set_title(f"{self.question}: inevitable from {since} on", loc="left")
         plain_axes(ax)
         return ax
+
+
+def _ends(name: str, estimate: Estimate) -> dict[str, float | None]:
+    """Return an estimate as columns of a row: the name, and its ends."""
+    return {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}

@@ -9,7 +9,6 @@ from typing import Any
 
 from simpy.events import Event
 
-from ranksim.core.callers.programs import AnyClient, Poller
 from ranksim.core.clock import Micros
 from ranksim.core.draws import Purpose, derive, entity
 from ranksim.core.errors import BadInput
@@ -22,15 +21,13 @@ from ranksim.core.service.events import (
     JobStarted,
     ServiceEvent,
 )
-from ranksim.core.service.operations import TABLE, is_read_only
 from ranksim.report import units
 from ranksim.report.progress import Tell
 from ranksim.twin.sim.expectations import READERS, show
 from ranksim.twin.sim.metric_families import REFUSING
 from ranksim.twin.sim.metrics import check_name, scalars, unit_of
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.statistics import ReplicationTally, SilentTally
-from ranksim.twin.sim.timeline import OfReceiver, ResizePool
+from ranksim.twin.sim.statistics import ReplicationTally, SilentTally, tally_of
 from ranksim.twin.sim.why.explanation import Happening
 from ranksim.twin.sim.world import Fork, World
 
@@ -85,15 +82,14 @@ class Question:
     @property
     def waiting(self) -> str:
         """The kind of the jobs whose waits it is about, or ""; these can be watched one by one, too."""
-        return (
-            self.metric[5:-9] if self.metric.startswith("jobs.") and self.metric.endswith(".wait.max") else ""
-        )
+        kind = self.metric.removeprefix("jobs.").removesuffix(".wait.max")
+        return kind if self.metric == f"jobs.{kind}.wait.max" else ""
 
     @property
     def receiver(self) -> str:
         """The receiver that it is about, or ""."""
-        family, _, rest = self.metric.partition(".")
-        return rest.partition(".")[0] if family == "endpoints" else ""
+        family, name, *_ = (*self.metric.split("."), "")
+        return name if family == "endpoints" else ""
 
     def describe(self, value: float) -> str:
         """Return in words that the answer is yes, with the value that made it so."""
@@ -114,7 +110,8 @@ class Question:
 
 
 def _client_of(metric: str) -> str:
-    return metric[8:-9] if metric.startswith("clients.") and metric.endswith(".refusals") else ""
+    client = metric.removeprefix("clients.").removesuffix(".refusals")
+    return client if metric == f"clients.{client}.refusals" else ""
 
 
 def _grows(metric: str) -> bool:
@@ -189,8 +186,8 @@ class WaitWatch(Watch):
 class Diary(ReplicationTally):
     """Counts as usual, and writes down what happened when."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        super().__init__(scenario.start, scenario.length, scenario.length, **_usual(scenario))
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self.happenings: list[Happening] = []
 
     def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
@@ -209,13 +206,13 @@ class Diary(ReplicationTally):
                 case JobEnded():
                     self.happenings.append(Happening(event.at, f"a {event.kind} job is {event.outcome}"))
                 case EndpointDisabled():
-                    name = self.endpoint_names.get(event.endpoint, event.endpoint)
-                    text = f"the endpoint of receiver {name} is disabled"
-                    self.happenings.append(Happening(event.at, text, receiver=name))
+                    self._write(event, "the endpoint of receiver {} is disabled")
                 case DeliverySuppressed(by_account=False):
-                    name = self.endpoint_names.get(event.endpoint, event.endpoint)
-                    text = f"an event is not sent to receiver {name}, whose endpoint is disabled"
-                    self.happenings.append(Happening(event.at, text, receiver=name))
+                    self._write(event, "an event is not sent to receiver {}, whose endpoint is disabled")
+
+    def _write(self, event: EndpointDisabled | DeliverySuppressed, text: str) -> None:
+        name = self.endpoint_names.get(event.endpoint, event.endpoint)
+        self.happenings.append(Happening(event.at, text.format(name), receiver=name))
 
     def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
         """Count a webhook attempt and write it down."""
@@ -228,17 +225,6 @@ class Diary(ReplicationTally):
 def _of_call(now: Micros, client: str, reply: Reply) -> Happening:
     refused = f" is refused: {reply.code}" if reply.outcome in REFUSING else ""
     return Happening(now, f"{reply.operation} of {client}{refused}", client)
-
-
-def _usual(scenario: Scenario) -> dict[str, Any]:
-    """What a tally must know of a scenario's policy."""
-    policy = scenario.policy
-    return {
-        "attempts": policy.facts.webhook_attempts,
-        "rate_class_of": {operation.name: operation.rate_class(policy).label for operation in TABLE},
-        "reserved_counts": policy.assumptions.spent_counts == "settled_and_reserved",
-        "catalogue": policy.catalogue,
-    }
 
 
 @dataclass(slots=True)
@@ -265,29 +251,26 @@ class Rerunner:
         return self.value(scenario, seed, fork=fork) > self.question.bound
 
     def value(
-        self, scenario: Scenario, seed: int, until: Micros | None = None, fork: Fork | None = None
-    ) -> float:
-        """Return what is asked of a world, of all of it or of what has happened when `until` has passed."""
-        return self.metric(self.question.metric, scenario, seed, until, fork)
-
-    def metric(
         self,
-        name: str,
         scenario: Scenario,
         seed: int,
+        metric: str = "",
         until: Micros | None = None,
         fork: Fork | None = None,
     ) -> float:
-        """Return a metric of a world, as `value` does; 0 where it has none."""
-        tally = ReplicationTally(scenario.start, scenario.length, scenario.sample_every, **_usual(scenario))
-        return self._measured(scenario, seed, tally, until, fork).get(name) or 0
+        """Return a metric of a world, what is asked unless named, when `until` has passed or at the end.
+
+        0 where the world has no such metric.
+        """
+        tally = tally_of(scenario, ReplicationTally)
+        return self._measured(scenario, seed, tally, until, fork).get(metric or self.question.metric) or 0
 
     def first(self, scenario: Scenario, seed: int) -> tuple[Happening | None, list[Happening]]:
         """Return what first made the answer yes, or None, and all that happened before it."""
         first = self._watched(scenario, seed, None) if self.watches else None
         if self.watches and first is None:
             return None, []
-        diary = Diary(scenario)
+        diary = tally_of(scenario, Diary, sample_every=scenario.length)
         ended = self._measured(scenario, seed, diary, first.at if first else None, None)
         happenings = sorted(diary.happenings, key=lambda happening: happening.at)
         if first is None:
@@ -327,12 +310,7 @@ class Rerunner:
         return watch.found
 
     def _measured(
-        self,
-        scenario: Scenario,
-        seed: int,
-        tally: ReplicationTally,
-        until: Micros | None,
-        fork: Fork | None,
+        self, scenario: Scenario, seed: int, tally: ReplicationTally, until: Micros | None, fork: Fork | None
     ) -> dict[str, float | None]:
         world = self._world(scenario, seed, tally, fork)
         if until is None or until + 1 >= scenario.end:
@@ -365,66 +343,3 @@ def tried(succeeds: Callable[[int], bool], most: int) -> tuple[int, int]:
 def other(seed: int, kind: str, number: int) -> int:
     """Return the seed of another future or world; those of different kinds are independent."""
     return derive(seed, entity(f"why/{kind}"), number, Purpose.REPLICATION)
-
-
-def narrowed(scenario: Scenario, question: Question, account: str) -> Scenario:
-    """Leave out who cannot have part in what happens to an account, so that many worlds can be tried.
-
-    Clients that only read take no part unless calls are counted, or the rate limit refuses and they may come
-    to it; nor do those that only start jobs where slots are lacking. Receivers take part in what is asked of
-    receivers only, and what is of other accounts in nothing where no workers are shared.
-    """
-    if question.of_calls and not question.code:
-        return scenario
-    shared = any(pool.capacity != "unlimited" for pool in scenario.pools.values())
-    apart = account and not shared and not any(isinstance(one, ResizePool) for one in scenario.timeline)
-    clients = {
-        name: one
-        for name, one in scenario.clients.items()
-        if not (apart and one.account not in (None, account)) and _has_part(scenario, question, one)
-    }
-    named = {action.receiver for action in scenario.timeline if isinstance(action, OfReceiver)}
-    asked = question.metric.startswith(("endpoints.", "deliveries."))
-    receivers = {
-        name: one
-        for name, one in scenario.receivers.items()
-        if name in named or (asked and (not apart or one.account == account))
-    }
-    return scenario.model_copy(update={"clients": clients, "receivers": receivers})
-
-
-def _has_part(scenario: Scenario, question: Question, client: AnyClient) -> bool:
-    if question.code == "rate_limited":
-        return not _keeps_below(scenario, client)
-    if _only_reads(client):
-        return False
-    if question.code == "slot_limit_exceeded" and _only_starts_jobs(client):
-        return scenario.policy.assumptions.expensive_debits_write  # else they leave writes as they are
-    return True
-
-
-def _keeps_below(scenario: Scenario, client: AnyClient) -> bool:
-    """Whether a client polls so seldom, with a key of its own, that the rate limit never refuses it."""
-    keys = [_key_of(scenario, one) for one in scenario.clients.values()]
-    if not isinstance(client, Poller) or not _only_reads(client) or None in keys:
-        return False
-    facts = scenario.policy.facts
-    polls = 1 + facts.rate_window // client.every
-    return keys.count(_key_of(scenario, client)) == 1 and polls * client.pages <= facts.rates.read
-
-
-def _key_of(scenario: Scenario, client: AnyClient) -> tuple[str, str] | None:
-    """The account and the key that a client calls with; None where it may be any."""
-    if client.account is None:
-        return None
-    return client.account, client.key or scenario.accounts[client.account].keys[0].name
-
-
-def _only_reads(client: AnyClient) -> bool:
-    return client.operations is not None and is_read_only(client.operations)
-
-
-def _only_starts_jobs(client: AnyClient) -> bool:
-    """Return whether a client takes no slots: none of what it calls changes what is tracked."""
-    operations = client.operations
-    return operations is not None and is_read_only(operations - {"jobs.create", "keyword_briefs.create"})

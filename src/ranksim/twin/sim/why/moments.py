@@ -32,7 +32,7 @@ class Planned(NamedTuple):
 def planned(scenario: Scenario) -> list[Planned]:
     """Return what sets in after the start, in order of time."""
     steps = [
-        Planned(action.at.on(scenario.start), ("timeline", index), _told(action))
+        Planned(action.at.on(scenario.start), ("timeline", index), _in_words(action))
         for index, action in enumerate(scenario.timeline)
     ]
     for name, client in scenario.clients.items():
@@ -52,16 +52,15 @@ def as_of(scenario: Scenario, now: Micros) -> Scenario:
     """
     start = scenario.start
     receivers = {
-        name: one.model_copy(
-            update={"outages": tuple(o for o in one.outages if o.begin.on(start) <= now)}
+        name: receiver.model_copy(
+            update={"outages": tuple(down for down in receiver.outages if down.begin.on(start) <= now)}
         )
-        for name, one in scenario.receivers.items()
-    }  # fmt: skip
+        for name, receiver in scenario.receivers.items()
+    }
+    clients = scenario.clients.items()
     changes: dict[str, Any] = {
         "timeline": tuple(a for a in scenario.timeline if isinstance(a, IssueKey) or a.at.on(start) <= now),
-        "clients": {
-            name: one for name, one in scenario.clients.items() if start + getattr(one, "starts", 0) <= now
-        },
+        "clients": {name: client for name, client in clients if start + getattr(client, "starts", 0) <= now},
         "receivers": receivers,
         "expect": (),
     }
@@ -89,19 +88,20 @@ class MomentSearch:
         steps = [step.at for step in planned(self.scenario) if step.at <= first.at]
         low, high = self._between([start, *dict.fromkeys(steps), first.at])
         times = [low, *sorted({happening.at for happening in before if low < happening.at < high}), high]
-        if len(times) > 2 and not self._is_inevitable(times[-2]):
-            low, high = times[-2], times[-1]
-        else:
-            low, high = self._between(times[:-1] if len(times) > 2 else times)
-        set_in = [step for step in planned(self.scenario) if step.at == high]
+        if len(times) > 2 and self._is_inevitable(times[-2]):  # else it is what came last
+            _, high = self._between(times[:-1])
+        return self._moment_at(high, [*before, first])
+
+    def _moment_at(self, at: Micros, happenings: Sequence[Happening]) -> TurningPoint:
+        """Return what set in at a moment, else what happened then."""
+        set_in = [step for step in planned(self.scenario) if step.at == at]
         if set_in:
-            return TurningPoint(
-                high, "; ".join(step.text for step in set_in), tuple(step.path for step in set_in)
-            )
-        seen = [happening for happening in (*before, first) if happening.at == high]
-        clients = dict.fromkeys(("clients", happening.client) for happening in seen if happening.client)
-        causes = tuple(path for path in clients if path[1] in self.scenario.clients)
-        return TurningPoint(high, "; ".join(dict.fromkeys(happening.text for happening in seen[-3:])), causes)
+            text = "; ".join(step.text for step in set_in)
+            return TurningPoint(at, text, tuple(step.path for step in set_in))
+        then = [happening for happening in happenings if happening.at == at]
+        clients = dict.fromkeys(happening.client for happening in then)
+        causes = tuple(("clients", client) for client in clients if client in self.scenario.clients)
+        return TurningPoint(at, "; ".join(dict.fromkeys(happening.text for happening in then[-3:])), causes)
 
     def chances(self, moment: TurningPoint, first: Happening, before: Sequence[Happening]) -> list[Chance]:
         """Return how likely it was at the start, as each thing set in, just before the moment and at it."""
@@ -154,7 +154,7 @@ class MomentSearch:
         return self.seen[at, number]
 
 
-def _told(action: Any) -> str:
+def _in_words(action: Any) -> str:
     fields = action.model_dump(mode="json", exclude={"do", "at"}, exclude_none=True)
     about = ", ".join(f"{name} {value}" for name, value in fields.items())
     return f"{action.do} ({about})"
