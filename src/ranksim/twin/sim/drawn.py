@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from ranksim.core.callers.programs import AnyClient, Poller, Schedule
 from ranksim.core.contract.facts import JobKind
-from ranksim.core.contract.quantities import Distribution
 from ranksim.core.service.routes import parameters
 from ranksim.twin.sim.receivers import ReceiverSpec
 from ranksim.twin.sim.scenario import Scenario
@@ -24,18 +23,15 @@ FAMILIES = ("", "slots.")
 
 def is_drawn(scenario: Scenario, metric: str) -> bool:
     """Return whether a metric of a world may depend on its seed; False only where it cannot."""
+    clients = scenario.clients.values()
     if metric.startswith("slots."):
-        return not all(isinstance(client, Schedule | Poller) for client in scenario.clients.values())
-    return _any_is_drawn(scenario)
-
-
-def _any_is_drawn(scenario: Scenario) -> bool:
+        return not all(isinstance(client, Schedule | Poller) for client in clients)
     pool = completed(scenario.pools.get("rank_run", UNLIMITED), JobKind.RANK_RUN, scenario.policy)
     timeout = scenario.policy.facts.webhook_timeout
     return (
         scenario.network is not None
         or any(isinstance(action, ReceiverDown) for action in scenario.timeline)
-        or any(_draws(client) for client in scenario.clients.values())
+        or any(_draws(client) for client in clients)
         or any(_may_fail(receiver, timeout) for receiver in scenario.receivers.values())
         or _varies(pool)
     )
@@ -55,18 +51,14 @@ def _draws(client: AnyClient) -> bool:
 def _may_fail(receiver: ReceiverSpec, timeout: int) -> bool:
     """Whether a webhook may not be acknowledged at once, and be tried again after a time that is drawn."""
     falters = receiver.script is not None or receiver.outages or receiver.mtbf is not None
-    slow = not _is_constant(receiver.latency) or receiver.latency.durations[0] > timeout
+    slow = receiver.latency.kind != "constant" or receiver.latency.durations[0] > timeout
     return bool(falters) or slow or not 200 <= receiver.status < 300
 
 
 def _varies(pool: PoolSpec) -> bool:
     factor = pool.cost_factor
     return (
-        not (pool.duration is None or _is_constant(pool.duration))
+        (pool.duration is not None and pool.duration.kind != "constant")
         or bool(pool.failure_rate)
         or (factor is not None and factor.low != factor.high)
     )
-
-
-def _is_constant(duration: Distribution) -> bool:
-    return duration.kind == "constant"

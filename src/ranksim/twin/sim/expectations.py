@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -27,12 +27,8 @@ SIGNS = {
 }  # fmt: skip
 FLOORS = {"<=": "at_least", "<": "more_than"}
 """What LOW says of a metric by the sign between them, as in 1 <= METRIC < 5."""
-PAIRS = [
-    ["at_least", "at_most"],
-    ["at_least", "less_than"],
-    ["more_than", "at_most"],
-    ["more_than", "less_than"],
-]
+PAIRS = [[low, high] for low in ("at_least", "more_than") for high in ("at_most", "less_than")]
+"""The bounds that go together."""
 BOUNDS = ("equals", "other_than", "at_least", "more_than", "at_most", "less_than", "between")
 
 _SHORT = re.compile(r"([^\s<>=!]+)\s*(==|!=|>=|<=|=|>|<)\s*([^<>=!]+)")
@@ -42,6 +38,11 @@ READERS = {
     "duration": (duration, "a duration such as '5m'"),
     "instant": (instant, "an instant such as '2026-03-01T00:00:00Z'"),
     "money": (money, "an amount such as '15 USD'"),
+}
+WRITERS: dict[str, Callable[[int], str]] = {
+    "duration": format_duration,
+    "instant": iso,
+    "money": format_money,
 }
 
 
@@ -106,15 +107,15 @@ class Expectation(Frozen):
         return written if self.hold == "mean" else written | {"hold": self.hold}
 
     def _written(self, value: Number) -> Number | str:
-        match unit_of(self.metric):
-            case "duration":
-                return format_duration(int(value))
-            case "instant":
-                return iso(int(value))
-            case "money":
-                return format_money(int(value))
-            case _:
-                return value
+        write = WRITERS.get(self._unit)
+        return value if write is None else write(int(value))
+
+    @property
+    def _unit(self) -> Unit:
+        return unit_of(self.metric)
+
+    def _shown(self, value: float | None) -> str:
+        return show(value, self._unit)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -133,28 +134,25 @@ class Expectation(Frozen):
 
     def _bound(self) -> str:
         low, high = self.bounds
-        unit = unit_of(self.metric)
         if self.other_than is not None:
-            return f"other than {show(self.other_than, unit)}"
+            return f"other than {self._shown(self.other_than)}"
         if low == high:
-            return f"exactly {show(low, unit)}"
+            return f"exactly {self._shown(low)}"
         if math.isinf(low):
             return self._ceiling
         if math.isinf(high):
             return self._floor
         if self.more_than is None and self.less_than is None:
-            return f"between {show(low, unit)} and {show(high, unit)}"
+            return f"between {self._shown(low)} and {self._shown(high)}"
         return f"{self._floor} and {self._ceiling}"
 
     @property
     def _floor(self) -> str:
-        unit = unit_of(self.metric)
-        return f"{'at least' if self.more_than is None else 'more than'} {show(self.bounds[0], unit)}"
+        return f"{'at least' if self.more_than is None else 'more than'} {self._shown(self.bounds[0])}"
 
     @property
     def _ceiling(self) -> str:
-        unit = unit_of(self.metric)
-        return f"{'at most' if self.less_than is None else 'less than'} {show(self.bounds[1], unit)}"
+        return f"{'at most' if self.less_than is None else 'less than'} {self._shown(self.bounds[1])}"
 
     def judge(self, result: Result) -> ExpectationResult:
         """Return whether a result keeps the bound. Raises BadInput when it has no such metric."""
@@ -170,26 +168,24 @@ class Expectation(Frozen):
         seen = sum(value is not None for value in values)
         if 0 < seen < len(values):
             spread += f" in the {seen} of {len(values)} replications that observe it"
-        return self._finding(mean, spread, kept=f"{show(mean, unit_of(self.metric))}{spread}")
+        return self._finding(mean, spread, kept=f"{self._shown(mean)}{spread}")
 
     def _finding(self, value: float | None, where: str, kept: str) -> ExpectationResult:
         """Judge one value: `where` belongs to it, `kept` is what is said when the bound is kept."""
-        unit = unit_of(self.metric)
         if value is None:
             text = f"{self.metric}: nothing was observed{where}, expected {self.wanted()}"
             return ExpectationResult(self, False, None, None, text)
         off = self._off(value)
         if off is None:
-            return ExpectationResult(
-                self, True, value, 0.0, f"{self.metric} is {kept}, as expected {self.wanted()}"
-            )
-        beyond = f": {show(abs(off), _difference(unit))} {'above' if off > 0 else 'below'}" if off else ""
-        text = f"{self.metric} is {show(value, unit)}{where}, expected {self.wanted()}{beyond}"
+            text = f"{self.metric} is {kept}, as expected {self.wanted()}"
+            return ExpectationResult(self, True, value, 0.0, text)
+        unit: Unit = "duration" if self._unit == "instant" else self._unit
+        beyond = f": {show(abs(off), unit)} {'above' if off > 0 else 'below'}" if off else ""
+        text = f"{self.metric} is {self._shown(value)}{where}, expected {self.wanted()}{beyond}"
         return ExpectationResult(self, False, value, off, text)
 
     def _span(self, low: float | None, high: float | None) -> str:
-        unit = unit_of(self.metric)
-        return show(low, unit) if low == high else f"{show(low, unit)} to {show(high, unit)}"
+        return self._shown(low) if low == high else f"{self._shown(low)} to {self._shown(high)}"
 
     def _off(self, value: float) -> float | None:
         """How far a value lies above (or, negative, below) what is expected; None where it is expected."""
@@ -230,22 +226,14 @@ def show(value: float | None, unit: Unit) -> str:
         return "nothing"
     if math.isinf(value):
         return "any"
-    match unit:
-        case "duration":
-            coarse = MILLISECOND if abs(value) >= SECOND else 1
-            return format_duration(round(value / coarse) * coarse)
-        case "instant":
-            return iso(round(value))
-        case "money":
-            return format_money(round(value))
-        case _:
-            if abs(value) < 1:
-                return f"{value:.3g}"
-            return f"{round(value, 3):g}" if abs(value) < 1e6 else f"{round(value)}"
-
-
-def _difference(unit: Unit) -> Unit:
-    return "duration" if unit == "instant" else unit
+    if unit == "duration":
+        coarse = MILLISECOND if abs(value) >= SECOND else 1
+        return format_duration(round(value / coarse) * coarse)
+    if unit in WRITERS:
+        return WRITERS[unit](round(value))
+    if abs(value) < 1:
+        return f"{value:.3g}"
+    return f"{round(value, 3):g}" if abs(value) < 1e6 else f"{round(value)}"
 
 
 def _extremes(values: list[float | None]) -> tuple[float | None, float | None]:

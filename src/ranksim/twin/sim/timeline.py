@@ -20,130 +20,116 @@ CLIENT = "timeline"
 Positive = Annotated[int, Field(ge=1)]
 
 
-class ChangePlan(Frozen):
+class _Action(Frozen):
+    do: str
+    at: Moment
+
+
+class _OfAccount(_Action):
+    account: str
+
+
+class _OfReceiver(_Action):
+    receiver: str
+
+
+class ChangePlan(_OfAccount):
     """Move an account to another plan."""
 
     do: Literal["change_plan"]
-    at: Moment
-    account: str
     plan: str
 
 
-class SetAddOn(Frozen):
+class SetAddOn(_OfAccount):
     """Buy, or give back, an add-on: from now on the account has `count` of it (S109)."""
 
     do: Literal["set_add_on"]
-    at: Moment
-    account: str
     add_on: str
     count: Annotated[int, Field(ge=0)]
 
 
-class SetStatus(Frozen):
+class SetStatus(_OfAccount):
     """Change an account's subscription status, such as to past_due (S61, U57)."""
 
     do: Literal["set_status"]
-    at: Moment
-    account: str
     status: str
 
 
-class IssueKey(Frozen):
+class IssueKey(_OfAccount):
     """Give an account a new key, or a new token under an old name; `domain` is a host (S70)."""
 
     do: Literal["issue_key"]
-    at: Moment
-    account: str
     key: str
     domain: str | None = None
 
 
-class WithdrawKey(Frozen):
+class WithdrawKey(_OfAccount):
     """Withdraw a key of an account."""
 
     do: Literal["withdraw_key"]
-    at: Moment
-    account: str
     key: str
 
 
-class PauseScan(Frozen):
+class PauseScan(_OfAccount):
     """Pause the scans an account started with, of one domain (by host) or of all (U62)."""
 
     do: Literal["pause_scan"]
-    at: Moment
-    account: str
     domain: str | None = None
 
 
-class ResumeScan(Frozen):
+class ResumeScan(_OfAccount):
     """Resume the scans an account started with, of one domain (by host) or of all."""
 
     do: Literal["resume_scan"]
-    at: Moment
-    account: str
     domain: str | None = None
 
 
-class AddKeywords(Frozen):
+class AddKeywords(_OfAccount):
     """Add `count` new keywords to the first list of one domain (by host) or of each."""
 
     do: Literal["add_keywords"]
-    at: Moment
-    account: str
     count: Positive
     domain: str | None = None
 
 
-class RemoveKeywords(Frozen):
+class RemoveKeywords(_OfAccount):
     """Remove the `count` oldest keywords of the first list of one domain (by host) or of each (S26)."""
 
     do: Literal["remove_keywords"]
-    at: Moment
-    account: str
     count: Positive
     domain: str | None = None
 
 
-class EditEndpoint(Frozen):
+class EditEndpoint(_OfReceiver):
     """Change the event types of a receiver's endpoint, or enable or disable it (S18, S19, E29)."""
 
     do: Literal["edit_endpoint"]
-    at: Moment
-    receiver: str
     event_types: tuple[str, ...] | None = None
     enabled: bool | None = None
 
 
-class EnableEndpoint(Frozen):
+class EnableEndpoint(_OfReceiver):
     """Enable a receiver's endpoint again (U70)."""
 
     do: Literal["enable_endpoint"]
-    at: Moment
-    receiver: str
 
 
-class ReceiverDown(Frozen):
+class ReceiverDown(_OfReceiver):
     """Take a receiver down until `receiver_up`, whatever outages are scheduled."""
 
     do: Literal["receiver_down"]
-    at: Moment
-    receiver: str
 
 
-class ReceiverUp(Frozen):
+class ReceiverUp(_OfReceiver):
     """Bring a receiver back that `receiver_down` took down."""
 
     do: Literal["receiver_up"]
-    at: Moment
-    receiver: str
 
 
-class ResizePool(Frozen):
+class ResizePool(_Action):
     """Change the number of workers of a pool."""
 
     do: Literal["resize_pool"]
-    at: Moment
     pool: JobLabel
     capacity: Capacity
 
@@ -204,10 +190,10 @@ def _apply_to_account(world: TimelineWorld, action: OfAccount) -> None:
             actor.keys[action.key] = service.issue_key(actor.account, action.key, now, domain=domain)
         case WithdrawKey():
             service.withdraw_key(actor.keys[action.key], now)
-        case PauseScan():
-            _set_scans(world, actor, action.domain, active=False)
-        case ResumeScan():
-            _set_scans(world, actor, action.domain, active=True)
+        case PauseScan() | ResumeScan():
+            active = isinstance(action, ResumeScan)
+            for scan in (scan for domain in _domains(actor, action.domain) for scan in actor.scans[domain]):
+                world.app_call(actor, "scans.update", {"active": active}, client=CLIENT, id=scan)
         case AddKeywords():
             for domain in _domains(actor, action.domain):
                 words = actor.fresh_words(domain, action.count)
@@ -223,11 +209,7 @@ def _apply_to_account(world: TimelineWorld, action: OfAccount) -> None:
 def _apply_to_receiver(world: TimelineWorld, action: OfReceiver) -> None:
     match action:
         case EditEndpoint():
-            changes: Body = {}
-            if action.event_types is not None:
-                changes["event_types"] = list(action.event_types)
-            if action.enabled is not None:
-                changes["enabled"] = action.enabled
+            changes = action.model_dump(mode="json", include={"event_types", "enabled"}, exclude_none=True)
             _edit_endpoint(world, action.receiver, changes)
         case EnableEndpoint():
             _edit_endpoint(world, action.receiver, {"enabled": True})
@@ -241,12 +223,6 @@ def _apply_to_receiver(world: TimelineWorld, action: OfReceiver) -> None:
 
 def _domains(actor: Actor, host: str | None) -> list[str]:
     return actor.domains if host is None else [actor.hosts[host]]
-
-
-def _set_scans(world: TimelineWorld, actor: Actor, host: str | None, *, active: bool) -> None:
-    for domain in _domains(actor, host):
-        for scan in actor.scans[domain]:
-            world.app_call(actor, "scans.update", {"active": active}, client=CLIENT, id=scan)
 
 
 def _remove_keywords(world: TimelineWorld, actor: Actor, list_id: str, count: int) -> None:
