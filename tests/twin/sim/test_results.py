@@ -11,7 +11,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.money import MICRO_USD
 from ranksim.inference.counts import counted
 from ranksim.inference.differences import excess
-from ranksim.report.tables import views
+from ranksim.report.summary import views
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result

@@ -45,7 +45,7 @@ MakeWorld = Callable[..., Any]
 PILOTS = 10
 """Runs from which a warm-up is found."""
 
-One = TypeVar("One")
+Run = TypeVar("Run")
 
 AHEAD = 2
 """Replications handed out beyond those taken, for each process."""
@@ -65,8 +65,7 @@ def run(
     `seed` and `replications` stand in for the scenario's; with `replications` given, its `precision` is not
     pursued. `workers` processes share the replications. `trace`, a file or a recorder, takes down the first
     replication, which then runs in this process. `progress` is told how far it is; without it a notebook
-    shows that. Raises BadInput, and whatever goes wrong in a
-    replication, with a note which one.
+    shows that. Raises BadInput, and whatever goes wrong in a replication, with a note which one.
     """
     if isinstance(scenario, str | Path):
         from ranksim.twin.sim.scenario import Scenario  # a world that is made in Python reads no file
@@ -77,46 +76,69 @@ def run(
         check_integer("replications", replications, 1)
     if seed is not None:
         check_integer("seed", seed)
-    precision = scenario.precision if replications is None else None
-    least = scenario.replications if replications is None else replications
-    most = least if precision is None else max(least, precision.max_replications)
-    if precision is not None:
-        _check_metric(precision.of, "precision.of")
+    goal = _Goal(scenario, replications, world is not World)
     root = scenario.seed if seed is None else seed
     warm_up = warm_up_of(scenario, root, workers, world)
     make = partial(replicate, scenario, root, warm_up.length, world=world)
     done: list[Replication] = []
-    seen: list[Scalars] = []
-    precise = False
     with ExitStack() as stack:
         tell = stack.enter_context(noted("simulating", progress))
         if isinstance(trace, str | Path):
             trace = stack.enter_context(TraceWriter(trace, started=scenario.start, salt=str(root).encode()))
-        for replication in stack.enter_context(closing(_in_order(make, most, workers, trace, tell))):
+        for replication in stack.enter_context(closing(_in_order(make, goal.most, workers, trace, tell))):
             done.append(replication)
-            tell(len(done) / most, _said(len(done), most))
-            if precision is not None:
-                seen.append(_measured(replication, precision.of))
-                drawn = world is not World or is_drawn(scenario, precision.of)
-                sample = sample_of(seen, precision.of)._replace(drawn=drawn)
-                precise = len(done) >= least and is_precise(sample, precision.relative)
-            if precise:
+            tell(len(done) / goal.most, _how_far(len(done), goal.most))
+            if goal.is_met_after(replication):
+                tell(1.0, _how_far(len(done), len(done)))
                 break
-        if precise:
-            tell(1.0, _said(len(done), len(done)))
-    remarks = list(warm_up.remarks)
-    if precision is not None:
-        verb = "is" if precise else "is not"
-        remarks.append(
-            f"{precision.of} {verb} known to within {level(precision.relative)} "
-            f"after {len(done)} replications"
-            + (f"; that takes at least {FIRST_STAGE}" if not precise and len(done) < FIRST_STAGE else "")
-        )
-    heading, why = partial(_heading, scenario), partial(_why, scenario)
     fixed = [about for about in FAMILIES if world is World and _is_fixed(scenario, done, about)]
     return Result(
-        scenario.name, root, done, level=LEVEL, remarks=remarks, fixed=fixed, heading=heading, why=why
+        scenario.name,
+        root,
+        done,
+        level=LEVEL,
+        remarks=[*warm_up.remarks, *goal.remarks()],
+        fixed=fixed,
+        heading=partial(_heading, scenario),
+        why=partial(_why, scenario),
     )
+
+
+class _Goal:
+    """How many replications there are: so many, or at `most` until the scenario's `precision` is met."""
+
+    def __init__(self, scenario: Scenario, replications: int | None, drawn: bool) -> None:
+        self.scenario, self.drawn = scenario, drawn
+        self.precision = scenario.precision if replications is None else None
+        self.least = self.most = replications or scenario.replications
+        if self.precision is not None:
+            self.most = max(self.least, self.precision.max_replications)
+            try:
+                check_name(self.precision.of)
+            except ValueError as error:
+                raise BadInput(f"precision.of: {error}") from None
+        self.seen: list[Scalars] = []
+        self.met = False
+
+    def is_met_after(self, replication: Replication) -> bool:
+        """Return whether the metric is known well enough with one replication more."""
+        if self.precision is None:
+            return False
+        metric = self.precision.of
+        self.seen.append(_measured(replication, metric))
+        drawn = self.drawn or is_drawn(self.scenario, metric)
+        sample = sample_of(self.seen, metric)._replace(drawn=drawn)
+        self.met = len(self.seen) >= self.least and is_precise(sample, self.precision.relative)
+        return self.met
+
+    def remarks(self) -> list[str]:
+        """Return what there is to say of the precision that was reached."""
+        if self.precision is None:
+            return []
+        verb, count = "is" if self.met else "is not", len(self.seen)
+        known = f"{self.precision.of} {verb} known to within {level(self.precision.relative)}"
+        more = f"; that takes at least {FIRST_STAGE}" if not self.met and count < FIRST_STAGE else ""
+        return [f"{known} after {count} replications{more}"]
 
 
 def _is_fixed(scenario: Scenario, replications: Sequence[Replication], about: str) -> bool:
@@ -130,7 +152,7 @@ def _is_fixed(scenario: Scenario, replications: Sequence[Replication], about: st
     return all(other == first for other in others)
 
 
-def _said(done: int, most: int) -> str:
+def _how_far(done: int, most: int) -> str:
     return f"{done} of {most} done" if most > 1 else ""
 
 
@@ -165,12 +187,8 @@ def replicate(
 
     `on_part` is told the share (0 to 1) of it that is done.
     """
-    seed = replication_seed(root, index)
-
-    def show(now: Micros) -> None:
-        if on_part is not None:
-            on_part((now - scenario.start) / scenario.length)
-
+    seed, start, length = replication_seed(root, index), scenario.start, scenario.length
+    show = None if on_part is None else lambda now: on_part((now - start) / length)
     try:
         tally = tally_of(scenario, ReplicationTally, seed=seed, warm_up=warm_up, on_sample=show)
         return _run(world, scenario, seed, tally, trace)
@@ -282,26 +300,22 @@ def pilot(
 
 
 def _in_order(
-    make: Callable[..., One],
-    most: int,
-    workers: int,
-    trace: Recorder | None,
-    tell: Tell,
-) -> Generator[One, None, None]:
+    make: Callable[..., Run], most: int, workers: int, trace: Recorder | None, tell: Tell
+) -> Generator[Run, None, None]:
     if workers > 1 and most > 1:
         yield from _on_processes(make, most, min(workers, most), trace)
         return
     for index in range(most):
 
         def part(share: float, index: int = index) -> None:
-            tell((index + share) / most, _said(index, most))
+            tell((index + share) / most, _how_far(index, most))
 
         yield make(index, trace=trace if index == 0 else None, on_part=part)
 
 
 def _on_processes(
-    make: Callable[..., One], most: int, workers: int, trace: Recorder | None
-) -> Generator[One, None, None]:
+    make: Callable[..., Run], most: int, workers: int, trace: Recorder | None
+) -> Generator[Run, None, None]:
     """Spread replications over processes; whatever ends this early ends the processes too."""
     import multiprocessing  # read late: most runs need no other process
     from concurrent.futures.process import BrokenProcessPool
@@ -310,7 +324,7 @@ def _on_processes(
 
     others = set(multiprocessing.active_children())
     executor = Workers(workers)
-    waiting: deque[Future[One]] = deque()
+    waiting: deque[Future[Run]] = deque()
     indices = iter(range(0 if trace is None else 1, most))
     try:
         for index in indices:
@@ -335,13 +349,6 @@ def _on_processes(
         raise
     finally:
         executor.shutdown(cancel_futures=True)
-
-
-def _check_metric(metric: str, where: str) -> None:
-    try:
-        check_name(metric)
-    except ValueError as error:
-        raise BadInput(f"{where}: {error}") from None
 
 
 def _measured(replication: Replication, metric: str) -> Scalars:

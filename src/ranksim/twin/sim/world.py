@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -84,9 +85,9 @@ class World(SimpyClock):
     caller's `env` it lives beside the caller's processes; `tick` is the µs in one unit of that clock, the
     scenario's start is where it reads 0, and the caller runs the environment. At the end the statistics close
     (`replication`, and `tally` is None from then on), but a caller's environment may run the world further.
-    `seed` stands in for the scenario's; a `fork` changes it on the way. Without a `trace`,
-    memory does not grow with the length of the run
-    beyond what the service itself keeps. Where the environment stands past the start, clients begin there.
+    `seed` stands in for the scenario's; a `fork` changes it on the way. Without a `trace`, memory does not
+    grow with the length of the run beyond what the service itself keeps. Where the environment stands past
+    the start, clients begin there.
     Raises BadInput when the scenario does not hold together, or its timeline has begun before.
     """
 
@@ -138,12 +139,12 @@ class World(SimpyClock):
         for name, client in scenario.clients.items():
             if isinstance(client, Python):
                 start_python(self, name, client)
-            else:
-                network = client.network or scenario.network
-                ways = Ways(network.network(), self.seed, f"{name}/network") if network else None
-                if ways is not None:
-                    self._ways.append(ways)
-                self.player.play(program_of(self, name, client), name, ways)
+                continue
+            ways = None
+            if network := client.network or scenario.network:
+                ways = Ways(network.network(), self.seed, f"{name}/network")
+                self._ways.append(ways)
+            self.player.play(program_of(self, name, client), name, ways)
         if fork is not None:
             self.at(fork.at + 1, self._switch, fork.seed, urgent=True)
         self.at(self.end, self.finish, urgent=True)
@@ -158,14 +159,10 @@ class World(SimpyClock):
         from ranksim.report.tables import View
 
         state = self.service.state
-        jobs: dict[str, int] = {}
-        for job in state.jobs.values():
-            jobs[job.status] = jobs.get(job.status, 0) + 1
-        rows = (
-            ("accounts", str(len(state.accounts))),
-            *((f"jobs {name}", str(n)) for name, n in jobs.items()),
-        )
-        return fragment(repr(self), (), [View("What it holds", ("of", "there are"), 1, tuple(rows))])
+        jobs = Counter(f"jobs {job.status}" for job in state.jobs.values())
+        counts = {"accounts": len(state.accounts), **jobs}
+        rows = tuple((name, str(number)) for name, number in counts.items())
+        return fragment(repr(self), (), [View("What it holds", ("of", "there are"), 1, rows)])
 
     @property
     def end(self) -> Micros:
@@ -281,14 +278,8 @@ class World(SimpyClock):
 
         Counted under `client`, or not at all without one.
         """
-        call = Call(
-            operation,
-            path=path,
-            body=body,
-            surface="app",
-            account=actor.account,
-            environment=actor.environment,
-        )
+        call = Call(operation, path=path, body=body, surface="app")
+        call.account, call.environment = actor.account, actor.environment
         return self.call(call, client) if client else self._handle(call)
 
     def _handle(self, call: Call, reads: bool = True) -> Reply:
@@ -322,18 +313,10 @@ class World(SimpyClock):
 
     def _make_pools(self) -> None:
         specs: dict[str, PoolSpec] = dict(self.scenario.pools.items())
+        observers = self._job_started, self._job_ended, self._pool_changed
         for kind in map(str, JobKind):
-            spec = specs.get(kind, UNLIMITED)
-            pool = Pool(
-                kind,
-                completed(spec, kind, self.scenario.policy),
-                self,
-                self.seed,
-                self._job_started,
-                self._job_ended,
-                self._pool_changed,
-            )
-            self.pools[kind] = pool
+            spec = completed(specs.get(kind, UNLIMITED), kind, self.scenario.policy)
+            pool = self.pools[kind] = Pool(kind, spec, self, self.seed, *observers)
             if kind in specs:
                 self._pool_changed(pool)
 
@@ -376,9 +359,7 @@ class World(SimpyClock):
 
     def _attempt(self, task: Attempt) -> None:
         receiver = self._by_endpoint.get(task.endpoint) or self._by_url.get(task.url)
-        answer, acted, delay = NOBODY, False, 0
-        if receiver is not None:
-            answer, acted, delay = receiver.answer(task, self.now)
+        answer, acted, delay = receiver.answer(task, self.now) if receiver else (NOBODY, False, 0)
         self.after(delay, self._attempted, task, answer, acted, self.now, urgent=True)
 
     def _attempted(self, task: Attempt, answer: Answer, acted: bool, sent: Micros) -> None:
