@@ -29,7 +29,6 @@ LEFT = {
     "core/trace.py": 3,
     "core/trace_writer.py": 2,
     "inference": 1,
-    "judge/check": 10,
     "judge/conformance": 12,
     "planner/capacity": 15,
     "planner/study": 4,

@@ -28,7 +28,8 @@ from ranksim.report.terminal import print_out, rendered, say, wrapped
 
 if TYPE_CHECKING:
     from ranksim.core.callers.target import Target
-    from ranksim.judge.check.checking import Checking, CheckRecording
+    from ranksim.judge.check.checking import Checking
+    from ranksim.judge.check.crew import CheckRecording
     from ranksim.judge.check.plan import CheckPlan
     from ranksim.judge.conformance.report.model_fit import Compared
     from ranksim.judge.mirror.world import MirroredWorld
@@ -104,7 +105,7 @@ def check(
     began = monotonic_ns() // 1_000  # what is imported below takes seconds on a busy machine
     from ranksim.core.contract.policy import Policy
     from ranksim.judge.check.deployment import CheckWanted, carried_out
-    from ranksim.judge.check.live import shown
+    from ranksim.judge.check.live import live_view
     from ranksim.judge.conformance.compare import check_required
     from ranksim.judge.load.options import LoadOptions
     from ranksim.judge.mirror.mirror import mirrored
@@ -123,7 +124,7 @@ def check(
     _check_free(directory, gzip)
     request = CheckWanted(options, directory, length, rules, pinned_policy, model)
     twin = mirrored(deployment, length) if model and not plan_only else None
-    done = carried_out(request, agreed, shown, _stopping, began)
+    done = carried_out(request, agreed, live_view, _stopping, began)
     if done is not None:
         _report(*done, twin, str(pinned or ""), required)
 

@@ -14,9 +14,8 @@ from ranksim.core.callers.target import Target
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.trace import Trace
 from ranksim.judge.check.choice import Rounds
-from ranksim.judge.check.closing import CLOSING
 from ranksim.judge.check.pacing import Pacer, paced
-from ranksim.judge.check.plan import CheckPlan, make_plan
+from ranksim.judge.check.plan import CLOSING, CheckPlan, make_plan
 from ranksim.judge.check.tasks import CheckTask
 from ranksim.judge.conformance.compare import RULES, compare
 from ranksim.judge.deployment.budget import Budget, account_named, guarded

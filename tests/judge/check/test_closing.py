@@ -17,9 +17,8 @@ from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.contract.policy import Policy
 from ranksim.core.trace import Trace
 from ranksim.judge.check.checking import Checking
-from ranksim.judge.check.closing import CLOSING, Closing
 from ranksim.judge.check.crew import GONE
-from ranksim.judge.check.plan import CheckPlan, make_plan
+from ranksim.judge.check.plan import CLOSING, CheckPlan, Closing, make_plan
 from ranksim.judge.conformance.compare import RULES, Judgement, compare
 from ranksim.judge.deployment.discovery import explore
 from ranksim.judge.load.used_up import AccountSpent

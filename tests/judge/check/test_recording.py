@@ -10,8 +10,8 @@ import pytest
 from ranksim.core.errors import BadInput
 from ranksim.core.notes import ALONE
 from ranksim.core.trace import Trace
-from ranksim.judge.check import checking
-from ranksim.judge.check.checking import CheckRecording
+from ranksim.judge.check import crew
+from ranksim.judge.check.crew import CheckRecording
 from ranksim.judge.load.recorder import AnchoredClock
 
 CALL = {
@@ -55,7 +55,7 @@ def test_the_trace_is_written_and_says_whether_anything_may_be_missing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(checking, "NOTING", 0)
+    monkeypatch.setattr(crew, "NOTING", 0)
     recording = recorded(tmp_path, receiver=receiver, heard=heard)
     before = [line["kind"] for line in recording.lines() if "kind" in line]
     recording.write(missing=missing)

@@ -2,123 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
-from ranksim.core.records import read_lines
 from ranksim.judge.check.choice import MOST_ROUNDS, Rounds, times_for
-from ranksim.judge.check.closing import REPORTS, Closing
-from ranksim.judge.check.crew import GONE
-from ranksim.judge.check.plan import CheckPlan
-from ranksim.judge.conformance.compare import Judgement, compare
+from ranksim.judge.check.crew import GONE, HEARD_EVERY, CheckRecording, Crew
+from ranksim.judge.check.plan import REPORTS, CheckPlan, Closing
+from ranksim.judge.conformance.compare import Judgement
 from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.deployment.cleanup import Created, Left
 from ranksim.judge.load.left_over import created_in, left_over
-from ranksim.judge.load.merging import Merged, joined, merge, outlived
-from ranksim.judge.load.recorder import AnchoredClock
 from ranksim.judge.load.used_up import AccountSpent, UsedUp
 from ranksim.report import units
 
 JUDGED_EVERY: Micros = 10 * SECOND
 """Between the end of a judgement and the next, at least; three times as long as it took, at least."""
-
-NOTING: Micros = 5 * SECOND
-"""How long a receiver may take to note that the process is gone which it is for."""
-
-HEARD_EVERY = 0.5
-"""Seconds that pass at most until a stop is noticed."""
-
-
-@dataclass(slots=True)
-class CheckRecording:
-    """Where a run records: the directory of its parts, the trace that they will be, and the clock of both.
-
-    `receiver` says that webhooks are received.
-    """
-
-    directory: Path
-    trace: Path
-    clock: AnchoredClock
-    receiver: bool = False
-    _partial: bool = False
-
-    @classmethod
-    def of(cls, opened: Mapping[str, Any]) -> CheckRecording:
-        """Read it from what the process says that makes the calls."""
-        clock = AnchoredClock(**opened["clock"])
-        return cls(Path(opened["directory"]), Path(opened["trace"]), clock, opened["receiver"])
-
-    def judged(self, policy: Policy | None) -> Judgement:
-        """Judge what is recorded: the trace where it is written, else what its parts hold by now."""
-        if self.trace.exists():
-            return compare(self.trace, policy)
-        return compare((json.dumps(line) for line in self.lines()), policy)
-
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """Return the lines of the trace that is recorded by now."""
-        if self.trace.exists():
-            return map(json.loads, read_lines(self.trace))
-        return joined(self.directory, Merged(), self.clock.now(), partial=self._partial)
-
-    def write(self, *, missing: bool) -> None:
-        """Write the trace, as the process that makes the calls is gone and did not. Raises BadInput, OSError.
-
-        Each call was recorded before it was made, so none is missing unless it could not be recorded, as
-        `missing` says; of attempts none that came before the process was gone, if its own receiver outlived
-        it. Where that is not known, the trace is partial.
-        """
-        if self.trace.exists():  # it had, and could not say so any more
-            return
-        self._partial = missing or not self._all_received()
-        merge(self.directory, self.trace, partial=self._partial)
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def _all_received(self) -> bool:
-        """Return whether each attempt is recorded that came until the calls ended."""
-        ends = self.clock.now() + NOTING
-        while (heard := outlived(self.directory)) is False and self.clock.now() < ends:
-            time.sleep(HEARD_EVERY / 10)
-        return bool(heard) if heard is not None else not self.receiver
-
-
-class Told(Protocol):
-    """Whoever makes the calls is told what to do, and tells what became of it, as a `Crew` does."""
-
-    def tell(self, **message: Any) -> None:
-        """Tell it something."""
-
-    def hear(self, seconds: float) -> Mapping[str, Any] | None:
-        """Return what it tells within so many seconds, or None."""
-
-    def kill(self) -> None:
-        """End it at once."""
-
-    def close(self) -> None:
-        """Let it end."""
-
-
-class RecordedSoFar(Protocol):
-    """What is recorded by now, as `CheckRecording` has it."""
-
-    def judged(self, policy: Policy | None) -> Judgement:
-        """Judge it."""
-
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """Return its lines."""
-
-    def write(self, *, missing: bool) -> None:
-        """Write the trace, as nobody else will; `missing` says that not all could be recorded."""
 
 
 def monotonic() -> Micros:
@@ -151,8 +57,8 @@ class Checking:
     """
 
     plan: CheckPlan
-    crew: Told
-    recording: RecordedSoFar
+    crew: Crew
+    recording: CheckRecording
     policy: Policy | None
     show: Callable[[Checking], None]
     began: Micros
@@ -269,15 +175,15 @@ class Checking:
         """Take in what was judged, once it is."""
         if self._judging is None or not self._judging.done():
             return
-        found, self._judging = self._judging, None
+        judging, self._judging = self._judging, None
         self._judged = self.now()
         took = self._judged - self._judging_since
         self._pause = max(JUDGED_EVERY, 3 * took)
-        error = found.exception()
+        error = judging.exception()
         if error is not None:
             self.troubles.append(f"what was recorded by {self._at} could not be judged: {error}")
             return
-        self.judgement = found.result()
+        self.judgement = judging.result()
         self.closing.judged(self._judging_calls, took)
         self.rounds.judged(self.judgement.findings)
 
@@ -304,7 +210,7 @@ class Checking:
         elif "written" in message:
             self.whole = True
         elif "done" in message:
-            self.left = [Left(**one | {"ids": tuple(one["ids"])}) for one in message["done"]["left"]]
+            self.left = [Left(**part | {"ids": tuple(part["ids"])}) for part in message["done"]["left"]]
             self.tidied = True
         elif "broken" in message:
             self._broken = True
@@ -390,36 +296,33 @@ class Checking:
 
     def not_run(self) -> dict[str, str]:
         """Return which tasks did not run, or not to their ends, and why."""
-        said = {}
+        reasons = {}
         for task in self.plan.tasks:
-            length = units.duration(task.needs.length)
+            takes = f"takes {units.duration(task.needs.length)}"
             if self.plan.too_long(task):
                 time, left = units.duration(self.plan.time), units.duration(self.plan.for_calls)
-                said[task.name] = f"takes {length}, and --time {time} leaves {left} for calls"
+                reasons[task.name] = f"{takes}, and --time {time} leaves {left} for calls"
             elif not self.rounds.begun[task.name]:
-                said[task.name] = f"takes {length}, and {self.stopping or 'it never had its turn'}"
+                reasons[task.name] = f"{takes}, and {self.stopping or 'it never had its turn'}"
             elif task.name in self.cut:
-                of = units.many(len(task.users), "program")
-                cut = f"{self.cut[task.name]} of {of} had not been once through"
-                said[task.name] = f"{self.stopping}; {cut}"
-        return said
+                cut = f"{self.cut[task.name]} of {units.many(len(task.users), 'program')}"
+                reasons[task.name] = f"{self.stopping}; {cut} had not been once through"
+        return reasons
 
     def undecided_because(self) -> dict[str, str]:
         """Return for each rule that is not decided, why not, and what it waits for."""
-        if self.judgement is None:
-            return {}
-        said, times = {}, self._times()
-        for finding in self.judgement.findings:
+        reasons, times = {}, self._times()
+        for finding in () if self.judgement is None else self.judgement.findings:
             name = finding.rule.name
             if name not in self.plan.rules or finding.verdict in ("conforms", "deviates"):
                 continue
             lack = self.plan.held_back(name)
             if lack is not None:
-                said[name] = f"{lack.why}; wants {lack.would}"
+                reasons[name] = f"{lack.why}; wants {lack.would}"
                 continue
             seen = f"{finding.reasons[0][0]}" if finding.reasons else "nothing came up that would show it"
-            said[name] = seen + self._waits_for(finding.rule, times)
-        return said
+            reasons[name] = seen + self._waits_for(finding.rule, times)
+        return reasons
 
     def _times(self) -> dict[str, Micros]:
         """Return in how much time each task would have its turn that had none."""
@@ -428,21 +331,23 @@ class Checking:
 
     def _waits_for(self, rule: Rule, times: Mapping[str, Micros]) -> str:
         """Return what would decide a rule: tasks that did not run through, else what they try."""
-        begun = self.rounds.begun
         serving = [task for task in self.plan.tasks if task.serves(rule.name)]
-        waits = [task for task in serving if not begun[task.name] or task.name in self.cut]
+        waits = [task.name for task in serving if not self.rounds.begun[task.name] or task.name in self.cut]
         if not waits:
-            rounds = (
-                f", in {MOST_ROUNDS} rounds" if all(begun[t.name] >= MOST_ROUNDS for t in serving) else ""
-            )
-            tried = [what for part in rule.exercise.split("; ") if (what := part.partition(": ")[2])]
-            if not tried and rule.cases:
-                tried = ["one of its cases, which `ranksim explain` names"]
-            return rounds + (f"; would show it: {'; or '.join(tried)}" if tried else "")
+            often = all(self.rounds.begun[task.name] >= MOST_ROUNDS for task in serving)
+            return (f", in {MOST_ROUNDS} rounds" if often else "") + _would_show(rule)
         if self.early:
-            return f"; {self.stopping} before {', '.join(task.name for task in waits)} had run through"
-        wants = {task.name: times.get(task.name, self.plan.time) for task in waits}
+            return f"; {self.stopping} before {', '.join(waits)} had run through"
+        wants = {name: times.get(name, self.plan.time) for name in waits}
         least = min(wants.values())
         names = ", ".join(name for name, time in wants.items() if time == least)
         longer = "a longer --time" if least == self.plan.time else f"--time {units.duration(least)}"
         return f"; wants {longer}, for {names}"
+
+
+def _would_show(rule: Rule) -> str:
+    """Return what the profiles of a rule try, as what would show it."""
+    tried = [what for part in rule.exercise.split("; ") if (what := part.partition(": ")[2])]
+    if not tried and rule.cases:
+        tried = ["one of its cases, which `ranksim explain` names"]
+    return f"; would show it: {'; or '.join(tried)}" if tried else ""

@@ -103,44 +103,57 @@ def choose(
     something undecided, unless it would slow down one that runs for the first time and calls with its keys,
     or keep one waiting that was not begun yet.
     """
-    others = {
-        rule: cases for rule, cases in undecided.items() if not any(other.serves(rule) for other in running)
-    }
+    others = _unserved(undecided, running)
 
     def rank(task: CheckTask) -> tuple[Fraction, Fraction]:
         return worth(plan, task, others), worth(plan, task, undecided)
 
     able = [task for task in plan.tasks if task.needs.length <= left and task not in running]
-    new = [task for task in able if not rounds.get(task.name)]
-    open_to = [
-        task for task in new if not any(task.ends & other.spends for other in new if other is not task)
-    ]
-    waiting = sorted(open_to, key=rank, reverse=True)
+    waiting = sorted(_new(able, rounds), key=rank, reverse=True)
     quiet = [task for task in waiting if _quiet_first(task, waiting, left)]
-    short = [
-        task
-        for task in waiting
-        if any(not task.beside(other) and task.needs.length * LONGER <= other.needs.length for other in quiet)
-    ]
-    waiting.sort(key=lambda task: 2 * (task in short) + (task in quiet), reverse=True)
-    firsts = [other for other in running if rounds.get(other.name, 0) <= 1]
-    repeated = [
-        task
-        for task in able
-        if again
-        and 0 < rounds.get(task.name, 0) < MOST_ROUNDS
-        and gain(plan, task, undecided)
-        and all(task.beside(other) for other in waiting)
-        and not any(task.uses & other.uses for other in firsts)
-    ]
-    for candidates in (waiting, sorted(repeated, key=rank, reverse=True)):
-        kept: list[CheckTask] = []
-        for task in candidates:
-            if all(task.beside(other) for other in (*running, *kept)):
-                return task
-            if task.alone or task in quiet:
-                kept.append(task)
+    waiting.sort(key=lambda task: 2 * _is_brief(task, quiet) + (task in quiet), reverse=True)
+    first = _fitting(waiting, running, quiet)
+    if first is not None or not again:
+        return first
+    fresh = [other for other in running if rounds.get(other.name, 0) <= 1]
+    begun = [task for task in able if 0 < rounds.get(task.name, 0) < MOST_ROUNDS]
+    repeated = (task for task in begun if gain(plan, task, undecided) and _repeats(task, waiting, fresh))
+    return _fitting(sorted(repeated, key=rank, reverse=True), running, quiet)
+
+
+def _unserved(undecided: Mapping[str, int], running: Collection[CheckTask]) -> dict[str, int]:
+    """Return the open cases of the rules that no running task is for."""
+    served = {rule for rule in undecided for task in running if task.serves(rule)}
+    return {rule: cases for rule, cases in undecided.items() if rule not in served}
+
+
+def _repeats(task: CheckTask, waiting: Collection[CheckTask], fresh: Collection[CheckTask]) -> bool:
+    """Return whether a task can be begun again without slowing or holding up one that had no turn yet."""
+    return task.beside_all(waiting) and not any(task.uses & other.uses for other in fresh)
+
+
+def _fitting(
+    candidates: Collection[CheckTask], running: Collection[CheckTask], quiet: Collection[CheckTask]
+) -> CheckTask | None:
+    """Return the first that can go beside those that run, and beside what must come before it."""
+    kept = list(running)
+    for task in candidates:
+        if task.beside_all(kept):
+            return task
+        if task.alone or task in quiet:
+            kept.append(task)
     return None
+
+
+def _new(able: Collection[CheckTask], rounds: Mapping[str, int]) -> list[CheckTask]:
+    """Return the tasks that had no turn yet, and after which all others of these can still spend."""
+    new = [task for task in able if not rounds.get(task.name)]
+    return [task for task in new if not any(task.ends & other.spends for other in new if other is not task)]
+
+
+def _is_brief(task: CheckTask, quiet: Collection[CheckTask]) -> bool:
+    """Return whether a task would wait for a quiet one many times as long as it takes."""
+    return any(not task.beside(other) and task.needs.length * LONGER <= other.needs.length for other in quiet)
 
 
 def _quiet_first(task: CheckTask, waiting: Collection[CheckTask], left: Micros) -> bool:
@@ -151,11 +164,7 @@ def _quiet_first(task: CheckTask, waiting: Collection[CheckTask], left: Micros) 
 
 
 def turns(plan: CheckPlan, time: Micros) -> dict[str, tuple[Micros, Micros]]:
-    """Return when each task would begin and end, µs from the start, in so much time, if all take what they
-    say.
-
-    Tasks that get no turn are not among them.
-    """
+    """Return when each task that has the time would begin and end (µs), if all take what they say."""
     rounds, now = Rounds.of(plan), 0
     begun: dict[str, tuple[Micros, Micros]] = {}
     ends: dict[int, Micros] = {}

@@ -11,9 +11,9 @@ from pathlib import Path
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.policy import Policy
 from ranksim.judge.check import plan as planning
-from ranksim.judge.check.checking import Checking, CheckRecording, monotonic
-from ranksim.judge.check.closing import MODELS, REPORTS
-from ranksim.judge.check.crew import Crew
+from ranksim.judge.check.checking import Checking, monotonic
+from ranksim.judge.check.crew import CheckRecording, Crew
+from ranksim.judge.check.plan import MODELS, REPORTS
 from ranksim.judge.conformance.compare import RULES, Judgement
 from ranksim.judge.load.options import LoadOptions, key_in_environment, length_of
 from ranksim.judge.load.run import reach_from_message

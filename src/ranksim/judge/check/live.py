@@ -27,7 +27,7 @@ MOST_ANSWERS = 6
 
 
 @contextmanager
-def shown() -> Iterator[Callable[[Checking], None]]:
+def live_view() -> Iterator[Callable[[Checking], None]]:
     """Show a check on stderr, as a table where that is a terminal."""
     if not sys.stderr.isatty():
         yield _Lines()
@@ -55,10 +55,11 @@ def line(checking: Checking) -> str:
     """Return how a check stands in one line."""
     calls = checking.answers.total()
     tasks = ", ".join(task.name for task in checking.rounds.running.values())
+    pace = calls / max(1, checking.elapsed // SECOND)
     doing = f"running {tasks}" if tasks and not checking.stopping else "ending"
     return (
         f"{units.duration(checking.elapsed // SECOND * SECOND)}: {_decided(checking)}, "
-        f"{units.many(calls, 'call')} ({_pace(checking)} a second), "
+        f"{units.many(calls, 'call')} ({pace:.3g} a second), "
         f"spent {units.usd(checking.spent)}; {doing}"
     )
 
@@ -75,9 +76,8 @@ def table(checking: Checking) -> RenderableType:
         rows.add_column(heading, justify="left" if heading == "rules" else "right")
     findings = [] if checking.judgement is None else list(checking.judgement.findings)
     for family, own in _families(findings, checking.plan.rules).items():
-        decided = sum(one.verdict in (Verdict.CONFORMS, Verdict.DEVIATES) for one in own)
-        broken = sum(one.verdict == Verdict.DEVIATES for one in own)
-        left = sum(len(one.left) for one in own)
+        decided, broken = _counts(own)
+        left = sum(len(finding.left) for finding in own)
         style = STYLES["deviates"] if broken else STYLES["conforms"] if decided == len(own) else ""
         rows.add_row(family, f"{decided} of {len(own)}", str(broken or ""), str(left or ""), style=style)
     answers = ", ".join(
@@ -94,20 +94,22 @@ def _families(findings: list[Finding], rules: tuple[str, ...]) -> dict[str, list
     return families
 
 
+def _counts(findings: list[Finding]) -> tuple[int, int]:
+    """Return how many rules are decided, and how many of them deviate."""
+    broken = sum(finding.verdict == Verdict.DEVIATES for finding in findings)
+    return broken + sum(finding.verdict == Verdict.CONFORMS for finding in findings), broken
+
+
 def _decided(checking: Checking) -> str:
     if checking.judgement is None:
         return "nothing judged yet"
-    findings = [one for one in checking.judgement.findings if one.rule.name in checking.plan.rules]
-    decided = sum(one.verdict in (Verdict.CONFORMS, Verdict.DEVIATES) for one in findings)
-    cases, all_cases = sum(one.exercised for one in findings), sum(len(one.cases) for one in findings)
-    broken = sum(one.verdict == Verdict.DEVIATES for one in findings)
+    findings = [
+        finding for finding in checking.judgement.findings if finding.rule.name in checking.plan.rules
+    ]
+    decided, broken = _counts(findings)
+    cases = sum(finding.exercised for finding in findings)
     deviate = f", {units.many(broken, 'rule')} deviating" if broken else ""
     return (
         f"{decided} of {units.many(len(findings), 'rule')} decided{deviate}, "
-        f"{cases} of {units.many(all_cases, 'case')}"
+        f"{cases} of {units.many(sum(len(finding.cases) for finding in findings), 'case')}"
     )
-
-
-def _pace(checking: Checking) -> str:
-    seconds = max(1, checking.elapsed // SECOND)
-    return f"{checking.answers.total() / seconds:.3g}"

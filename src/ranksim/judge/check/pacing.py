@@ -68,16 +68,10 @@ class Pacer:
 
     def saw(self, send: Send, received: Received) -> None:
         """Learn the limit of an operation from a reply; of no key that is unknown, which has another."""
-        known, said = self._limit(send), received.header("ratelimit-limit").partition(",")[0].strip()
-        if (
-            known is None
-            or received.status == UNAUTHORIZED
-            or not said.isascii()
-            or not said.isdigit()
-            or len(said) > 9
-        ):
-            return
-        self._limits[send.key, send.operation] = max(1, min(known, int(said)))
+        limit, stated = self._limit(send), received.header("ratelimit-limit").partition(",")[0].strip()
+        is_number = stated.isascii() and stated.isdigit() and len(stated) <= 9
+        if limit is not None and received.status != UNAUTHORIZED and is_number:
+            self._limits[send.key, send.operation] = max(1, min(limit, int(stated)))
 
     def _limit(self, send: Send) -> int | None:
         """Calls of this key and operation in a window; None for one without a key, or that is unknown."""

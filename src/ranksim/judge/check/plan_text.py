@@ -29,21 +29,12 @@ def plan_lines(plan: CheckPlan) -> list[str]:
     decidable = len(plan.decidable) - sum(map(len, waiting.values()))
     texts = [f"{_key(key)}" for key in reach.keys.values()]
     texts.append(f"can decide {decidable} of {units.many(len(plan.rules), 'rule')} with these keys in {time}")
-    held = defaultdict[str, list[str]](list)
-    for rule in plan.rules:
-        if (lack := plan.held_back(rule)) is not None:
-            held[f"{lack.why}; wants {lack.would}"].append(rule)
-    texts += [f"  not {', '.join(rules)}: {why}" for why, rules in held.items()]
+    texts += _held_back(plan)
     for tasks, rules in waiting.items():
         would = min(times[task.name] for task in tasks)
         names = ", ".join(task.name for task in tasks)
         texts.append(f"  not {', '.join(rules)}: no time for {names}; wants --time {units.duration(would)}")
-    for lack in plan.lacks:
-        about = [rule for rule in plan.decidable if lack.part and lack.is_about(rule)]
-        if about:
-            families = list(dict.fromkeys(rule.partition(".")[0] for rule in about))
-            named = ", ".join(about if len(about) <= FEW else families)
-            texts.append(f"  of {named} not {lack.part}: {lack.why}; wants {lack.would}")
+    texts += _in_part(plan)
     texts.append(f"takes at most {time}: {', '.join(map(_length, runs)) or 'no task has the time'}")
     texts += _no_turn(plan, times)
     texts += _spending(plan)
@@ -54,6 +45,25 @@ def plan_lines(plan: CheckPlan) -> list[str]:
             f"time runs {target.time_scale} times as fast there, rate windows {target.traffic_scale} times"
         )
     return texts
+
+
+def _held_back(plan: CheckPlan) -> list[str]:
+    """Return which rules cannot be decided, by what keeps them from it."""
+    held = defaultdict[str, list[str]](list)
+    for rule in plan.rules:
+        if (lack := plan.held_back(rule)) is not None:
+            held[f"{lack.why}; wants {lack.would}"].append(rule)
+    return [f"  not {', '.join(rules)}: {why}" for why, rules in held.items()]
+
+
+def _in_part(plan: CheckPlan) -> Iterator[str]:
+    """Yield which parts of rules cannot be seen."""
+    for lack in plan.lacks:
+        rules = [rule for rule in plan.decidable if lack.part and lack.is_about(rule)]
+        if rules:
+            families = list(dict.fromkeys(rule.partition(".")[0] for rule in rules))
+            named = ", ".join(rules if len(rules) <= FEW else families)
+            yield f"  of {named} not {lack.part}: {lack.why}; wants {lack.would}"
 
 
 def _key(key: KeyReach) -> str:

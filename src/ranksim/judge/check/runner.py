@@ -75,7 +75,7 @@ class Runner:
         self.run = run
         self.tasks = {task.name: task for task in tasks(run.reach)}
         self.pacer = Pacer(window_of(run.reach))
-        self.began: dict[int, Began] = {}
+        self.began: dict[int, RunningTask] = {}
         self.seeds = [run.shared.seed]
         self.answers: Counter[str] = Counter()
         self.used = UsedUp()
@@ -118,7 +118,7 @@ class Runner:
         """Begin a task, with things and names of its own; `number` is told with all that becomes of it."""
         seed = self.run.shared.seed + number
         self.seeds.append(seed)
-        self.began[number] = Began(self, task, number, seed)
+        self.began[number] = RunningTask(self, task, number, seed)
 
     def finish(self, reading: Micros, ending: Micros) -> None:
         """Stop all tasks and read the state after; write the trace, and then remove what was created.
@@ -129,17 +129,17 @@ class Runner:
         began = clock.now()
         until, ends = began + min(max(reading, ending // 3), 2 * ending // 3), began + ending
         stopped = began + min(ENDING, (until - began) // 2)
-        for one in self.began.values():
-            one.stop.set()
-        for one in self.began.values():
-            one.join(max(0, stopped - clock.now()) / SECOND)
+        for running in self.began.values():
+            running.stop.set()
+        for running in self.began.values():
+            running.join(max(0, stopped - clock.now()) / SECOND)
         self._ended.set()
         try:
             self.run.finish(removing=False, until=until)
             self.say(written=True)
         except (OSError, BadInput) as error:
             self.say(broken=str(error))
-        self.say(done={"left": [asdict(one) for one in self.run.remove(self.seeds, ends)]})
+        self.say(done={"left": [asdict(part) for part in self.run.remove(self.seeds, ends)]})
 
     def saw(self, send: Send, outcome: CallOutcome) -> None:
         """Count an answer, and learn from it what was spent."""
@@ -177,7 +177,7 @@ class Runner:
         return takes
 
 
-class Began:
+class RunningTask:
     """A task that was begun: a thread for each of its programs."""
 
     def __init__(self, runner: Runner, task: CheckTask, number: int, seed: int) -> None:

@@ -6,7 +6,7 @@ is used up around each of its calls. All others go side by side, at a pace that 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
@@ -74,6 +74,10 @@ class CheckTask:
         keys = not (self.alone & other.uses or other.alone & self.uses)
         return keys and not (self.quiet & other.spends or other.quiet & self.spends)
 
+    def beside_all(self, others: Iterable[CheckTask]) -> bool:
+        """Return whether it can go side by side with each of others."""
+        return all(self.beside(other) for other in others)
+
     def programs(self, reach: Reach, seed: int) -> list[Program]:
         """Make the programs of its users."""
         view = with_main_key(reach, self.main)
@@ -131,22 +135,21 @@ def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
         "walk": (*reach.of("other_account"), *reach.of("scoped")),
     }
     for name in FIRST:
-        played = profile(name)
-        users, spends = USERS.get(name, tuple(range(played.users))), {main_account}
+        users, spends = USERS.get(name, tuple(range(profile(name).users))), {main_account}
         if name == "race":
             spends |= {_account(key) for key in reach.of("near_limit")}
-        yield CheckTask(
-            name,
-            name,
-            users,
-            users[-1] + 1,
-            instead.get(name, reach.main),
-            frozenset({instead.get(name, reach.main), *(key.name for key in keys.get(name, ()))}),
-            frozenset(spends if name not in FREE else ()),
-            played.once(reach, len(users)),
-            waits=name not in MEETING,
-            laps=4 if name == "walk" else 1,
-        )
+        main = instead.get(name, reach.main)
+        uses = (main, *(key.name for key in keys.get(name, ())))
+        task = _of_profile(reach, name, users, main, uses, () if name in FREE else spends)
+        yield replace(task, waits=name not in MEETING, laps=4 if name == "walk" else 1)
+
+
+def _of_profile(
+    reach: Reach, name: str, users: tuple[int, ...], main: str, uses: Iterable[str], spends: Iterable[str]
+) -> CheckTask:
+    """Return a task of some users of a profile, the last of which is its last."""
+    needs, of = profile(name).once(reach, len(users)), users[-1] + 1
+    return CheckTask(name, name, users, of, main, frozenset(uses), frozenset(spends), needs)
 
 
 def _ladders(reach: Reach) -> Iterator[CheckTask]:
@@ -154,76 +157,45 @@ def _ladders(reach: Reach) -> Iterator[CheckTask]:
 
     No other task spends on its account.
     """
-    climbing = climbers(reach)
-    for number, key in enumerate(climbing):
-        account = frozenset({_account(key)})
+    for task, key in _climbs(reach, "ladder", "rungs", climbers(reach), ladder.needs_of):
         spare = tuple(extra.name for extra in _spare(reach)) if key.name == reach.main else ()
-        yield CheckTask(
-            f"ladder of {key.name}",
-            "rungs",
-            (number,),
-            len(climbing),
-            reach.main,
-            frozenset({key.name, *spare}),
-            account,
-            ladder.needs_of(reach, [key], 1),
-            quiet=frozenset() if key.purpose == "scoped" else account,
-            spare=spare,
-        )
+        quiet = frozenset[str]() if key.purpose == "scoped" else task.spends
+        yield replace(task, uses=task.uses.union(spare), quiet=quiet, spare=spare)
 
 
 def _ceilings(reach: Reach) -> Iterator[CheckTask]:
     """The climb to the cost ceiling of an account; to that of the main one, once all others spent there."""
-    climbing = cost_cap.steep_ones(reach)
-    for number, key in enumerate(climbing):
-        account = frozenset({_account(key)})
-        last = account if _account(key) == _account(reach.keys[reach.main]) else frozenset()
-        yield CheckTask(
-            f"ceiling of {key.name}",
-            "ceiling",
-            (number,),
-            len(climbing),
-            reach.main,
-            frozenset({key.name}),
-            account,
-            cost_cap.needs_of(reach, [key], 1),
-            quiet=last,
-            ends=last,
-        )
+    main_account = _account(reach.keys[reach.main])
+    for task, _ in _climbs(reach, "ceiling", "ceiling", cost_cap.steep_ones(reach), cost_cap.needs_of):
+        last = task.spends & {main_account}
+        yield replace(task, quiet=last, ends=last)
+
+
+def _climbs(
+    reach: Reach,
+    name: str,
+    played: str,
+    keys: Sequence[KeyReach],
+    needs_of: Callable[[Reach, Sequence[KeyReach], int], Needs],
+) -> Iterator[tuple[CheckTask, KeyReach]]:
+    """Yield a task for each of the keys that climb, a user of the profile each."""
+    for number, key in enumerate(keys):
+        uses, spends, needs = frozenset({key.name}), frozenset({_account(key)}), needs_of(reach, [key], 1)
+        title = f"{name} of {key.name}"
+        yield CheckTask(title, played, (number,), len(keys), reach.main, uses, spends, needs), key
 
 
 def _probes(reach: Reach) -> Iterator[CheckTask]:
     """Probes of rate windows, by a second key of the account where there is one, so that others go on."""
-    second = _second(reach)
+    second = _second(reach).name
     for name in PROBES:
-        probe = profile(name)
-        keys = frozenset({second.name})
-        yield CheckTask(
-            name,
-            name,
-            tuple(range(probe.users)),
-            probe.users,
-            second.name,
-            keys,
-            frozenset(),
-            probe.once(reach, probe.users),
-            alone=keys,
-            waits=False,
-        )
+        task = _of_profile(reach, name, tuple(range(profile(name).users)), second, (second,), ())
+        yield replace(task, alone=task.uses, waits=False)
 
 
 def _long(reach: Reach) -> CheckTask:
-    long_run = profile("webhooks-long")
-    return CheckTask(
-        long_run.name,
-        long_run.name,
-        (0,),
-        1,
-        reach.main,
-        frozenset({reach.main}),
-        frozenset({_account(reach.keys[reach.main])}),
-        long_run.once(reach, 1),
-    )
+    main = reach.main
+    return _of_profile(reach, "webhooks-long", (0,), main, (main,), (_account(reach.keys[main]),))
 
 
 def _spare(reach: Reach) -> Sequence[KeyReach]:

@@ -71,7 +71,7 @@ class Cause:
 class Requirement(Enum):
     """What a rule needs of a deployment, of the keys or of the time of a check, to be decided.
 
-    `check.out_of_reach` and `check.stated_numbers` tell which is lacking.
+    `check.prerequisites` tells which is lacking.
     """
 
     # keys
