@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.kit.traces import Entry, a_job, call, error, found, judged
 
-from ranksim.judge.conformance.calls import schema_checks
+from ranksim.judge.conformance.calls import response_headers, schema_checks
 
 DOMAIN = {
     "id": "dom_1",
@@ -57,24 +57,24 @@ def unfinished(**fields: Any) -> Entry:
 
 
 TABLE: dict[str, tuple[str, Entry, str]] = {
-    "an id": (schema_checks.REQUEST_ID, domains(), "held"),
-    "no id": (schema_checks.REQUEST_ID, domains(headers={"X-Request-Id": ""}), "broken"),
+    "an id": (response_headers.REQUEST_ID, domains(), "held"),
+    "no id": (response_headers.REQUEST_ID, domains(headers={"X-Request-Id": ""}), "broken"),
     "the id that was sent": (
-        schema_checks.ECHO,
+        response_headers.ECHO,
         domains(request_id="mine", headers={"X-Request-Id": "mine"}),
         "held",
     ),
-    "another id than was sent": (schema_checks.ECHO, domains(request_id="mine"), "broken"),
-    "an id with a line break": (schema_checks.ECHO, domains(request_id="mi\nne"), "nothing"),
-    "JSON": (schema_checks.JSON, domains(), "held"),
-    "no JSON": (schema_checks.JSON, domains(reply="<html>"), "broken"),
-    "JSON that says text": (schema_checks.JSON, domains(headers={"Content-Type": "text/plain"}), "broken"),
-    "JSON with a lone surrogate": (schema_checks.JSON, domains(reply='{"data":[],"x":"\\ud800"}'), "held"),
-    "a gateway": (schema_checks.JSON, domains(status=502, reply="<html>"), "open"),
-    "a lost reply": (schema_checks.JSON, call("domains.list", 0, None), "nothing"),
-    "an empty refusal": (schema_checks.JSON, domains(status=404, reply=""), "broken"),
+    "another id than was sent": (response_headers.ECHO, domains(request_id="mine"), "broken"),
+    "an id with a line break": (response_headers.ECHO, domains(request_id="mi\nne"), "nothing"),
+    "JSON": (response_headers.JSON, domains(), "held"),
+    "no JSON": (response_headers.JSON, domains(reply="<html>"), "broken"),
+    "JSON that says text": (response_headers.JSON, domains(headers={"Content-Type": "text/plain"}), "broken"),
+    "JSON with a lone surrogate": (response_headers.JSON, domains(reply='{"data":[],"x":"\\ud800"}'), "held"),
+    "a gateway": (response_headers.JSON, domains(status=502, reply="<html>"), "open"),
+    "a lost reply": (response_headers.JSON, call("domains.list", 0, None), "nothing"),
+    "an empty refusal": (response_headers.JSON, domains(status=404, reply=""), "broken"),
     "an empty success": (
-        schema_checks.JSON,
+        response_headers.JSON,
         call("domains.delete", 0, 1, status=204, reply="", path={"id": "x"}),
         "nothing",
     ),
@@ -211,7 +211,7 @@ def test_shapes(rule: str, entry: Entry, expected: str) -> None:
 
 def test_paths_outside_the_api_are_nobodys() -> None:
     entry = call("domains.list", 0, 1, reply="<html>").model_copy(update={"path": "/health"})
-    assert found(judged(schema_checks, [entry]), schema_checks.JSON) == "nothing"
+    assert found(judged(schema_checks, [entry]), response_headers.JSON) == "nothing"
 
 
 CRAWLED = DOMAIN | {"last_full_crawl_at": "2026-03-01T09:00:00Z"}

@@ -29,9 +29,11 @@ class Judge(Protocol):
 
     def see(self, seen: Observation) -> None:
         """Observe the next exchange, in order of sending."""
+        return
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """Observe the next webhook attempt, in order of arrival."""
+        return
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Decide what can no longer change, where all that was sent or came before `watermark` was shown."""

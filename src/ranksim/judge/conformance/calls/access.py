@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from sys import intern
 from typing import TypeAlias
@@ -13,10 +13,11 @@ from ranksim.core.contract.facts import JobKind
 from ranksim.core.trace import UNKNOWN_KEY, TraceKey
 from ranksim.judge.conformance.history.fields import body_of, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
-from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
+from ranksim.judge.conformance.history.observation import Json, Observation, job_name
+from ranksim.judge.conformance.judge import Judge, evidence_of
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY, Breach, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.conformance.verdict.verdicts import Tally
 
 KEY = "access.key"
 PUBLIC = "access.public"
@@ -41,6 +42,9 @@ SCOPED = (
 
 SHOWN = tuple(noun for noun in SCOPED if noun != "keyword_briefs")
 """Those of which one can be read by its id."""
+
+EVENT_TYPES_LIST = "webhook_events.list"
+"""The operation that needs no key."""
 
 LISTED_OVER = "listed over GraphQL"
 """The case of whatever is listed there."""
@@ -141,12 +145,10 @@ RULES = declare(
 )
 
 NO_KEYS = ("", UNKNOWN_KEY)
+"""The names under which a recorder puts no key, and one that is no key of the target."""
 
 FURTHER = frozenset({402, 404, 405, 409, 413, 415, 422, *range(500, 600)})
 """Statuses that say nothing of the key: a call that works without one may get them, too (U86)."""
-
-"""The names under which a recorder puts no key, and one that is no key of the target."""
-
 
 Thing: TypeAlias = tuple[str, str, str, str]
 """Environment, account, the noun of the operations on a thing and its name: an id may be a number that each
@@ -171,7 +173,7 @@ class ScopedCall:
 
 
 @dataclass
-class AccessJudge:
+class AccessJudge(Judge):
     """Judges every exchange that was answered; a trace that declares no keys shows nothing of access.
 
     But for `access.accepted` one exchange is enough to break these rules: they speak of one call alone, so
@@ -198,16 +200,9 @@ class AccessJudge:
     owners: dict[Thing, str] = field(default_factory=dict)
     """Which domain things belong to, as creations and unscoped lists showed."""
 
-    def wants(self, like: Observation) -> bool:
-        """All calls: each success shows its key to be valid."""
-        return True
-
     def see(self, seen: Observation) -> None:
         """Keep a call until the next settling."""
         self.pending.append(seen)
-
-    def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """No rule here speaks of webhooks."""
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge each call by itself; what later calls may explain waits for the end."""
@@ -215,7 +210,7 @@ class AccessJudge:
         some_scoped = any(key.domain_id is not None for key in keys.values())
         for seen in self.pending if keys else ():
             declared = keys.get(seen.key)
-            if seen.ok and seen.operation != "webhook_events.list":
+            if seen.ok and seen.operation != EVENT_TYPES_LIST:
                 place = seen.environment, seen.key
                 first, last = self.accepted.get(place, (DISTANT_FUTURE, -1))
                 self.accepted[place] = (min(first, seen.received), max(last, seen.sent))
@@ -235,85 +230,148 @@ class AccessJudge:
         if declared is not None and declared.domain_id is not None:
             if seen.parameters:
                 self.targets.add(_thing(seen, declared, seen.parameters))
-        elif seen.ok:
-            for thing in _things_shown(seen):
-                if isinstance(thing, dict) and isinstance(thing.get("id"), str):
-                    owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
-                    owner = self.owners.get(_list_of(seen, declared, thing)) if owner is None else owner
-                    if isinstance(owner, str):
-                        self.owners[_thing(seen, declared, thing)] = owner
+            return
+        for thing in _things_shown(seen) if seen.ok else ():
+            if isinstance(thing, dict) and isinstance(thing.get("id"), str):
+                owner = thing["id"] if seen.operation.startswith("domains.") else thing.get("domain_id")
+                if owner is None:  # a keyword has the domain of its list
+                    place = _thing(seen, declared, thing)[:2]
+                    owner = self.owners.get((*place, "keyword_lists", str(thing.get("list_id"))))
+                if isinstance(owner, str):
+                    self.owners[_thing(seen, declared, thing)] = owner
+
+    def _check(
+        self,
+        rule: str,
+        holds: bool,
+        says: str,
+        seen: Observation | ScopedCall,
+        case: str | None = ANY,
+    ) -> None:
+        evidence = evidence_of(says, seen, about=f"key {seen.key or 'none'}")
+        self.tally.check(rule, holds, evidence, case=case)
 
     def _judge(self, seen: Observation, declared: TraceKey | None) -> None:
+        types = seen.operation == EVENT_TYPES_LIST
         if declared is None:
             if seen.key in NO_KEYS:
-                _judge_stranger(seen, self.options, self.tally)
+                (self._judge_event_types if types else self._judge_stranger)(seen)
         elif seen.environment != declared.environment:
-            if seen.operation != "webhook_events.list":
+            if not types:
                 says = f"key {seen.key} belongs to {declared.environment} and worked in {seen.environment}"
                 case = f"a {declared.environment} key in {seen.environment}"
-                _check(ENVIRONMENT, not seen.ok, says, seen, self.tally, case)
-                _status(seen, self.options, self.tally)
+                self._check(ENVIRONMENT, not seen.ok, says, seen, case)
+                self._judge_status(seen)
         else:
-            if seen.operation == "webhook_events.list":
-                pass
-            elif seen.ok:
+            if seen.ok and not types:
                 self.tally.held(ACCEPTED, case=seen.key, by=(seen.id,))
-            elif seen.status == 401 or seen.code == "unauthorized":
+            elif not types and (seen.status == 401 or seen.code == "unauthorized"):
                 self.refused.append(seen)
             if declared.domain_id is not None:
                 if seen.operation == "webhooks.create" and seen.surface == "rest":
-                    _judge_creation(seen, declared.domain_id, self.tally)
+                    self._judge_creation(seen, declared.domain_id)
                 else:
                     self.scoped.append(_scoped_call(seen, declared, declared.domain_id))
-                    _judge_making(seen, declared.domain_id, self.owners.values(), self.tally)
+                    self._judge_making(seen, declared.domain_id)
+
+    def _judge_stranger(self, seen: Observation) -> None:
+        """Without a valid key nothing is answered but the event types."""
+        if seen.ok or seen.status not in FURTHER:
+            says = f"{seen.id} had no valid key and was answered {seen.status}"
+            self._check(KEY, not seen.ok, says, seen, _unkeyed(seen))
+        else:
+            self.tally.held(KEY, case=None)
+        self._judge_status(seen)
+
+    def _judge_event_types(self, seen: Observation) -> None:
+        if seen.ok:
+            self.tally.held(PUBLIC, by=(seen.id,))
+        elif seen.status in (401, 403) and not seen.key:
+            says = f"{seen.id} read the event types without a key: {seen.status}"
+            self._check(PUBLIC, False, says, seen)
+        else:
+            says = "the deployment has no GET /v1/webhook-events, or a key was sent along"
+            self.tally.open(PUBLIC, says)
+
+    def _judge_status(self, seen: Observation) -> None:
+        """The status of a missing or unknown key is assumed (U12); what matters is that it is refused."""
+        wanted = self.options.default_status("unauthorized")
+        if not seen.ok and seen.status != wanted and seen.status < 500:
+            evidence = evidence_of(f"{seen.id} was answered {seen.status}", seen)
+            pinned, case = self.options.status("unauthorized") is not None, _unkeyed(seen)
+            self.tally.breaks_or_differs(
+                12, wanted, seen.status, evidence, pinned=pinned, rule=KEY, case=case
+            )
 
     def _finish(self, run: ObservedRun) -> None:
         for seen in self.refused:
             first, last = self.accepted.get((seen.environment, seen.key), (DISTANT_FUTURE, -1))
             if first < seen.sent and seen.received < last:
                 says = f"key {seen.key}, accepted before and after, was answered {seen.status} {seen.code}"
-                _check(ACCEPTED, False, says, seen, self.tally, seen.key)
+                self._check(ACCEPTED, False, says, seen, seen.key)
             else:
                 self.tally.open(ACCEPTED, "the key was refused, and not accepted both before and after")
         # a thing that was seen in two domains, as an endpoint that was moved, is left out
         targets = {thing for thing in self.targets - self.moved if not run.mutable(*thing[-2:])}
         domains = {thing: owner for thing, owner in self.owners.items() if thing in targets}
-        spread: dict[Thing, set[str]] = defaultdict(set)
+        spread: dict[tuple[str, ...], set[str]] = defaultdict(set)
         for thing, owner in self.owners.items():
-            spread[_kin(thing)].add(owner)
+            spread[thing[:3]].add(owner)
         for call in self.scoped:
-            _judge_scope(call, domains, spread, self.tally)
+            self._judge_scope(call, domains, spread.get(call.target[:3], set()))
         self.refused.clear()
         self.scoped.clear()
+
+    # Domain scope
+
+    def _judge_scope(self, call: ScopedCall, domains: Mapping[Thing, str], spread: Set[str]) -> None:
+        """`spread` are the domains that things of the noun were seen to belong to."""
+        domain, target, scope = call.domain, call.target, f"key {call.key}, scoped to {call.domain}"
+        if domains.get(target, domain) != domain:
+            says = f"{scope}, was shown {target[-1]}, which belongs to {domains[target]}"
+            self._check(SCOPE, not call.ok, says, call, target[2])
+        elif call.foreign is not None:
+            says = f"{scope}, was listed {call.foreign} things of other domains"
+            others = bool(call.foreign) or bool(spread - {domain})
+            self._check(SCOPE, call.foreign == 0, says, call, call.listed if others else None)
+
+    def _judge_creation(self, seen: Observation, domain: str) -> None:
+        """An endpoint that was created is for the key's domain, as its reply shows or else as asked."""
+        requested = seen.body.get("domain_id") if isinstance(seen.body, dict) else None
+        made = seen.data.get("domain_id", requested) if seen.ok and isinstance(seen.data, dict) else requested
+        if seen.ok and made != domain:
+            wanted = "the whole account" if made is None else f"domain {made}"
+            says = f"key {seen.key}, scoped to {domain}, created an endpoint for {wanted}"
+            self._check(ENDPOINTS, False, says, seen, _endpoint_case(made, domain))
+        elif seen.ok or (requested != domain and 400 <= seen.status <= 499):
+            self.tally.held(ENDPOINTS, case=_endpoint_case(requested, domain), by=(seen.id,))
+
+    def _judge_making(self, seen: Observation, domain: str) -> None:
+        """What a scoped key makes for another domain shows that domain to it (S70), as the reply says.
+
+        Which field names the domain is assumed (U41, U108), so what the reply does not name proves nothing;
+        over GraphQL what is none of the domains that REST showed may be its own by another id (U83).
+        """
+        body, graphql = body_of(seen), seen.surface == "graphql"
+        requested = body.get("domain_id")
+        if seen.surface == "app" or seen.dry_run or not isinstance(requested, str) or requested == domain:
+            return
+        if graphql and requested not in self.owners.values():
+            return
+        kind = f", {body.get('kind')}" if seen.operation == "jobs.create" else ""
+        case = f"{seen.operation}{kind}"
+        made = thing_of(seen).get("domain_id") if seen.ok else None
+        refused = seen.status in (403, 404) or (graphql and seen.code in ("forbidden", "not_found"))
+        if case in MADE and (refused or isinstance(made, str)):
+            says = f"key {seen.key}, scoped to {domain}, made something for domain {made}"
+            self._check(WRITES, not seen.ok or made == domain, says, seen, case)
 
 
 def _counts(seen: Observation) -> bool:
     """Return whether a call was answered and says something of access."""
-    return not (
-        seen.lost
-        or seen.status == 429
-        or seen.surface == "app"
-        or seen.method == "OPTIONS"
-        or not (seen.operation or seen.operations)
-    )
-
-
-def _judge_stranger(seen: Observation, options: Options, tally: Tally) -> None:
-    """Without a valid key nothing is answered but the event types."""
-    if seen.operation != "webhook_events.list":
-        says = f"{seen.id} had no valid key and was answered {seen.status}"
-        case = _unkeyed(seen)
-        if seen.ok or seen.status not in FURTHER:
-            _check(KEY, not seen.ok, says, seen, tally, case)
-        else:
-            tally.held(KEY, case=None)
-        _status(seen, options, tally)
-    elif seen.ok:
-        tally.held(PUBLIC, by=(seen.id,))
-    elif seen.status in (401, 403) and not seen.key:
-        _check(PUBLIC, False, f"{seen.id} read the event types without a key: {seen.status}", seen, tally)
-    else:
-        tally.open(PUBLIC, "the deployment has no GET /v1/webhook-events, or a key was sent along")
+    answered = not seen.lost and seen.status != 429
+    named = bool(seen.operation or seen.operations)
+    return answered and named and seen.surface != "app" and seen.method != "OPTIONS"
 
 
 def _unkeyed(seen: Observation) -> str:
@@ -322,30 +380,18 @@ def _unkeyed(seen: Observation) -> str:
     return f"{who}, {what}"
 
 
-def _status(seen: Observation, options: Options, tally: Tally) -> None:
-    """The status of a missing or unknown key is assumed (U12); what matters is that it is refused."""
-    wanted = options.default_status("unauthorized")
-    if seen.ok or seen.status == wanted or seen.status >= 500:
-        return
-    evidence = Evidence(f"{seen.id} was answered {seen.status}", (seen.id,), at=seen.sent)
-    if options.status("unauthorized") is None:
-        tally.differs(12, wanted, seen.status, evidence)
-    else:
-        tally.broke(KEY, evidence, case=_unkeyed(seen))
-
-
-# Domain scope
+def _endpoint_case(domain: object, own: str) -> str:
+    """Return the case of an endpoint that is made for a domain, None for the whole account."""
+    if domain is None:
+        return "the whole account"
+    return "its domain" if domain == own else "another domain"
 
 
 def _thing(seen: Observation, declared: TraceKey | None, named: Mapping[str, Json]) -> Thing:
     """Name a thing by what a path names, or by what a reply shows of it."""
     account = "" if declared is None else declared.account
-    return (
-        seen.environment,
-        account,
-        _noun(seen),
-        job_name(named) if "kind" in named else str(named.get("id")),
-    )
+    name = job_name(named) if "kind" in named else str(named.get("id"))
+    return seen.environment, account, intern(seen.operation.partition(".")[0]), name
 
 
 def _things_shown(seen: Observation) -> Sequence[Json]:
@@ -357,103 +403,13 @@ def _things_shown(seen: Observation) -> Sequence[Json]:
     return [thing for made in seen.data.values() if isinstance(made, list) for thing in made]
 
 
-def _list_of(seen: Observation, declared: TraceKey | None, named: Mapping[str, Json]) -> Thing:
-    """Name the list that a keyword is in, and whose domain it has."""
-    account = "" if declared is None else declared.account
-    return seen.environment, account, "keyword_lists", str(named.get("list_id"))
-
-
-def _kin(thing: Thing) -> Thing:
-    """Return what all things of its noun in its account have in common."""
-    return (*thing[:3], "")
-
-
-def _noun(seen: Observation) -> str:
-    return intern(seen.operation.partition(".")[0])
-
-
 def _scoped_call(seen: Observation, declared: TraceKey, domain: str) -> ScopedCall:
     foreign = None
     if seen.ok and isinstance(seen.items, list):
-        owners = [_owner(item, seen.operation) for item in seen.items]
+        field_of_owner = "id" if seen.operation == "domains.list" else "domain_id"
+        owners = [item.get(field_of_owner) if isinstance(item, dict) else None for item in seen.items]
         if seen.surface == "rest" or domain in owners:  # else GraphQL may call domains by other ids (U83)
             foreign = sum(owner not in (None, domain) for owner in owners)
     target = _thing(seen, declared, seen.parameters)
     listed = LISTED_OVER if seen.surface == "graphql" else f"{target[2]} listed"
     return ScopedCall(seen.id, seen.sent, seen.key, domain, target, seen.ok, foreign, listed)
-
-
-def _judge_scope(
-    call: ScopedCall, domains: Mapping[Thing, str], spread: Mapping[Thing, set[str]], tally: Tally
-) -> None:
-    """`spread` are the domains that things of each noun were seen to belong to."""
-    domain, target = call.domain, call.target
-    if domains.get(target, domain) != domain:
-        says = (
-            f"key {call.key}, scoped to {domain}, was shown {target[-1]}, which belongs to {domains[target]}"
-        )
-        _check(SCOPE, not call.ok, says, call, tally, target[2])
-    elif call.foreign is not None:
-        says = f"key {call.key}, scoped to {domain}, was listed {call.foreign} things of other domains"
-        others = bool(call.foreign) or bool(spread.get(_kin(target), set()) - {domain})
-        _check(SCOPE, call.foreign == 0, says, call, tally, call.listed if others else None)
-
-
-def _judge_creation(seen: Observation, domain: str, tally: Tally) -> None:
-    """An endpoint that was created is for the key's domain, as its reply shows or, failing that, as asked."""
-    requested = seen.body.get("domain_id") if isinstance(seen.body, dict) else None
-    made = seen.data.get("domain_id", requested) if seen.ok and isinstance(seen.data, dict) else requested
-    if seen.ok and made != domain:
-        wanted = "the whole account" if made is None else f"domain {made}"
-        says = f"key {seen.key}, scoped to {domain}, created an endpoint for {wanted}"
-        _check(ENDPOINTS, False, says, seen, tally, "the whole account" if made is None else "another domain")
-    elif seen.ok or (requested != domain and 400 <= seen.status <= 499):
-        case = (
-            "its domain"
-            if requested == domain
-            else "the whole account"
-            if requested is None
-            else "another domain"
-        )
-        tally.held(ENDPOINTS, case=case, by=(seen.id,))
-
-
-def _judge_making(seen: Observation, domain: str, domains: Collection[str], tally: Tally) -> None:
-    """What a scoped key makes for another domain shows that domain to it (S70), as the reply says.
-
-    Which field names the domain is assumed (U41, U108), so what the reply does not name proves nothing; over
-    GraphQL what is none of the `domains` that REST showed may be its own by another id (U83).
-    """
-    body = body_of(seen)
-    requested = body.get("domain_id")
-    if seen.surface == "app" or seen.dry_run or not isinstance(requested, str) or requested == domain:
-        return
-    if seen.surface == "graphql" and requested not in domains:
-        return
-    kind = f", {body.get('kind')}" if seen.operation == "jobs.create" else ""
-    case = f"{seen.operation}{kind}"
-    made = thing_of(seen).get("domain_id") if seen.ok else None
-    refused = seen.status in (403, 404) or (
-        seen.surface == "graphql" and seen.code in ("forbidden", "not_found")
-    )
-    if case in MADE and (refused or isinstance(made, str)):
-        says = f"key {seen.key}, scoped to {domain}, made something for domain {made}"
-        _check(WRITES, not seen.ok or made == domain, says, seen, tally, case)
-
-
-def _owner(item: object, operation: str) -> object:
-    if not isinstance(item, dict):
-        return None
-    return item.get("id") if operation == "domains.list" else item.get("domain_id")
-
-
-def _check(
-    rule: str,
-    holds: bool,
-    says: str,
-    seen: Observation | ScopedCall,
-    tally: Tally,
-    case: str | None = ANY,
-) -> None:
-    about = f"key {seen.key or 'none'}"
-    tally.check(rule, holds, Evidence(says, (seen.id,), about=about, at=seen.sent), case=case)

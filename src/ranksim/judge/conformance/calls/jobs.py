@@ -7,15 +7,24 @@ a replay shows (E6), so that a creation only ever is the earlier of two; so is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ranksim.core.clock import DAY, DISTANT_FUTURE, SECOND, Micros
 from ranksim.core.contract.facts import JOB_EVENT_TYPES, JobKind
-from ranksim.judge.conformance.history.fields import STATES, body_of, identified, moment, state_of, thing_of
+from ranksim.judge.conformance.history.fields import (
+    STATES,
+    body_of,
+    event_job,
+    identified,
+    moment,
+    state_of,
+    thing_of,
+)
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
+from ranksim.judge.conformance.judge import Judge, evidence_of
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
@@ -106,7 +115,7 @@ RULES = declare(
 
 RANK = {"queued": 0, "running": 1, "done": 2, "failed": 2}
 ENDED = ("done", "failed")
-KIND_NAMES = frozenset(map(str, JobKind))
+
 Owner: TypeAlias = tuple[str, str]
 """Environment and account."""
 
@@ -183,7 +192,7 @@ class JobsOfName:
 
 
 @dataclass
-class JobJudge:
+class JobJudge(Judge):
     """Judges every job that was created, polled, listed or named by an event."""
 
     options: Options
@@ -205,29 +214,27 @@ class JobJudge:
         owner = (seen.environment, seen.account)
         if seen.ok and seen.surface == "rest" and not seen.dry_run:
             for job in identified(seen):
-                _judge_one(seen, job, self.tally)
+                self._judge_one(seen, job)
                 self._add(owner, job, seen)
         elif seen.ok and seen.surface == "graphql" and seen.operation == "jobs.create" and not seen.dry_run:
-            _judge_kind(seen, self.tally)
+            self._judge_kind_over_graphql(seen)
         elif seen.operation == "jobs.get" and 400 <= seen.status <= 499 and seen.status not in (401, 429):
             named = self._named(seen.parameters.get("id", ""), seen.sent)
             named.refused.append((owner, seen.parameters.get("kind")))
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """Keep what states a job's end."""
-        if attempt.type in JOB_EVENT_TYPES:
-            job = attempt.body.get("data", {}) if isinstance(attempt.body, dict) else None
-            job = job.get("job") if isinstance(job, dict) else None
-            if isinstance(job, dict):
-                named = self._named(job_name(job), attempt.received)
-                kept = _kept(job, named.events[-1] if named.events else None)
-                name, came = attempt.name, attempt.received
-                named.events.append(JobStatement(kept, DISTANT_FUTURE, came, came, delivery=name))
+        job = event_job(attempt.body) if attempt.type in JOB_EVENT_TYPES else None
+        if job is not None:
+            named = self._named(job_name(job), attempt.received)
+            kept = _kept(job, named.events[-1] if named.events else None)
+            name, came = attempt.name, attempt.received
+            named.events.append(JobStatement(kept, DISTANT_FUTURE, came, came, delivery=name))
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Compare what was asked for before the watermark; forget jobs that were not stated for long."""
         for place, job in sorted(self.fresh.items(), key=lambda item: item[1].number):
-            _compare(place[0], self.names[place[0]], job, watermark, self.tally)
+            self._compare(place[0], job, watermark)
             if not job.pending:
                 del self.fresh[place]
         span = FORGOTTEN // max(1, run.rate)
@@ -235,12 +242,10 @@ class JobJudge:
             return
         self.swept = watermark
         for name in [name for name, named in self.names.items() if named.busy + span < watermark]:
-            _conclude(name, self.names.pop(name), self.tally)
+            self._conclude(name, self.names.pop(name))
 
     def _named(self, name: str, busy: Micros) -> JobsOfName:
-        named = self.names.get(name)
-        if named is None:
-            named = self.names[name] = JobsOfName(busy)
+        named = self.names.setdefault(name, JobsOfName(busy))
         named.busy = max(named.busy, busy)
         return named
 
@@ -254,10 +259,8 @@ class JobJudge:
         observed = named.jobs[owner]
         since = DISTANT_FUTURE if seen.operation == "jobs.create" else seen.sent
         kept = _kept(job, observed.waiting[-1] if observed.waiting else observed.furthest[0])
-        kind_asked_for = seen.parameters.get("kind")
-        statement = JobStatement(
-            kept, since, seen.received, seen.sent, seen.id, "", kind_asked_for, seen.status
-        )
+        asked_for = seen.parameters.get("kind")
+        statement = JobStatement(kept, since, seen.received, seen.sent, seen.id, "", asked_for, seen.status)
         observed.waiting.append(statement)
         if since != DISTANT_FUTURE:
             observed.pending.append(statement)
@@ -265,101 +268,126 @@ class JobJudge:
         kind = str(job.get("kind"))
         if kind not in observed.kinds:
             observed.kinds += (kind,)
-        if observed.kind is None and seen.operation != "jobs.get" and kind in KIND_NAMES:
+        if observed.kind is None and seen.operation != "jobs.get" and kind in JOB_KINDS:
             observed.kind = kind
-        if kind_asked_for is not None:
+        if asked_for is not None:
             observed.asked_for.append(statement)
         if observed.kind is not None and observed.asked_for:
-            _judge_kinds(name, observed.kind, observed.asked_for, self.tally)
+            for statement in observed.asked_for:
+                self._judge_kind(name, observed.kind, statement)
             observed.asked_for.clear()
+
+    # One statement
+
+    def _check(
+        self, rule: str, holds: bool, says: str, seen: Observation, job_id: str, case: str = ANY
+    ) -> None:
+        self.tally.check(rule, holds, evidence_of(says, seen, about=job_id), case=case)
+
+    def _judge_kind_over_graphql(self, seen: Observation) -> None:
+        """Over GraphQL a reply shows what was asked for, the kind perhaps in capitals."""
+        requested, made = body_of(seen).get("kind"), thing_of(seen)
+        kind, job_id = made.get("kind"), made.get("id")
+        if isinstance(requested, str) and isinstance(kind, str) and isinstance(job_id, str):
+            says = f"{seen.id} asked for a job of kind {requested} and shows kind {kind}"
+            self._check(KINDS, kind.lower() == requested, says, seen, job_id, f"{requested} asked for")
+
+    def _judge_one(self, seen: Observation, job: dict[str, Json]) -> None:
+        kind, status, reason = job.get("kind"), job.get("status"), job.get("error_detail")
+        name, state, finished = job["id"], state_of(job), job.get("finished_at")
+        if str(kind) not in JOB_KINDS:
+            self._check(KINDS, False, f"{seen.id} shows a job of kind {kind}", seen, name)
+        elif seen.operation == "jobs.create" and isinstance(seen.body, dict):
+            requested = seen.body.get("kind")
+            says = f"{seen.id} asked for a job of kind {requested} and shows kind {kind}"
+            self._check(KINDS, kind == requested, says, seen, name, f"{requested} asked for")
+        else:
+            self.tally.held(KINDS, case=None)
+        if status not in STATES:
+            evidence = evidence_of(f"{seen.id} shows status {status!r}", seen, about=name)
+            self.tally.differs(39, ", ".join(STATES), repr(status), evidence)
+        if state:
+            says = f"{seen.id} shows a job {status} with error_detail {reason!r}"
+            self._check(REASON, bool(reason) == (state == "failed"), says, seen, name, state)
+        says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
+        if state in ENDED:
+            self._check(FINISHED, isinstance(finished, str) and finished != "", says, seen, name, state)
+        elif state and finished is not None:
+            self.tally.differs(43, "null", repr(finished), evidence_of(says, seen, about=name))
+
+    def _judge_kind(self, job_id: str, kind: str, statement: JobStatement) -> None:
+        """Under another kind a job is not shown (U44), and surely not as one of that kind."""
+        asked_for = statement.kind_asked_for
+        if asked_for == kind:
+            return
+        says = f"{statement.exchange} asked for a {asked_for} and was shown {job_id}, a {kind}"
+        if statement.job.get("kind") == asked_for:
+            self.tally.broke(WRONG_KIND, _evidence(f"{says}, as a {asked_for}", job_id, statement))
+        else:
+            self.tally.differs(44, "404", str(statement.status), _evidence(says, job_id, statement))
+
+    # Several statements
+
+    def _compare(self, job_id: str, job: ObservedJob, watermark: Micros) -> None:
+        """Compare each statement with that which came last, and had come furthest, before its call was sent.
+
+        Necessary: the state at the later call follows that at the earlier one. A name may turn out to be that
+        of another account's job, too: what an event alone states waits.
+        """
+        named = self.names[job_id]
+        due = [later for later in job.pending if later.since < watermark]
+        job.pending = job.pending[len(due) :]
+        for later in due:
+            heard = named.events[job.heard :]
+            come = [early for early in (*job.waiting, *heard) if early.until < later.since]
+            if come:
+                job.heard += sum(early.until < later.since for early in heard)
+                job.waiting = [early for early in job.waiting if early.until >= later.since]
+                for early in sorted(come, key=lambda early: early.until):
+                    job.furthest = _further(job.furthest, early)
+            replied, heard_too = job.furthest
+            if replied is not heard_too:
+                named.doubtful.append((job.furthest, later))
+            elif replied is not None:
+                self._judge_pair(job_id, replied, later)
+
+    def _conclude(self, job_id: str, named: JobsOfName) -> None:
+        """Judge what waited for more statements of a name.
+
+        Events of a name that jobs of two accounts have show nothing.
+        """
+        for owner, kind in named.refused:
+            job = named.jobs.get(owner)
+            if job is not None and kind not in job.kinds:
+                self.tally.held(WRONG_KIND)
+        for (replied, heard), later in named.doubtful:
+            earlier = heard if len(named.jobs) == 1 else replied
+            if earlier is not None:
+                self._judge_pair(job_id, earlier, later)
+
+    def _judge_pair(self, job_id: str, earlier: JobStatement, later: JobStatement) -> None:
+        before, after = state_of(earlier.job), state_of(later.job)
+        back = _evidence("the job went back", job_id, earlier, later)
+        if earlier.rank < 0 or later.rank < 0:
+            self.tally.open(PROGRESS, "a status that is none of the four (U39)")
+        elif before in ENDED and after != before:
+            self.tally.broke(
+                PROGRESS, replace(back, says=f"the job was {before} and then {after}"), case=before
+            )
+        elif later.rank < earlier.rank:
+            self.tally.differs(39, ", ".join(STATES), f"{after} after {before}", back)
+        else:
+            self.tally.held(PROGRESS, case=before if before in ENDED else None, by=back.exchanges)
+        if before in ENDED and after == before:
+            changed = " and ".join(name for name in LASTING if _differ(earlier, later, name))
+            ended = replace(back, says=f"the job had ended, and then its {changed} changed")
+            self.tally.check(FINAL, not changed, ended, case=before)
 
 
 def _kept(job: Mapping[str, Json], before: JobStatement | None) -> Mapping[str, Json]:
     """Return what is compared of a job; mostly what was stated before."""
     kept = {name: job[name] for name in ("status", *LASTING) if name in job}
     return before.job if before is not None and before.job == kept else kept
-
-
-# One statement
-
-
-def _judge_kind(seen: Observation, tally: Tally) -> None:
-    """Over GraphQL a reply shows what was asked for, the kind perhaps in capitals."""
-    requested, made = body_of(seen).get("kind"), thing_of(seen)
-    kind, job_id = made.get("kind"), made.get("id")
-    if isinstance(requested, str) and isinstance(kind, str) and isinstance(job_id, str):
-        says = f"{seen.id} asked for a job of kind {requested} and shows kind {kind}"
-        _check(KINDS, kind.lower() == requested, says, seen, job_id, tally, f"{requested} asked for")
-
-
-def _judge_one(seen: Observation, job: dict[str, Json], tally: Tally) -> None:
-    kind, status, reason = job.get("kind"), job.get("status"), job.get("error_detail")
-    if str(kind) not in KIND_NAMES:
-        _check(KINDS, False, f"{seen.id} shows a job of kind {kind}", seen, job["id"], tally)
-    elif seen.operation == "jobs.create" and isinstance(seen.body, dict):
-        requested = seen.body.get("kind")
-        says = f"{seen.id} asked for a job of kind {requested} and shows kind {kind}"
-        _check(KINDS, kind == requested, says, seen, job["id"], tally, f"{requested} asked for")
-    else:
-        tally.held(KINDS, case=None)
-    if status not in STATES:
-        evidence = Evidence(f"{seen.id} shows status {status!r}", (seen.id,), about=job["id"], at=seen.sent)
-        tally.differs(39, ", ".join(STATES), repr(status), evidence)
-    state = state_of(job)
-    if state:
-        says = f"{seen.id} shows a job {status} with error_detail {reason!r}"
-        _check(REASON, bool(reason) == (state == "failed"), says, seen, job["id"], tally, state)
-    finished = job.get("finished_at")
-    if state in ENDED:
-        says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
-        _check(FINISHED, isinstance(finished, str) and finished != "", says, seen, job["id"], tally, state)
-    elif state and finished is not None:
-        says = f"{seen.id} shows a job {status} with finished_at {finished!r}"
-        tally.differs(43, "null", repr(finished), Evidence(says, (seen.id,), about=job["id"], at=seen.sent))
-
-
-# Kinds
-
-
-def _judge_kinds(job_id: str, kind: str, statements: Sequence[JobStatement], tally: Tally) -> None:
-    """Under another kind a job is not shown (U44), and surely not as one of that kind."""
-    for statement in statements:
-        if statement.kind_asked_for == kind:
-            continue
-        says = f"{statement.exchange} asked for a {statement.kind_asked_for} and was shown {job_id}, a {kind}"
-        if statement.job.get("kind") == statement.kind_asked_for:
-            _check_pair(
-                WRONG_KIND, False, f"{says}, as a {statement.kind_asked_for}", (statement,), job_id, tally
-            )
-        else:
-            evidence = Evidence(says, (statement.exchange,), about=job_id, at=statement.at)
-            tally.differs(44, "404", str(statement.status), evidence)
-
-
-# Several statements
-
-
-def _compare(job_id: str, named: JobsOfName, job: ObservedJob, watermark: Micros, tally: Tally) -> None:
-    """Compare each statement with that which came last, and had come furthest, before its call was sent.
-
-    Necessary: the state at the later call follows that at the earlier one. A name may turn out to be that of
-    another account's job, too: what an event alone states waits.
-    """
-    due = [later for later in job.pending if later.since < watermark]
-    job.pending = job.pending[len(due) :]
-    for later in due:
-        heard = named.events[job.heard :]
-        come = [early for early in (*job.waiting, *heard) if early.until < later.since]
-        if come:
-            job.heard += sum(early.until < later.since for early in heard)
-            job.waiting = [early for early in job.waiting if early.until >= later.since]
-            for early in sorted(come, key=lambda early: early.until):
-                job.furthest = _further(job.furthest, early)
-        replied, heard_too = job.furthest
-        if replied is not heard_too:
-            named.doubtful.append((job.furthest, later))
-        elif replied is not None:
-            _judge_pair(job_id, replied, later, tally)
 
 
 def _further(furthest: Pair, early: JobStatement) -> Pair:
@@ -372,41 +400,6 @@ def _further(furthest: Pair, early: JobStatement) -> Pair:
     return replied, heard
 
 
-def _conclude(job_id: str, named: JobsOfName, tally: Tally) -> None:
-    """Judge what waited for more statements of a name.
-
-    Events of a name that jobs of two accounts have show nothing.
-    """
-    for owner, kind in named.refused:
-        job = named.jobs.get(owner)
-        if job is not None and kind not in job.kinds:
-            tally.held(WRONG_KIND)
-    for (replied, heard), later in named.doubtful:
-        earlier = heard if len(named.jobs) == 1 else replied
-        if earlier is not None:
-            _judge_pair(job_id, earlier, later, tally)
-
-
-def _judge_pair(job_id: str, earlier: JobStatement, later: JobStatement, tally: Tally) -> None:
-    before, after = state_of(earlier.job), state_of(later.job)
-    pair = (earlier, later)
-    if earlier.rank < 0 or later.rank < 0:
-        tally.open(PROGRESS, "a status that is none of the four (U39)")
-    elif before in ENDED and after != before:
-        says = f"the job was {before} and then {after}"
-        _check_pair(PROGRESS, False, says, pair, job_id, tally, before)
-    elif later.rank < earlier.rank:
-        tally.differs(39, ", ".join(STATES), f"{after} after {before}", _evidence("", pair, job_id))
-    else:
-        ended = before if before in ENDED else None
-        tally.held(PROGRESS, case=ended, by=_evidence("", pair, job_id).exchanges)
-    if before not in ENDED or after != before:
-        return
-    changed = [name for name in LASTING if _differ(earlier, later, name)]
-    says = f"the job had ended, and then its {' and '.join(changed)} changed" if changed else ""
-    _check_pair(FINAL, not changed, says, pair, job_id, tally, before)
-
-
 def _differ(earlier: JobStatement, later: JobStatement, name: str) -> bool:
     """Return whether a field differs; an instant may be written to the second or finer."""
     if name not in earlier.job or name not in later.job:
@@ -417,29 +410,7 @@ def _differ(earlier: JobStatement, later: JobStatement, name: str) -> bool:
     return bool(before != after)
 
 
-def _evidence(says: str, statements: Sequence[JobStatement], job_id: str) -> Evidence:
-    return Evidence(
-        says or "the job went back",
-        tuple(statement.exchange for statement in statements if statement.exchange),
-        tuple(statement.delivery for statement in statements if statement.delivery),
-        job_id,
-        statements[-1].at,
-    )
-
-
-def _check_pair(
-    rule: str,
-    holds: bool,
-    says: str,
-    statements: Sequence[JobStatement],
-    job_id: str,
-    tally: Tally,
-    case: str = ANY,
-) -> None:
-    tally.check(rule, holds, _evidence(says, statements, job_id), case=case)
-
-
-def _check(
-    rule: str, holds: bool, says: str, seen: Observation, job_id: str, tally: Tally, case: str = ANY
-) -> None:
-    tally.check(rule, holds, Evidence(says, (seen.id,), about=job_id, at=seen.sent), case=case)
+def _evidence(says: str, job_id: str, *statements: JobStatement) -> Evidence:
+    exchanges = tuple(statement.exchange for statement in statements if statement.exchange)
+    deliveries = tuple(statement.delivery for statement in statements if statement.delivery)
+    return Evidence(says, exchanges, deliveries, job_id, statements[-1].at)

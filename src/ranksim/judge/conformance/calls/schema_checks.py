@@ -12,28 +12,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, get_args, get_type_hints
 
-from ranksim.core.clock import DISTANT_FUTURE, Micros, instant
+from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.core.contract.facts import CHECK_OF, EVENT_TYPES
 from ranksim.core.contract.views import NOT_SHOWN, DomainView, JobView, ProblemView, QuotaMeta
 from ranksim.core.service.operations import TABLE
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.calls import choices
-from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, MARKED_ANSWERS, kind_of_answer, snaked
+from ranksim.judge.conformance.calls.response_headers import (
+    HEADER_RULES,
+    JSON,
+    REQUEST_ID,
+    check_headers,
+    check_json,
+    check_one,
+    lowered,
+)
+from ranksim.judge.conformance.history.fields import moment, snaked, whole
 from ranksim.judge.conformance.history.history import ObservedRun
-from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, leaves
+from ranksim.judge.conformance.history.observation import Json, Observation, leaves
+from ranksim.judge.conformance.judge import Judge, evidence_of
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Breach, Cause, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.conformance.verdict.rule import SAME_BODY, Breach, Cause, Requirement, Rule, declare
+from ranksim.judge.conformance.verdict.verdicts import Tally
 
-REQUEST_ID = "header.request_id"
-ECHO = "header.request_id_echo"
-JSON = "header.json"
 ERROR = "error.body"
 TYPE = "error.type"
 ID = "error.request_id"
 META = "error.meta"
-DEPRECATION = "header.deprecation"
-CORS = "header.cross_origin"
 ENVELOPE = "resource.envelope"
 FIELDS = "resource.fields"
 TIMES = "resource.timestamps"
@@ -122,58 +127,7 @@ RULES = declare(
         looks_at=("data",),
         by_reading=True,
     ),
-    Rule(
-        REQUEST_ID,
-        "Every response carries X-Request-Id",
-        (107,),
-        (79,),
-        cases=KINDS_OF_ANSWER,
-        ways=(Breach(107, "X-Request-Id is missing ({})", "{}", MARKED_ANSWERS),),
-        looks_at=("X-Request-Id",),
-        by_reading=True,
-    ),
-    Rule(
-        ECHO,
-        "An X-Request-Id that the client sent is used as given",
-        (107,),
-        (79,),
-        cases=KINDS_OF_ANSWER,
-        ways=(Breach(107, "an id that was sent is replaced", "success"),),
-        looks_at=(">X-Request-Id", "X-Request-Id"),
-    ),
-    Rule(
-        JSON,
-        "A response with a body is JSON and says so",
-        (8, 9, 94),
-        (25,),
-        cases=KINDS_OF_ANSWER[:-1],
-        ways=(Breach(8, "a success is no JSON", "success"),),
-        looks_at=("Content-Type",),
-        by_reading=True,
-    ),
-    Rule(
-        DEPRECATION,
-        "A surface that is to go carries Deprecation and Sunset, both",
-        (114,),
-        (81,),
-        exercise="everyday, once /v2 is there",
-        ways=(Breach(114, "Deprecation comes without Sunset"),),
-        looks_at=("Deprecation", "Sunset"),
-        needs=(Requirement.SUCCESSOR,),
-    ),
-    Rule(
-        CORS,
-        "Cross-origin requests are accepted",
-        (73,),
-        (80,),
-        exercise="everyday, sent from a page of another origin",
-        ways=(
-            Breach(73, "a preflight is refused", "preflight"),
-            Breach(73, "a success does not allow the origin", "success"),
-            Breach(73, "an error does not allow the origin", "error"),
-        ),
-        looks_at=(">Origin", "Access-Control-Allow-Origin", "Access-Control-Allow-Headers"),
-    ),
+    *HEADER_RULES,
     Rule(
         ERROR,
         "An error is a complete error body",
@@ -236,21 +190,11 @@ def text_or_null(value: Json) -> bool:
     return value is None or isinstance(value, str)
 
 
-def integer(value: Json) -> bool:
-    """Return whether a value is an integer, which JSON may write as 402.0."""
-    return type(value) is int or (isinstance(value, float) and value.is_integer())
-
-
-def mapping(value: Json) -> bool:
-    """Return whether a value is an object."""
-    return isinstance(value, dict)
-
-
 CHECKS: Mapping[object, Callable[[Json], bool]] = {
     str: text,
     str | None: text_or_null,
-    int: integer,
-    Mapping[str, object]: mapping,
+    int: lambda value: whole(value) is not None,
+    Mapping[str, object]: lambda value: isinstance(value, dict),
 }
 """What a value of a type looks like."""
 
@@ -278,11 +222,8 @@ JOB = stated_fields(JobView)
 """S13."""
 
 SINGLES: Mapping[str, Fields] = {
-    "domains.get": DOMAIN,
-    "domains.create": DOMAIN,
-    "domains.update": DOMAIN,
-    "jobs.create": JOB,
-    "jobs.get": JOB,
+    **dict.fromkeys(("domains.get", "domains.create", "domains.update"), DOMAIN),
+    **dict.fromkeys(("jobs.create", "jobs.get"), JOB),
 }
 
 COLLECTIONS: Mapping[str, Fields] = {"domains.list": DOMAIN, "jobs.list": JOB}
@@ -313,7 +254,7 @@ Domain: TypeAlias = tuple[str, str, str]
 
 
 @dataclass
-class SchemaJudge:
+class SchemaJudge(Judge):
     """Judges each exchange as it is read, and in the end what only two of them together can show.
 
     Raw texts are dropped after reading, so `see_raw` judges an exchange with them, and `see` nothing.
@@ -331,12 +272,6 @@ class SchemaJudge:
         """Nothing that was read before."""
         return False
 
-    def see(self, seen: Observation) -> None:
-        """Without its texts an exchange shows nothing here."""
-
-    def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """No rule here speaks of webhooks."""
-
     def see_raw(self, exchange: Exchange, seen: Observation, reply: Json) -> None:
         """Judge the next exchange as it is read, with its parsed reply."""
         check(exchange, seen, reply, self.tally)
@@ -351,26 +286,23 @@ class SchemaJudge:
 
     def _see_domain(self, domain: Domain, thing: dict[str, Json], seen: Observation) -> None:
         if thing.get(CRAWLED):
-            first = self._crawled.setdefault(domain, seen)
-            if seen.received < first.received:
-                self._crawled[domain] = seen
-        elif domain not in self._bare or self._bare[domain].sent < seen.sent:
-            self._bare[domain] = seen
+            self._crawled[domain] = min(
+                self._crawled.get(domain, seen), seen, key=lambda shown: shown.received
+            )
+        else:
+            self._bare[domain] = max(self._bare.get(domain, seen), seen, key=lambda shown: shown.sent)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """A full crawl that was shown has happened, so a later reading shows the last one, too (S12).
 
         A domain that was changed shows nothing here: its host may be another one since.
         """
-        if watermark < DISTANT_FUTURE:
-            return
-        for domain, crawled in self._crawled.items():
+        for domain, crawled in self._crawled.items() if watermark == DISTANT_FUTURE else ():
             bare = self._bare.get(domain)
             changed = domain in self._changed or run.mutable("domains", domain[-1]) or not run.exclusive
             if bare is not None and crawled.received < bare.sent and not changed:
                 says = f"{bare.id} shows no {CRAWLED} of {domain[-1]}, and {crawled.id} did before"
-                pair = (crawled.id, bare.id)
-                evidence = Evidence(says, pair, about=bare.operation, at=bare.sent)
+                evidence = evidence_of(says, crawled, bare, about=bare.operation)
                 self.tally.broke(FIELDS, evidence, case=bare.operation)
 
 
@@ -385,16 +317,19 @@ def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> N
     if seen.status in GATEWAY and exchange.response is not None and not isinstance(reply, dict):
         tally.open(JSON, "a gateway answered in the deployment's stead")
         return
-    headers = _lowered(exchange.response_headers)
-    request_id = headers.get("x-request-id", "")
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    _check_headers(exchange, seen, request_id, tally)
-    _check_versions(headers, seen, tally)
-    _check_origin(exchange, headers, seen, tally)
+    headers = lowered(exchange.response_headers)
+    check_headers(exchange, seen, headers, tally)
     if exchange.surface == "graphql" and isinstance(reply, dict) and seen.status == 200:
         _check_extensions(reply, seen, tally)
-    if _has_body(exchange, seen):
-        _check_body(reply, request_id, media_type, seen, tally)
+    if not _has_body(exchange, seen) or not check_json(reply, headers, seen, tally):
+        return
+    if seen.status >= 400:
+        _check_error(reply, headers.get("x-request-id", ""), seen, tally)
+    elif seen.operation:
+        _check_success(reply, seen, tally)
+        if seen.operation == "jobs.get" and isinstance(seen.data, dict) and "progress" not in seen.data:
+            evidence = evidence_of(f"{seen.id} shows a job without progress", seen)
+            tally.differs(42, "progress", "no such field", evidence)
 
 
 def _has_body(exchange: Exchange, seen: Observation) -> bool:
@@ -405,99 +340,7 @@ def _has_body(exchange: Exchange, seen: Observation) -> bool:
     return exchange.response is not None and (bool(exchange.response) or seen.status >= 400)
 
 
-def _check_body(reply: Json, request_id: str, media_type: str, seen: Observation, tally: Tally) -> None:
-    kind = kind_of_answer(seen)
-    if isinstance(reply, dict) and (not media_type or "json" in media_type):
-        tally.held(JSON, case=kind, by=(seen.id,))
-    else:
-        _broke(JSON, f"is no JSON object, or says {media_type or 'no type'}", seen, tally, kind)
-        return
-    if seen.status >= 400:
-        _check_error(reply, request_id, seen, tally)
-    elif seen.operation:
-        _check_success(reply, seen, tally)
-        if seen.operation == "jobs.get" and isinstance(seen.data, dict) and "progress" not in seen.data:
-            evidence = Evidence(f"{seen.id} shows a job without progress", (seen.id,), at=seen.sent)
-            tally.differs(42, "progress", "no such field", evidence)
-
-
-def _check_headers(exchange: Exchange, seen: Observation, given: str, tally: Tally) -> None:
-    kind = kind_of_answer(seen)
-    if given:
-        tally.held(REQUEST_ID, case=kind, by=(seen.id,))
-    elif not seen.shows("x-request-id"):
-        return
-    else:
-        _broke(REQUEST_ID, "has no X-Request-Id", seen, tally, kind)
-        return
-    for name, sent in (exchange.request_headers or {}).items():
-        if name.lower() == "x-request-id" and _is_plain(sent):
-            if given == sent:
-                tally.held(ECHO, case=kind if seen.idempotency_key is None else None, by=(seen.id,))
-            elif seen.idempotency_key is not None:
-                tally.open(ECHO, "a replay may be the first response to the letter (E5)")
-            else:
-                says = f"was sent X-Request-Id {sent!r} and gives {given!r}"
-                _broke(ECHO, says, seen, tally, kind, f"X-Request-Id {sent}")
-
-
-ALLOWED = "access-control-allow-origin"
-ALLOWED_HEADERS = "access-control-allow-headers"
-
-DEPRECATING = frozenset({"deprecation", "sunset"})
-"""The headers of a surface that is to go."""
-
-
-def _check_versions(headers: Mapping[str, str], seen: Observation, tally: Tally) -> None:
-    """A surface that is to go carries both headers (S114)."""
-    both = DEPRECATING & headers.keys()
-    if len(both) == 2:
-        tally.held(DEPRECATION, by=(seen.id,))
-        evidence = Evidence(f"{seen.id} carries Deprecation and Sunset", (seen.id,), at=seen.sent)
-        tally.differs(81, "neither on /v1 now", "both", evidence)
-    elif both and seen.shows("deprecation", "sunset"):
-        _broke(DEPRECATION, f"carries {min(both).title()} alone", seen, tally)
-
-
-def _check_origin(exchange: Exchange, response: Mapping[str, str], seen: Observation, tally: Tally) -> None:
-    """Check the headers of a call from another origin (S73).
-
-    A browser passes on a response to another origin only where it allows that origin, and sends the call
-    itself only where a preflight succeeded and allows its headers (the Fetch standard, CORS protocol).
-    """
-    request = _lowered(exchange.request_headers)
-    origin = request.get("origin")
-    if origin is None or seen.status in (429, 500) or not seen.shows(ALLOWED, ALLOWED_HEADERS):
-        return
-    allowed = response.get(ALLOWED, "").strip()
-    if seen.method == "OPTIONS" and "access-control-request-method" in request:
-        wanted = _header_names(request.get("access-control-request-headers", ""))
-        named = _header_names(response.get(ALLOWED_HEADERS, ""))
-        good = 200 <= seen.status <= 299 and ("*" in named or wanted <= named)
-        case, says = "preflight", f"answers the preflight of {origin} with {seen.status}, and allows "
-        says += f"{allowed or 'no origin'} with {', '.join(sorted(named)) or 'no headers'}"
-    else:
-        good, case = True, "success" if seen.status < 400 else "error"
-        says = f"was sent from {origin}, and allows {allowed or 'no origin'}"
-    if good and allowed in ("*", origin):
-        tally.held(CORS, case=case, by=(seen.id,))
-    else:
-        _broke(CORS, says, seen, tally, case)
-
-
-def _lowered(headers: Mapping[str, str] | None) -> dict[str, str]:
-    """Return headers by their names in lower case."""
-    return {name.lower(): value for name, value in (headers or {}).items()}
-
-
-def _header_names(value: str) -> set[str]:
-    """Return the names of headers that a header lists, in lower case."""
-    return {name.strip().lower() for name in value.split(",")} - {""}
-
-
-def _is_plain(sent: str) -> bool:
-    """Whether a client's id is one that no deployment may change (U79)."""
-    return 1 <= len(sent) <= 255 and sent.isascii() and sent.isprintable() and sent == sent.strip()
+# Errors
 
 
 def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: Tally) -> None:
@@ -506,26 +349,21 @@ def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: T
     if reply.get("status") != seen.status and "status" not in wrong:
         wrong.append("status")
     tally.covers(ERROR, f"in {seen.environment}", (seen.id,), holds=not wrong)
-    if wrong:
-        says = f"answered {seen.status} with wrong or missing {', '.join(wrong)}"
-        _broke(
-            ERROR, says, seen, tally, case, f"status {seen.status} in the body, and {_named(ERROR_FIELDS)}"
-        )
+    says = f"answered {seen.status} with wrong or missing {', '.join(wrong)}"
+    expected = f"status {seen.status} in the body, and {_named(ERROR_FIELDS)}"
+    if not check_one(ERROR, not wrong, says, seen, tally, case, expected):
         return
-    tally.held(ERROR, case=case, by=(seen.id,))
     url, code = reply["documentation_url"], reply["code"]
-    if reply["type"] == url and url.endswith(f"/api/errors#{code}"):
-        tally.held(TYPE, case=case, by=(seen.id,))
-    else:
-        says = f"has type {reply['type']} and documentation_url {url} for {code}"
-        _broke(TYPE, says, seen, tally, case, f"…/api/errors#{code} as both")
-    if given and reply["request_id"] != given and seen.idempotency_key is not None:
-        tally.open(ID, "a replay may be the first response to the letter (E5)")
-    elif given and reply["request_id"] != given:
-        says = f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}"
-        _broke(ID, says, seen, tally, case, f"request_id {given!r}")
-    elif given:
+    good = reply["type"] == url and url.endswith(f"/api/errors#{code}")
+    says = f"has type {reply['type']} and documentation_url {url} for {code}"
+    check_one(TYPE, good, says, seen, tally, case, f"…/api/errors#{code} as both")
+    if given and reply["request_id"] == given:
         tally.held(ID, case=case if seen.idempotency_key is None else None, by=(seen.id,))
+    elif given and seen.idempotency_key is not None:
+        tally.open(ID, "a replay may be the first response to the letter (E5)")
+    elif given:
+        says = f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}"
+        check_one(ID, False, says, seen, tally, case, f"request_id {given!r}")
     _check_meta(code, reply["meta"], seen, tally)
 
 
@@ -536,58 +374,47 @@ def _check_extensions(reply: dict[str, Json], seen: Observation, tally: Tally) -
         extensions = snaked(error.get("extensions")) if isinstance(error, dict) else None
         if wrong := _wrong(extensions, ERROR_FIELDS):
             says = f"{seen.id} tells an error with wrong or missing {', '.join(wrong)} in its extensions"
-            evidence = Evidence(says, (seen.id,), about=seen.operation or seen.path, at=seen.sent)
+            evidence = evidence_of(says, seen, about=seen.operation or seen.path)
             tally.differs(83, "the error body in extensions", "another form", evidence)
 
 
 def _check_meta(code: str, meta: dict[str, Json], seen: Observation, tally: Tally) -> None:
     if code == "quota_exhausted":
         lacking = _wrong(meta, QUOTA)
-        if lacking:
-            _broke(META, f"is {code} with wrong or missing {', '.join(lacking)} in meta", seen, tally, code)
-        else:
-            tally.held(META, case=code, by=(seen.id,))
+        says = f"is {code} with wrong or missing {', '.join(lacking)} in meta"
+        check_one(META, not lacking, says, seen, tally, code)
     elif code == "cost_cap_reached":
         count = sum(re.search("[0-9]", str(value)) is not None for value in leaves(meta))
-        if count < SPENT_VALUES:
-            _broke(
-                META,
-                f"is {code}, and its meta tells {count} numbers or dates, not {SPENT_VALUES}",
-                seen,
-                tally,
-                code,
-            )
-        else:
-            tally.held(META, case=code, by=(seen.id,))
+        says = f"is {code}, and its meta tells {count} numbers or dates, not {SPENT_VALUES}"
+        check_one(META, count >= SPENT_VALUES, says, seen, tally, code)
+
+
+# Successes
 
 
 def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> None:
-    data = reply.get("data")
-    if isinstance(data, list) and seen.operation.endswith(".list"):
-        cursor = reply.get("next_cursor", 0)
-        complete = isinstance(reply.get("has_more"), bool) and text_or_null(cursor)
-        if complete or seen.operation == "webhook_events.list":  # its fields are not shown (U78)
-            tally.held(ENVELOPE, case=seen.operation, by=(seen.id,))
-        else:
-            _broke(ENVELOPE, "is a collection without has_more and next_cursor", seen, tally, seen.operation)
-        things, fields = data, COLLECTIONS.get(seen.operation)
+    data, operation = reply.get("data"), seen.operation
+    if isinstance(data, list) and operation.endswith(".list"):
+        complete = isinstance(reply.get("has_more"), bool) and text_or_null(reply.get("next_cursor", 0))
+        complete = complete or operation == "webhook_events.list"  # its fields are not shown (U78)
+        says = "is a collection without has_more and next_cursor"
+        check_one(ENVELOPE, complete, says, seen, tally, operation)
+        _check_things(data, COLLECTIONS.get(operation), seen, tally)
     else:
-        if "data" not in reply or seen.operation in SHOWN_COLLECTIONS:
-            says = "is a success without its data"
-            _broke(ENVELOPE, says, seen, tally, seen.operation, "an object with data")
-        else:
-            tally.held(ENVELOPE, case=seen.operation, by=(seen.id,))
+        enveloped = "data" in reply and operation not in SHOWN_COLLECTIONS
+        says, expected = "is a success without its data", "an object with data"
+        check_one(ENVELOPE, enveloped, says, seen, tally, operation, expected)
         dry = seen.dry_run or seen.request_unrecorded  # as it may be, where what it asked for is not recorded
-        things, fields = [data], (None if dry else SINGLES.get(seen.operation))
-    _check_things(things, fields, seen, tally)
-    if seen.operation == "account.usage" and isinstance(data, dict):
-        _check_usage(data, seen, tally)
-    if seen.operation == "webhook_events.list":
+        _check_things([data], None if dry else SINGLES.get(operation), seen, tally)
+    metrics = data.get("metrics") if operation == "account.usage" and isinstance(data, dict) else None
+    if isinstance(metrics, list) and metrics:  # where the list stands is assumed (U109)
+        lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
+        says = f"shows {len(lacking)} metrics without resets_at"
+        check_one(FIELDS, not lacking, says, seen, tally, operation)
+    if operation == "webhook_events.list":
         named = set(filter(text, leaves(data)))
-        if named.issuperset(EVENT_TYPES):
-            tally.held(EVENTS, by=(seen.id,))
-        else:
-            _broke(EVENTS, f"lists {', '.join(sorted(named)) or 'nothing'}", seen, tally)
+        says = f"lists {', '.join(sorted(named)) or 'nothing'}"
+        check_one(EVENTS, named.issuperset(EVENT_TYPES), says, seen, tally)
 
 
 def _check_things(things: list[Json], fields: Fields | None, seen: Observation, tally: Tally) -> None:
@@ -605,7 +432,7 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Observation, 
             if _is_utc(value):
                 good_times[name] += 1
             else:
-                _broke(TIMES, f"shows {name} {value!r}", seen, tally, name)
+                check_one(TIMES, False, f"shows {name} {value!r}", seen, tally, name)
     if sound:
         tally.held(FIELDS, sound, case=seen.operation, by=(seen.id,))
         tally.covers(FIELDS, f"in {seen.environment}", (seen.id,))
@@ -621,10 +448,10 @@ def _check_fields(thing: dict[str, Json], fields: Fields, seen: Observation, tal
     wrong = [name for name in _wrong(thing, fields) if name not in absent]
     if wrong:
         says = f"shows {seen.operation} with wrong or missing {', '.join(wrong)}"
-        _broke(FIELDS, says, seen, tally, seen.operation, _named(fields))
+        check_one(FIELDS, False, says, seen, tally, seen.operation, _named(fields))
         tally.covers(FIELDS, f"in {seen.environment}", (seen.id,), holds=False)
     for name in absent:
-        evidence = Evidence(f"{seen.id} shows no {name}", (seen.id,), about=seen.operation, at=seen.sent)
+        evidence = evidence_of(f"{seen.id} shows no {name}", seen, about=seen.operation)
         tally.differs(43, "null", "no such field", evidence)
     return not wrong
 
@@ -633,17 +460,6 @@ def _has_finished(job: dict[str, Json]) -> bool:
     """Return whether a job has surely finished: it is done, or failed by a usual name with a reason (U39)."""
     status = job.get("status")
     return status == "done" or (status in ("failed", "error") and bool(job.get("error_detail")))
-
-
-def _check_usage(data: dict[str, Json], seen: Observation, tally: Tally) -> None:
-    metrics = data.get("metrics")
-    if not isinstance(metrics, list) or not metrics:
-        return  # where the list stands is assumed (U109)
-    lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
-    if lacking:
-        _broke(FIELDS, f"shows {len(lacking)} metrics without resets_at", seen, tally, seen.operation)
-    else:
-        tally.held(FIELDS, case=seen.operation, by=(seen.id,))
 
 
 def _named(fields: Fields) -> str:
@@ -667,20 +483,5 @@ _USUAL = re.compile(
 def _is_utc(value: Json) -> bool:
     if not isinstance(value, str):
         return False
-    if _USUAL.fullmatch(value):
-        return True
-    if not value.endswith(("Z", "+00:00", "+0000", "+00")):
-        return False
-    try:
-        instant(value)
-    except ValueError:
-        return False
-    return True
-
-
-def _broke(
-    rule: str, says: str, seen: Observation, tally: Tally, case: str = ANY, expected: str = ""
-) -> None:
-    about = seen.operation or seen.path
-    evidence = Evidence(f"{seen.id} {says}", (seen.id,), about=about, at=seen.sent, expected=expected)
-    tally.broke(rule, evidence, case=case)
+    named = value.endswith(("Z", "+00:00", "+0000", "+00"))
+    return _USUAL.fullmatch(value) is not None or (named and moment(value) is not None)

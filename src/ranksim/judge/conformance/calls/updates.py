@@ -8,7 +8,7 @@ have come before it, unless another one surely came in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -16,10 +16,11 @@ from ranksim.core.clock import DAY, Micros
 from ranksim.core.service.operations import TABLE
 from ranksim.judge.conformance.history.fields import body_of, plainest, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
-from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt
+from ranksim.judge.conformance.history.observation import Json, Observation
+from ranksim.judge.conformance.judge import Judge, evidence_of
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.conformance.verdict.verdicts import Tally
 
 PATCHED = "resource.patch"
 UNCONDITIONAL = "resource.unconditional"
@@ -82,7 +83,7 @@ class ObservedResource:
 
 
 @dataclass
-class UpdateJudge:
+class UpdateJudge(Judge):
     """Judges every field that was patched, at every later reading of it."""
 
     options: Options
@@ -98,46 +99,34 @@ class UpdateJudge:
 
     def see(self, seen: Observation) -> None:
         """Keep a patch that may have been made, and what shows a resource."""
-        if not seen.updates:
-            if isinstance(seen.data, dict):
-                self._read(seen)
+        if seen.updates:
+            self._patch(seen)
+        elif isinstance(seen.data, dict):
+            resource = self._used(seen)
+            if not resource.writes:
+                _drop_outdated(resource.readings, seen.sent)
+            resource.readings.append(seen)
+
+    def _patch(self, seen: Observation) -> None:
+        noun, rest = _noun(seen), seen.surface == "rest"
+        if seen.status in STALE and rest:
+            evidence = evidence_of(f"{seen.id} was refused {seen.status}", seen, about=seen.operation)
+            self.tally.broke(UNCONDITIONAL, evidence, case=noun)
+        if seen.happened is False or not (seen.ok or seen.outcome_unknown) or not seen.parameters:
             return
-        if seen.status in STALE and seen.surface == "rest":
-            evidence = Evidence(
-                f"{seen.id} was refused {seen.status}", (seen.id,), about=seen.operation, at=seen.sent
-            )
-            self.tally.broke(UNCONDITIONAL, evidence, case=_noun(seen))
-        may = seen.happened is not False and (seen.ok or seen.lost or seen.status >= 500)
-        if may and seen.parameters:
-            before = next(iter(self._used(seen).writes.values()), None)
-            if before and seen.ok and seen.surface == "rest":
-                self.tally.held(UNCONDITIONAL, case=_noun(seen), by=(before[-1].id, seen.id))
-            for name in (name for name in body_of(seen) if name not in UNSETTLED):
-                self._used(seen).writes.setdefault(name, []).append(seen)
-                self.patched[_resource(seen)] = None
+        resource = self._used(seen)
+        before = next(iter(resource.writes.values()), None)
+        if before and seen.ok and rest:
+            self.tally.held(UNCONDITIONAL, case=noun, by=(before[-1].id, seen.id))
+        for name in (name for name in body_of(seen) if name not in UNSETTLED):
+            resource.writes.setdefault(name, []).append(seen)
+            self.patched[_resource(seen)] = None
 
     def _used(self, seen: Observation) -> ObservedResource:
         resource = self.resources.pop(_resource(seen), None) or ObservedResource()
         self.resources[_resource(seen)] = resource
         resource.busy = seen.sent
         return resource
-
-    def _read(self, seen: Observation) -> None:
-        resource = self._used(seen)
-        readings = resource.readings
-        if not resource.writes:
-            readings[:] = [
-                early
-                for n, early in enumerate(readings)
-                if not any(
-                    late.received < seen.sent and late.data.keys() >= early.data.keys()
-                    for late in readings[n + 1 :]
-                )
-            ]
-        readings.append(seen)
-
-    def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """No rule here speaks of webhooks."""
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Compare what was shown of the fields of a resource that is idle with what was asked for."""
@@ -154,170 +143,157 @@ class UpdateJudge:
             del self.resources[name]
 
     def _judge(self, mutated: bool, resource: ObservedResource) -> None:
-        for name, patches in resource.writes.items():
-            if mutated or any(
-                other.surface == "graphql" and name not in body_of(other)
-                for others in resource.writes.values()
-                for other in others
-            ):  # which fields a mutation changes, by whatever name it calls them, is not sure (U83)
+        writes = resource.writes
+        over_graphql = [seen for patches in writes.values() for seen in patches if seen.surface == "graphql"]
+        for name, patches in writes.items():
+            # which fields a mutation changes, by whatever name it calls them, is not sure (U83)
+            if mutated or any(name not in body_of(other) for other in over_graphql):
                 self.tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patches))
-                continue
-            readings = [seen for seen in resource.readings if name in seen.data]
-            _judge_field(name, patches, readings, self.tally)
+            else:
+                readings = [seen for seen in resource.readings if name in seen.data]
+                PatchedField(self.tally, name, patches, readings).judge()
 
 
-def _resource(seen: Observation) -> Resource:
-    return seen.environment, seen.account, seen.operation.partition(".")[0], seen.parameters.get("id", "")
-
-
-def _judge_field(
-    name: str, writes: Sequence[Observation], readings: Sequence[Observation], tally: Tally
-) -> None:
-    values = FieldValues(name, writes, readings)
-    for at, patch in enumerate(writes):
-        _judge_reply(name, patch, writes, at, readings, values, tally)
-    certain = sorted((patch for patch in writes if patch.ok), key=lambda patch: patch.received)
-    came = done = 0
-    alive: list[Observation] = []
-    newest: Observation | None = None
-    for seen in readings:
-        while came < len(writes) and writes[came].sent < seen.received:
-            alive.append(writes[came])
-            came += 1
-        while done < len(certain) and certain[done].received < seen.sent:
-            newest = max(newest or certain[done], certain[done], key=lambda patch: patch.sent)
-            done += 1
-        if newest is not None:  # what ended before it was sent is surely overwritten
-            since = newest.sent
-            alive = [write for write in alive if write.received > since]
-            last = [write for write in alive if write.sent < seen.received]
-            _judge_reading(name, seen, last, values, since, tally)
-
-
-class FieldValues:
-    """The values that a field had, or was to have, each with when that was first known."""
-
-    def __init__(self, name: str, writes: Sequence[Observation], readings: Sequence[Observation]) -> None:
-        values = [(write.received, value) for write in writes for value in _values(name, write)]
-        values += [(seen.received, seen.data[name]) for seen in readings]
-        self.first: dict[str, tuple[Micros, Json]] = {}
-        for at, value in sorted(values, key=lambda observed: observed[0]):
-            self.first.setdefault(repr(value), (at, value))
-
-    def had(self, value: Json, until: Micros) -> bool:
-        """Return whether this value was known before an instant."""
-        return self.first.get(repr(value), (until, None))[0] < until
-
-    def had_another(self, value: Json, until: Micros) -> bool:
-        """Return whether a value was known before an instant that `value` cannot be made of."""
-        return any(at < until and _apart(other, value) for at, other in self.first.values())
-
-
-def _judge_reading(
-    name: str,
-    seen: Observation,
-    writes: Sequence[Observation],
-    values: FieldValues,
-    since: Micros,
-    tally: Tally,
-) -> None:
-    """A reading shows what one of the writes that may be the last asked for, or what its reply showed.
-
-    A deployment may write values its own way, such as a trimmed text, and lists in another order: only plain
-    values prove anything that were answered as asked for, or that are another from before `since`.
-    """
-    value_shown, noun = seen.data[name], _noun(seen)
-    old = values.had(value_shown, since)
-    fits = [write for write in writes if any(value_shown == value for value in _values(name, write))]
-    if fits:
-        by = (writes[-1].id, seen.id)
-        tally.held(PATCHED, case=noun, by=by)
-        if any(values.had_another(body_of(write)[name], since) for write in fits):
-            tally.covers(PATCHED, f"{noun}, again", by)
-    elif not all(_excluded(name, write, value_shown, old) for write in writes):
-        tally.open(PATCHED, "what a PATCH made of it is not known")
-    else:
-        newest = writes[-1]
-        requested = body_of(newest)[name]
-        says = f"{newest.id} set {name} to {requested!r}, and {seen.id} shows {value_shown!r} afterwards"
-        evidence = Evidence(says, (newest.id, seen.id), about=seen.operation, at=seen.sent)
-        tally.broke(PATCHED, evidence, case=f"{noun}, again" if old else noun)
-
-
-def _excluded(name: str, write: Observation, value: Json, old: bool) -> bool:
-    """Whether a value cannot be what became of a write; over GraphQL it may have another form (an enum's)."""
-    apart = _apart(value, body_of(write)[name])
-    return (apart and old) or (_taken_as_requested(name, write) and (apart or write.surface != "graphql"))
-
-
-def _taken_as_requested(name: str, write: Observation) -> bool:
-    """Whether a reply shows a plain value just as it was asked for."""
-    requested = body_of(write)[name]
-    answered = thing_of(write).get(name) if write.ok else None
-    return isinstance(requested, str | int) and answered == requested
-
-
-def _judge_reply(
-    name: str,
-    patch: Observation,
-    writes: Sequence[Observation],
-    at: int,
-    readings: Sequence[Observation],
-    values: FieldValues,
-    tally: Tally,
-) -> None:
-    """The reply to a PATCH does not show what was there before, if that is something else than was asked for.
-
-    Necessary where no other write overlaps the PATCH.
-    """
-    shows = thing_of(patch)
-    if not patch.ok or name not in shows:
-        return
-    requested, answered, noun = body_of(patch)[name], shows[name], _noun(patch)
-    if answered == requested:
-        tally.held(PATCHED, case=noun, by=(patch.id,))
-        if values.had_another(requested, patch.sent):
-            tally.covers(PATCHED, f"{noun}, again", (patch.id,))
-    elif _apart(answered, requested) and values.had(answered, patch.sent) and not _overlapped(patch, writes):
-        earlier = _showed_before(name, answered, writes[:at], _last_before(readings, patch.sent))
-        if earlier is not None:
-            says = (
-                f"{patch.id} was to set {name} to {requested!r}, and shows {answered!r} as {earlier.id} did "
-                "before"
-            )
-            evidence = Evidence(says, (earlier.id, patch.id), about=patch.operation, at=patch.sent)
-            tally.broke(PATCHED, evidence, case=f"{noun}, again" if at else noun)
-
-
-def _overlapped(patch: Observation, writes: Sequence[Observation]) -> bool:
-    """Return whether another write may have been made while a PATCH was."""
-    return any(
-        other is not patch and other.received > patch.sent and other.sent < patch.received for other in writes
-    )
-
-
-def _last_before(readings: Sequence[Observation], instant: Micros) -> Observation | None:
-    return next((seen for seen in reversed(readings) if seen.received < instant), None)
-
-
-def _showed_before(
-    name: str, value: Json, writes: Sequence[Observation], reading: Observation | None
-) -> Observation | None:
-    """Return what had shown or set a value: the last reading, else the last of the earlier `writes`."""
-    if reading is not None and reading.data[name] == value:
-        return reading
-    return next((seen for seen in reversed(writes) if value in _values(name, seen)), reading)
+def _drop_outdated(readings: list[Observation], instant: Micros) -> None:
+    """Drop readings of which all fields were read again, well before an instant."""
+    readings[:] = [
+        early
+        for number, early in enumerate(readings, 1)
+        if not any(
+            late.received < instant and late.data.keys() >= early.data.keys() for late in readings[number:]
+        )
+    ]
 
 
 def _noun(seen: Observation) -> str:
     return seen.operation.partition(".")[0]
 
 
-def _values(name: str, write: Observation) -> Iterator[Json]:
-    yield body_of(write)[name]
-    thing = thing_of(write)
-    if name in thing:
-        yield thing[name]
+def _resource(seen: Observation) -> Resource:
+    return seen.environment, seen.account, _noun(seen), seen.parameters.get("id", "")
+
+
+@dataclass
+class PatchedField:
+    """One field of one resource: what wrote it and what showed it, each in order of sending."""
+
+    tally: Tally
+    name: str
+    writes: Sequence[Observation]
+    readings: Sequence[Observation]
+    first: dict[str, tuple[Micros, Json]] = field(default_factory=dict)
+    """The values that it had, or was to have, each with when that was first known."""
+
+    def __post_init__(self) -> None:
+        values = [(write.received, value) for write in self.writes for value in self._values(write)]
+        values += [(seen.received, seen.data[self.name]) for seen in self.readings]
+        for at, value in sorted(values, key=lambda observed: observed[0]):
+            self.first.setdefault(repr(value), (at, value))
+
+    def judge(self) -> None:
+        """Judge the reply to each write, and each reading after one that is surely made."""
+        for at, patch in enumerate(self.writes):
+            self._judge_reply(patch, at)
+        certain = sorted((patch for patch in self.writes if patch.ok), key=lambda patch: patch.received)
+        came = done = 0
+        alive: list[Observation] = []
+        newest: Observation | None = None
+        for seen in self.readings:
+            while came < len(self.writes) and self.writes[came].sent < seen.received:
+                alive.append(self.writes[came])
+                came += 1
+            while done < len(certain) and certain[done].received < seen.sent:
+                newest = max(newest or certain[done], certain[done], key=lambda patch: patch.sent)
+                done += 1
+            if newest is not None:  # what ended before it was sent is surely overwritten
+                since = newest.sent
+                alive = [write for write in alive if write.received > since]
+                last = [write for write in alive if write.sent < seen.received]
+                self._judge_reading(seen, last, since)
+
+    def _judge_reading(self, seen: Observation, writes: Sequence[Observation], since: Micros) -> None:
+        """A reading shows what one of the writes that may be the last asked for, or what its reply showed.
+
+        A deployment may write values its own way, such as a trimmed text, and lists in another order: only
+        plain values prove anything that were answered as asked for, or that are another from before `since`.
+        """
+        value, noun = seen.data[self.name], _noun(seen)
+        old = self._had(value, since)
+        fits = [write for write in writes if any(value == written for written in self._values(write))]
+        if fits:
+            by = (writes[-1].id, seen.id)
+            self.tally.held(PATCHED, case=noun, by=by)
+            if any(self._had_another(self._requested(write), since) for write in fits):
+                self.tally.covers(PATCHED, f"{noun}, again", by)
+        elif not all(self._excluded(write, value, old) for write in writes):
+            self.tally.open(PATCHED, "what a PATCH made of it is not known")
+        else:
+            newest = writes[-1]
+            says = (
+                f"{newest.id} set {self.name} to {self._requested(newest)!r}, and {seen.id} shows {value!r} "
+                "afterwards"
+            )
+            evidence = evidence_of(says, newest, seen, about=seen.operation)
+            self.tally.broke(PATCHED, evidence, case=f"{noun}, again" if old else noun)
+
+    def _judge_reply(self, patch: Observation, at: int) -> None:
+        """The reply to a PATCH does not show what was there before, if something else was asked for.
+
+        Necessary where no other write overlaps the PATCH.
+        """
+        shows, name = thing_of(patch), self.name
+        if not patch.ok or name not in shows:
+            return
+        requested, answered, noun = self._requested(patch), shows[name], _noun(patch)
+        if answered == requested:
+            self.tally.held(PATCHED, case=noun, by=(patch.id,))
+            if self._had_another(requested, patch.sent):
+                self.tally.covers(PATCHED, f"{noun}, again", (patch.id,))
+            return
+        overlapped = any(
+            other is not patch and other.received > patch.sent and other.sent < patch.received
+            for other in self.writes
+        )
+        if overlapped or not _apart(answered, requested) or not self._had(answered, patch.sent):
+            return
+        earlier = self._showed_before(answered, at)
+        if earlier is not None:
+            says = (
+                f"{patch.id} was to set {name} to {requested!r}, and shows {answered!r} as {earlier.id} did"
+            )
+            evidence = evidence_of(f"{says} before", earlier, patch, about=patch.operation)
+            self.tally.broke(PATCHED, evidence, case=f"{noun}, again" if at else noun)
+
+    def _showed_before(self, value: Json, at: int) -> Observation | None:
+        """Return what had shown or set a value before a write: the last reading, else the last write."""
+        sent = self.writes[at].sent
+        reading = next((seen for seen in reversed(self.readings) if seen.received < sent), None)
+        if reading is not None and reading.data[self.name] == value:
+            return reading
+        return next((seen for seen in self.writes[:at][::-1] if value in self._values(seen)), reading)
+
+    def _requested(self, write: Observation) -> Json:
+        return body_of(write)[self.name]
+
+    def _values(self, write: Observation) -> list[Json]:
+        """Return what a write asked for, and what its reply shows."""
+        thing = thing_of(write)
+        return [self._requested(write), *([thing[self.name]] if self.name in thing else [])]
+
+    def _had(self, value: Json, until: Micros) -> bool:
+        """Return whether this value was known before an instant."""
+        return self.first.get(repr(value), (until, None))[0] < until
+
+    def _had_another(self, value: Json, until: Micros) -> bool:
+        """Return whether a value was known before an instant that `value` cannot be made of."""
+        return any(at < until and _apart(other, value) for at, other in self.first.values())
+
+    def _excluded(self, write: Observation, value: Json, old: bool) -> bool:
+        """Whether a value cannot be what became of a write; over GraphQL an enum has another form."""
+        requested = self._requested(write)
+        apart, answered = _apart(value, requested), thing_of(write).get(self.name) if write.ok else None
+        as_requested = isinstance(requested, str | int) and answered == requested
+        return (apart and old) or (as_requested and (apart or write.surface != "graphql"))
 
 
 def _apart(first: Json, second: Json) -> bool:

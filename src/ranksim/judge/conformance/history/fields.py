@@ -49,6 +49,13 @@ def identified(seen: Observation) -> Iterator[dict[str, Json]]:
             yield thing
 
 
+def event_job(body: Json) -> dict[str, Json] | None:
+    """Return the job that the body of a webhook tells of, None without any."""
+    data = body.get("data") if isinstance(body, dict) else None
+    job = data.get("job") if isinstance(data, dict) else None
+    return job if isinstance(job, dict) else None
+
+
 def snaked(value: Json) -> Json:
     """Rename the members of GraphQL values as REST has them: resetsAt is resets_at."""
     if isinstance(value, dict):

@@ -26,6 +26,7 @@ from ranksim.judge.conformance.history.graphql_arguments import sure_arguments
 from ranksim.judge.conformance.history.graphql_lists import page_of, query_of
 from ranksim.judge.conformance.history.history import ALL, History, Pace
 from ranksim.judge.conformance.history.observation import (
+    MARK,
     SAFE,
     AttemptDetail,
     Json,
@@ -285,9 +286,6 @@ def _keyed(rows: PackedObservations, marks: bool) -> set[int]:
 
 
 # One exchange
-
-MARK: Final = "idempotent-replayed"
-"""The header that marks a replay (U31)."""
 
 FOLLOWED = frozenset(
     {"domains.create", "domains.update", "keyword_lists.create", "keywords.create", "keyword_briefs.create"}

@@ -121,8 +121,7 @@ class AutoDisableJudge(WebhookJudge):
             )
 
     def _judge_enabled_again(self, endpoint: ObservedEndpoint, ways: Sequence[str]) -> None:
-        """Judge an endpoint that its failures had disabled and a PATCH enabled, until it was changed again
-        (U70).
+        """Judge an endpoint that was disabled, and enabled by a PATCH, until it was changed again (U70).
 
         Necessary: where the count starts at zero, what disables it is twenty failures that may have been
         noted since; where it was kept, one that surely came since does.
@@ -174,8 +173,7 @@ class AutoDisableJudge(WebhookJudge):
     def _fault_since(
         self, endpoint: ObservedEndpoint, again: Observation, way: str, count: str
     ) -> Evidence | None:
-        """Return what cannot be since an endpoint was enabled, if failures are counted in a way, from a count
-        on."""
+        """Return what cannot be since an endpoint was enabled, failures counted in a way, from a count on."""
         limit, ends = self.options.facts.webhook_disable_after, self.ledger.ends(endpoint.id)
         until = endpoint.touched[1].sent if len(endpoint.touched) > 1 else DISTANT_FUTURE
         since = again.received + SHOWING

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ranksim.core.clock import format_millis
 from ranksim.core.contract.facts import JOB_EVENT_TYPES, JobKind
-from ranksim.judge.conformance.history.fields import identified, state_of
+from ranksim.judge.conformance.history.fields import event_job, identified, state_of
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt, job_name
 from ranksim.judge.conformance.judge import evidence_of
 from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
@@ -270,6 +270,4 @@ def jobs_in(seen: Observation) -> Iterator[dict[str, Json]]:
 
 def job_of(arrived: ReceivedAttempt) -> dict[str, Json]:
     """Return the job of an attempt's event, or {}."""
-    data = arrived.body.get("data") if isinstance(arrived.body, dict) else None
-    job = data.get("job") if isinstance(data, dict) else None
-    return job if isinstance(job, dict) else {}
+    return event_job(arrived.body) or {}

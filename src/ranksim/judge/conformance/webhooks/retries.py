@@ -218,8 +218,7 @@ class RetryJudge(WebhookJudge):
     # Delays
 
     def _judge_delays(self, attempts: Sequence[ReceivedAttempt], endpoint: ObservedEndpoint) -> None:
-        """Between two attempts in a row lies the delay of the first, from its failure or added up from the
-        first.
+        """Between two attempts lies the delay of the earlier, from its failure or added up from the first.
 
         Necessary: the sender saw the failure between the arrival and the end of its patience, and "about"
         covers the jitter of U67 and a margin. A retry that was paused while its endpoint was disabled (U69)
@@ -283,8 +282,7 @@ class RetryJudge(WebhookJudge):
     def _span(
         self, way: str, failed: ReceivedAttempt, first: ReceivedAttempt
     ) -> tuple[Micros, Micros] | None:
-        """Return the earliest and latest arrival of the attempt after a failed one; None where the first is
-        unknown."""
+        """Return when the attempt after a failed one may come; None where the first is not known."""
         facts, rate = self.options.facts, self.run.rate
         pinned = self.options.pinned("retry_jitter_percent")
         percent = self.options.default("retry_jitter_percent") if pinned else JITTER_PERCENT
@@ -386,8 +384,7 @@ class RetryJudge(WebhookJudge):
         return delay + delay * JITTER_PERCENT // 100 + MARGIN + 3 * facts.webhook_timeout
 
     def _judge_missing(self, last: ReceivedAttempt) -> None:
-        """Report that a retry was not made: where a late 2xx is listed, because it was taken for one in
-        time."""
+        """Report that a retry was not made; after a late 2xx, because that was taken for one in time."""
         listed = self.ledger.listed.attempts[last.key]
         says = f"attempt {last.attempt} failed, and attempt {last.attempt + 1} was not made when it was due"
         evidence = attempt_evidence(says, last, exchanges=(listed.seen.id,))
