@@ -117,7 +117,7 @@ def _apart(earlier: History, other: History) -> bool:
     if _disjoint(_span(earlier), _span(other), slack):
         return True
     offsets = earlier.run.offset, other.run.offset
-    if not all(offset.known for offset in offsets) or any(h.run.rate != 1 for h in (earlier, other)):
+    if not all(offset.bounded for offset in offsets) or any(h.run.rate != 1 for h in (earlier, other)):
         return False
     first, second = (
         (began + offset.low, ended + offset.high)

@@ -75,7 +75,7 @@ def show(history: History, judges: Sequence[Judge], passed: Passed = lambda shar
             if judge.wants(like if isinstance(judge, BY_HEADERS) else lost)
         ]
 
-    for number, watermark in enumerate(history.shown(takers), 1):
+    for number, watermark in enumerate(history.hand_out(takers), 1):
         if number % SETTLED_EVERY == 0:
             passed(number / len(history.seen))
             for judge in judges:

@@ -107,7 +107,7 @@ def _poll(exchange: Observation, item: dict[str, Any], lives: dict[str, Life], h
             life.lasted = finished - created - early, max(1, finished - created + late)
         if (
             finished is not None
-            and history.run.offset.known
+            and history.run.offset.bounded
             and history.run.rate == 1
             and not history.run.paces
         ):

@@ -26,7 +26,7 @@ def phases(history: History, options: Options, left: tuple[Any, ...]) -> Iterato
     All keys and classes are taken together; where the deployment's clock is unknown, or the windows of keys
     stand apart, nothing is said.
     """
-    if left != ("clock",) or not steady(history.run) or not history.run.offset.known:
+    if left != ("clock",) or not steady(history.run) or not history.run.offset.bounded:
         return
     joined: Arcs | None = None
     length = options.facts.rate_window // history.run.traffic_rate

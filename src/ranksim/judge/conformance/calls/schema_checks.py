@@ -287,10 +287,10 @@ class SchemaJudge(Judge):
     def _see_domain(self, domain: Domain, thing: dict[str, Json], seen: Observation) -> None:
         if thing.get(CRAWLED):
             self._crawled[domain] = min(
-                self._crawled.get(domain, seen), seen, key=lambda shown: shown.received
+                self._crawled.get(domain, seen), seen, key=lambda reading: reading.received
             )
         else:
-            self._bare[domain] = max(self._bare.get(domain, seen), seen, key=lambda shown: shown.sent)
+            self._bare[domain] = max(self._bare.get(domain, seen), seen, key=lambda reading: reading.sent)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """A full crawl that was shown has happened, so a later reading shows the last one, too (S12).

@@ -28,7 +28,7 @@ class Offset:
     count: int = 0
 
     @property
-    def known(self) -> bool:
+    def bounded(self) -> bool:
         """Whether any exchange bounded it, and consistently."""
         return self.count > 0 and self.low <= self.high
 
@@ -149,10 +149,10 @@ class History:
             if not exchange.request_unrecorded
         )
 
-    def shown(self, takers: Callable[[Observation], Sequence[Taker]]) -> Iterator[Micros]:
+    def hand_out(self, takers: Callable[[Observation], Sequence[Taker]]) -> Iterator[Micros]:
         """Hand each exchange to all that take its like, in order of sending; return when it was sent."""
         if isinstance(self.seen, PackedObservations):
-            yield from self.seen.shown(takers)
+            yield from self.seen.hand_out(takers)
             return
         for seen in self.seen:
             for take in takers(seen):

@@ -63,7 +63,7 @@ class PackedObservations(Sequence[Observation]):
 
     def sort(self) -> None:
         """Bring them in order of sending; those of one instant stay as they came in the trace."""
-        sent = array("q", (self._told(index)[1] for index in range(len(self))))
+        sent = array("q", (self._fields(index)[1] for index in range(len(self))))
         self._order = array("I", sorted(range(len(self)), key=sent.__getitem__))
         self.began, self.ended = (sent[self._order[0]], sent[self._order[-1]]) if sent else (0, 0)
 
@@ -87,7 +87,7 @@ class PackedObservations(Sequence[Observation]):
         wanted = bytes(test(_example(kind)) for kind in self._kinds)
         return (self._row(index) for index in self._order if wanted[self._kind[index]])
 
-    def shown(self, takers: Callable[[Observation], Sequence[Taker]]) -> Iterator[Micros]:
+    def hand_out(self, takers: Callable[[Observation], Sequence[Taker]]) -> Iterator[Micros]:
         """Make each exchange once, in order, and hand it to all that take its like; return when it was sent.
 
         `takers` says who they are, from what many have alike; it is asked once for each likeness.
@@ -101,15 +101,15 @@ class PackedObservations(Sequence[Observation]):
 
     def named(self, ids: Container[str]) -> Iterator[Observation]:
         """Return the exchanges that have one of these ids."""
-        return (self._row(index) for index in self._order if self._told(index)[0] in ids)
+        return (self._row(index) for index in self._order if self._fields(index)[0] in ids)
 
     def _row(self, index: int) -> Observation:
-        name, sent, received, *own = self._told(index)
+        name, sent, received, *own = self._fields(index)
         seen = Observation(self._shelf, index, name, sent, received, *self._kinds[self._kind[index]], *own)
         seen.repeat, seen.unsure = index in self.repeats, index in self.unsure
         return seen
 
-    def _told(self, index: int) -> tuple[Any, ...]:
+    def _fields(self, index: int) -> tuple[Any, ...]:
         fields: tuple[Any, ...] = marshal.loads(self._packed[self._ends[index] : self._ends[index + 1]])
         return fields
 

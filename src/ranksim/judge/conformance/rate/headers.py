@@ -342,7 +342,7 @@ def _wait(refused: Observation, run: ObservedRun, second: Micros) -> Micros | No
     """When a refused caller may come back, on the trace's clock."""
     if refused.retry_after is not None:
         return refused.received + refused.retry_after * second
-    if refused.retry_at is not None and run.offset.known and run.rate == 1:
+    if refused.retry_at is not None and run.offset.bounded and run.rate == 1:
         return refused.retry_at * SECOND - run.offset.low
     return None
 

@@ -207,7 +207,7 @@ def _delays(history: History, tables: Mapping[str, Any]) -> list[Compared]:
 
 def delivery_delays(history: History) -> list[tuple[Micros, Micros]]:
     """How long acknowledged events took to arrive, µs; needs the offset of the deployment's clock."""
-    if not history.run.offset.known or history.run.rate != 1:
+    if not history.run.offset.bounded or history.run.rate != 1:
         return []
     spans = []
     for came in history.arrived:

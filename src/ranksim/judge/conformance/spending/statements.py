@@ -309,7 +309,7 @@ class BusinessClock:
         offset = self.run.offset
         if self.rate != 1 or any(pace.business is not None for pace in self.run.paces):
             return None
-        return (t + offset.low, t + offset.high) if offset.known else None
+        return (t + offset.low, t + offset.high) if offset.bounded else None
 
     def passed(self, t: Micros, moment: Micros) -> bool | None:
         """Return whether `moment` had come at `t`: True surely, False surely not, None when nobody can tell.

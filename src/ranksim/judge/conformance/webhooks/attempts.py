@@ -267,7 +267,7 @@ class AttemptJudge(WebhookJudge):
         run, tally = self.run, self.tally
         if arrived.t is None:
             return
-        if not run.offset.known or run.rate == 0:
+        if not run.offset.bounded or run.rate == 0:
             tally.open(FRESH, "the deployment's clock is not known, or changed its pace")
             return
         signed = arrived.t * SECOND
