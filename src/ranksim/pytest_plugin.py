@@ -116,17 +116,17 @@ def _ranksim_receiver(ranksim: World | Deployment) -> Receiver:
 
 def marked(item: pytest.Item) -> dict[str, Any]:
     """What the `ranksim` markers of a test say; the closest one wins. Raises BadInput."""
-    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for marker in item.iter_markers("ranksim"):
         if unknown := marker.kwargs.keys() - SETTINGS:
-            known = ", ".join(sorted(SETTINGS))
-            raise BadInput(f"marker ranksim: {min(unknown)} is unknown; it takes {known}")
+            choices = ", ".join(sorted(SETTINGS))
+            raise BadInput(f"marker ranksim: {min(unknown)} is unknown; it takes {choices}")
         if marker.args:
             raise BadInput("marker ranksim: expected settings by name, such as plan='starter'")
-        said = {**marker.kwargs, **said}
-    if isinstance(said.get("policy"), str | Path):
-        said["policy"] = item.path.parent / said["policy"]
-    return said
+        settings = {**marker.kwargs, **settings}
+    if isinstance(settings.get("policy"), str | Path):
+        settings["policy"] = item.path.parent / settings["policy"]
+    return settings
 
 
 # What a world tells when a test fails
@@ -140,11 +140,11 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed and report.when == "call" and call.excinfo is not None:
         for world in _worlds(item, call.excinfo):
-            report.sections.append((f"ranksim {world.url}", _told(world)))
+            report.sections.append((f"ranksim {world.url}", _explained(world)))
     return report
 
 
-def _told(world: World) -> str:
+def _explained(world: World) -> str:
     """Return what a world tells, or why it cannot: an error here would end the whole session."""
     try:
         return world.told()
@@ -161,7 +161,11 @@ def _worlds(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> 
     for entry in failure.traceback:
         seen += entry.frame.f_locals.values()
     # by its type alone: what a proxy of a variable says of its class may raise
-    worlds = {id(one): one for one in seen if issubclass(type(one), testing.World) and one.begun}
+    worlds = {
+        id(candidate): candidate
+        for candidate in seen
+        if issubclass(type(candidate), testing.World) and candidate.begun
+    }
     return list(worlds.values())
 
 
@@ -220,11 +224,11 @@ class ScenarioItem(pytest.Item):
         result = run(scenario)
         problems = [finding.text for finding in judge(scenario.expect, result) if not finding.passed]
         expected = self.path.parent / "expected" / f"{self.path.stem}.json"
-        found = digest(result)
+        actual = digest(result)
         if self.config.getoption("--ranksim-update"):
-            write_digest(expected, found)
+            write_digest(expected, actual)
         elif expected.exists():
-            problems += compare(expected, found)
+            problems += compare(expected, actual)
         if problems:
             raise ScenarioFailed("\n".join(problems))
 
@@ -263,21 +267,21 @@ def digest(result: Result) -> dict[str, Any]:
     }
 
 
-def write_digest(path: Path, found: dict[str, Any]) -> None:
+def write_digest(path: Path, actual: dict[str, Any]) -> None:
     """Write an expected digest, atomically."""
     from ranksim.core.files import new_file
 
     with new_file(path) as temporary:
-        temporary.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(actual, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def compare(expected: Path, found: dict[str, Any]) -> list[str]:
+def compare(expected: Path, actual: dict[str, Any]) -> list[str]:
     """The differences between the expected digest and the one found, one line each. Raises BadInput."""
     try:
         wanted = json.loads(expected.read_text(encoding="utf-8"))
     except ValueError as error:
         raise BadInput(f"{expected}: not valid JSON ({error}); write it with --ranksim-update") from None
-    lines = list(differences(wanted, found))
+    lines = list(differences(wanted, actual))
     left_out = len(lines) - MOST_DIFFERENCES
     if left_out > 0:
         lines[MOST_DIFFERENCES:] = [f"and {left_out} more"]
@@ -288,13 +292,13 @@ def compare(expected: Path, found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def differences(wanted: Any, found: Any, where: str = "") -> Iterator[str]:
+def differences(wanted: Any, actual: Any, where: str = "") -> Iterator[str]:
     """Yield where two JSON values differ."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for key in sorted({*wanted, *found}):
-            yield from differences(wanted.get(key), found.get(key), f"{where} / {key}" if where else key)
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            yield from differences(one, other, f"{where} / {index}")
-    elif wanted != found:
-        yield f"  {where}: expected {json.dumps(wanted)}, found {json.dumps(found)}"
+    if isinstance(wanted, dict) and isinstance(actual, dict):
+        for key in sorted({*wanted, *actual}):
+            yield from differences(wanted.get(key), actual.get(key), f"{where} / {key}" if where else key)
+    elif isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
+        for index, (left, other) in enumerate(zip(wanted, actual, strict=True)):
+            yield from differences(left, other, f"{where} / {index}")
+    elif wanted != actual:
+        yield f"  {where}: expected {json.dumps(wanted)}, found {json.dumps(actual)}"

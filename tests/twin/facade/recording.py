@@ -184,7 +184,7 @@ def control() -> dict[str, str]:
         ctl("POST", "/clock/advance", {"by": "-1m"})
         ctl("POST", "/clock/advance", {"by": "2h"}, headers={"content-type": "text/plain"})
         ask("GET", "/metrics")
-        events = [one.shown() | {"ms": 0} for one in world.twin.event_log]  # ms are the machine's
+        events = [one.to_dict() | {"ms": 0} for one in world.twin.event_log]  # ms are the machine's
         shown = [WORLD_ID.sub("world_id", json.dumps(one)) for one in events]
         found["happenings"] = json.dumps(shown)
         found["deliveries"] = json.dumps(texts_of_deliveries(receiver))

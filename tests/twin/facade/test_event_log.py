@@ -186,7 +186,7 @@ CALL = AnsweredCall(
 def test_a_call() -> None:
     log = EventLog()
     log.add(CALL)
-    assert [one.shown() for one in log] == [
+    assert [one.to_dict() for one in log] == [
         {
             "seq": 1, "at": "2026-03-04T10:00:00Z", "what": "call", "number": 12, "surface": "rest",
             "environment": "production", "method": "POST", "path": "/v1/jobs", "query": "dry=1",

@@ -99,7 +99,7 @@ def test_what_happens_is_followed_over_a_socket() -> None:
                     "job.done", "cost.settled", "delivery.queued",
                     "attempt.sent", "attempt.answered", "clock.advanced",
                 ]  # fmt: skip
-                assert seen[0]["data"] == list(twin.event_log)[-6].shown()
+                assert seen[0]["data"] == list(twin.event_log)[-6].to_dict()
                 assert (seen[0]["data"]["job_id"], seen[0]["data"]["at"]) == (earlier, "2026-03-04T10:20:00Z")
                 assert [int(event["id"]) for event in seen] == [one.seq for one in twin.event_log][-6:]
                 assert stream.comments == [f": world {twin.world_id}"]

@@ -17,7 +17,7 @@ def world() -> Iterator[World]:
 
 def calls(world: World) -> list[dict[str, Any]]:
     """What was told of calls, without what differs from run to run."""
-    shown = [one.shown() for one in world.twin.event_log if one.what == "call"]
+    shown = [one.to_dict() for one in world.twin.event_log if one.what == "call"]
     assert all(0 < one["ms"] < 600_000 for one in shown)
     return shown
 

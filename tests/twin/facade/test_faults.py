@@ -127,7 +127,7 @@ def test_shares_are_of_requests() -> None:
     ]
     # Five standard deviations of a binomial with 4,000 trials are at most 158.
     assert all(abs(n - expected) < 158 for n, expected in zip(counted, (1000, 400, 1200), strict=True))
-    shown = active.shown()
+    shown = active.to_dict()
     assert shown["seen"] == 4_000
     assert shown["effects"] == {"delayed": 0, "failed": counted[0], "dropped": counted[1] + counted[2]}
 

@@ -38,6 +38,6 @@ class Advance:
             "now": iso(self.now),
             "target": iso(self.target),
             "met": self.met,
-            "happened": [event.shown() for event in self.happened],
+            "happened": [event.to_dict() for event in self.happened],
             "waiting": [attempt_details(attempt) for attempt in self.waiting],
         }

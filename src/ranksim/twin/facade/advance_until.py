@@ -62,8 +62,8 @@ def meter_resets(state: State, policy: Policy, account: str, metric: str, now: M
         raise BadInput(f"until.account: there is no account {account!r}")
     owner = state.accounts[account]
     if metric not in owner.meters:
-        known = ", ".join(sorted(owner.meters))
-        raise BadInput(f"until.meter: account {account!r} has the meters {known}, not {metric!r}")
+        meters = ", ".join(sorted(owner.meters))
+        raise BadInput(f"until.meter: account {account!r} has the meters {meters}, not {metric!r}")
     meter = owner.meters[metric]
     if now < meter.ends:
         return meter.ends

@@ -336,9 +336,9 @@ class Facade:
                 _drop(scope)
                 return
             body = b"" if scope["method"] == "HEAD" else answer.body
-            whole = scope.get("ranksim.respond")
-            if whole is not None:
-                await whole(answer.status, answer.headers, body)
+            respond_at_once = scope.get("ranksim.respond")
+            if respond_at_once is not None:
+                await respond_at_once(answer.status, answer.headers, body)
                 return
             await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
             await send({"type": "http.response.body", "body": body})
@@ -370,10 +370,10 @@ class Facade:
         """Tell of a call that was answered, or dropped before its effect."""
         twin = self.twin
         replies = [] if answer is None else answer.replies
-        told = replies[0] if replies else DROPPED
-        for reply in replies[1:] if told.code == "" else ():
+        logged = replies[0] if replies else DROPPED
+        for reply in replies[1:] if logged.code == "" else ():
             if reply.code:
-                told = reply
+                logged = reply
                 break
         key = resolve(twin.service.state.keys, call.key, call.environment)
         number = 0 if answer is None or twin.requests is None else twin.requests.last
@@ -386,13 +386,13 @@ class Facade:
                 scope["method"],
                 _raw_path(scope)[:LONGEST_TEXT],
                 tuple([reply.operation for reply in replies]) or (call.operation,),
-                told.account if key is None else key.account,
+                logged.account if key is None else key.account,
                 "" if key is None else key.name,
                 0 if answer is None else answer.status,
-                told.code,
-                told.check,
-                told.outcome,
-                told.rate_class,
+                logged.code,
+                logged.check,
+                logged.outcome,
+                logged.rate_class,
                 () if fault is None else fault.rules,
                 (perf_counter_ns() - began) // 1_000,
                 scope["query_string"][:LONGEST_TEXT].decode("latin-1"),
@@ -415,9 +415,11 @@ class Facade:
         """
         reply = self.twin.call(Call("", method="OPTIONS", caller=caller))
         if reply.code != "rate_limited":
-            said = problem(self.twin.policy, "invalid_request", detail)
-            headers = reply.headers | said.headers
-            reply = Reply(said.status, (said.body or {}) | {"request_id": headers["X-Request-Id"]}, headers)
+            refused = problem(self.twin.policy, "invalid_request", detail)
+            headers = reply.headers | refused.headers
+            reply = Reply(
+                refused.status, (refused.body or {}) | {"request_id": headers["X-Request-Id"]}, headers
+            )
         payload = payload_of(reply)
         return reply.status, _headers(reply.headers, len(payload), self.twin.now()), payload
 
@@ -523,10 +525,10 @@ class Facade:
 
 
 def _headers(
-    said: Mapping[str, str], length: int | None, now: Micros, extra: tuple[Header, ...] = ()
+    named: Mapping[str, str], length: int | None, now: Micros, extra: tuple[Header, ...] = ()
 ) -> list[Header]:
     """Write the headers of a response, with the date of the service's clock (RFC 9110, section 6.6.1)."""
-    return [(b"date", _date(now // SECOND)), *headers_of(said, length, extra)]
+    return [(b"date", _date(now // SECOND)), *headers_of(named, length, extra)]
 
 
 @lru_cache(maxsize=16)

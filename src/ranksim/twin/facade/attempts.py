@@ -40,12 +40,12 @@ class AttemptsUnderWay:
 
     def attempts(self) -> list[Attempt]:
         """Return the attempts, in order of sending."""
-        return [one.attempt for one in self._under_way.values()]
+        return [under_way.attempt for under_way in self._under_way.values()]
 
     def add(self, attempt: Attempt) -> None:
         """Take an attempt in; `send` begins to send it."""
-        one = self._under_way[attempt.attempt] = AttemptUnderWay(attempt)
-        self._unsent.append(one)
+        under_way = self._under_way[attempt.attempt] = AttemptUnderWay(attempt)
+        self._unsent.append(under_way)
 
     def send(self) -> None:
         """Begin to send what waits; outside of an event loop it goes on waiting."""
@@ -56,34 +56,34 @@ class AttemptsUnderWay:
         except RuntimeError:
             return
         unsent, self._unsent = self._unsent, []
-        for one in unsent:
-            one.task = loop.create_task(self._send(one))
+        for under_way in unsent:
+            under_way.task = loop.create_task(self._send(under_way))
 
-    async def _send(self, one: AttemptUnderWay) -> None:
+    async def _send(self, under_way: AttemptUnderWay) -> None:
         try:
-            answer = await self._deliver(one.attempt)
+            answer = await self._deliver(under_way.attempt)
         except asyncio.CancelledError:
-            one.task = None
-            if self._is_under_way(one):
-                self._unsent.append(one)
+            under_way.task = None
+            if self._is_under_way(under_way):
+                self._unsent.append(under_way)
             raise
         except Exception as error:
             log.exception("the sender failed")
             answer = Answer(None, f"failed: {type(error).__name__}")
-        if self._is_under_way(one):
-            one.answer = answer
+        if self._is_under_way(under_way):
+            under_way.answer = answer
             self._answered()
 
-    def _is_under_way(self, one: AttemptUnderWay) -> bool:
+    def _is_under_way(self, under_way: AttemptUnderWay) -> bool:
         """Return whether an attempt still is of this world."""
-        return self._under_way.get(one.attempt.attempt) is one
+        return self._under_way.get(under_way.attempt.attempt) is under_way
 
     def pop_answered(self, *, ordered: bool) -> tuple[Attempt, Answer] | None:
         """Remove and return the first attempt with an answer; where `ordered`, only the one sent first."""
-        for number, one in self._under_way.items():
-            if one.answer is not None:
+        for number, under_way in self._under_way.items():
+            if under_way.answer is not None:
                 del self._under_way[number]
-                return one.attempt, one.answer
+                return under_way.attempt, under_way.answer
             if ordered:
                 return None
         return None
@@ -114,7 +114,7 @@ class AttemptsUnderWay:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _tasks(self) -> list[asyncio.Task[None]]:
-        return [one.task for one in self._under_way.values() if one.task is not None]
+        return [under_way.task for under_way in self._under_way.values() if under_way.task is not None]
 
 
 class AttemptCounts:

@@ -237,12 +237,12 @@ def _check(state: Path | None, policy: "Policy") -> None:
 
     if state is None:
         raise BadInput("--check: expected together with --state, the file to verify")
-    found = examine(state, policy)
-    world = found.twin.service.state
-    counted = "all that were acknowledged" if found.counted else "begun when none were counted"
-    closed = "it was closed" if found.closed else "it was not closed, and a start goes on from it"
+    sound = examine(state, policy)
+    world = sound.twin.service.state
+    counted = "all that were acknowledged" if sound.counted else "begun when none were counted"
+    closed = "it was closed" if sound.closed else "it was not closed, and a start goes on from it"
     print_out(
-        f"{state}: is sound: {found.inputs} inputs, {counted}, lead to {len(world.accounts)} accounts, "
+        f"{state}: is sound: {sound.inputs} inputs, {counted}, lead to {len(world.accounts)} accounts, "
         f"{len(world.domains)} domains and {len(world.jobs)} jobs; {closed}\n"
     )
 
@@ -253,15 +253,15 @@ def _go_on(twin: "Twin", state: Path, ctx: typer.Context, accept_loss: bool) -> 
 
     size = state.stat().st_size if state.is_file() else None
     holds = bool(size)
-    asked = _of_the_world(twin)
+    wanted = _of_the_world(twin)
     log = attach(twin, state, accept_loss=accept_loss)
     if size == 0:  # as one that was made for it is, and one that lost all
         say(f"{state}: is empty, so a new world begins in it")
-    found = _of_the_world(twin)
+    kept = _of_the_world(twin)
     ignored = [
         f"--{name.replace('_', '-')}"
         for name in ("seed", "plan", "start", "clock", "traffic_clock", "signature_clock")
-        if holds and _given(ctx, name) and asked[name] != found[name]
+        if holds and _given(ctx, name) and wanted[name] != kept[name]
     ]
     if ignored:
         verb = "counts" if len(ignored) == 1 else "count"

@@ -36,12 +36,12 @@ def call_line(call: AnsweredCall) -> str:
 
 def why_refused(call: AnsweredCall) -> list[str]:
     """Return the code of a refusal and who refused: one of the six checks, or the class of a rate window."""
-    said = [call.code] if call.code else []
+    words = [call.code] if call.code else []
     if call.check:
-        said.append(f"(check {call.check}, {CHECK_NAMES[call.check - 1]})")
+        words.append(f"(check {call.check}, {CHECK_NAMES[call.check - 1]})")
     elif call.rate_class:
-        said.append(f"({call.rate_class} window)")
-    return said
+        words.append(f"({call.rate_class} window)")
+    return words
 
 
 def attempt_line(reported: ReportedAttempt) -> str:
@@ -60,5 +60,5 @@ def attempt_line(reported: ReportedAttempt) -> str:
 
 def moment(at: Micros) -> str:
     """Write an instant in UTC, to the millisecond."""
-    whole = iso(at // SECOND * SECOND).removesuffix("Z").replace("T", " ")
-    return f"{whole}.{at % SECOND // MILLISECOND:03d}"
+    seconds = iso(at // SECOND * SECOND).removesuffix("Z").replace("T", " ")
+    return f"{seconds}.{at % SECOND // MILLISECOND:03d}"

@@ -89,7 +89,7 @@ def _missed(last: int, happened: list[LoggedEvent]) -> bytes:
 
 
 def _event(event: LoggedEvent) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.what.encode(), to_json(event.shown()))
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.what.encode(), to_json(event.to_dict()))
 
 
 async def _part(send: Send, body: bytes) -> None:

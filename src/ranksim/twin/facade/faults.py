@@ -106,7 +106,7 @@ class Active:
     seen: int = 0
     effects: Counter[str] = field(default_factory=Counter)
 
-    def shown(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return it as JSON shows it."""
         effects = {name: self.effects[name] for name in ("delayed", "failed", "dropped")}
         return {"id": self.id, **self.rule.model_dump(mode="json"), "seen": self.seen, "effects": effects}
@@ -124,24 +124,24 @@ class Faults:
 
     def saved(self) -> dict[str, Any]:
         """Return all that `resume` needs, as plain data."""
-        return {"made": self._made, "rules": [active.shown() for active in self.active.values()]}
+        return {"made": self._made, "rules": [active.to_dict() for active in self.active.values()]}
 
     def resume(self, saved: Mapping[str, Any]) -> None:
         """Resume from what `saved` returned."""
         made, active = int(saved["made"]), {}
-        for shown in saved["rules"]:
-            given = {name: shown[name] for name in FaultRule.model_fields if name in shown}
-            rule, effects = FaultRule.model_validate(given), Counter(shown["effects"])
-            active[shown["id"]] = Active(shown["id"], rule, int(shown["seen"]), effects)
+        for entry in saved["rules"]:
+            given = {name: entry[name] for name in FaultRule.model_fields if name in entry}
+            rule, effects = FaultRule.model_validate(given), Counter(entry["effects"])
+            active[entry["id"]] = Active(entry["id"], rule, int(entry["seen"]), effects)
         self._made, self.active = made, active
 
     def add(self, rule: FaultRule) -> Active:
         """Put a rule in force, after those that are. Raises BadInput for one that befalls no operation."""
         if not any(matches(rule.operation, name) for name in (*OPERATIONS, GRAPHQL)):
             families = dict.fromkeys(f"{name.partition('.')[0]}.*" for name in OPERATIONS)
-            known = tuple(families) if "*" in rule.operation else (*OPERATIONS, GRAPHQL)
+            choices = tuple(families) if "*" in rule.operation else (*OPERATIONS, GRAPHQL)
             hint = "expected one such as jobs.create or jobs.*"
-            raise BadInput(f"operation: {no_such('operation', rule.operation, known, hint)}")
+            raise BadInput(f"operation: {no_such('operation', rule.operation, choices, hint)}")
         self._made += 1
         active = Active(f"fault_{self._made}", rule)
         self.active[active.id] = active

@@ -155,21 +155,21 @@ def _causes(error: BaseException | None) -> Iterable[BaseException]:
     """Walk from an error to what caused it, groups included."""
     seen: list[BaseException | None] = [error]
     while seen:
-        one = seen.pop()
-        if one is None:
+        cause = seen.pop()
+        if cause is None:
             continue
-        yield one
-        if isinstance(one, BaseExceptionGroup):
-            seen += one.exceptions
-        seen.append(one.__cause__ or one.__context__)
+        yield cause
+        if isinstance(cause, BaseExceptionGroup):
+            seen += cause.exceptions
+        seen.append(cause.__cause__ or cause.__context__)
 
 
 def _is_here(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Return whether an address is of this machine: whether something could listen there."""
     family = socket.AF_INET if ip.version == 4 else socket.AF_INET6
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as one:
-            one.bind((str(ip), 0))
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(ip), 0))
     except OSError:
         return False
     return True
@@ -196,8 +196,8 @@ class CheckedAddresses(AsyncNetworkBackend):
     ) -> AsyncNetworkStream:
         """Resolve, check every address, and connect to the first one that takes it."""
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = [str(entry[4][0]) for entry in found]
+        resolved = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = [str(entry[4][0]) for entry in resolved]
         for address in addresses:
             if (why := self._refusal(address, port)) is not None:
                 raise NotAllowed(f"{host} is at {address}, {why}")

@@ -47,7 +47,7 @@ class Transport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         )
         done, _ = await asyncio.wait({answering}, timeout=_patience(request))
         if not done:
-            answering.add_done_callback(lambda one: one.cancelled() or one.exception())
+            answering.add_done_callback(lambda task: task.cancelled() or task.exception())
             raise httpx.ReadTimeout("the answer took too long", request=request)
         return answering.result()
 

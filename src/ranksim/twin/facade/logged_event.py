@@ -141,7 +141,7 @@ class LoggedEvent(NamedTuple):
         """What there is to say besides, as JSON shows it."""
         return _details(self.entry)
 
-    def shown(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the event as JSON shows it."""
         return {"seq": self.seq, "at": iso(self.at), "what": self.what, **self.details}
 

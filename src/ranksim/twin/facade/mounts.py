@@ -38,12 +38,12 @@ class Mounts:
 
     async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
         """Let the program behind the attempt's URL answer it."""
-        found = [url for url in self.apps if _below(url, attempt.url)]
-        if not found:
+        mounted = [url for url in self.apps if _below(url, attempt.url)]
+        if not mounted:
             if self.network or urlsplit(attempt.url).hostname in LOOPBACK:
                 return await self._sender().send(attempt, timeout_s)
             return Answer(None, "nothing is mounted at this URL, and it is not on this machine")
-        app = self.apps[max(found, key=len)]
+        app = self.apps[max(mounted, key=len)]
         if isinstance(app, Receiver):
             return await self._received(app, attempt, timeout_s)
         from ranksim.twin.facade import httpx_transport

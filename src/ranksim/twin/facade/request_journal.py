@@ -85,8 +85,8 @@ class FieldDifference:
 
     def text(self) -> str:
         """Return it as a few words."""
-        found = "nothing" if self.found is None else repr(self.found)
-        return f"{self.field}: expected {self.expected!r}, found {found}"
+        actual = "nothing" if self.found is None else repr(self.found)
+        return f"{self.field}: expected {self.expected!r}, found {actual}"
 
 
 @dataclass(slots=True, repr=False)
@@ -98,24 +98,24 @@ class JournalEntry:
 
     def shown(self) -> dict[str, Any]:
         """Return it as JSON shows it: bodies as JSON where they are, else as text."""
-        one = self.exchange
+        exchange = self.exchange
         return {
             "id": self.number,
-            "at": iso(one.at),
-            "surface": one.surface,
-            "environment": one.environment,
-            "method": one.method,
-            "path": one.path,
-            "query": _query(one),
-            "headers": _texts(one.request_headers),
-            "body": _content(one.body),
-            "operations": list(one.operations),
-            "account_id": one.account or None,
-            "key": _key(one),
-            "status": one.status,
-            "dropped": one.dropped,
-            "response_headers": _texts(one.response_headers),
-            "response": _content(one.response),
+            "at": iso(exchange.at),
+            "surface": exchange.surface,
+            "environment": exchange.environment,
+            "method": exchange.method,
+            "path": exchange.path,
+            "query": _query(exchange),
+            "headers": _texts(exchange.request_headers),
+            "body": _content(exchange.body),
+            "operations": list(exchange.operations),
+            "account_id": exchange.account or None,
+            "key": _key(exchange),
+            "status": exchange.status,
+            "dropped": exchange.dropped,
+            "response_headers": _texts(exchange.response_headers),
+            "response": _content(exchange.response),
         }
 
     def __repr__(self) -> str:
@@ -123,9 +123,9 @@ class JournalEntry:
 
     def text(self) -> str:
         """Return a few words that say which it is."""
-        one = self.exchange
-        answered = f"answered {one.status}{', which was dropped' if one.dropped else ''}"
-        return f"request {self.number} ({one.method} {one.path}, {answered})"
+        exchange = self.exchange
+        answered = f"answered {exchange.status}{', which was dropped' if exchange.dropped else ''}"
+        return f"request {self.number} ({exchange.method} {exchange.path}, {answered})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,9 @@ class NearMiss:
 
     def text(self) -> str:
         """Return one line that says what tells it apart."""
-        return f"{self.entry.text()} differs in " + "; ".join(one.text() for one in self.differences)
+        return f"{self.entry.text()} differs in " + "; ".join(
+            difference.text() for difference in self.differences
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,16 +211,16 @@ class RequestJournal:
 
     def verify(self, expected: Expected, at_least: int = 1, at_most: int | None = None) -> Verification:
         """Return whether as many requests came as were expected, and if too few which came near."""
-        found = self.count(expected)
-        verified = at_least <= found and (at_most is None or found <= at_most)
-        misses = self.near_misses(expected) if found < at_least else []
+        count = self.count(expected)
+        verified = at_least <= count and (at_most is None or count <= at_most)
+        misses = self.near_misses(expected) if count < at_least else []
         wanted = f"at least {at_least}" if at_most is None else f"{at_least} to {at_most}"
         if at_least == at_most:
             wanted = f"exactly {at_least}"
-        message = f"expected {wanted} with {expected.text()}, found {found}"
+        message = f"expected {wanted} with {expected.text()}, found {count}"
         if self.forgotten and not verified:
             message += f" (the first {self.forgotten} are forgotten)"
-        return Verification(verified, found, "\n".join([message, *(miss.text() for miss in misses)]), misses)
+        return Verification(verified, count, "\n".join([message, *(miss.text() for miss in misses)]), misses)
 
 
 # Comparing
@@ -245,27 +247,27 @@ def _differences(expected: Expected, exchange: RecordedExchange) -> Iterator[Fie
             yield from _members(name, lower, read(exchange))
 
 
-def _members(where: str, expected: Any, found: Any) -> Iterator[FieldDifference]:
+def _members(where: str, expected: Any, actual: Any) -> Iterator[FieldDifference]:
     """Compare JSON with JSON that may have more members."""
-    if isinstance(expected, dict) and isinstance(found, dict):
+    if isinstance(expected, dict) and isinstance(actual, dict):
         for name, value in expected.items():
-            if name in found:
-                yield from _members(f"{where}.{name}", value, found[name])
+            if name in actual:
+                yield from _members(f"{where}.{name}", value, actual[name])
             else:
                 yield FieldDifference(f"{where}.{name}", value, None)
-    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for index, value in enumerate(expected):
-            yield from _members(f"{where}[{index}]", value, found[index])
-    elif expected != found or isinstance(expected, bool) != isinstance(found, bool):
-        yield FieldDifference(where, expected, found)
+            yield from _members(f"{where}[{index}]", value, actual[index])
+    elif expected != actual or isinstance(expected, bool) != isinstance(actual, bool):
+        yield FieldDifference(where, expected, actual)
 
 
 # Reading an exchange
 
 
-def _size(one: RecordedExchange) -> int:
-    texts = len(one.query) + len(one.path) + len(one.request_headers)
-    return len(one.body) + len(one.response) + texts + OVERHEAD
+def _size(exchange: RecordedExchange) -> int:
+    texts = len(exchange.query) + len(exchange.path) + len(exchange.request_headers)
+    return len(exchange.body) + len(exchange.response) + texts + OVERHEAD
 
 
 def joined(headers: Iterable[Header]) -> bytes:
@@ -283,13 +285,13 @@ def _texts(headers: bytes) -> dict[str, str]:
     return {name.decode("latin-1"): text.decode("latin-1") for name, text in by_name(headers).items()}
 
 
-def _query(one: RecordedExchange) -> dict[str, str]:
-    return dict(parse_qsl(one.query.decode("latin-1"), keep_blank_values=True))
+def _query(exchange: RecordedExchange) -> dict[str, str]:
+    return dict(parse_qsl(exchange.query.decode("latin-1"), keep_blank_values=True))
 
 
-def _key(one: RecordedExchange) -> str | None:
+def _key(exchange: RecordedExchange) -> str | None:
     """Return the bearer token that a request carried, as the service reads it."""
-    return bearer(by_name(one.request_headers).get(b"authorization", b""))
+    return bearer(by_name(exchange.request_headers).get(b"authorization", b""))
 
 
 def _content(content: bytes) -> Any:

@@ -26,8 +26,8 @@ class SentEvents:
 
     def get(self, event: str) -> Event | None:
         """Return an event as it was before any delivery, or None where it is not remembered."""
-        found = self._events.get(event)
-        return None if found is None else replace(found, open=0)
+        kept = self._events.get(event)
+        return None if kept is None else replace(kept, open=0)
 
     def clear(self) -> None:
         """Forget all: another world begins."""

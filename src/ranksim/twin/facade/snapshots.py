@@ -89,8 +89,8 @@ def policy_digest(policy: Policy) -> str:
     Limits of requests, and whether prices are known, decide nothing that is kept.
     """
     aside = {"assumptions": {"graphql_limits"}, "catalogue": {"prices_known"}}
-    told = policy.model_dump_json(exclude=aside)
-    return sha256(told.encode()).hexdigest()
+    decisive = policy.model_dump_json(exclude=aside)
+    return sha256(decisive.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

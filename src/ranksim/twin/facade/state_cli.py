@@ -62,9 +62,9 @@ def import_state(
     Example: ranksim state import backup.db world.db
     """
     for end in ("", "-wal", "-acknowledged"):
-        one = Path(f"{state}{end}")
-        if one.exists() and one.stat().st_size:
-            raise BadInput(f"{one}: is there already; remove it, or give another path")
+        candidate = Path(f"{state}{end}")
+        if candidate.exists() and candidate.stat().st_size:
+            raise BadInput(f"{candidate}: is there already; remove it, or give another path")
     _write(state, _exported(export, policy))
 
 

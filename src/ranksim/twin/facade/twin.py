@@ -191,11 +191,11 @@ class Twin:
         """End a job now, "done" or "failed", whatever was drawn for it; `cost` in µUSD. Raises BadInput."""
         now = self.clock.now()
         self._work(now)
-        found = self.service.state.jobs.get(job)
-        if found is None:
+        ending = self.service.state.jobs.get(job)
+        if ending is None:
             raise BadInput(f"job: there is none with the id {job!r}")
-        if found.status in (jobs.DONE, jobs.FAILED):
-            raise BadInput(f"job: {job} has ended already, {found.status}")
+        if ending.status in (jobs.DONE, jobs.FAILED):
+            raise BadInput(f"job: {job} has ended already, {ending.status}")
         step = self.service.ended(job, outcome, now, cost, error)
         self.event_log.observe(step.events)
         self._after(step.tasks, now)
@@ -217,14 +217,14 @@ class Twin:
             raise BadInput(f"account: there is none with the id {account!r}; say whose endpoints are meant")
         before = state.serial
         if event_type == TEST_EVENT:
-            enabled = [one for one in owner.endpoints if state.endpoints[one].enabled]
+            enabled = [endpoint for endpoint in owner.endpoints if state.endpoints[endpoint].enabled]
             for endpoint in enabled:
                 self.call(Call("webhooks.test", surface="app", account=owner.id, path={"id": endpoint}))
         else:
             about = self._domain_of(owner, event_type, domain)
             if about:
                 self.service.trigger_job(domain=about, outcome=TRIGGERS[event_type], now=now)
-        deliveries = [one for one in state.deliveries.values() if one.number > before]
+        deliveries = [delivery for delivery in state.deliveries.values() if delivery.number > before]
         if not deliveries:
             raise BadInput(
                 f"event: no enabled endpoint of {owner.id} takes {event_type}; create one with POST "
@@ -238,12 +238,12 @@ class Twin:
         state = self.service.state
         if wanted and wanted not in owner.domains:
             raise BadInput(f"domain: {owner.id} has none with the id {wanted!r}")
-        if not owner.domains and any(state.endpoints[one].enabled for one in owner.endpoints):
+        if not owner.domains and any(state.endpoints[endpoint].enabled for endpoint in owner.endpoints):
             body = {"host": "triggered.example"}
             self.call(Call("domains.create", surface="app", account=owner.id, body=body))
         domains = [wanted] if wanted else owner.domains
-        told = (domain for domain in domains if takers_of(state, owner, event_type, domain))
-        return next(told, "")
+        followed = (domain for domain in domains if takers_of(state, owner, event_type, domain))
+        return next(followed, "")
 
     def resend(self, attempt: int) -> Delivery:
         """Deliver the event of a recorded attempt to its endpoint once more; return the delivery.
@@ -263,7 +263,7 @@ class Twin:
             )
         before = state.serial
         self.service.resend(event, record.endpoint, now)
-        (delivery,) = (one for one in state.deliveries.values() if one.number > before)
+        (delivery,) = (made for made in state.deliveries.values() if made.number > before)
         self._after([], now)
         return delivery
 

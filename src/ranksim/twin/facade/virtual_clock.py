@@ -197,7 +197,7 @@ class VirtualClock:
         self._catch_up(traffic)
 
 
-def _one_of(what: str, found: str, known: tuple[str, ...]) -> str:
-    if found not in known:
-        raise BadInput(f"{what}: expected one of {', '.join(known)}, found {found!r}{near(found, known)}")
-    return found
+def _one_of(what: str, text: str, choices: tuple[str, ...]) -> str:
+    if text not in choices:
+        raise BadInput(f"{what}: expected one of {', '.join(choices)}, found {text!r}{near(text, choices)}")
+    return text

@@ -117,11 +117,11 @@ def receive(
     with _until_stopped() as stopped, _log_of(log) as write:
         failures: list[OSError] = []
 
-        def written(line: Mapping[str, Any], said: str = "") -> bool:
+        def written(line: Mapping[str, Any], printed: str = "") -> bool:
             try:
                 write(line)
-                if said:
-                    print_out(f"{said}\n")
+                if printed:
+                    print_out(f"{printed}\n")
             except OSError as error:  # the disk is full, or the reader of stdout is gone
                 failures.append(error)
                 stopped.set()
@@ -168,16 +168,17 @@ def _line_of(came: "Received") -> str:
 
 def _scripts(texts: Iterable[str]) -> dict[str, str]:
     """Scripts by path. Raises BadInput where a path has two."""
-    found: dict[str, str] = {}
+    steps_of: dict[str, str] = {}
     for text in texts:
         path, steps = _of_path(text)
-        if path in found:
+        if path in steps_of:
+            where = "all paths" if path == "*" else path
             raise BadInput(
-                f"--script: found {found[path]!r} and {steps!r} for {'all paths' if path == '*' else path}; "
+                f"--script: found {steps_of[path]!r} and {steps!r} for {where}; "
                 "expected one script, its steps joined by commas"
             )
-        found[path] = steps
-    return found
+        steps_of[path] = steps
+    return steps_of
 
 
 def _of_path(text: str) -> tuple[str, str]:

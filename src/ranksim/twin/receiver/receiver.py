@@ -196,12 +196,12 @@ class Receiver:
     ) -> list[Received]:
         """What came to a path, of an event id, of an event type, with an attempt number."""
         return [
-            one
-            for one in self.requests
-            if path in (None, one.path)
-            and event in (None, one.event_id)
-            and type in (None, one.event_type)
-            and attempt in (None, one.attempt)
+            request
+            for request in self.requests
+            if path in (None, request.path)
+            and event in (None, request.event_id)
+            and type in (None, request.event_type)
+            and attempt in (None, request.attempt)
         ]
 
     def wait(self, count: int, seconds: float = 10) -> list[Received]:
@@ -211,11 +211,13 @@ class Receiver:
         """
 
         def there() -> bool:
-            return sum(one.answered is not None for one in self._requests) >= count
+            return sum(request.answered is not None for request in self._requests) >= count
 
         with self._changed:
             if not self._changed.wait_for(there, seconds):
-                came = ", ".join(f"{one.path} attempt {one.attempt}" for one in self._requests)
+                came = ", ".join(
+                    f"{delivered.path} attempt {delivered.attempt}" for delivered in self._requests
+                )
                 raise TimeoutError(f"expected {count} requests in {seconds} s, came: {came or 'none'}")
             return list(self._requests)
 
@@ -312,19 +314,19 @@ class Receiver:
     async def _play(self, came: Received, receive: Receive, send: Send) -> None:
         """Answer as scripted, unless the sender goes first."""
         step = came.step
-        gone = asyncio.create_task(hung_up(receive))
+        leaving = asyncio.create_task(hung_up(receive))
         wait = None if step.status is None else step.delay / SECOND
         try:
             if wait is None or wait > 0:
-                await asyncio.wait((gone,), timeout=wait)
-            if step.status is None or gone.done():
+                await asyncio.wait((leaving,), timeout=wait)
+            if step.status is None or leaving.done():
                 self.answered(came, None)
                 return
             location = {"location": step.location} if step.location else {}
             await _reply(send, step.status, {"received": came.number}, location)
             self.answered(came, step.status)
         finally:
-            gone.cancel()
+            leaving.cancel()
 
     def _control(self, scope: Scope, body: bytes | None) -> tuple[int, Any]:
         """Answer a control request: status and JSON."""
@@ -347,17 +349,17 @@ class Receiver:
                 case ("GET", "/scripts"):
                     return 200, self._show_scripts()
                 case ("PUT", "/scripts"):
-                    said = _object(body, "path", "script")
-                    steps = said.get("script")
+                    command = _object(body, "path", "script")
+                    steps = command.get("script")
                     self.script(
-                        *(steps if isinstance(steps, list) else [steps]), path=said.get("path", EVERY_PATH)
+                        *(steps if isinstance(steps, list) else [steps]), path=command.get("path", EVERY_PATH)
                     )
                     return 200, self._show_scripts()
                 case ("POST", "/secrets"):
-                    said = _object(body, "path", "secret")
-                    if not isinstance(said.get("secret"), str):
+                    command = _object(body, "path", "secret")
+                    if not isinstance(command.get("secret"), str):
                         raise BadInput("secret: expected text, the endpoint's signing secret")
-                    self.trust(said["secret"], said.get("path", EVERY_PATH))
+                    self.trust(command["secret"], command.get("path", EVERY_PATH))
                     return 201, {"secrets": {path: len(some) for path, some in self._secrets.items()}}
         except BadInput as error:
             return 400, {"error": str(error)}
@@ -369,13 +371,13 @@ class Receiver:
             raise BadInput(f"attempt: expected a number, found {query['attempt']!r}")
         if unknown := query.keys() - {"path", "event", "type", "attempt"}:
             raise BadInput(f"{min(unknown)}: no such filter; there are path, event, type and attempt")
-        found = self.select(
+        requests = self.select(
             query.get("path"),
             query.get("event"),
             query.get("type"),
             attempt,
         )
-        return {"count": len(found), "requests": [one.to_dict() for one in found]}
+        return {"count": len(requests), "requests": [request.to_dict() for request in requests]}
 
     def _show_scripts(self) -> Any:
         return {path: [str(step) for step in steps] for path, steps in self._scripts.items()}
@@ -415,12 +417,12 @@ def _path(path: Any) -> str:
 def _object(body: bytes | None, *names: str) -> dict[str, Any]:
     """Read a JSON object that has no other fields. Raises BadInput."""
     try:
-        said = json.loads(body or b"")
+        command = json.loads(body or b"")
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict) or said.keys() - set(names):
+        command = None
+    if not isinstance(command, dict) or command.keys() - set(names):
         raise BadInput(f"body: expected a JSON object with {' and '.join(names)}")
-    return said
+    return command
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -77,10 +77,10 @@ class ChunkedBody:
                 raise MalformedChunks("A trailer field is not well-formed.")
         else:
             self._count(len(line) - 2 - FREE)
-            found = SIZE.fullmatch(line)
-            if found is None:
+            match = SIZE.fullmatch(line)
+            if match is None:
                 raise MalformedChunks("The size of a chunk is not a hexadecimal number.")
-            self._left = int(found[1], 16)
+            self._left = int(match[1], 16)
             self._in_trailers = not self._left
 
     def _count(self, beside: int) -> None:

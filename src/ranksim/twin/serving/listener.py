@@ -76,7 +76,9 @@ class Listener:
         self._app.closing = True
         state, loop = self._server.server_state, asyncio.get_running_loop()
         with suppress(NotImplementedError):  # where the loop is not one of selectors
-            for listening in (one for server in self._server.servers for one in server.sockets):
+            for listening in (
+                listening_socket for server in self._server.servers for listening_socket in server.sockets
+            ):
                 loop.remove_reader(listening)
         for _ in range(3):
             await asyncio.sleep(0)  # asyncio loses what it has accepted in the turn before a server is closed

@@ -371,11 +371,11 @@ class Connection(HttpToolsProtocol):
         """Hand the parser what belongs to a head; return where that ends."""
         stop = 0
         if self._ending:
-            found = (self._ending + data[at : at + 3]).find(END)
-            stop = 0 if found < 0 else at - len(self._ending) + found + len(END)
+            place = (self._ending + data[at : at + 3]).find(END)
+            stop = 0 if place < 0 else at - len(self._ending) + place + len(END)
         if not stop:
-            found = data.find(END, at)
-            stop = 0 if found < 0 else found + len(END)
+            place = data.find(END, at)
+            stop = 0 if place < 0 else place + len(END)
         piece = data[at : stop or len(data)]
         room = MOST_HEADERS - self._head
         self._head += len(piece)

@@ -1,4 +1,4 @@
-"""The clock of a world inside a test."""
+"""The clock of a world inside a test, and the jobs whose end a test may decide."""
 
 from __future__ import annotations
 
@@ -112,11 +112,35 @@ class Clock:
         return await settled(twin.advance(by=length, to=instant, until=until, timeout=timeout))
 
 
+class Jobs:
+    """The jobs of a world, whose outcome a test may decide; the webhooks of it are answered on return."""
+
+    def __init__(self, twin: Twin, thread: LoopThread) -> None:
+        self._twin, self._thread = twin, thread
+
+    def finish(self, job: str, cost: int | None = None) -> None:
+        """Let a job be done now, at a `cost` in µUSD (default: its estimate). Raises BadInput."""
+        self._end(job, "done", None, cost)
+
+    def fail(self, job: str, error: str = "failed by the test") -> None:
+        """Let a job fail now with this error_detail; it costs nothing (U49). Raises BadInput."""
+        self._end(job, "failed", error, None)
+
+    def _end(self, job: str, outcome: str, error: str | None, cost: int | None) -> None:
+        async def ended() -> None:
+            self._twin.finish_job(job, outcome, error, cost)
+            await settled_now(self._twin)
+
+        self._thread.call(ended())
+
+
 async def settled(moving: Coroutine[Any, Any, Advance]) -> Advance:
     """Let time move on. Raises NotSettled where something that fell due could not be done."""
     advance = await moving
     if not advance.settled:
-        waiting = ", ".join(f"attempt {one.number} of {one.event} to {one.url}" for one in advance.waiting)
+        waiting = ", ".join(
+            f"attempt {attempt.number} of {attempt.event} to {attempt.url}" for attempt in advance.waiting
+        )
         raise NotSettled(f"time stands at {iso(advance.now)}, still without an answer: {waiting}")
     return advance
 

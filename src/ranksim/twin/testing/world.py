@@ -21,9 +21,8 @@ from ranksim.twin.serving.asgi import App
 from ranksim.twin.serving.control_auth import names_of, new_token
 from ranksim.twin.serving.listener import Listener
 from ranksim.twin.serving.loop_thread import LoopThread
-from ranksim.twin.testing.clock import Clock, Moment, moment_of
-from ranksim.twin.testing.jobs import Jobs
-from ranksim.twin.testing.requests import Requests
+from ranksim.twin.testing.clock import Clock, Jobs, Moment, moment_of
+from ranksim.twin.testing.requests import Requests, explain_failure
 
 if TYPE_CHECKING:
     import httpx
@@ -306,14 +305,14 @@ class World:
         anchor: Moment | None = None,
     ) -> Account:
         """Open an account with a key; its months begin at `anchor`, by default now. Raises BadInput."""
-        said = {"name": name, "plan": plan, "environment": environment, "status": status}
+        identity = {"name": name, "plan": plan, "environment": environment, "status": status}
         more = {
             "add_ons": dict(add_ons or {}),
             "anchor": None if anchor is None else moment_of(anchor, "anchor"),
         }
 
         def opened() -> Account:
-            account = self.twin.administer("open_account", **said, **more)
+            account = self.twin.administer("open_account", **identity, **more)
             key = self.twin.administer("issue_key", account=account, name=name)
             return Account(account, name, environment, key)
 
@@ -328,17 +327,16 @@ class World:
 
     def told(self) -> str:
         """Return what explains a failure: the clock, and the last requests with what refused them."""
-        from ranksim.twin.testing.told import told
-
         if self._closed:
-            return told(self.twin)
+            return explain_failure(self.twin)
+
+        async def explained() -> str:
+            return explain_failure(self.twin)
+
         try:
-            return self.thread.call(self._told(told), patience_s=10)
+            return self.thread.call(explained(), patience_s=10)
         except TimeoutError:
             return "this world does not answer: something in it blocks its loop"
-
-    async def _told(self, told: Callable[[Twin], str]) -> str:
-        return told(self.twin)
 
     def __repr__(self) -> str:
         if not self.begun:

@@ -26,9 +26,9 @@ class TraceEvents:
     """A trace, read whole; `source` is a path or its lines. Raises BadInput."""
 
     def __init__(self, source: str | Path | Iterable[str]) -> None:
-        found = [entry for entry in entries(source) if isinstance(entry, Exchange | DeliveryAttempt | Note)]
-        timed = [(at, entry) for entry in found if (at := _instant(entry)) is not None]
-        timed.sort(key=lambda one: one[0])
+        wanted = [entry for entry in entries(source) if isinstance(entry, Exchange | DeliveryAttempt | Note)]
+        timed = [(at, entry) for entry in wanted if (at := _instant(entry)) is not None]
+        timed.sort(key=lambda pair: pair[0])
         if not timed:
             raise BadInput(f"{source}: has no call, no delivery and no note; expected a trace with some")
         self._instants = [at for at, _ in timed]
@@ -36,7 +36,7 @@ class TraceEvents:
 
     def overview(self) -> Shown:
         """Return from when to when it goes, in µs since the epoch, and how much is in it."""
-        calls = sum(isinstance(one, Exchange) for one in self._entries)
+        calls = sum(isinstance(entry, Exchange) for entry in self._entries)
         first, last = self._instants[0], self._instants[-1]
         return {"recording": {"first": first, "last": last, "calls": calls, "events": len(self._entries)}}
 
@@ -44,8 +44,8 @@ class TraceEvents:
         """Return the last events up to an instant, oldest first, and how many there were until then."""
         count = bisect_right(self._instants, instant)
         first = max(0, count - MOST)
-        shown = [_event(number, entry) for number, entry in enumerate(self._entries[first:count], first + 1)]
-        return {"count": count, "events": shown}
+        events = [_event(number, entry) for number, entry in enumerate(self._entries[first:count], first + 1)]
+        return {"count": count, "events": events}
 
     def exchange(self, number: int) -> Shown | None:
         """Return the exchange of an event as the control API shows those of its journal."""
@@ -78,10 +78,10 @@ def _instant(entry: Exchange | DeliveryAttempt | Note) -> Micros | None:
 def _event(number: int, entry: Exchange | DeliveryAttempt | Note) -> Shown:
     """Return a line of a trace as the event that a deployment would have shown."""
     if isinstance(entry, Exchange):
-        return LoggedEvent(number, _call(number, entry)).shown()
+        return LoggedEvent(number, _call(number, entry)).to_dict()
     if isinstance(entry, Note):
         more = entry.model_dump(exclude={"kind", "t"})
-        return {**more, **LoggedEvent(number, Noted(entry.t or 0, "note", {})).shown()}
+        return {**more, **LoggedEvent(number, Noted(entry.t or 0, "note", {})).to_dict()}
     headers = {name.lower(): text for name, text in entry.headers.items()}
     details = {
         "endpoint": entry.endpoint,
@@ -90,7 +90,7 @@ def _event(number: int, entry: Exchange | DeliveryAttempt | Note) -> Shown:
         "event_type": headers.get("service-event-type"),
         "signature_valid": entry.signature.valid,
     }
-    return LoggedEvent(number, Noted(entry.received, "attempt.received", details)).shown()
+    return LoggedEvent(number, Noted(entry.received, "attempt.received", details)).to_dict()
 
 
 def _call(number: int, entry: Exchange) -> AnsweredCall:
@@ -121,15 +121,15 @@ def _call(number: int, entry: Exchange) -> AnsweredCall:
 
 def _problem(entry: Exchange) -> tuple[str, Shown]:
     """Return the code and the meta of a refusal, over GraphQL of the first; or nothing."""
-    found = None
+    problem = None
     if entry.surface == "graphql" and '"errors"' in (entry.response or ""):
-        found = _first_error(_content(entry.response))
+        problem = _first_error(_content(entry.response))
     elif entry.status is not None and entry.status >= 400:
-        found = _content(entry.response)
-    if not isinstance(found, dict):
+        problem = _content(entry.response)
+    if not isinstance(problem, dict):
         return "", {}
-    meta = found.get("meta")
-    return str(found.get("code", "")), meta if isinstance(meta, dict) else {}
+    meta = problem.get("meta")
+    return str(problem.get("code", "")), meta if isinstance(meta, dict) else {}
 
 
 def _first_error(body: Any) -> Any:

@@ -60,7 +60,7 @@ class StateHistory:
     def at(self, instant: Micros) -> Service:
         """Return a service as it stood at an instant, once all of that instant had happened; only read it."""
         count = bisect_right(self._instants, instant)
-        before, saved = self._saved[bisect_right(self._saved, count, key=lambda one: one[0]) - 1]
+        before, saved = self._saved[bisect_right(self._saved, count, key=lambda pair: pair[0]) - 1]
         if self._at is not None and before <= self._at[0] <= count and self._at[1] <= instant:
             before, _, service = self._at
         else:
@@ -96,9 +96,9 @@ class SimulatedRun:
 
     def overview(self) -> Shown:
         """Return from when to when it goes, what is in it, and that it has states."""
-        told = self._events.overview()["recording"]
-        whole = {"first": self._scenario.start, "last": self._scenario.end, "states": True}
-        return {"recording": {**told, **whole, "name": self._scenario.name}}
+        recorded = self._events.overview()["recording"]
+        scope = {"first": self._scenario.start, "last": self._scenario.end, "states": True}
+        return {"recording": {**recorded, **scope, "name": self._scenario.name}}
 
     def until(self, instant: Micros) -> Shown:
         """Return the last events up to an instant, and the state as it stood then."""

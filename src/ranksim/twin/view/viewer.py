@@ -52,17 +52,17 @@ class Viewer:
             await refuse(send, *refused)
             return
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        found = None
+        answer = None
         if path == "/_ranksim/overview":
-            found = await asyncio.to_thread(self._recording.overview)
+            answer = await asyncio.to_thread(self._recording.overview)
         elif path == "/_ranksim/recording":
-            found = self._recording.until(whole_number(query.get("until", ["0"])[-1]) or 0)
+            answer = self._recording.until(whole_number(query.get("until", ["0"])[-1]) or 0)
         elif path.startswith("/_ranksim/requests/"):
-            found = self._recording.exchange(whole_number(path.rpartition("/")[2]) or 0)
-        if found is None or scope["method"] not in ("GET", "HEAD"):
+            answer = self._recording.exchange(whole_number(path.rpartition("/")[2]) or 0)
+        if answer is None or scope["method"] not in ("GET", "HEAD"):
             await refuse(send, 404, "There is nothing here; a recording has its page and what that asks for.")
             return
-        await send_json(send, 200, to_json(found), body=scope["method"] != "HEAD")
+        await send_json(send, 200, to_json(answer), body=scope["method"] != "HEAD")
 
 
 async def serve(viewer: Viewer, host: str, port: int, token: str) -> None:

@@ -879,7 +879,7 @@ def test_fault_rules_and_saved_worlds_come_back(tmp_path: Path) -> None:
     twin.faults.add(FaultRule(operation="domains.*", error_rate=0.5, latency={"exponential": {"mean": "1s"}}))
     twin.faults.remove(twin.faults.add(FaultRule(error_rate=1.0)).id)
     struck = [twin.faults.pick(Call("domains.list")) for _ in range(20)]
-    saved, rules = dict(twin.snapshots), [one.shown() for one in twin.faults.active.values()]
+    saved, rules = dict(twin.snapshots), [one.to_dict() for one in twin.faults.active.values()]
     durable.close()
     twin.faults.changed()  # what changes now is kept nowhere
 
@@ -887,7 +887,7 @@ def test_fault_rules_and_saved_worlds_come_back(tmp_path: Path) -> None:
     durable = attach(again, path)
     assert dict(again.snapshots) == saved
     assert list(again.snapshots) == ["one"]
-    assert [one.shown() for one in again.faults.active.values()] == rules
+    assert [one.to_dict() for one in again.faults.active.values()] == rules
     assert again.faults.add(FaultRule(error_rate=1.0)).id == "fault_3"
     again.faults.remove("fault_3")
     more = [twin.faults.pick(Call("domains.list")) for _ in range(20)]

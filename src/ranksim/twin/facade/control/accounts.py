@@ -138,7 +138,7 @@ async def get_account(twin: Twin, account: str) -> AccountShown:
 async def change_account(twin: Twin, account: str, body: AccountPatch) -> AccountShown:
     """Change an account's plan, status or add-ons, all or nothing."""
     changed = _account(twin, account)
-    _known(twin.policy, body)
+    _check_names(twin.policy, body)
     if body.plan is not None:
         twin.administer("change_plan", account=account, plan=body.plan)
     if body.status is not None:
@@ -148,26 +148,26 @@ async def change_account(twin: Twin, account: str, body: AccountPatch) -> Accoun
     return _account_shown(twin, changed)
 
 
-def _known(policy: Policy, body: AccountPatch) -> None:
+def _check_names(policy: Policy, body: AccountPatch) -> None:
     """Raise BadInput for names that do not exist, before anything is changed."""
     catalogue = policy.catalogue
-    for what, names, known in (
+    for what, names, choices in (
         ("plan", [body.plan] if body.plan is not None else [], tuple(catalogue.plans)),
         ("status", [body.status] if body.status is not None else [], STATUSES),
         ("add_ons", list(body.add_ons), tuple(catalogue.add_ons)),
     ):
         for name in names:
-            if name not in known:
+            if name not in choices:
                 raise BadInput(
-                    f"body: {what}: expected one of {', '.join(known)}, found {name!r}{near(name, known)}"
+                    f"body: {what}: expected one of {', '.join(choices)}, found {name!r}{near(name, choices)}"
                 )
 
 
 @router.add("GET", "/keys")
 async def list_keys(twin: Twin, query: AccountQuery) -> KeyList:
     """List the API keys, withdrawn ones included."""
-    found = [key for key in twin.service.state.keys.values() if query.account_id in (None, key.account)]
-    return {"data": [_key_shown(key) for key in found]}
+    keys = [key for key in twin.service.state.keys.values() if query.account_id in (None, key.account)]
+    return {"data": [_key_shown(key) for key in keys]}
 
 
 @router.add("POST", "/keys", status=201, example={"account_id": "", "name": "second"})

@@ -48,7 +48,7 @@ class Until(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> Until:
-        if sum(one is not None for one in (self.job, self.endpoint, self.meter)) != 1:
+        if sum(condition is not None for condition in (self.job, self.endpoint, self.meter)) != 1:
             raise ValueError("give one of job, endpoint and meter")
         if self.account is not None and self.meter is None:
             raise ValueError("account goes with meter alone")
@@ -164,10 +164,10 @@ async def advance(twin: Twin, body: AdvanceBody) -> AdvanceShown:
         if twin.world_id != world:
             raise Conflict(str(error)) from None
         raise
-    shown = done.shown()
+    answer = done.shown()
     if resets is not None:
-        shown["met"] = done.settled and done.now >= resets
-    return cast(AdvanceShown, shown)
+        answer["met"] = done.settled and done.now >= resets
+    return cast(AdvanceShown, answer)
 
 
 def _condition(until: Until) -> AdvanceCondition | None:

@@ -91,16 +91,16 @@ class AttemptRequestShown(TypedDict):
 @router.add("GET", "/deliveries")
 async def list_deliveries(twin: Twin, query: DeliveriesQuery) -> DeliveryList:
     """List the deliveries that are not finished, and when each will be tried again."""
-    shown = [_delivery_shown(twin, delivery) for delivery in twin.service.state.deliveries.values()]
-    found = [
-        one
-        for one in shown
-        if query.account_id in (None, one["account_id"])
-        and query.endpoint_id in (None, one["endpoint_id"])
-        and query.event_id in (None, one["event_id"])
+    unfinished = (_delivery_shown(twin, record) for record in twin.service.state.deliveries.values())
+    deliveries = [
+        delivery
+        for delivery in unfinished
+        if query.account_id in (None, delivery["account_id"])
+        and query.endpoint_id in (None, delivery["endpoint_id"])
+        and query.event_id in (None, delivery["event_id"])
     ]
-    found.sort(key=lambda one: (one["state"] != "out", one["next_attempt_at"] or "", one["id"]))
-    return {"data": found[: query.limit]}
+    deliveries.sort(key=lambda row: (row["state"] != "out", row["next_attempt_at"] or "", row["id"]))
+    return {"data": deliveries[: query.limit]}
 
 
 def _delivery_shown(twin: Twin, delivery: Delivery) -> DeliveryShown:
@@ -126,14 +126,14 @@ def _delivery_shown(twin: Twin, delivery: Delivery) -> DeliveryShown:
 @router.add("GET", "/attempts")
 async def list_attempts(twin: Twin, query: DeliveriesQuery) -> RecordList:
     """List the recorded webhook attempts of all accounts, newest first."""
-    found = [
+    records = [
         record
         for record in reversed(twin.service.state.attempts.values())
         if query.account_id in (None, record.account)
         and query.endpoint_id in (None, record.endpoint)
         and query.event_id in (None, record.event)
     ]
-    return {"data": [_record_shown(record) for record in found[: query.limit]]}
+    return {"data": [_record_shown(record) for record in records[: query.limit]]}
 
 
 @router.add("POST", "/attempts/{id}/resend", status=201)
@@ -145,7 +145,9 @@ async def resend(twin: Twin, attempt: str) -> DeliveryShown:
     attempts = twin.service.state.attempts
     number = whole_number(attempt.removeprefix("att_"))
     if attempt.startswith("evt_"):
-        number = next((one.number for one in reversed(attempts.values()) if one.event == attempt), None)
+        number = next(
+            (record.number for record in reversed(attempts.values()) if record.event == attempt), None
+        )
     if number not in attempts:
         raise Missing(f"attempt: there is none with the id {attempt!r}; GET /attempts lists them")
     return _delivery_shown(twin, twin.resend(number))
@@ -174,5 +176,5 @@ async def get_attempt_request(twin: Twin, attempt: str) -> AttemptRequestShown:
 
 
 def _record_shown(record: AttemptRecord) -> RecordShown:
-    shown = show_attempt(record)
-    return {"id": shown["id"], "account_id": record.account, **shown}
+    attempt = show_attempt(record)
+    return {"id": attempt["id"], "account_id": record.account, **attempt}

@@ -52,13 +52,13 @@ async def handle(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None
     """Answer one request to the control API by who may use it. Raises Gone."""
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
     path = scope["path"].removeprefix(PREFIX)
-    found = find(path)
+    commands = find(path)
     if path in ALONE and method == "GET":
         await ALONE[path](twin, scope, receive, send)
-    elif method in found:
-        await _command(twin, *found[method], scope, receive, send)
-    elif found or path in ALONE:
-        allow = ", ".join(sorted(found)) or "GET"
+    elif method in commands:
+        await _command(twin, *commands[method], scope, receive, send)
+    elif commands or path in ALONE:
+        allow = ", ".join(sorted(commands)) or "GET"
         await refuse(send, 405, f"This path takes {allow}.", (b"allow", allow.encode()))
     else:
         await refuse(send, 404, f"There is nothing here; {PREFIX}/openapi.json lists what there is.")
@@ -75,7 +75,7 @@ async def _command(
             given["body"], raw = await _read(route, scope, receive)
             if route.raw:
                 given["raw"] = raw
-        shown = await route.command(twin, *values, **given)
+        answer = await route.command(twin, *values, **given)
     except Malformed as error:
         await refuse(send, error.status, str(error))
     except Missing as error:
@@ -90,7 +90,7 @@ async def _command(
         log.exception("%s %s failed", route.method, scope["path"])
         await refuse(send, 500, "The control API failed to answer; the log says why.")
     else:
-        payload = shown if isinstance(shown, bytes) else to_json(shown)
+        payload = answer if isinstance(answer, bytes) else to_json(answer)
         media, body = route.media.encode(), scope["method"] != "HEAD"
         await send_json(send, route.status, payload, content_type=media, body=body)
 
@@ -151,8 +151,8 @@ async def _events(twin: Twin, scope: Scope, receive: Receive, send: Send) -> Non
     except BadInput as error:
         await refuse(send, 422, str(error))
         return
-    told = whole_number(last)
-    await stream(twin, query.after if told is None else told, scope, receive, send, query.most)
+    after = whole_number(last)
+    await stream(twin, query.after if after is None else after, scope, receive, send, query.most)
 
 
 async def _index(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:

@@ -160,7 +160,7 @@ def _parameters(model: type[BaseModel]) -> list[Schema]:
 
 def _not_null(schema: Schema) -> Schema:
     """Drop null from a schema: a query parameter is there or is left out."""
-    choices = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     return choices[0] if len(choices) == 1 else {name: v for name, v in schema.items() if name != "title"}
 
 

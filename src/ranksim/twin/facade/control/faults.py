@@ -83,7 +83,7 @@ async def set_limits(twin: Twin, body: LimitsPatch) -> LimitsShown:
 @router.add("GET", "/faults")
 async def list_faults(twin: Twin) -> FaultList:
     """List the fault rules in force."""
-    return {"data": [cast(FaultShown, active.shown()) for active in twin.faults.active.values()]}
+    return {"data": [cast(FaultShown, active.to_dict()) for active in twin.faults.active.values()]}
 
 
 @router.add(
@@ -93,7 +93,7 @@ async def add_fault(twin: Twin, body: FaultRule) -> FaultShown:
     """Let requests of an operation and a key be late, fail or be dropped, with some likelihood."""
     active = twin.faults.add(body)
     twin.event_log.note(twin.now(), "fault.added", {"fault_id": active.id, "operation": body.operation})
-    return cast(FaultShown, active.shown())
+    return cast(FaultShown, active.to_dict())
 
 
 @router.add("DELETE", "/faults")
@@ -109,7 +109,7 @@ async def remove_fault(twin: Twin, fault: str) -> FaultShown:
     """End a fault rule."""
     if fault not in twin.faults.active:
         raise Missing(f"fault: there is none with the id {fault!r}")
-    shown = twin.faults.active[fault].shown()
+    removed = twin.faults.active[fault].to_dict()
     twin.faults.remove(fault)
     twin.event_log.note(twin.now(), "fault.removed", {"fault_id": fault})
-    return cast(FaultShown, shown)
+    return cast(FaultShown, removed)

@@ -62,7 +62,7 @@ class FinishBody(Frozen):
 @router.add("GET", "/jobs")
 async def list_jobs(twin: Twin, query: JobsQuery) -> JobList:
     """List jobs, newest first."""
-    found = [
+    jobs = [
         job
         for job in reversed(twin.service.state.jobs.values())
         if query.account_id in (None, job.account)
@@ -70,7 +70,7 @@ async def list_jobs(twin: Twin, query: JobsQuery) -> JobList:
         and query.kind in (None, job.kind)
         and query.status in (None, job.status)
     ]
-    return {"data": [_job_shown(job) for job in found[: query.limit]]}
+    return {"data": [_job_shown(job) for job in jobs[: query.limit]]}
 
 
 @router.add("GET", "/jobs/{id}")

@@ -140,9 +140,9 @@ def _journal(twin: Twin) -> RequestJournal:
 async def list_requests(twin: Twin, query: RequestsQuery) -> RequestList:
     """Search the journal of requests, newest first."""
     journal = _journal(twin)
-    found = journal.search(Expected(**query.model_dump(exclude={"limit"})))
-    shown = [cast(RequestShown, entry.shown()) for entry in found[: -query.limit - 1 : -1]]
-    return {"data": shown, "count": len(found), "forgotten": journal.forgotten}
+    entries = journal.search(Expected(**query.model_dump(exclude={"limit"})))
+    newest = [cast(RequestShown, entry.shown()) for entry in entries[: -query.limit - 1 : -1]]
+    return {"data": newest, "count": len(entries), "forgotten": journal.forgotten}
 
 
 @router.add("DELETE", "/requests")
@@ -194,5 +194,5 @@ async def near_misses(twin: Twin, body: NearBody) -> NearMissList:
 
 
 def _near(miss: NearMiss) -> NearMissShown:
-    differences = [cast(DifferenceShown, asdict(one)) for one in miss.differences]
+    differences = [cast(DifferenceShown, asdict(difference)) for difference in miss.differences]
     return {"request": cast(RequestShown, miss.entry.shown()), "differences": differences}

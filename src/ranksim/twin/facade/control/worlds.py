@@ -93,9 +93,9 @@ async def reset(twin: Twin) -> WorldShown:
 async def fork(twin: Twin, body: NameBody) -> ForkShown:
     """Save the world under a name and go on in a copy of it, a new world, from which restoring leads back."""
     saved = SavedWorld(twin.now(), twin.snapshot())
-    shown = _save(twin, body.name, saved)
+    snapshot = _save(twin, body.name, saved)
     twin.restore(saved.world, keep_requests=True)
-    return {"saved": shown, "world": await get_world(twin)}
+    return {"saved": snapshot, "world": await get_world(twin)}
 
 
 @router.add("GET", "/snapshots")

@@ -67,13 +67,13 @@ class ExampleExchange:
 
 def examples(policy: Policy) -> dict[str, ExampleExchange]:
     """Return an example for each operation that can be exercised, by its name."""
-    shown = _ExampleCaller(policy)
-    names = sorted((one.name for one in TABLE), key=lambda name: name.rpartition(".")[2] in LAST)
+    caller = _ExampleCaller(policy)
+    names = sorted((operation.name for operation in TABLE), key=lambda name: name.rpartition(".")[2] in LAST)
     creates = [name for name in names if name.endswith(".create")]
     for number, name in enumerate(creates):
-        shown.call(name, number)
-    shown.run_jobs()
-    return {name: shown.example(name, 100 + number) for number, name in enumerate(names)}
+        caller.call(name, number)
+    caller.run_jobs()
+    return {name: caller.example(name, 100 + number) for number, name in enumerate(names)}
 
 
 class _ExampleCaller:
@@ -82,7 +82,7 @@ class _ExampleCaller:
     def __init__(self, policy: Policy) -> None:
         self._now: Micros = instant(START)
         self._service = Service(policy, seed=1)
-        plan = max(policy.catalogue.plans.items(), key=lambda one: one[1].slot_limit)[0]
+        plan = max(policy.catalogue.plans.items(), key=lambda named: named[1].slot_limit)[0]
         account = self._service.open_account("example", plan, self._now)
         self._key = self._service.issue_key(account, "example", self._now)
         domain = self._domain = self._made("domains.create", domain_body("example.com"))
@@ -91,7 +91,9 @@ class _ExampleCaller:
             "example", account, keys={"example": self._key}, domains=[domain],
             hosts={"example.com": domain}, lists={domain: [listed]},
         )  # fmt: skip
-        self._factory = RequestFactory("example", actor, self._service.state, [one.name for one in TABLE])
+        self._factory = RequestFactory(
+            "example", actor, self._service.state, [operation.name for operation in TABLE]
+        )
 
     def call(self, name: str, number: int) -> tuple[Send, Reply]:
         """Make a request of an operation, and learn from its answer."""
@@ -158,10 +160,10 @@ def reference(policy: Policy) -> Schema:
 def graphql_reference(policy: Policy) -> dict[str, Any]:
     """Return the schema as introspection tells it, an example of each root field, and the limits."""
     exchanges, limits = examples(policy), policy.assumptions.graphql_limits
-    shown = {}
+    queries = {}
     for name, operation in FIELDS.items():
         query, variables = example_of(name, exchanges[operation])
-        shown[name] = {"query": query, "variables": variables}
+        queries[name] = {"query": query, "variables": variables}
     lines = [
         *ABOUT_GRAPHQL,
         *(
@@ -170,7 +172,7 @@ def graphql_reference(policy: Policy) -> dict[str, Any]:
         ),
     ]
     about = "".join(f"# {line}\n" for line in lines)
-    return {"schema": introspection_from_schema(SCHEMA), "examples": shown, "about": about}
+    return {"schema": introspection_from_schema(SCHEMA), "examples": queries, "about": about}
 
 
 def example_of(name: str, exchange: ExampleExchange) -> tuple[str, dict[str, Any]]:
@@ -184,8 +186,10 @@ def example_of(name: str, exchange: ExampleExchange) -> tuple[str, dict[str, Any
     assert root is not None
     field = root.fields[name]
     variables = _variables(field, name, exchange)
-    declared = ", ".join(f"${one}: {field.args[one].type}" for one in variables)
-    passed = [f"{one}: ${one}" for one in variables] + [f"first: {FIRST}"] * ("first" in field.args)
+    declared = ", ".join(f"${variable}: {field.args[variable].type}" for variable in variables)
+    passed = [f"{variable}: ${variable}" for variable in variables] + [f"first: {FIRST}"] * (
+        "first" in field.args
+    )
     given = f"({', '.join(passed)})" if passed else ""
     head = f"{'mutation' if writes else 'query'}{f' ({declared})' if declared else ''}"
     selected = _selected(get_named_type(field.type), 1)
@@ -195,10 +199,14 @@ def example_of(name: str, exchange: ExampleExchange) -> tuple[str, dict[str, Any
 def _variables(field: GraphQLField, name: str, exchange: ExampleExchange) -> dict[str, Any]:
     path = OPERATIONS[FIELDS[name]].path
     pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/?]+)", f"/v1/{path}")
-    found = re.match(pattern, exchange.target)
-    assert found is not None
-    given: dict[str, Any] = {**found.groupdict(), "input": exchange.body or {}}
-    return {one: _written(argument.type, given[one]) for one, argument in field.args.items() if one in given}
+    match = re.match(pattern, exchange.target)
+    assert match is not None
+    given: dict[str, Any] = {**match.groupdict(), "input": exchange.body or {}}
+    return {
+        argument_name: _written(argument.type, given[argument_name])
+        for argument_name, argument in field.args.items()
+        if argument_name in given
+    }
 
 
 def _written(kind: Any, value: Any) -> Any:
@@ -206,7 +214,7 @@ def _written(kind: Any, value: Any) -> Any:
     if isinstance(kind, GraphQLNonNull):
         return _written(kind.of_type, value)
     if isinstance(kind, GraphQLList) and isinstance(value, list):
-        return [_written(kind.of_type, one) for one in value]
+        return [_written(kind.of_type, item) for item in value]
     if isinstance(kind, GraphQLEnumType):
         return value.upper()
     if isinstance(kind, GraphQLInputObjectType) and isinstance(value, str):  # "google/mobile"

@@ -99,9 +99,9 @@ class GraphqlEndpoint:
             return GraphqlResponse(200, headers, request.answered(), replies)
         await self._twin.commit()  # what is undone meanwhile would be noticed by nobody else
         assert request.replies is not None
-        for key, one in request.replies.items():  # the service goes on meanwhile, so what it said is copied
-            body = from_json(to_json(one.body))
-            request.replies[key] = Reply(one.status, body, code=one.code, cursors=one.cursors)
+        for key, reply in request.replies.items():  # the service goes on meanwhile, so what it said is copied
+            body = from_json(to_json(reply.body))
+            request.replies[key] = Reply(reply.status, body, code=reply.code, cursors=reply.cursors)
         return GraphqlResponse(200, headers, await _in_thread(request.answered), replies, kept=True)
 
     async def _read(self, raw: bytes, request: GraphqlRequest) -> Refusal | None:
@@ -117,11 +117,11 @@ class GraphqlEndpoint:
         if len(raw) <= MOST_INLINE:
             if (refusal := read_body(raw, request)) is not None:
                 return refusal
-            known = KNOWN.get((request.text, limits))
-            if isinstance(known, Refusal):
-                return known
-            if known is not None and known.told <= MOST_VALUES_INLINE:
-                return ask(known, request, limits)
+            remembered = KNOWN.get((request.text, limits))
+            if isinstance(remembered, Refusal):
+                return remembered
+            if remembered is not None and remembered.told <= MOST_VALUES_INLINE:
+                return ask(remembered, request, limits)
         async with self._turn:
             return await self._read_in_turn(raw, request, limits)
 
@@ -132,8 +132,10 @@ class GraphqlEndpoint:
             return AWAY
         if (refusal := await _in_thread(partial(read_body, raw, request))) is not None:
             return refusal
-        found = KNOWN.get((request.text, limits))
-        document = await _in_thread(partial(parsed, request.text, limits)) if found is None else found
+        remembered = KNOWN.get((request.text, limits))
+        document = (
+            await _in_thread(partial(parsed, request.text, limits)) if remembered is None else remembered
+        )
         if isinstance(document, Refusal):
             return document
         classes = WRITES if document.writes else READS
@@ -161,8 +163,14 @@ def _undeclared(request: GraphqlRequest) -> Refusal | None:
     """Refuse variables that no operation of a document declares: GraphQL ignores them, typos too."""
     if not request.variables or request.document is None:
         return None
-    operations = [one for one in request.document.definitions if isinstance(one, OperationDefinitionNode)]
-    declared = [it.variable.name.value for one in operations for it in one.variable_definitions or ()]
+    operations = [
+        definition
+        for definition in request.document.definitions
+        if isinstance(definition, OperationDefinitionNode)
+    ]
+    declared = [
+        it.variable.name.value for definition in operations for it in definition.variable_definitions or ()
+    ]
     errors = [
         GraphQLError(
             f"The variable {name!r} is not declared{near(name, declared) or ';'} the document declares: "

@@ -136,26 +136,28 @@ class _Document:
 
     def operation(self, operation: Operation) -> Schema:
         wire = WIRES[operation.name]
-        said: Schema = {
+        described: Schema = {
             "operationId": operation.name,
             "summary": _summary(operation),
             "tags": [_tag(operation)],
             "x-rate-class": operation.rate_class(self.policy).label,
         }
         if operation.spends:
-            said["description"] = "Spends. With `dry_run: true` the six checks run, and nothing is spent."
+            described["description"] = (
+                "Spends. With `dry_run: true` the six checks run, and nothing is spent."
+            )
         if not operation.shown:
-            said["x-assumption"] = "U73, U107" if operation.name.startswith("webhooks.") else "U107"
+            described["x-assumption"] = "U73, U107" if operation.name.startswith("webhooks.") else "U107"
         if operation.keyless:
-            said["security"] = []
-        said["parameters"] = list(_parameters_of(operation, wire))
+            described["security"] = []
+        described["parameters"] = list(_parameters_of(operation, wire))
         if wire.body is not None:
-            said["requestBody"] = {
+            described["requestBody"] = {
                 "required": operation.method == "POST",
                 "content": {"application/json": {"schema": self.body(wire.body)}},
             }
-        said["responses"] = self.answers(operation, wire) | self.problems(operation, wire)
-        return said
+        described["responses"] = self.answers(operation, wire) | self.problems(operation, wire)
+        return described
 
     def body(self, model: type[RequestBody]) -> Schema:
         """Return the schema of a body; what it consists of goes to the shared schemas."""
@@ -183,21 +185,23 @@ class _Document:
     def answers(self, operation: Operation, wire: Wire) -> Schema:
         """Describe the good answers by status."""
         answers: Schema = {}
-        for said, view in wire.answers:
-            status = said if isinstance(said, int) else getattr(self.policy.statuses, said)
+        for status_given, view in wire.answers:
+            status = (
+                status_given if isinstance(status_given, int) else getattr(self.policy.statuses, status_given)
+            )
             answer = answers.setdefault(
                 str(status),
                 {"description": "", "headers": _every_header(operation.method)},
             )
-            text = "Done." if isinstance(said, int) else _sentence(said)
+            text = "Done." if isinstance(status_given, int) else _sentence(status_given)
             answer["description"] = f"{answer['description']} {text}".strip()
-            if assumption := _assumption(said):
+            if assumption := _assumption(status_given):
                 answer["x-assumption"] = assumption
             if view is not None:
                 name = f"{name_of(view)}{'Page' if wire.paged else 'Answer'}"
                 self.schemas[name] = answer_schema(wire, view)
                 _add_content(answer, ref(name))
-            if links := _links(operation, said):
+            if links := _links(operation, status_given):
                 answer["links"] = links
         return answers
 
@@ -288,8 +292,8 @@ def describe_default(field: Schema) -> None:
     """Describe in words what a field counts as that is left out: generators require what has a `default`."""
     default = field.pop("default", None)
     if default is not None:
-        said = f"{to_json(default).decode()} unless it is sent."
-        field["description"] = f"{field.get('description', '')} {said}".strip()
+        words = f"{to_json(default).decode()} unless it is sent."
+        field["description"] = f"{field.get('description', '')} {words}".strip()
 
 
 def _one_form(body: Schema) -> Schema:
@@ -310,10 +314,10 @@ def _one_form(body: Schema) -> Schema:
 
 
 def _parameters(policy: Policy) -> Schema:
-    facts, said = policy.facts, policy.assumptions
+    facts, assumptions = policy.facts, policy.assumptions
     limit: Schema = {"type": "integer", "minimum": 1, "default": facts.page_default}
     most = f"At most {facts.page_max} come"
-    if said.page_limit_over == "refuse":
+    if assumptions.page_limit_over == "refuse":
         limit["maximum"] = facts.page_max
         most = f"At most {facts.page_max}"
     return {
@@ -335,7 +339,7 @@ def _parameters(policy: Policy) -> Schema:
             "in": "header",
             "description": "Makes the work be done once: a repeat within "
             f"{format_duration(facts.idempotency_retention)} gets the first response.",
-            "schema": STRING | {"minLength": 1, "maxLength": said.idempotency_key_max},
+            "schema": STRING | {"minLength": 1, "maxLength": assumptions.idempotency_key_max},
         },
         "RequestId": {
             "name": "X-Request-Id",
@@ -370,10 +374,13 @@ def _parameters_of(operation: Operation, wire: Wire) -> Iterator[Schema]:
 
 
 def _headers(policy: Policy) -> Schema:
-    whole: Schema = {"type": "integer", "minimum": 0}
+    at_least_0: Schema = {"type": "integer", "minimum": 0}
     classes = ", ".join(f"{policy.facts.rates.of(rate_class)} {rate_class.label}" for rate_class in RateClass)
     waits = "An HTTP date." if policy.assumptions.retry_after_format == "http_date" else "Seconds."
-    wait: Schema = {"description": waits, "schema": STRING if waits[0] == "A" else whole | {"minimum": 1}}
+    wait: Schema = {
+        "description": waits,
+        "schema": STRING if waits[0] == "A" else at_least_0 | {"minimum": 1},
+    }
     headers: Schema = {
         "RequestId": {
             "description": "The client's X-Request-Id, or one made for it.",
@@ -383,19 +390,19 @@ def _headers(policy: Policy) -> Schema:
         "RateLimitLimit": {
             "description": f"Requests in a window of the class charged: {classes}.",
             "required": True,
-            "schema": whole,
+            "schema": at_least_0,
         },
         "RateLimitRemaining": {
             "description": "Requests left in the window.",
             "required": True,
-            "schema": whole,
+            "schema": at_least_0,
         },
         "RateLimitReset": {
             "description": "Seconds until the window begins anew."
             if policy.assumptions.reset_format == "delta"
             else "When the window begins anew: seconds since the epoch.",
             "required": True,
-            "schema": whole,
+            "schema": at_least_0,
             "x-assumption": "U5",
         },
         "RetryAfter": wait | {"required": True, "x-assumption": "U6"},
@@ -519,7 +526,7 @@ def _delivery(policy: Policy, event_type: str) -> Schema:
         "Service-Event-Type": STRING | {"const": event_type},
         "Service-Delivery-Attempt": {"type": "integer", "minimum": 1, "maximum": facts.webhook_attempts},
     }
-    said: Schema = {
+    delivery: Schema = {
         "operationId": f"on.{event_type}",
         "summary": DESCRIPTIONS.get(event_type, "Somebody asked for a test event."),
         "description": "v1 is the HMAC-SHA256 of `<t>.<raw body>` under the endpoint's secret, in hex.",
@@ -543,4 +550,4 @@ def _delivery(policy: Policy, event_type: str) -> Schema:
             },
         },
     }
-    return said | {"x-assumption": "U72"} if event_type == TEST_EVENT else said
+    return delivery | {"x-assumption": "U72"} if event_type == TEST_EVENT else delivery

@@ -78,8 +78,8 @@ async def read_request(
     headers = dict(scope["headers"])
     methods, values = route(path)
     method = scope["method"]
-    known = methods.get("GET" if method == "HEAD" else method, "")
-    call = call_of(scope, headers, known, environment)
+    operation = methods.get("GET" if method == "HEAD" else method, "")
+    call = call_of(scope, headers, operation, environment)
     call.path = values
     request = HttpRequest(call)
     if method not in WITH_BODY and (b"content-length" in headers or b"transfer-encoding" in headers):
@@ -87,7 +87,7 @@ async def read_request(
     if method == "OPTIONS":
         request.allow = allowed(methods)
         return request
-    if not known:
+    if not operation:
         call.fault = Fault("method_not_allowed" if methods else "not_found")
         request.allow = allowed(methods)
         request.close = method in WITH_BODY and not await _drained(receive, headers, most)
@@ -299,16 +299,16 @@ def json_writer() -> Callable[[Any], bytes]:
 json_bytes = json_writer()
 
 
-def headers_of(said: Mapping[str, str], length: int | None, extra: tuple[Header, ...] = ()) -> list[Header]:
+def headers_of(given: Mapping[str, str], length: int | None, extra: tuple[Header, ...] = ()) -> list[Header]:
     """Write the headers of a response: what a reply says, type and `length` of a body, if any, CORS."""
     headers: list[Header] = []
-    for name, value in said.items():
+    for name, value in given.items():
         lower = _LOWER.get(name)
         if lower is None:
             lower = _LOWER[name] = name.lower().encode()
         headers.append((lower, value.encode("latin-1")))
     if length is not None:
-        if "Content-Type" not in said:
+        if "Content-Type" not in given:
             headers.append((b"content-type", JSON))
         headers.append((b"content-length", b"%d" % length))
     headers += CORS

@@ -33,8 +33,12 @@ def ref(name: str) -> Schema:
 
 def view_schemas() -> dict[str, Schema]:
     """Return the schema of every view by its name."""
-    found = (one for one in vars(views).values() if is_typeddict(one) and one.__name__.endswith("View"))
-    return {name_of(view): record_schema(view) for view in found}
+    all_views = (
+        candidate
+        for candidate in vars(views).values()
+        if is_typeddict(candidate) and candidate.__name__.endswith("View")
+    )
+    return {name_of(view): record_schema(view) for view in all_views}
 
 
 def record_schema(view: View) -> Schema:
@@ -61,8 +65,8 @@ def schema_of(hint: Any) -> Schema:
         return {"type": _TYPES[hint]}
     if origin is Annotated:
         schema = schema_of(arguments[0])
-        for said in arguments[1:]:
-            schema |= said.members if isinstance(said, views.JsonSchema) else {}
+        for metadata in arguments[1:]:
+            schema |= metadata.members if isinstance(metadata, views.JsonSchema) else {}
         return schema
     if origin in (Union, UnionType):
         [inner] = (argument for argument in arguments if argument is not NoneType)
@@ -85,11 +89,11 @@ def _or_null(schema: Schema) -> Schema:
 
 def answer_schema(wire: Wire, view: View) -> Schema:
     """Return the whole body of an answer: one resource under `data` (S8) or a page (S9, S10)."""
-    shown = ref(name_of(view))
+    resource = ref(name_of(view))
     if not wire.paged:
-        return {"type": "object", "required": ["data"], "properties": {"data": shown}}
+        return {"type": "object", "required": ["data"], "properties": {"data": resource}}
     properties: Schema = {
-        "data": {"type": "array", "items": shown},
+        "data": {"type": "array", "items": resource},
         "has_more": schema_of(bool),
         "next_cursor": schema_of(str | None),
     }

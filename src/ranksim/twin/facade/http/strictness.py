@@ -17,8 +17,8 @@ from ranksim.core.service.calls import Call, Fault
 
 def unknown_parameters(call: Call) -> Fault | None:
     """Refuse query parameters that an operation does not know."""
-    known = parameters(call.operation)
-    unknown = [(name, known) for name in call.query if name not in known]
+    accepted = parameters(call.operation)
+    unknown = [(name, accepted) for name in call.query if name not in accepted]
     return _refused(call.operation, "query parameter", "parameter", unknown, "U100", "query")
 
 
@@ -49,28 +49,28 @@ def _refused(
     """Return the fault that names each unknown name, given with those known in its place."""
     if not unknown:
         return None
-    name, known = unknown[0]
+    name, accepted = unknown[0]
     return Fault(
         "validation_failed",
-        f"The {what} {name!r} is unknown{near(name.rpartition('.')[2], known) or ';'} {operation} takes: "
-        f"{_listed(known)}. The service is assumed to ignore it ({source}); --no-strict-{switch}, or "
+        f"The {what} {name!r} is unknown{near(name.rpartition('.')[2], accepted) or ';'} {operation} takes: "
+        f"{_listed(accepted)}. The service is assumed to ignore it ({source}); --no-strict-{switch}, or "
         f"strict_{switch}=False in a test, does so too.",
-        [{"field": name, "expected": f"a {short} among: {_listed(known)}"} for name, known in unknown],
+        [{"field": name, "expected": f"a {short} among: {_listed(accepted)}"} for name, accepted in unknown],
     )
 
 
-def _listed(known: tuple[str, ...]) -> str:
-    return ", ".join(known) or "none"
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "none"
 
 
 def _unknown(
     model: type[RequestBody] | None, body: dict[str, Any], at: str = ""
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the place of each field that a body's model does not know, with those that it knows there."""
-    known = () if model is None else tuple(model.model_fields)
+    accepted = () if model is None else tuple(model.model_fields)
     for name, value in body.items():
-        if model is None or name not in known:
-            yield at + name, known
+        if model is None or name not in accepted:
+            yield at + name, accepted
         elif isinstance(value, list) and (inner := _model_within(model, name)) is not None:
             for index, item in enumerate(value):
                 if isinstance(item, dict):

@@ -37,10 +37,10 @@ class AcknowledgedFile:
     def read(self) -> Mark | None:
         """Return the last mark, or None where there is none that can be read. Raises OSError."""
         try:
-            found = self.path.read_bytes()
+            content = self.path.read_bytes()
         except FileNotFoundError:
             return None
-        return max(filter(None, (_parsed(found[at : at + SLOT]) for at in (0, SLOT))), default=None)
+        return max(filter(None, (_parsed(content[at : at + SLOT]) for at in (0, SLOT))), default=None)
 
     def begin(self, mark: Mark) -> None:
         """Forget what the file says, and begin with a mark, on disk. Raises OSError."""
@@ -51,8 +51,8 @@ class AcknowledgedFile:
 
     def write(self, mark: Mark) -> None:
         """Note how far the log goes. Raises OSError."""
-        said = LAYOUT.pack(*mark)
-        os.pwrite(self._file, said + crc32(said).to_bytes(4, "little"), mark.number % 2 * SLOT)
+        fields = LAYOUT.pack(*mark)
+        os.pwrite(self._file, fields + crc32(fields).to_bytes(4, "little"), mark.number % 2 * SLOT)
 
     def close(self, *, remove: bool) -> None:
         """Close the file, and remove it where the log itself says how far it goes."""
@@ -64,7 +64,7 @@ class AcknowledgedFile:
 
 
 def _parsed(slot: bytes) -> Mark | None:
-    said, check = slot[: LAYOUT.size], slot[LAYOUT.size : LAYOUT.size + 4]
-    if len(check) < 4 or crc32(said) != int.from_bytes(check, "little"):
+    fields, check = slot[: LAYOUT.size], slot[LAYOUT.size : LAYOUT.size + 4]
+    if len(check) < 4 or crc32(fields) != int.from_bytes(check, "little"):
         return None
-    return Mark(*LAYOUT.unpack(said))
+    return Mark(*LAYOUT.unpack(fields))

@@ -71,8 +71,8 @@ def _copied(path: Path) -> Iterator[Path]:
             with path.open("rb") as file:
                 fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, LOCK_LENGTH, LOCK_START)
                 for end in BESIDE:
-                    if (one := Path(f"{path.resolve()}{end}")).exists():
-                        shutil.copy(one, f"{copy}{end}")
+                    if (part := Path(f"{path.resolve()}{end}")).exists():
+                        shutil.copy(part, f"{copy}{end}")
         except BlockingIOError:
             raise BadInput(
                 f"{path}: is in use by another process; stop that one, or export from its URL"

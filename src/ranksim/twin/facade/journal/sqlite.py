@@ -200,12 +200,12 @@ class StateFile:
         number, world, crc = snapshots[0]
         batches, marks = [], [Mark(number, int(inputs[0]) if inputs else 0, crc)]
         rows = self._database.execute("SELECT number, batch, crc FROM inputs ORDER BY number")
-        for found, batch, claimed in rows:
+        for stored, batch, claimed in rows:
             if not isinstance(batch, bytes):
                 raise self._broken()
             last = marks[-1]
             marks.append(Mark(last.number + 1, last.inputs + batch.count(b"\n"), crc32(batch, last.crc)))
-            if (found, claimed) != (marks[-1].number, marks[-1].crc):
+            if (stored, claimed) != (marks[-1].number, marks[-1].crc):
                 raise self._broken()
             batches.append(batch)
         return world, batches, marks
@@ -256,20 +256,20 @@ class StateFile:
 
     def _about(self, policy: str) -> dict[str, str]:
         """Return what the file says of itself; refuse what this policy or rulebook would read differently."""
-        found: dict[str, str] = dict(self._database.execute("SELECT name, said FROM about").fetchall())
-        if found.get("format") != FORMAT:
+        about: dict[str, str] = dict(self._database.execute("SELECT name, said FROM about").fetchall())
+        if about.get("format") != FORMAT:
             raise BadInput(f"{self._path}: was written in another format; use the version that wrote it")
-        if found.get("policy") != policy:
+        if about.get("policy") != policy:
             raise BadInput(
                 f"{self._path}: was written under another policy; "
                 "start with the policy it was written under, or give a new file"
             )
-        if found.get("rulebook") != rulebook_digest():
+        if about.get("rulebook") != rulebook_digest():
             raise BadInput(
                 f"{self._path}: was written by another version of the rulebook; "
                 "start with the version that wrote it, or give a new file"
             )
-        return found
+        return about
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

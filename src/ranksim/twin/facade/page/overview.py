@@ -45,7 +45,7 @@ def overview(twin: Twin) -> Shown:
         "signature_clock": twin.clock.signature,
         "refuses_writes": twin.refuses_writes or None,
         "answered": _answered(twin.replies),
-        "faults": [active.shown() for active in twin.faults.active.values()],
+        "faults": [active.to_dict() for active in twin.faults.active.values()],
         "snapshots": [{"name": name, "now": iso(saved.now)} for name, saved in twin.snapshots.items()],
     }
 
@@ -64,7 +64,8 @@ def state_shown(state: State, policy: Policy, now: Micros, traffic_now: Micros) 
         "next_due": _next_due(state),
         "plans": list(policy.catalogue.plans),
         "accounts": [
-            standing_of(state, policy, one, keys.get(one.id, []), now, traffic_now) for one in accounts
+            standing_of(state, policy, account, keys.get(account.id, []), now, traffic_now)
+            for account in accounts
         ],
         "more_accounts": len(state.accounts) - len(accounts),
         "jobs": [_job(state, job) for job in _jobs(state)],
@@ -122,13 +123,13 @@ def _job(state: State, job: Job) -> Shown:
 
 
 def _endpoints(state: State) -> list[Shown]:
-    shown = []
+    rows = []
     attempts: dict[str, list[Any]] = {}
     for record in islice(reversed(state.attempts.values()), MOST_ATTEMPTS):
         attempts.setdefault(record.endpoint, []).append(show_attempt(record))
     for endpoint in islice(state.endpoints.values(), MOST_ENDPOINTS):
-        waiting = islice(sorted(endpoint.waiting.items(), key=lambda one: one[1]), MOST_WAITING)
-        shown.append(
+        waiting = islice(sorted(endpoint.waiting.items(), key=lambda pair: pair[1]), MOST_WAITING)
+        rows.append(
             {
                 "id": endpoint.id,
                 "account_id": endpoint.account,
@@ -151,4 +152,4 @@ def _endpoints(state: State) -> list[Shown]:
                 ],
             }
         )
-    return shown
+    return rows
