@@ -150,21 +150,21 @@ def test_whose_path_it_is(entries: list[Entry], endpoint: str) -> None:
 )
 def test_the_offset_narrows(exchanges: list[tuple[float, float]], low: int, high: int) -> None:
     found = history(*(call("domains.list", sent, received, []) for sent, received in exchanges)).run.offset
-    assert (found.low, found.high, found.known) == (low, high, bool(exchanges))
+    assert (found.low, found.high, found.bounded) == (low, high, bool(exchanges))
 
 
 def test_a_date_that_is_kept_for_up_to_a_second_contradicts_no_other() -> None:
     """A server that makes its Date header once a second may be late with it: Node is, by 30 to 50 ms."""
     second = START // SECOND
     fresh = Offset().of(at(2), at(2.001), second + 2)
-    assert fresh.of(at(1.033), at(1.036), second).known
-    assert fresh.of(at(1.95), at(1.96), second).known
-    assert not fresh.of(at(2.01), at(2.02), second).known
+    assert fresh.of(at(1.033), at(1.036), second).bounded
+    assert fresh.of(at(1.95), at(1.96), second).bounded
+    assert not fresh.of(at(2.01), at(2.02), second).bounded
 
 
 def test_clocks_that_drift_are_not_known() -> None:
     offset = Offset().of(at(0), at(1), START // SECOND).of(at(10), at(11), START // SECOND)
-    assert not offset.known
+    assert not offset.bounded
 
 
 def test_the_pace() -> None:
