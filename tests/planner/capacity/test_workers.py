@@ -13,19 +13,29 @@ from ranksim.core.contract.quantities import Distribution
 from ranksim.core.errors import BadInput
 from ranksim.inference.shares import clustered
 from ranksim.planner.capacity.workers import (
+    JobDemand,
     Peak,
     erlang_c,
     peaks_of,
-    simulate_peak,
     squared_variation,
     started_by_formula,
+    started_in_time,
     workers_needed,
 )
 from ranksim.planner.capacity.workers_world import workers_of_scenario
+from ranksim.twin.sim.workers import PoolSpec
 
 
 def of(kind: str, *durations: int, sigma: float = 0.0) -> Distribution:
     return Distribution(kind=kind, durations=durations, sigma=sigma)
+
+
+def simulated(peak: Peak, workers: int, within: int, seed: int) -> int:
+    """How many jobs of a peak start in time."""
+    arrivals = peak.arrivals("rank_run", seed)
+    pool = PoolSpec(capacity="unlimited", duration=peak.service)
+    demand = JobDemand("rank_run", pool, [(arrivals, seed)], peak.is_drawn, peak)
+    return started_in_time(demand, arrivals, workers, within, seed)
 
 
 FOUR = of("constant", 4 * MINUTE)
@@ -95,7 +105,7 @@ def test_all_at_once_can_be_counted(within: int, workers: int) -> None:
 @pytest.mark.parametrize(("workers", "within"), [(5, 5 * MINUTE), (6, 5 * MINUTE), (5, 0)])
 def test_simulation_agrees_with_the_formula_where_it_is_exact(workers: int, within: int) -> None:
     peak = Peak(2000, MEMORYLESS, over=2000 * MINUTE)
-    hits = [simulate_peak("rank_run", peak, workers, within, seed) for seed in range(12)]
+    hits = [simulated(peak, workers, within, seed) for seed in range(12)]
     seen = clustered(hits, [2000] * 12, 0.999)
     assert seen.low is not None
     assert seen.high is not None
@@ -114,7 +124,7 @@ def test_a_profile_is_taken_part_by_part() -> None:
 def test_more_workers_never_start_fewer_in_time() -> None:
     peak = Peak(60, of("lognormal", 4 * MINUTE, sigma=0.5))
     for seed in range(5):
-        started = [simulate_peak("rank_run", peak, workers, MINUTE, seed) for workers in range(1, 12)]
+        started = [simulated(peak, workers, MINUTE, seed) for workers in range(1, 12)]
         assert started == sorted(started), seed
 
 
@@ -167,6 +177,12 @@ def test_it_draws_formula_and_simulation() -> None:
     assert {"formula", "target", "simulated"} == {text.get_text() for text in ax.texts}
     assert ax.get_xlabel() == "workers"
     assert answer.rows()[0]["load"] == 2
+
+
+def test_what_was_not_simulated_has_no_plot() -> None:
+    answer = workers_needed({"crawl": Peak(30, FOUR)}, replications=0)
+    assert (answer.plots, answer.rows()[0]["by_simulation"]) == ((), None)
+    assert "<h1>" in answer.page()
 
 
 # Of a scenario: its own jobs, when it starts them, on its own pools

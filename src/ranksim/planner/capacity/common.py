@@ -11,6 +11,8 @@ from ranksim.core.clock import Micros, duration, format_duration, in_micros, ins
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, check_integer, listed, near
+from ranksim.inference.estimate import Estimate
+from ranksim.report.answer import Row
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -32,6 +34,12 @@ def check_numbers(question: DataclassInstance) -> None:
 def number(what: str, given: object) -> None:
     """Raise BadInput unless a number is given."""
     expect(isinstance(given, Real) and not isinstance(given, bool), what, "a number", repr(given))
+
+
+def ends_of(name: str, estimate: Estimate | None) -> Row:
+    """Return an estimate as the columns of a row: `name`, and the ends of its interval."""
+    mean, low, high = estimate or (None, None, None)
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
 def plan_named(policy: Policy, name: str) -> Plan:

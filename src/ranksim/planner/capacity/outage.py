@@ -31,8 +31,15 @@ from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.rules.webhooks import retry_at
 from ranksim.inference.estimate import Estimate
-from ranksim.planner.capacity.common import DurationField, check_numbers, expect, expect_one_of, question_repr
-from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
+from ranksim.planner.capacity.common import (
+    DurationField,
+    check_numbers,
+    ends_of,
+    expect,
+    expect_one_of,
+    question_repr,
+)
+from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import count, duration, percent
 
@@ -239,16 +246,15 @@ class OutageCost(ReadyAnswer):
 
     def tables(self) -> Tables:
         """One row for each number."""
-        nothing = Estimate(None, None, None)
-        rows: list[Row] = []
-        for name, what in WHAT.items():
-            seen = self.simulated.get(name, nothing)
-            rows.append(
-                {
-                    "name": name, "what": what, "expected": getattr(self.expected, name),
-                    "simulated": seen.mean, "simulated_low": seen.low, "simulated_high": seen.high,
-                }
-            )  # fmt: skip
+        rows = [
+            {
+                "name": name,
+                "what": what,
+                "expected": getattr(self.expected, name),
+                **ends_of("simulated", self.simulated.get(name)),
+            }
+            for name, what in WHAT.items()
+        ]
         return {"answer": rows}
 
     def views(self) -> list[View]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ranksim.core.clock import DAY, Micros, billing_month, iso
 from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
-from ranksim.planner.capacity.common import check_numbers, expect, expect_one_of, moment
+from ranksim.planner.capacity.common import check_numbers, ends_of, expect, expect_one_of, moment
 from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import percent
@@ -152,11 +152,8 @@ class SlotUse(ReadyAnswer):
 
 
 def _row(day: SlotDay) -> Row:
-    row = asdict(day)
-    for name in OBSERVED:
-        estimate = getattr(day, name) or Estimate(None, None, None)
-        row |= {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-    return row | {"at": iso(day.t)}
+    observed = [ends_of(name, getattr(day, name)) for name in OBSERVED]
+    return {**asdict(day), **observed[0], **observed[1], "at": iso(day.t)}
 
 
 def slot_use(

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from statistics import fmean, pvariance
@@ -36,7 +36,14 @@ from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import StartJob
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import clustered
-from ranksim.planner.capacity.common import DurationField, check_numbers, expect, micros, question_repr
+from ranksim.planner.capacity.common import (
+    DurationField,
+    check_numbers,
+    ends_of,
+    expect,
+    micros,
+    question_repr,
+)
 from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.units import duration, level
@@ -66,6 +73,10 @@ KINDS = TableSpec(
     metrics=("jobs", "load", "by_formula", "by_simulation", "started_in_time"),
     title="Workers at the peak",
 )
+
+
+Arrivals = Sequence[tuple[Micros, StartJob]]
+"""Jobs of one kind, each with the instant (µs) at which it was queued."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,22 @@ class Peak:
         """The highest offered load: the workers that would never be idle; all jobs when they come at once."""
         return max(load for _, load in self.loads) if self.over else float(self.jobs)
 
+    def arrivals(self, kind: str, seed: int) -> Arrivals:
+        """Draw when the jobs come, of a kind: each in a part of the profile by weight, evenly there."""
+        draw = partial(uniform, seed, entity(kind), purpose=Purpose.ARRIVAL)
+        return [
+            (self._moment(draw(number)), StartJob(f"{kind}{number}", kind, "", f"{kind}{number}", 0))
+            for number in range(self.jobs)
+        ]
+
+    def _moment(self, u: float) -> Micros:
+        left, part = u * sum(self.profile), self.over / len(self.profile)
+        for index, weight in enumerate(self.profile):
+            if left < weight:
+                return int((index + left / weight) * part)
+            left -= weight
+        return self.over
+
 
 @dataclass(frozen=True, slots=True)
 class StaffingTrial:
@@ -146,29 +173,21 @@ class Staffing:
     def row(self) -> Row:
         """The answer as a row."""
         seen = next((t.simulated for t in self.trials if t.workers == self.by_simulation), None)
-        seen = seen or Estimate(None, None, None)
         return {
             "kind": self.kind,
             "jobs": self.jobs,
             "load": None if self.peak is None else self.peak.load,
             "by_formula": self.by_formula,
             "by_simulation": self.by_simulation,
-            "started_in_time": seen.mean,
-            "started_in_time_low": seen.low,
-            "started_in_time_high": seen.high,
+            **ends_of("started_in_time", seen),
         }
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the share started in time against the workers. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 
-        rows = [_trial_row(trial) for trial in self.trials]
+        rows = [{**asdict(trial), **ends_of("simulated", trial.simulated)} for trial in self.trials]
         return plots.workers(rows, self.kind, self.within, self.target, ax)
-
-
-def _trial_row(trial: StaffingTrial) -> Row:
-    mean, low, high = trial.simulated
-    return {**asdict(trial), "simulated": mean, "simulated_low": low, "simulated_high": high}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -196,8 +215,8 @@ class WorkersNeeded(ReadyAnswer):
 
     @property
     def plots(self) -> tuple[str, ...]:
-        """The kinds of jobs."""
-        return tuple(staffing.kind for staffing in self.kinds)
+        """The kinds of jobs of which numbers of workers were simulated."""
+        return tuple(staffing.kind for staffing in self.kinds if staffing.trials)
 
     def draw(self, name: str = "", ax: Axes | None = None) -> Axes:
         """Draw the share started in time of a kind of job. Raises BadInput without matplotlib."""
@@ -223,14 +242,13 @@ def workers_needed(
     expect(bool(peaks), "jobs", "at least one kind", "none")
     expect(replications != 1 and replications >= 0, "replications", "0, or at least 2", replications)
     with noted("simulating peaks", progress) as tell:
-        kinds = [
-            _staffing(
-                kind, peak, within, target, replications, seed,
-                part(tell, number / len(peaks), (number + 1) / len(peaks)),
-            )
-            for number, (kind, peak) in enumerate(peaks.items())
-        ]  # fmt: skip
-    return WorkersNeeded(tuple(kinds))
+        demands = []
+        for kind, peak in peaks.items():
+            pool = PoolSpec(capacity="unlimited", duration=peak.service)
+            seeds = [replication_seed(seed, index) for index in range(replications)]
+            runs = [(peak.arrivals(kind, drawn_seed), drawn_seed) for drawn_seed in seeds]
+            demands.append(JobDemand(kind, pool, runs, peak.is_drawn, peak=peak))
+        return WorkersNeeded(staffings(demands, within, target, tell))
 
 
 def wanted(within: Micros | str, target: float) -> Micros:
@@ -263,45 +281,72 @@ def peaks_of(
     return {kind: Peak(count, durations[kind], over, profile) for kind, count in jobs.items()}
 
 
-def _staffing(
-    kind: str, peak: Peak, within: Micros, target: float, replications: int, seed: int, tell: Tell
-) -> Staffing:
-    sizes = range(1, peak.jobs + 1)
-    trials = len(sizes).bit_length() + 2 * AROUND + 1  # halved so often, and then those around
+@dataclass(frozen=True, slots=True)
+class JobDemand:
+    """The jobs of a `kind` that come in each of some `runs`, with its seed, and the `pool` that does them.
+
+    A `peak` has a formula, too. Jobs that have not started after a `length` (µs) from `start` on never do.
+    """
+
+    kind: str
+    pool: PoolSpec
+    runs: Sequence[tuple[Arrivals, int]]
+    is_drawn: bool
+    peak: Peak | None = None
+    start: Micros = 0
+    length: Micros | None = None
+
+    @property
+    def jobs(self) -> int:
+        """The most jobs that come in a run."""
+        return self.peak.jobs if self.peak else max(len(arrivals) for arrivals, _ in self.runs)
+
+
+def staffings(
+    demands: Sequence[JobDemand], within: Micros, target: float, tell: Tell
+) -> tuple[Staffing, ...]:
+    """Return the smallest pool for each kind, by formula and as simulated."""
+    total = len(demands)
+    return tuple(
+        _staffing(demand, within, target, part(tell, number / total, (number + 1) / total))
+        for number, demand in enumerate(demands)
+    )
+
+
+def _staffing(demand: JobDemand, within: Micros, target: float, tell: Tell) -> Staffing:
+    kind, jobs, runs, peak = demand.kind, demand.jobs, demand.runs, demand.peak
+    trials = jobs.bit_length() + 2 * AROUND + 1  # halved so often, and then those around
     simulated = count()
+
+    def by_formula(workers: int) -> float | None:
+        return None if peak is None else started_by_formula(peak, workers, within)
 
     @cache
     def tried(workers: int) -> StaffingTrial:
         hits = []
-        for index in range(replications):
-            tell(next(simulated) / (trials * replications), f"{workers} workers for {kind}")
-            hits.append(simulate_peak(kind, peak, workers, within, replication_seed(seed, index)))
-        seen = clustered(hits, [peak.jobs] * replications)
-        if not peak.is_drawn:
+        for arrivals, seed in runs:
+            tell(next(simulated) / (trials * len(runs)), f"{workers} workers for {kind}")
+            hits.append(started_in_time(demand, arrivals, workers, within, seed))
+        seen = clustered(hits, [len(arrivals) for arrivals, _ in runs])
+        if not demand.is_drawn:
             seen = Estimate(seen.mean, seen.mean, seen.mean)
-        return StaffingTrial(workers, started_by_formula(peak, workers, within), seen)
+        return StaffingTrial(workers, by_formula(workers), seen)
 
-    by_formula = 1 + bisect_left(sizes, True, key=lambda n: started_by_formula(peak, n, within) >= target)
-    if not replications:
-        return Staffing(kind, peak, peak.jobs, within, target, by_formula, None, ())
-    by_simulation = smallest(peak.jobs, target, tried)
-    around = range(max(1, by_simulation - AROUND), min(peak.jobs, by_simulation + AROUND) + 1)
-    return Staffing(
-        kind, peak, peak.jobs, within, target, by_formula, by_simulation, tuple(map(tried, around))
-    )
+    expected = None if peak is None else fewest(jobs, lambda n: (by_formula(n) or 0) >= target)
+    if not runs:
+        return Staffing(kind, peak, jobs, within, target, expected, None, ())
+    # What is shown of a number of workers is the lower end of the interval.
+    proven = fewest(jobs, lambda n: (tried(n).simulated.low or 0) >= target)
+    around = range(max(1, proven - AROUND), min(jobs, proven + AROUND) + 1)
+    return Staffing(kind, peak, jobs, within, target, expected, proven, tuple(map(tried, around)))
 
 
-def smallest(jobs: int, target: float, tried: Callable[[int], StaffingTrial]) -> int:
-    """Return the fewest workers whose share is at least the target with 95 % confidence, all if none are.
+def fewest(jobs: int, are_enough: Callable[[int], bool]) -> int:
+    """Return the fewest workers who are enough, as many as there are jobs if no fewer are.
 
     More workers never start fewer jobs in time, so they are found by halving.
     """
-
-    def proven(workers: int) -> bool:
-        low = tried(workers).simulated.low
-        return low is not None and low >= target
-
-    return 1 + bisect_left(range(1, jobs), True, key=proven)
+    return 1 + bisect_left(range(1, jobs), True, key=are_enough)
 
 
 # By formula
@@ -356,10 +401,10 @@ def started_by_formula(peak: Peak, workers: int, within: Micros) -> float:
 # By simulation
 
 
-def simulate_peak(kind: str, peak: Peak, workers: int, within: Micros, seed: int) -> int:
-    """Simulate one peak on a pool of the simulation: how many of its jobs started in time."""
-    time = SimpyClock()
-    came: dict[str, Micros] = {}
+def started_in_time(demand: JobDemand, arrivals: Arrivals, workers: int, within: Micros, seed: int) -> int:
+    """Put jobs before a pool of so many workers: how many started within so long (µs)."""
+    time = SimpyClock(start=demand.start)
+    came = {task.job: at for at, task in arrivals}
     waits: list[Micros] = []
 
     def started(task: StartJob) -> None:
@@ -368,22 +413,9 @@ def simulate_peak(kind: str, peak: Peak, workers: int, within: Micros, seed: int
     def ended(task: StartJob, ending: Ending) -> None:
         """Nothing follows a job here."""
 
-    spec = PoolSpec(capacity=workers, duration=peak.service)
-    pool = Pool(kind, spec, time, seed, started, ended, lambda pool: None)
-    for number in range(peak.jobs):
-        name = f"{kind}{number}"
-        came[name] = _arrival(peak, kind, number, seed)
-        time.at(came[name], pool.add, StartJob(name, kind, "", name, 0))
-    time.env.run()
+    spec = demand.pool.model_copy(update={"capacity": workers})
+    pool = Pool(demand.kind, spec, time, seed, started, ended, lambda pool: None)
+    for at, task in arrivals:
+        time.at(at, pool.add, task)
+    time.env.run(until=demand.length)
     return sum(wait <= within for wait in waits)
-
-
-def _arrival(peak: Peak, kind: str, number: int, seed: int) -> Micros:
-    """Draw when a job comes: a part of the profile by weight, a moment in it evenly."""
-    u = uniform(seed, entity(kind), number, Purpose.ARRIVAL) * sum(peak.profile)
-    part = peak.over / len(peak.profile)
-    for index, weight in enumerate(peak.profile):
-        if u < weight:
-            return int((index + u / weight) * part)
-        u -= weight
-    return peak.over

@@ -7,37 +7,21 @@ jobs that it started are put before pools of every size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
-from itertools import count
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ranksim.core.clock import MINUTE, Micros, iso
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import StartJob, Step
-from ranksim.inference.estimate import Estimate
-from ranksim.inference.shares import clustered
 from ranksim.planner.capacity.common import expect
-from ranksim.planner.capacity.workers import (
-    AROUND,
-    MANY,
-    Staffing,
-    StaffingTrial,
-    WorkersNeeded,
-    smallest,
-    wanted,
-)
+from ranksim.planner.capacity.workers import MANY, JobDemand, WorkersNeeded, staffings, wanted
 from ranksim.report import units
-from ranksim.report.progress import Tell, noted, part
+from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.simpy_clock import SimpyClock
-from ranksim.twin.sim.workers import Ending, Pool, PoolSpec
+from ranksim.twin.sim.workers import PoolSpec
 from ranksim.twin.sim.world import World, completed
-
-Arrivals = Sequence[tuple[Micros, StartJob]]
-"""Jobs of one kind, each with the instant (µs) at which it was queued."""
 
 
 class _Recorder(World):
@@ -88,90 +72,37 @@ def workers_of_scenario(
     within = wanted(within, target)
     expect(replications >= 2, "replications", "2 or more for the jobs of a scenario", replications)
     with noted("simulating", progress) as tell:
-        return _of_scenario(scenario, within, target, replications, seed, tell)
+        demands = list(_demands(scenario, replications, seed))
+        if not demands:
+            raise BadInput(
+                f"{scenario.name}: no client of it starts a job; say with --jobs which come together"
+            )
+        note = (
+            f"Taken are the jobs that {scenario.name} starts in {units.duration(scenario.length)} "
+            f"from {iso(scenario.start)}, of all its accounts, and how long its pools say that they take. A "
+            "job waits from when it is queued on, so after what the rate limit puts off."
+        )
+        return WorkersNeeded(staffings(demands, within, target, tell), (note,))
 
 
-def _of_scenario(
-    scenario: Scenario, within: Micros, target: float, replications: int, seed: int, tell: Tell
-) -> WorkersNeeded:
+def _demands(scenario: Scenario, replications: int, seed: int) -> Iterator[JobDemand]:
+    """Yield the jobs of each kind that a scenario starts, in so many runs. Raises BadInput."""
     seeds = [replication_seed(seed, index) for index in range(replications)]
     runs = [queued_jobs(scenario, drawn_seed) for drawn_seed in seeds[:2]]
     # Where two seeds start the same jobs at the same instants, nothing of that is drawn.
     are_drawn = runs[0] != runs[1]
     runs += [queued_jobs(scenario, drawn_seed) if are_drawn else runs[0] for drawn_seed in seeds[2:]]
-    kinds = sorted({kind for run in runs for kind in run})
-    if not kinds:
-        raise BadInput(f"{scenario.name}: no client of it starts a job; say with --jobs which come together")
     specs: dict[str, PoolSpec] = dict(scenario.pools.items())
-    staffings = []
-    for number, kind in enumerate(kinds):
-        spec = completed(specs.get(kind, PoolSpec(capacity="unlimited")), kind, scenario.policy)
-        staffing = _staffing(
-            kind, spec, [run.get(kind, []) for run in runs], seeds, scenario, within, target, are_drawn,
-            part(tell, number / len(kinds), (number + 1) / len(kinds)),
+    for kind in sorted({kind for run in runs for kind in run}):
+        pool = completed(specs.get(kind, PoolSpec(capacity="unlimited")), kind, scenario.policy)
+        is_drawn = are_drawn or (pool.duration is not None and pool.duration.kind != "constant")
+        arrivals = [(run.get(kind, []), drawn_seed) for run, drawn_seed in zip(runs, seeds, strict=True)]
+        demand = JobDemand(
+            kind, pool, arrivals if is_drawn else arrivals[:1], is_drawn,
+            start=scenario.start, length=scenario.length,
         )  # fmt: skip
-        staffings.append(staffing)
-    return WorkersNeeded(
-        tuple(staffings),
-        (
-            f"Taken are the jobs that {scenario.name} starts in {units.duration(scenario.length)} "
-            f"from {iso(scenario.start)}, of all its accounts, and how long its pools say that they take. A "
-            "job waits from when it is queued on, so after what the rate limit puts off.",
-        ),
-    )
-
-
-def _staffing(
-    kind: str,
-    spec: PoolSpec,
-    runs: Sequence[Arrivals],
-    seeds: Sequence[int],
-    scenario: Scenario,
-    within: Micros,
-    target: float,
-    are_drawn: bool,
-    tell: Tell,
-) -> Staffing:
-    most = max(map(len, runs))
-    if most > MANY:
-        raise BadInput(f"length: {most:,} {kind} jobs are started, expected at most {MANY:,}; shorten it")
-    is_drawn = are_drawn or (spec.duration is not None and spec.duration.kind != "constant")
-    if not is_drawn:
-        runs, seeds = runs[:1], seeds[:1]
-    trials = most.bit_length() + 2 * AROUND + 1
-    simulated = count()
-
-    @cache
-    def tried(workers: int) -> StaffingTrial:
-        hits = []
-        for jobs, seed in zip(runs, seeds, strict=True):
-            tell(next(simulated) / (trials * len(runs)), f"{workers} workers for {kind}")
-            hits.append(started_in_time(kind, spec, jobs, workers, within, scenario, seed))
-        seen = clustered(hits, [len(jobs) for jobs in runs])
-        return StaffingTrial(workers, None, seen if is_drawn else Estimate(seen.mean, seen.mean, seen.mean))
-
-    enough = smallest(most, target, tried)
-    around = range(max(1, enough - AROUND), min(most, enough + AROUND) + 1)
-    return Staffing(kind, None, most, within, target, None, enough, tuple(map(tried, around)))
-
-
-def started_in_time(
-    kind: str, spec: PoolSpec, jobs: Arrivals, workers: int, within: Micros, scenario: Scenario, seed: int
-) -> int:
-    """Put jobs before a pool of so many workers: how many started within so long (µs), before the end."""
-    time = SimpyClock(start=scenario.start)
-    came = {task.job: at for at, task in jobs}
-    waits: list[Micros] = []
-
-    def started(task: StartJob) -> None:
-        waits.append(time.now - came[task.job])
-
-    def ended(task: StartJob, ending: Ending) -> None:
-        """Nothing follows a job here."""
-
-    sized = spec.model_copy(update={"capacity": workers})
-    pool = Pool(kind, sized, time, seed, started, ended, lambda pool: None)
-    for at, task in jobs:
-        time.at(at, pool.add, task)
-    time.env.run(until=scenario.length)
-    return sum(wait <= within for wait in waits)
+        if demand.jobs > MANY:
+            raise BadInput(
+                f"length: {demand.jobs:,} {kind} jobs are started, expected at most {MANY:,}; shorten it"
+            )
+        yield demand
