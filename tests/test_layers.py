@@ -28,7 +28,7 @@ MAY_IMPORT = {
         "pathlib"
     },  # joins paths of recordings; records and trace read them
     "core/callers/programs/call_streams.py": {"pathlib"},  # the same
-    "core/callers/programs/recorded.py": {"pathlib"},  # the same
+    "core/callers/programs/arriving.py": {"pathlib"},  # the same
     "core/contract/policy.py": {"pathlib"},  # reads and writes a policy as YAML
     "core/contract/yamlfile.py": {"pathlib"},  # the reader and writer that policies use
 }
@@ -38,7 +38,7 @@ MAY_FLOAT = {
     "core/callers/programs/calendars.py": "a share of keywords is churned",
     "core/callers/programs/call_streams.py": "weights and scales of streams",
     "core/callers/programs/poller.py": "an interval grows by a factor, and is rounded",
-    "core/callers/programs/recorded.py": "weights of a mix",
+    "core/callers/programs/arriving.py": "weights of a mix",
     "core/callers/network.py": "shares of calls are lost",
     "core/callers/request_factory.py": "weights of a mix",
     "core/service/synthetic_data.py": "invented results are neither time nor money",

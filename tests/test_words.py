@@ -16,7 +16,6 @@ PRONOUNS = {"told", "said", "one", "found", "known", "asked", "shown", "mine", "
 
 LEFT = {
     "cli.py": 1,
-    "core/callers": 18,
     "core/clock.py": 1,
     "core/contract": 14,
     "core/errors.py": 5,
@@ -25,7 +24,6 @@ LEFT = {
     "core/records.py": 3,
     "core/rules": 4,
     "core/service": 36,
-    "core/surface": 17,
     "core/trace.py": 3,
     "core/trace_writer.py": 2,
     "inference": 1,

@@ -13,8 +13,8 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, Task
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.service import Service
-from ranksim.core.surface.graphql import FIELDS, SCHEMA, snake
-from ranksim.core.surface.wires import WIRES
+from ranksim.core.surface.graphql_schema import FIELDS, SCHEMA, snake
+from ranksim.core.surface.operation_schemas import WIRES
 
 START = instant("2026-03-04T10:00:00Z")
 

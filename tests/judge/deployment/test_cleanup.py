@@ -9,7 +9,7 @@ from typing import Any
 from ranksim.bridges.rehearsal import Rehearsal
 from ranksim.bridges.rehearsal_worlds import make_world
 from ranksim.bridges.scripted_receivers import BASE
-from ranksim.core.callers.manners import pages
+from ranksim.core.callers.retry import pages
 from ranksim.core.callers.steps import Received, Send
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import MINUTE

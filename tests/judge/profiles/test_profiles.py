@@ -406,7 +406,7 @@ def test_without_a_key_that_works_nothing_is_sent(name: str) -> None:
 
 
 def test_documents_fit_the_schema() -> None:
-    from ranksim.core.surface.graphql import SCHEMA
+    from ranksim.core.surface.graphql_schema import SCHEMA
 
     for document in (*READS.values(), DRY_RUN, START, *(text for text, _ in UPDATES.values())):
         assert validate(SCHEMA, parse(document)) == []

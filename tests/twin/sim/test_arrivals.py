@@ -12,8 +12,7 @@ import pytest
 
 from ranksim.core.callers import arrivals
 from ranksim.core.callers.arrivals import ArrivalBlock, Piece, Replay, Rhythm
-from ranksim.core.callers.programs.call_streams import Caller
-from ranksim.core.callers.programs.steady import chosen, instants
+from ranksim.core.callers.programs.call_streams import Caller, chosen, instants
 from ranksim.core.callers.request_factory import Item
 from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND, WEEK, Micros, instant, weekday
 from ranksim.core.errors import BadInput

@@ -133,7 +133,7 @@ def replayed(read: Callable[[], Iterator[Piece]], replay: Replay) -> Iterator[Ar
     number, shift, begin, end = 0, 0, None, 0
     touched = False
     while True:
-        found = 0
+        calls = 0
         for piece in read():
             if begin is None:
                 begin = piece.begin
@@ -145,11 +145,11 @@ def replayed(read: Callable[[], Iterator[Piece]], replay: Replay) -> Iterator[Ar
             touched = touched or piece.end + shift > replay.start
             block = _block(piece, shift, number, replay)
             number += len(piece.starts)
-            found += len(piece.starts)
+            calls += len(piece.starts)
             end = piece.end
             if len(block.times):
                 yield block
-        if begin is None or not found:
+        if begin is None or not calls:
             raise BadInput(f"clients.{replay.name}.source: holds no calls; give a recording with some")
         # A short recording may have ended by the weekday on which the run begins: then it comes a week later.
         if not replay.repeat and (touched or replay.align != "week"):
@@ -180,9 +180,9 @@ def _shift(begin: Micros, replay: Replay) -> Micros:
 def _block(piece: Piece, shift: Micros, first: int, replay: Replay) -> ArrivalBlock:
     """Thin or clone the calls of a piece, and place each by a draw."""
     numbers = first + np.arange(len(piece.starts), dtype=np.int64)
-    whole = math.floor(replay.scale)
+    least = math.floor(replay.scale)
     chance = draws.uniforms(replay.seed, draws.entity(f"{replay.name}/scale"), numbers, Purpose.ARRIVAL)
-    copies = whole + (chance < replay.scale - whole).astype(np.int64)
+    copies = least + (chance < replay.scale - least).astype(np.int64)
     which = np.repeat(np.arange(len(numbers)), copies)
     clone = np.arange(len(which)) - np.repeat(np.cumsum(copies) - copies, copies)
     numbers = numbers[which] + clone * CLONE
@@ -255,6 +255,6 @@ def chosen(block: ArrivalBlock, weights: Sequence[float], *, seed: int, name: st
         return [0] * len(block.numbers)
     edges = np.cumsum(weights)
     u = draws.uniforms(seed, draws.entity(name), block.numbers, Purpose.CHOICE)
-    found = np.searchsorted(edges, u * edges[-1], side="right")
-    picked: list[int] = np.minimum(found, len(weights) - 1).tolist()
+    indices = np.searchsorted(edges, u * edges[-1], side="right")
+    picked: list[int] = np.minimum(indices, len(weights) - 1).tolist()
     return picked

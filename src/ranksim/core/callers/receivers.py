@@ -34,14 +34,14 @@ class AnswerStep:
     location: str = ""
 
     @classmethod
-    def of(cls, said: AnswerStep | int | str) -> AnswerStep:
+    def of(cls, step: AnswerStep | int | str) -> AnswerStep:
         """Parse 500, "500", "200+2s", "302:/elsewhere", "302:/elsewhere+2s" or "timeout". Raises BadInput."""
-        if isinstance(said, AnswerStep):
-            return said
-        match = _STEP.fullmatch(str(said).strip())
+        if isinstance(step, AnswerStep):
+            return step
+        match = _STEP.fullmatch(str(step).strip())
         if match is None:
             raise BadInput(
-                f"script: expected a status such as 500, 200+2s, 302:/elsewhere or timeout, found {said!r}"
+                f"script: expected a status such as 500, 200+2s, 302:/elsewhere or timeout, found {step!r}"
             )
         status, location, delay = match.groups()
         try:
@@ -87,15 +87,15 @@ def verify(
 
     None without a secret. `tolerance` is its greatest age at `now`, in seconds; None takes any (S86).
     """
-    known = list(secrets)
-    if not known:
+    secrets = list(secrets)
+    if not secrets:
         return None, ""
     if not signature:
         return False, "no Service-Signature"
     second = signed_at(signature)
     if second is None:
         return False, "the Service-Signature is not t=<seconds>,v1=<digest>"
-    if not any(webhooks.verify(secret, signature, body, second) for secret in known):
+    if not any(webhooks.verify(secret, signature, body, second) for secret in secrets):
         return False, "the digest is of another secret or another body"
     age = abs(now // SECOND - second)
     if tolerance is not None and age > tolerance:
@@ -107,16 +107,16 @@ def verify(
 
 
 class Outages:
-    """When a receiver is down: in stretches that are known, and at random. Ask it in order of time.
+    """When a receiver is down: in stretches that are planned, and at random. Ask it in order of time.
 
-    `known` are [begin, end) in µs. Random outages begin with an up time at `start`, drawn of `mtbf`, then a
+    `planned` are [begin, end) in µs. Random outages begin with an up time at `start`, drawn of `mtbf`, then a
     down time drawn of `mttr`, and so on; None has none. Draws are addressed by `seed`, the entity `who` and
     the count of random outages.
     """
 
     def __init__(
         self,
-        known: Iterable[tuple[Micros, Micros]] = (),
+        planned: Iterable[tuple[Micros, Micros]] = (),
         *,
         mtbf: Distribution | None = None,
         mttr: Distribution | None = None,
@@ -124,7 +124,7 @@ class Outages:
         seed: int = 0,
         who: int = 0,
     ) -> None:
-        self._known = tuple(known)
+        self._planned = tuple(planned)
         self._mtbf, self._mttr = mtbf, mttr
         self.seed, self._who = seed, who
         self._start = start
@@ -134,34 +134,30 @@ class Outages:
 
     def at(self, now: Micros) -> bool:
         """Return whether it is down at `now`, which never goes back."""
-        broken = self._is_broken(now)
-        return broken or any(begin <= now < end for begin, end in self._known)
+        broken = False
+        if self._mtbf is not None and self._mttr is not None:
+            while self._turn <= now:
+                self._broken = not self._broken
+                self._turn += self._drawn(self._turns // 2, repair=self._broken)
+                self._turns += 1
+            broken = self._broken
+        return broken or any(begin <= now < end for begin, end in self._planned)
 
     def until(self, end: Micros) -> list[tuple[Micros, Micros]]:
-        """Return the outages that begin before an instant, known and at random, in no order."""
-        found = [stretch for stretch in self._known if stretch[0] < end]
+        """Return the outages that begin before an instant, planned and at random, in no order."""
+        outages = [stretch for stretch in self._planned if stretch[0] < end]
         if self._mtbf is None or self._mttr is None:
-            return found
-        now, index = self._start, 0
-        while True:
-            now += self._mtbf.at(uniform(self.seed, self._who, index, Purpose.OUTAGE))
-            if now >= end:
-                return found
-            begin = now
-            now += self._mttr.at(uniform(self.seed, self._who, index, Purpose.REPAIR))
-            found.append((begin, now))
+            return outages
+        begin, index = self._start + self._drawn(0, repair=False), 0
+        while begin < end:
+            over = begin + self._drawn(index, repair=True)
+            outages.append((begin, over))
             index += 1
+            begin = over + self._drawn(index, repair=False)
+        return outages
 
-    def _is_broken(self, now: Micros) -> bool:
-        """Follow the random outages up to `now`: up for a draw of mtbf, down for one of mttr, and again."""
-        if self._mtbf is None or self._mttr is None:
-            return False
-        while self._turn <= now:
-            self._broken = not self._broken
-            index = self._turns // 2
-            if self._broken:
-                self._turn += self._mttr.at(uniform(self.seed, self._who, index, Purpose.REPAIR))
-            else:
-                self._turn += self._mtbf.at(uniform(self.seed, self._who, index, Purpose.OUTAGE))
-            self._turns += 1
-        return self._broken
+    def _drawn(self, index: int, *, repair: bool) -> Micros:
+        """Draw how long the random outage of a number lasts, or the up time before it."""
+        distribution, purpose = (self._mttr, Purpose.REPAIR) if repair else (self._mtbf, Purpose.OUTAGE)
+        assert distribution is not None
+        return distribution.at(uniform(self.seed, self._who, index, purpose))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from fnmatch import fnmatchcase
 from heapq import heappop, heappush
 from itertools import islice
@@ -148,7 +148,7 @@ class IdTranslation:
     def reference(self, value: Json) -> Json:
         """Return the id, or ids, of a field as they are here; what was not made here names nothing."""
         if isinstance(value, list):
-            return [self.reference(one) if isinstance(one, str) else one for one in value]
+            return [self.reference(item) if isinstance(item, str) else item for item in value]
         return self._here.get(value, f"unmade_{value}") if isinstance(value, str) else value
 
     def learn_created(self, there: Iterable[tuple[str, str]], here: Iterable[tuple[str, str]]) -> None:
@@ -165,7 +165,7 @@ class IdTranslation:
         with the first unpaired of the other.
         """
         if isinstance(there, list) and isinstance(here, list):
-            for old, new in zip(self._unknown(there), self._unpaired(here), strict=False):
+            for old, new in zip(_without(there, self._here), _without(here, self._taken), strict=False):
                 self.learn_replies(old, new)
         elif isinstance(there, dict) and isinstance(here, dict):
             for name, old in there.items():
@@ -176,11 +176,10 @@ class IdTranslation:
                 else:
                     self.learn_replies(old, new)
 
-    def _unknown(self, things: list[Json]) -> list[Json]:
-        return [one for one in things if not (isinstance(one, dict) and one.get("id") in self._here)]
 
-    def _unpaired(self, things: list[Json]) -> list[Json]:
-        return [one for one in things if not (isinstance(one, dict) and one.get("id") in self._taken)]
+def _without(things: list[Json], ids: Container[str]) -> list[Json]:
+    """Return the things whose ids are not among some."""
+    return [thing for thing in things if not (isinstance(thing, dict) and thing.get("id") in ids)]
 
 
 def as_recorded(row: Recorded, ids: IdTranslation) -> Send | None:

@@ -169,27 +169,30 @@ class RequestFactory:
 
     def learn(self, send: Send, status: int, body: Body | None) -> None:
         """Remember the ids that a reply to a request shows, and forget what was deleted or is gone."""
-        resource = send.operation.partition(".")[0]
+        resource, _, action = send.operation.partition(".")
         if resource not in self.learns:
             return
-        known = self.seen.setdefault(resource, [])
-        if send.operation.endswith(".delete"):
+        if action == "delete":
             if status < 300 or status == 404:
-                self.seen[resource] = [path for path in known if path != send.path]
+                self.seen[resource] = [path for path in self.seen.get(resource, ()) if path != send.path]
                 self._ids.pop(resource, None)
             return
         data = body.get("data") if status < 400 and body else None
         things = data if isinstance(data, list) else created_by(data) or [data]
+        self._remember(resource, [path for path in (_path_of(resource, thing) for thing in things) if path])
+
+    def _remember(self, resource: str, paths: Iterable[Mapping[str, str]]) -> None:
+        """Keep the latest of the paths that were not seen before."""
+        seen = self.seen.setdefault(resource, [])
         ids = self._ids.get(resource)
         if ids is None:
-            ids = self._ids[resource] = {path["id"] for path in known}
-        for thing in things:
-            path = _path_of(resource, thing)
-            if path and path["id"] not in ids:
-                known.append(path)
+            ids = self._ids[resource] = {path["id"] for path in seen}
+        for path in paths:
+            if path["id"] not in ids:
+                seen.append(path)
                 ids.add(path["id"])
-        ids.difference_update(path["id"] for path in known[:-REMEMBERED])
-        del known[:-REMEMBERED]
+        ids.difference_update(path["id"] for path in seen[:-REMEMBERED])
+        del seen[:-REMEMBERED]
 
     def _query(self, resource: str, number: int) -> Mapping[str, str]:
         if resource in WHOLE_ACCOUNT or not self._queries:
@@ -197,12 +200,12 @@ class RequestFactory:
         return self._queries[(number + self.phase) % len(self._queries)]
 
     def _on_one(self, resource: str, action: str, number: int) -> Send:
-        known = self.seen.get(resource)
-        if not known:
+        seen = self.seen.get(resource)
+        if not seen:
             return Send(f"{resource}.list", query=self._query(resource, number))
-        index = draws.below(len(known), self.seeded.seed, self.entity, number, Purpose.IDENTIFIER)
+        index = draws.below(len(seen), self.seeded.seed, self.entity, number, Purpose.IDENTIFIER)
         body = UPDATE[resource](number) if action == "update" else None
-        return Send(f"{resource}.{action}", path=known[index], body=body)
+        return Send(f"{resource}.{action}", path=seen[index], body=body)
 
 
 def _path_of(resource: str, thing: Any) -> dict[str, str] | None:

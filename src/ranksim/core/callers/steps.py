@@ -99,7 +99,7 @@ class Received:
 
     def header(self, name: str) -> str:
         """Return a header by its name in lower case, or ""; most are never asked for."""
-        return next((value for known, value in self.headers.items() if known.lower() == name), "")
+        return next((value for header, value in self.headers.items() if header.lower() == name), "")
 
     @property
     def ok(self) -> bool:

@@ -29,10 +29,10 @@ def _token(given: Any, info: ValidationInfo) -> Any:
     if not isinstance(given, str) or not given.startswith("env:"):
         return given
     name = given.removeprefix("env:")
-    found = (info.context or {}).get(name)
-    if not found:
+    token = (info.context or {}).get(name)
+    if not token:
         raise ValueError(f"the environment variable {name} is not set; set it to the token")
-    return found
+    return token
 
 
 def _sendable(token: str) -> str:
@@ -121,10 +121,9 @@ class Target(Frozen):
     def _check(self) -> Self:
         for name, key in self.keys.items():
             if key.environment not in self.environments:
-                known = ", ".join(self.environments)
                 raise ValueError(
                     f"key {name!r} is of the environment {key.environment!r}; "
-                    f"expected one of environments: {known}"
+                    f"expected one of environments: {', '.join(self.environments)}"
                 )
         if self.receiver_token and self.receiver is None:
             raise ValueError("receiver_token: there is no receiver; give its URL, or leave the token out")

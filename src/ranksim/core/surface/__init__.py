@@ -1,1 +1,1 @@
-"""What surfaces of the API have in common, without sockets or threads: wires of operations, JSON, GraphQL."""
+"""What surfaces of the API have in common, without sockets: schemas of operations, JSON, GraphQL."""

@@ -12,22 +12,16 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 from graphql import (
     DocumentNode,
     ExecutionResult,
-    GraphQLEnumType,
     GraphQLError,
-    GraphQLInputObjectType,
-    GraphQLObjectType,
     GraphQLResolveInfo,
-    GraphQLSchema,
     OperationDefinitionNode,
     OperationType,
     OverlappingFieldsCanBeMergedRule,
-    build_schema,
     execute_sync,
     parse,
     specified_rules,
@@ -40,8 +34,9 @@ from ranksim.core.service.calls import Body, Call, Fault, Reply
 from ranksim.core.service.errors import problem
 from ranksim.core.service.operations import OPERATIONS, Operation
 from ranksim.core.surface.graphql_cost import conflict, extent_of, measured
+from ranksim.core.surface.graphql_schema import FIELDS, JSON_NAMES, SCHEMA
 from ranksim.core.surface.json_body import parse_json
-from ranksim.core.surface.wires import WIRES
+from ranksim.core.surface.operation_schemas import WIRES
 
 MOST_ERRORS = 20
 MOST_KNOWN = 512
@@ -51,69 +46,6 @@ RULES = tuple(rule for rule in specified_rules if rule is not OverlappingFieldsC
 """What a document is validated by, besides `conflict`, which stands for a rule that is quadratic."""
 
 GRAPHQL_JSON = "application/graphql-response+json"
-
-SDL = files("ranksim.core.surface").joinpath("schema.graphql").read_text(encoding="utf-8")
-"""The schema, in the language in which people read it."""
-
-FIELDS = {
-    "domains": "domains.list",
-    "domain": "domains.get",
-    "createDomain": "domains.create",
-    "updateDomain": "domains.update",
-    "deleteDomain": "domains.delete",
-    "keywordLists": "keyword_lists.list",
-    "keywordList": "keyword_lists.get",
-    "createKeywordList": "keyword_lists.create",
-    "updateKeywordList": "keyword_lists.update",
-    "deleteKeywordList": "keyword_lists.delete",
-    "keywords": "keywords.list",
-    "keyword": "keywords.get",
-    "createKeywords": "keywords.create",
-    "updateKeyword": "keywords.update",
-    "deleteKeyword": "keywords.delete",
-    "labels": "labels.list",
-    "label": "labels.get",
-    "createLabel": "labels.create",
-    "updateLabel": "labels.update",
-    "deleteLabel": "labels.delete",
-    "competitors": "competitors.list",
-    "competitor": "competitors.get",
-    "createCompetitor": "competitors.create",
-    "updateCompetitor": "competitors.update",
-    "deleteCompetitor": "competitors.delete",
-    "scans": "scans.list",
-    "scan": "scans.get",
-    "createScan": "scans.create",
-    "updateScan": "scans.update",
-    "deleteScan": "scans.delete",
-    "slots": "slots.get",
-    "jobs": "jobs.list",
-    "job": "jobs.get",
-    "createJob": "jobs.create",
-    "keywordBriefs": "keyword_briefs.list",
-    "createKeywordBriefs": "keyword_briefs.create",
-    "positions": "positions.list",
-    "positionHistory": "positions.history",
-    "account": "account.get",
-    "usage": "account.usage",
-    "entitlements": "account.entitlements",
-    "webhooks": "webhooks.list",
-    "webhook": "webhooks.get",
-    "createWebhook": "webhooks.create",
-    "updateWebhook": "webhooks.update",
-    "deleteWebhook": "webhooks.delete",
-    "testWebhook": "webhooks.test",
-    "webhookDeliveries": "webhook_deliveries.list",
-    "webhookEvents": "webhook_events.list",
-    "crawledPages": "crawled_pages.list",
-    "analyses": "analyses.list",
-    "analysisFindings": "analyses.findings",
-    "aiVisibility": "ai_visibility.list",
-    "aiVisibilityIndustries": "ai_visibility.industries",
-    "backlinks": "backlinks.list",
-    "integrations": "integrations.list",
-}
-"""Root field to operation."""
 
 MADE = {
     "keywords.create": "added",
@@ -150,7 +82,7 @@ def execute(
     """
     request = GraphqlRequest(policy, copied(call, raw=None, fault=None))
     refusal = Refusal(call.fault.code, []) if call.fault else _read(call.raw or b"", request)
-    replies = call_batch(request.asked(refusal, call.fault))
+    replies = call_batch(request.charged(refusal, call.fault))
     refused = request.refused(replies, refusal, accept)
     return refused or GraphqlResponse(200, headers_of(policy, accept, replies), request.answered(), replies)
 
@@ -188,7 +120,7 @@ class Document(NamedTuple):
     node: DocumentNode
     writes: bool
     """Whether all it can do is write."""
-    told: int
+    values: int
     """How many values of the schema it asks for."""
     valid: bool = False
 
@@ -218,10 +150,12 @@ class GraphqlRequest:
             self,
             variable_values=self.variables,
             operation_name=self.operation_name,
+            field_resolver=_resolve,
         )
 
-    def ask(self, operation: Operation, info: GraphQLResolveInfo[Any], arguments: dict[str, Any]) -> None:
+    def ask(self, info: GraphQLResolveInfo[Any], arguments: dict[str, Any]) -> None:
         """Note the call that a root field makes."""
+        operation = OPERATIONS[FIELDS[info.field_name]]
         call = self.calls[str(info.path.key)] = _call(self.base, operation, dict(arguments))
         selected = sum(extent_of(node.selection_set, info.fragments, {}).fields for node in info.field_nodes)
         items = _page_size(self.policy, operation, call)
@@ -252,7 +186,7 @@ class GraphqlRequest:
         """Make the call that is charged for a request without calls: a read, or a refused write."""
         return copied(self.base, method=method, fault=fault)
 
-    def asked(self, refusal: Refusal | None, fault: Fault | None = None) -> list[Call]:
+    def charged(self, refusal: Refusal | None, fault: Fault | None = None) -> list[Call]:
         """Return the calls to answer: those of its root fields, or one that stands for what is charged.
 
         `fault` is what is wrong with the HTTP form of a request that is refused.
@@ -263,13 +197,20 @@ class GraphqlRequest:
 
     def refused(self, replies: list[Reply], refusal: Refusal | None, accept: str) -> GraphqlResponse | None:
         """Take in the replies; return the response where the whole request is refused, else None."""
-        whole = len(replies) == max(1, len(self.calls))
-        if refusal is None and whole and replies[0].code not in ("unauthorized", "rate_limited"):
+        is_complete = len(replies) == max(1, len(self.calls))
+        if refusal is None and is_complete and replies[0].code not in ("unauthorized", "rate_limited"):
             self.replies = dict(zip(self.calls, replies, strict=True)) if self.calls else {}
             if not self.calls:  # what was charged stands for no operation, as of an introspection
                 replies[0].status, replies[0].code, replies[0].outcome = 200, "", "ok"
             return None
         return _refuse(self.policy, accept, replies, refusal)
+
+
+def _resolve(source: Any, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
+    """Resolve a field: of a request, whose root fields ask and then answer, or of what the service shows."""
+    if not isinstance(source, GraphqlRequest):
+        return source.get(JSON_NAMES[info.field_name])
+    return source.ask(info, arguments) if source.replies is None else source.answer(info)
 
 
 def copied(base: Call, **changes: Any) -> Call:
@@ -298,11 +239,11 @@ def read_body(payload: bytes, request: GraphqlRequest) -> Refusal | None:
 KNOWN: dict[tuple[str, GraphqlLimits], Document | Refusal] = {}
 
 
-def remember(text: str, limits: GraphqlLimits, found: Document | Refusal) -> None:
+def remember(text: str, limits: GraphqlLimits, document: Document | Refusal) -> None:
     """Remember what a document came to, and forget the oldest of too many."""
     while len(KNOWN) >= MOST_KNOWN:
         KNOWN.pop(next(iter(KNOWN)), None)
-    KNOWN[text, limits] = found
+    KNOWN[text, limits] = document
 
 
 def parsed(text: str, limits: GraphqlLimits) -> Document | Refusal:
@@ -313,24 +254,24 @@ def parsed(text: str, limits: GraphqlLimits) -> Document | Refusal:
         node = parse(text, max_tokens=limits.tokens)
     except GraphQLError as error:
         return Refusal("invalid_request", [error])
-    told = measured(node, limits, SCHEMA)
-    if isinstance(told, str):
-        return _too_large(told)
-    operations = [one for one in node.definitions if isinstance(one, OperationDefinitionNode)]
-    return Document(node, all(one.operation is OperationType.MUTATION for one in operations), told)
+    values = measured(node, limits, SCHEMA)
+    if isinstance(values, str):
+        return _too_large(values)
+    operations = [part for part in node.definitions if isinstance(part, OperationDefinitionNode)]
+    return Document(node, all(part.operation is OperationType.MUTATION for part in operations), values)
 
 
 def validated(document: Document) -> Document | Refusal:
     """Validate a document."""
     errors = validate(SCHEMA, document.node, RULES, max_errors=MOST_ERRORS)
-    if not errors and (found := conflict(document.node)) is not None:
-        errors = [found]
+    if not errors and (error := conflict(document.node)) is not None:
+        errors = [error]
     return Refusal("validation_failed", errors) if errors else document._replace(valid=True)
 
 
 def ask(document: Document, request: GraphqlRequest, limits: GraphqlLimits) -> Refusal | None:
     """Run a request once, to ask; gives why it is refused, or None."""
-    request.document, request.values = document.node, document.told
+    request.document, request.values = document.node, document.values
     request.result = request.run()
     if request.result.data is None:
         return Refusal("validation_failed", request.result.errors or [])
@@ -399,9 +340,9 @@ def _refuse(policy: Policy, accept: str, replies: list[Reply], refusal: Refusal 
     errors: list[dict[str, Any]] = []
     for error in refusal.errors if refusal is not None and reply.code == "invalid_request" else ():
         assert refusal is not None
-        said = problem(policy, refusal.code, error.message).body or {}
-        errors.append({**error.formatted, "extensions": said | {"request_id": body["request_id"]}})
-        reply.status, reply.code = said["status"], refusal.code
+        detail = problem(policy, refusal.code, error.message).body or {}
+        errors.append({**error.formatted, "extensions": detail | {"request_id": body["request_id"]}})
+        reply.status, reply.code = detail["status"], refusal.code
     errors = errors or [{"message": body["detail"], "extensions": body}]
     sent = headers_of(policy, accept, replies)
     for name in ("Retry-After", "WWW-Authenticate"):
@@ -424,51 +365,3 @@ def headers_of(policy: Policy, accept: str, replies: list[Reply]) -> dict[str, s
 
 def _dump(body: Any) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-# The schema
-
-
-def snake(name: str) -> str:
-    """Return the name that JSON has for a GraphQL name: createdAt → created_at."""
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
-
-
-def _build() -> GraphQLSchema:
-    """Build the schema: names of the service on every field and value, a resolver on every field."""
-    schema = build_schema(SDL)
-    for kind in schema.type_map.values():
-        if kind.name.startswith("__"):
-            continue
-        if isinstance(kind, GraphQLEnumType):
-            for name, value in kind.values.items():
-                value.value = name.lower()
-        elif isinstance(kind, GraphQLInputObjectType):
-            for name, given in kind.fields.items():
-                given.out_name = snake(name)
-        elif isinstance(kind, GraphQLObjectType):
-            for name, shown in kind.fields.items():
-                for argument in shown.args:
-                    shown.args[argument].out_name = snake(argument)
-                root = kind in (schema.query_type, schema.mutation_type)
-                shown.resolve = _root_field(OPERATIONS[FIELDS[name]]) if root else _plain_field(snake(name))
-    return schema
-
-
-def _root_field(operation: Operation) -> Any:
-    def resolve(request: GraphqlRequest, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
-        if request.replies is None:
-            return request.ask(operation, info, arguments)
-        return request.answer(info)
-
-    return resolve
-
-
-def _plain_field(key: str) -> Any:
-    def resolve(source: Body, _: GraphQLResolveInfo[Any]) -> Any:
-        return source.get(key)
-
-    return resolve
-
-
-SCHEMA = _build()

@@ -55,43 +55,45 @@ def measured(document: DocumentNode, limits: GraphqlLimits, schema: GraphQLSchem
     It need not be valid.
     """
     fragments = fragments_of(document)
-    known: dict[str, Extent] = {}
+    extents: dict[str, Extent] = {}
     for part in document.definitions:
         if not isinstance(part, OperationDefinitionNode | FragmentDefinitionNode):
             continue
-        extent = extent_of(part.selection_set, fragments, known)
+        extent = extent_of(part.selection_set, fragments, extents)
         if extent.depth > limits.depth:
             return f"Selections nest deeper than {limits.depth}."
         if extent.fields > limits.fields_selected:
             return f"The document selects {extent.fields} fields, more than {limits.fields_selected}."
         if extent.aliases > limits.aliases:
             return f"The document has {extent.aliases} aliases, more than {limits.aliases}."
-    asked = sum(
+    values = sum(
         introspected(part.selection_set, fragments, schema)
         for part in document.definitions
         if isinstance(part, OperationDefinitionNode)
     )
-    if asked > limits.values:
-        return f"The document asks for {asked} values of the schema, more than {limits.values}."
-    return asked
+    if values > limits.values:
+        return f"The document asks for {values} values of the schema, more than {limits.values}."
+    return values
 
 
-def extent_of(selections: SelectionSetNode | None, fragments: Fragments, known: dict[str, Extent]) -> Extent:
-    """Measure a selection; `known` are the fragments that were measured."""
+def extent_of(
+    selections: SelectionSetNode | None, fragments: Fragments, extents: dict[str, Extent]
+) -> Extent:
+    """Measure a selection; `extents` are those of the fragments that were measured."""
     fields = deepest = aliases = 0
     for node in () if selections is None else selections.selections:
         if isinstance(node, FieldNode):
-            inner = extent_of(node.selection_set, fragments, known)
+            inner = extent_of(node.selection_set, fragments, extents)
             inner = Extent(inner.fields + 1, inner.depth + 1, inner.aliases + (node.alias is not None))
         elif isinstance(node, FragmentSpreadNode):
             name = node.name.value
-            if name not in known:
-                known[name] = NOTHING  # a fragment that spreads itself is refused by validation
+            if name not in extents:
+                extents[name] = NOTHING  # a fragment that spreads itself is refused by validation
                 if name in fragments:
-                    known[name] = extent_of(fragments[name].selection_set, fragments, known)
-            inner = known[name]
+                    extents[name] = extent_of(fragments[name].selection_set, fragments, extents)
+            inner = extents[name]
         else:
-            inner = extent_of(getattr(node, "selection_set", None), fragments, known)
+            inner = extent_of(getattr(node, "selection_set", None), fragments, extents)
         fields, aliases = fields + inner.fields, aliases + inner.aliases
         deepest = max(deepest, inner.depth)
     return Extent(fields, deepest, aliases)
@@ -100,7 +102,7 @@ def extent_of(selections: SelectionSetNode | None, fragments: Fragments, known: 
 def _spread(sets: Iterable[SelectionSetNode], fragments: Fragments) -> Iterator[FieldNode]:
     """Walk the fields of selections, fragments spread out, each once."""
     seen: set[str] = set()
-    waiting: list[SelectionNode] = [node for one in sets for node in one.selections]
+    waiting: list[SelectionNode] = [node for selection in sets for node in selection.selections]
     for node in waiting:
         if isinstance(node, FieldNode):
             yield node
@@ -123,10 +125,11 @@ def introspected(selections: SelectionSetNode, fragments: Fragments, schema: Gra
         if node.selection_set is None:
             continue
         if node.name.value == "__schema":
-            total += _told([node.selection_set], {id(schema): (schema, 1)}, fragments)
+            total += _count_values([node.selection_set], {id(schema): (schema, 1)}, fragments)
         elif node.name.value == "__type":
             total += max(
-                _told([node.selection_set], {id(kind): (kind, 1)}, fragments) for kind in _widest(schema)
+                _count_values([node.selection_set], {id(kind): (kind, 1)}, fragments)
+                for kind in _widest(schema)
             )
     return total
 
@@ -137,7 +140,9 @@ def _widest(schema: GraphQLSchema) -> list[Any]:
     return [max(kinds, key=lambda kind: len(getattr(kind, what, ()))) for what in ("fields", "values")]
 
 
-def _told(sets: list[SelectionSetNode], things: dict[int, tuple[Any, int]], fragments: Fragments) -> int:
+def _count_values(
+    sets: list[SelectionSetNode], things: dict[int, tuple[Any, int]], fragments: Fragments
+) -> int:
     """Count what is told of some parts of the schema, each as often as it is told of."""
     total = 0
     times = sum(count for _, count in things.values())
@@ -151,35 +156,35 @@ def _told(sets: list[SelectionSetNode], things: dict[int, tuple[Any, int]], frag
                 before = inner.get(id(part))
                 inner[id(part)] = (part, count if before is None else before[1] + count)
         if inner:
-            total += _told([node.selection_set], inner, fragments)
+            total += _count_values([node.selection_set], inner, fragments)
     return total
 
 
 OWNERS = {"fields": GraphQLObjectType, "inputFields": GraphQLInputObjectType, "enumValues": GraphQLEnumType}
 """Which kind of type has what, by the field of introspection that tells of it."""
 
+ATTRIBUTES = {
+    "types": "type_map",
+    "queryType": "query_type",
+    "mutationType": "mutation_type",
+    "ofType": "of_type",
+    "inputFields": "fields",
+    "enumValues": "values",
+}
+"""What graphql-core calls the parts that such a field leads to, where it calls them otherwise."""
+
 
 def _parts(thing: Any, name: str) -> Iterable[Any]:
     """Return what a field of introspection leads to, from a part of the schema."""
-    if name == "types":
-        types: Iterable[Any] = thing.type_map.values()
-        return types
-    if name == "queryType":
-        return [thing.query_type]
-    if name == "mutationType":
-        return [thing.mutation_type]
-    if name == "directives":
-        directives: Iterable[Any] = thing.directives
-        return directives
-    if name == "type":
-        return [getattr(thing, "type", None)]
-    if name == "ofType":
-        return [thing.of_type] if hasattr(thing, "of_type") else []
     kind = OWNERS.get(name)
     if kind is not None and not isinstance(thing, kind):
         return []
-    found = getattr(thing, "values" if name == "enumValues" else "fields" if kind else name, None)
-    return found.values() if isinstance(found, dict) else []
+    part = getattr(thing, ATTRIBUTES.get(name, name), None)
+    if isinstance(part, dict):
+        return part.values()
+    if name == "directives":
+        return part or ()
+    return [part] if name == "type" or (part is not None and name in ATTRIBUTES) else []
 
 
 # Fields that are one in the answer
@@ -211,15 +216,15 @@ def conflict(document: DocumentNode) -> GraphQLError | None:
     return None
 
 
-def _differing(one: FieldNode, other: FieldNode, printed: dict[int, dict[str, str]]) -> str | None:
-    if one.name.value != other.name.value:
-        return f"'{one.name.value}' and '{other.name.value}' are different fields"
-    if (one.arguments or other.arguments) and _printed(one, printed) != _printed(other, printed):
+def _differing(first: FieldNode, other: FieldNode, printed: dict[int, dict[str, str]]) -> str | None:
+    if first.name.value != other.name.value:
+        return f"'{first.name.value}' and '{other.name.value}' are different fields"
+    if (first.arguments or other.arguments) and _arguments(first, printed) != _arguments(other, printed):
         return "they have differing arguments"
     return None
 
 
-def _printed(node: FieldNode, known: dict[int, dict[str, str]]) -> dict[str, str]:
-    if id(node) not in known:
-        known[id(node)] = {given.name.value: print_ast(given.value) for given in node.arguments or ()}
-    return known[id(node)]
+def _arguments(node: FieldNode, printed: dict[int, dict[str, str]]) -> dict[str, str]:
+    if id(node) not in printed:
+        printed[id(node)] = {given.name.value: print_ast(given.value) for given in node.arguments or ()}
+    return printed[id(node)]

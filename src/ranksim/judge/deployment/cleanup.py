@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ranksim.core.callers.manners import pages, politely
+from ranksim.core.callers.retry import pages, politely
 from ranksim.core.callers.steps import Program, Received, Send
 from ranksim.judge.deployment.discovery import KeyReach, Reach
 

@@ -13,7 +13,7 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
-from ranksim.core.callers.manners import pages, politely, puts_off_too_long
+from ranksim.core.callers.retry import pages, politely, puts_off_too_long
 from ranksim.core.callers.steps import Program, Received, Send
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import SECOND, Micros

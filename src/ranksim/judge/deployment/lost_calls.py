@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ranksim.core.callers.manners import pages, politely
+from ranksim.core.callers.retry import pages, politely
 from ranksim.core.callers.steps import Program, Send
 from ranksim.judge.deployment.discovery import Reach
 

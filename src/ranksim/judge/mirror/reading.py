@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ranksim.core.callers.manners import pages, politely
+from ranksim.core.callers.retry import pages, politely
 from ranksim.core.callers.steps import Send
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import Micros

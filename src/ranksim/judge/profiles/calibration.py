@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from ranksim.core.callers.manners import politely
 from ranksim.core.callers.requests import create, job_body
+from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Pause, Program, Received
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros, instant
 from ranksim.core.contract.facts import RateClass

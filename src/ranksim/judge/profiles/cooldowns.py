@@ -12,8 +12,8 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
-from ranksim.core.callers.manners import bounded_wait, is_limited, politely
 from ranksim.core.callers.requests import create, job_body
+from ranksim.core.callers.retry import bounded_wait, is_limited, politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Until
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.judge.deployment.discovery import Reach

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from ranksim.core.callers.manners import politely
 from ranksim.core.callers.requests import job_body, keywords_body
+from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.judge.deployment.budget import micros_of, spent_of

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ranksim.core.callers.manners import politely
 from ranksim.core.callers.requests import create, domain_body, job_body, keywords_body, named_body
+from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Pause, Program, Received, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.core.service.calls import Body

@@ -8,7 +8,6 @@ from hashlib import sha256
 from random import Random
 from typing import Any, TypeAlias
 
-from ranksim.core.callers.manners import politely
 from ranksim.core.callers.requests import (
     GERMANY,
     GOOGLE_DESKTOP,
@@ -22,6 +21,7 @@ from ranksim.core.callers.requests import (
     scan_body,
     webhook_body,
 )
+from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Listen, Pause, Program, Received, Send, Until
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.views import created_by

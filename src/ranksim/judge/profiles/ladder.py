@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ranksim.core.callers.manners import parse_retry_after, politely
 from ranksim.core.callers.requests import briefs_body, job_body, keywords_body
+from ranksim.core.callers.retry import parse_retry_after, politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Spawn
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.judge.deployment.discovery import GRAPHQL, KeyReach, Reach

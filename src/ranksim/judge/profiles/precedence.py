@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ranksim.core.callers.manners import politely
 from ranksim.core.callers.requests import (
     GERMANY,
     GOOGLE_DESKTOP,
@@ -16,6 +15,7 @@ from ranksim.core.callers.requests import (
     keywords_body,
     scan_body,
 )
+from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.core.service.calls import Body

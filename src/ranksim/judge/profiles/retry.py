@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ranksim.core.callers.manners import bounded_wait
 from ranksim.core.callers.requests import (
     briefs_body,
     create,
@@ -16,6 +15,7 @@ from ranksim.core.callers.requests import (
     keywords_body,
     named_body,
 )
+from ranksim.core.callers.retry import bounded_wait
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Until
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.core.contract.facts import Facts

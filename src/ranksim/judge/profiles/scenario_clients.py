@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
 
-from ranksim.core.callers.manners import politely
 from ranksim.core.callers.portfolio import AccountSpec, Actor, Making, host_label, portfolio_of
 from ranksim.core.callers.programs import AnyClient, Python, program_of
+from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Pause, Program, Received, Send
 from ranksim.core.clock import Micros
 from ranksim.core.errors import BadInput

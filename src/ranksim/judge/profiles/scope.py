@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from ranksim.core.callers.manners import politely
 from ranksim.core.callers.requests import create, domain_body, job_body, named_body, webhook_body
+from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.callers.target import UNKNOWN
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from ranksim.core.callers.manners import politely
 from ranksim.core.callers.requests import create, keywords_body, named_body
+from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.judge.deployment.discovery import GRAPHQL

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ranksim.core.callers.manners import pages, politely
 from ranksim.core.callers.requests import create, job_body
+from ranksim.core.callers.retry import pages, politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.core.clock import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.core.contract.facts import Facts

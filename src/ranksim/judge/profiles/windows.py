@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ranksim.core.callers.manners import bounded_wait
 from ranksim.core.callers.requests import create, job_body
+from ranksim.core.callers.retry import bounded_wait
 from ranksim.core.callers.steps import Pause, Program, Received, Send, Until
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.core.contract.facts import Facts, RateClass

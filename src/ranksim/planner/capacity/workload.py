@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from ranksim.core.callers.manners import Manners
+from ranksim.core.callers.retry import Manners
 from ranksim.core.clock import DAY, HOUR, Micros
 from ranksim.core.contract.plans import SpendLabel
 

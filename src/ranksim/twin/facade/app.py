@@ -488,9 +488,9 @@ class Facade:
         await send_plain(send, 200, await asyncio.shield(self._documents[write]), JSON)
 
     async def _schema(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from ranksim.core.surface import graphql
+        from ranksim.core.surface import graphql_schema
 
-        await send_plain(send, 200, graphql.SDL.encode(), b"text/plain; charset=utf-8")
+        await send_plain(send, 200, graphql_schema.SDL.encode(), b"text/plain; charset=utf-8")
 
     async def _control_document(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = refusal(self.token, scope, self.control_names)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from ranksim.core.callers.programs.python import Python
+from ranksim.core.callers.programs import Python
 from ranksim.core.errors import BadInput
 from ranksim.twin.sim.simpy_clock import SimpyClock
 

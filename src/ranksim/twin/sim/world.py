@@ -11,8 +11,7 @@ import simpy
 
 from ranksim.core.callers.network import Ways
 from ranksim.core.callers.portfolio import Actor, open_actor
-from ranksim.core.callers.programs import program_of
-from ranksim.core.callers.programs.python import Python
+from ranksim.core.callers.programs import Python, program_of
 from ranksim.core.callers.steps import Received, Send
 from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.facts import JobKind

@@ -19,8 +19,8 @@ from tests.judge.conformance.elsewhere.virtual import Elsewhere, elsewhere, rehe
 
 from ranksim.bridges.rehearsal import rehearse_in
 from ranksim.bridges.scripted_receivers import BASE
-from ranksim.core.callers.manners import pages
 from ranksim.core.callers.network import Network
+from ranksim.core.callers.retry import pages
 from ranksim.core.callers.steps import Send
 from ranksim.core.clock import MINUTE
 from ranksim.core.records import read_lines

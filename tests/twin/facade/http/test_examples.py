@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.operations import OPERATIONS, TABLE
-from ranksim.core.surface.graphql import FIELDS, SCHEMA
 from ranksim.core.surface.graphql_cost import measured
+from ranksim.core.surface.graphql_schema import FIELDS, SCHEMA
 from ranksim.twin.facade.control.document import document as control_document
 from ranksim.twin.facade.control.document import reference as control_reference
 from ranksim.twin.facade.control.routes import PREFIX, ROUTES

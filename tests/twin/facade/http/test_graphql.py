@@ -12,8 +12,9 @@ from ranksim.core.contract.facts import RateClass
 from ranksim.core.service.calls import Call, Fault, Reply
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.surface import graphql as surface
-from ranksim.core.surface.graphql import FIELDS, SCHEMA, GraphqlResponse, snake
-from ranksim.core.surface.wires import WIRES
+from ranksim.core.surface.graphql import GraphqlResponse
+from ranksim.core.surface.graphql_schema import FIELDS, SCHEMA, snake
+from ranksim.core.surface.operation_schemas import WIRES
 from ranksim.twin.facade.http import graphql
 from ranksim.twin.facade.http.requests import call_of
 from ranksim.twin.facade.http.response_schemas import name_of, view_schemas

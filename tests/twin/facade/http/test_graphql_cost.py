@@ -12,8 +12,8 @@ from ranksim.core.clock import instant
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Call
 from ranksim.core.surface import graphql
-from ranksim.core.surface.graphql import SCHEMA
 from ranksim.core.surface.graphql_cost import conflict, fragments_of, introspected
+from ranksim.core.surface.graphql_schema import SCHEMA
 from ranksim.twin.facade.app import create_app
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin

@@ -14,7 +14,7 @@ from ranksim.core.service.bodies import DomainBody, read
 from ranksim.core.service.calls import Answer, Attempt, Call
 from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.core.service.service import Service
-from ranksim.core.surface.wires import WIRES
+from ranksim.core.surface.operation_schemas import WIRES
 from ranksim.judge.conformance.webhooks import attempts
 from ranksim.twin.facade.http.openapi import document
 from ranksim.twin.facade.http.strictness import parameters

@@ -6,7 +6,7 @@ import pytest
 
 from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.core.surface.wires import WIRES, View, Wire
+from ranksim.core.surface.operation_schemas import WIRES, View, Wire
 from ranksim.twin.facade.http.response_schemas import answer_schema, view_schemas
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -15,12 +16,12 @@ from ranksim.core.callers.programs.calendars import (
     keyword_sync,
     schedule,
 )
-from ranksim.core.callers.programs.call_streams import AppUsers, Arrivals, Caller
+from ranksim.core.callers.programs.call_streams import AppUsers, Arrivals, Caller, steady_caller
 from ranksim.core.callers.programs.client import Setting
+from ranksim.core.callers.programs.planned import TrackedPart
 from ranksim.core.callers.programs.poller import Poller, poller
-from ranksim.core.callers.programs.python import Python
-from ranksim.core.callers.programs.steady import steady_caller
 from ranksim.core.callers.steps import Program
+from ranksim.core.contract.quantities import Frozen
 
 __all__ = [
     "AnyClient",
@@ -46,6 +47,32 @@ Each states its `owners`, the `operations` that it calls and what it has `planne
 that cannot be told. They have no default: where they are read, mypy refuses a kind that leaves one out.
 """
 
+
+class Python(Frozen):
+    """A generator function, named "module:function", that is called as `function(world, name, **options)`.
+
+    It yields SimPy events, such as `world.timeout(us)`, and calls with `world.call`.
+    """
+
+    kind: Literal["python"] = "python"
+    function: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
+    options: dict[str, Any] = Field(default_factory=dict)
+    account: str | None = None
+    key: str | None = None
+
+    @property
+    def owners(self) -> tuple[str | None, ...]:
+        """The account in whose name the client calls; None where that may be any."""
+        return (self.account,)
+
+    @property
+    def operations(self) -> None:
+        """None: a function may call any."""
+
+    def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> None:
+        """Return None: what a function spends is not known before it runs."""
+
+
 AnyClient = Programmed | Python
 
 ClientSpec = Annotated[AnyClient, Field(discriminator="kind")]
@@ -70,19 +97,14 @@ def program_of(setting: Setting, name: str, spec: Programmed) -> Program:
             return brief_refresher(setting, name, spec)
         case Poller():
             return poller(setting, name, spec)
-        case Caller(arrivals="poisson", every=int(every)):
-            from ranksim.core.callers.programs.drawn import (
-                poisson_caller,  # numpy draws, and takes long to read
-            )
-
-            return poisson_caller(setting, name, spec, every)
-        case Caller():
+        case Caller(arrivals="constant") | Caller(every=None):
             return steady_caller(setting, name, spec)
+    from ranksim.core.callers.programs import arriving  # numpy draws, and takes long to read
+
+    match spec:
+        case Caller():
+            return arriving.poisson_caller(setting, name, spec)
         case AppUsers():
-            from ranksim.core.callers.programs.drawn import app_users
-
-            return app_users(setting, name, spec)
+            return arriving.app_users(setting, name, spec)
         case Arrivals():
-            from ranksim.core.callers.programs.recorded import recorded_calls
-
-            return recorded_calls(setting, name, spec)
+            return arriving.recorded_calls(setting, name, spec)

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from ranksim.core import clock, draws
-from ranksim.core.callers.manners import is_limited
 from ranksim.core.callers.programs.client import (
     Client,
     Common,
@@ -25,6 +24,7 @@ from ranksim.core.callers.programs.client import (
 from ranksim.core.callers.programs.planned import ClientPlan, OccasionStarts, OccasionWork, TrackedPart
 from ranksim.core.callers.request_factory import RequestFactory
 from ranksim.core.callers.requests import briefs_body, job_body, keywords_body
+from ranksim.core.callers.retry import is_limited
 from ranksim.core.callers.steps import Pause, Program, Received, Send, Spawn, Until
 from ranksim.core.clock import DAY, WEEK, Micros
 from ranksim.core.contract.plans import JobLabel

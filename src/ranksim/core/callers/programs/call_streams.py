@@ -1,19 +1,27 @@
-"""Clients that are a stream of calls: at a rate or at given instants, of the web app, or as recorded."""
+"""Clients that are a stream of calls: at a rate or at given instants, of the web app, or as recorded.
+
+The programs of those that draw or read many instants at once are in `arriving`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ranksim.core.callers.programs.client import Common, Count, NotNegative, Positive
+from ranksim.core import draws
+from ranksim.core.callers.programs.client import Client, Common, Count, NotNegative, Positive, Setting
 from ranksim.core.callers.programs.planned import TrackedPart
 from ranksim.core.callers.recordings import RecordingRule
 from ranksim.core.callers.request_factory import Item, OperationName
-from ranksim.core.clock import SECOND
+from ranksim.core.callers.steps import Program, Spawn, Until
+from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.quantities import Duration, Frozen, Instant
+from ranksim.core.draws import Purpose
 
 Mix = Annotated[dict[OperationName, Item], Field(min_length=1)]
 """Operations by weight: {positions.list: 5, jobs.create: {weight: 1, body: {kind: crawl}}}."""
@@ -159,3 +167,48 @@ class Arrivals(Common):
         if self.source.rates is not None and self.source.began is None and self.align != "start":
             raise ValueError(f"align: {self.align} needs source.began")
         return self
+
+
+def steady_caller(setting: Setting, name: str, spec: Caller) -> Program:
+    """Make calls of a mix. Raises BadInput when the account lacks what the mix needs."""
+    client = Client(setting, name, spec)
+    weights = [item.weight for item in spec.mix.values()]
+    arrivals = (
+        (t, number, chosen(number, weights, seed=client.seed, name=client.name))
+        for number, t in enumerate(instants(spec, client.start, client.end))
+    )
+    return make_calls(client, spec.mix, arrivals)
+
+
+def instants(spec: Caller, start: Micros, end: Micros) -> Iterable[Micros]:
+    """Return when a client calls, in the order of time: from `start` on, before `end`."""
+    if spec.every is not None:
+        return range(start, end, spec.every)
+    return sorted(start + t for t in spec.times if start + t < end)
+
+
+def chosen(number: int, weights: list[float], *, seed: int, name: str) -> int:
+    """Choose one of several by weight for an arrival: what `arrivals.chosen` chooses for many at once."""
+    if len(weights) == 1:
+        return 0
+    edges = list(accumulate(weights))
+    u = draws.uniform(seed, draws.entity(name), number, Purpose.CHOICE)
+    return min(bisect_right(edges, u * edges[-1]), len(weights) - 1)
+
+
+def make_calls(client: Client, mix: dict[str, Item], arrivals: Iterable[tuple[Micros, int, int]]) -> Program:
+    """Make a call of the mix at each arrival, whether or not the ones before were answered.
+
+    An arrival is its instant, its number, and which item of the mix it is. Raises BadInput at once when the
+    account lacks what the mix needs.
+    """
+    factory = client.requests(mix)
+    items = list(mix.items())
+
+    def program() -> Program:
+        for t, number, which in arrivals:
+            yield Until(t)
+            operation, item = items[which]
+            yield Spawn(client.learning(factory, factory.make(operation, number, item)))
+
+    return program()

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from ranksim.core import clock, draws
-from ranksim.core.callers.manners import Manners, insistently
 from ranksim.core.callers.network import NetworkSpec
 from ranksim.core.callers.portfolio import Actor
 from ranksim.core.callers.request_factory import RequestFactory
+from ranksim.core.callers.retry import Manners, insistently
 from ranksim.core.callers.steps import Pause, Program, Received, Send
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.contract.quantities import Duration, Frozen

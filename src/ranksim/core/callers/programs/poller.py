@@ -53,8 +53,8 @@ class Poller(Common):
     def _check(self) -> Self:
         wanted = parameters(self.operation)
         if self.path and sorted(self.path) != sorted(wanted):
-            expected, found = " and ".join(wanted) or "nothing", " and ".join(self.path)
-            raise ValueError(f"path: expected {expected}, found {found}")
+            expected = " and ".join(wanted) or "nothing"
+            raise ValueError(f"path: expected {expected}, found {' and '.join(self.path)}")
         return self
 
 

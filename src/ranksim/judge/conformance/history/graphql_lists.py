@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ranksim.core.contract.facts import JobKind
-from ranksim.core.surface.wires import WIRES
+from ranksim.core.surface.operation_schemas import WIRES
 from ranksim.judge.conformance.history.fields import snaked
 from ranksim.judge.conformance.history.graphql_arguments import sure_arguments
 from ranksim.judge.conformance.history.observation import Json

@@ -29,7 +29,7 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply, Step
 from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.core.service.service import Service
-from ranksim.core.surface.graphql import FIELDS, SCHEMA
+from ranksim.core.surface.graphql_schema import FIELDS, SCHEMA
 from ranksim.twin.facade.http.openapi import document
 from ranksim.twin.facade.http.response_schemas import Schema
 

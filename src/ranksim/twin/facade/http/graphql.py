@@ -23,7 +23,6 @@ from ranksim.core.service.bodies import ERRORS_SHOWN
 from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.surface.graphql import (
-    FIELDS,
     KNOWN,
     GraphqlRequest,
     GraphqlResponse,
@@ -36,6 +35,7 @@ from ranksim.core.surface.graphql import (
     remember,
     validated,
 )
+from ranksim.core.surface.graphql_schema import FIELDS
 
 MOST_INLINE = 16_384
 """Bytes of a request whose document is known that are read without going to the thread."""
@@ -90,7 +90,7 @@ class GraphqlEndpoint:
         refusal = Refusal(call.fault.code, []) if call.fault else await self._read(raw, request)
         if refusal is None and self._strict:
             refusal = _undeclared(request)
-        replies = twin.call_batch(request.asked(refusal, call.fault))
+        replies = twin.call_batch(request.charged(refusal, call.fault))
         refused = request.refused(replies, refusal, accept)
         if refused is not None:
             return refused
@@ -120,7 +120,7 @@ class GraphqlEndpoint:
             remembered = KNOWN.get((request.text, limits))
             if isinstance(remembered, Refusal):
                 return remembered
-            if remembered is not None and remembered.told <= MOST_VALUES_INLINE:
+            if remembered is not None and remembered.values <= MOST_VALUES_INLINE:
                 return ask(remembered, request, limits)
         async with self._turn:
             return await self._read_in_turn(raw, request, limits)

@@ -18,7 +18,7 @@ from ranksim.core.service.bodies import CONTROLS, BriefsBody, RequestBody
 from ranksim.core.service.deliveries import DESCRIPTIONS, URL
 from ranksim.core.service.errors import PROBLEM_JSON, TEXTS, status_of
 from ranksim.core.service.operations import OPERATIONS, TABLE, Operation
-from ranksim.core.surface.wires import WIRES, Wire
+from ranksim.core.surface.operation_schemas import WIRES, Wire
 from ranksim.twin.facade.http.response_schemas import (
     STRING,
     Schema,

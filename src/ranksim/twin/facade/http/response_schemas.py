@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from ranksim.core.contract import views
-from ranksim.core.surface.wires import View, Wire
+from ranksim.core.surface.operation_schemas import View, Wire
 
 Schema = dict[str, Any]
 

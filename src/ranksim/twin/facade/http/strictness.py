@@ -24,7 +24,7 @@ def unknown_parameters(call: Call) -> Fault | None:
 
 def unknown_fields(call: Call) -> Fault | None:
     """Refuse fields of a body, and of the objects in it, that an operation does not know."""
-    from ranksim.core.surface.wires import WIRES
+    from ranksim.core.surface.operation_schemas import WIRES
 
     unknown = list(_unknown(WIRES[call.operation].body, call.body or {}))
     return _refused(call.operation, "field", "field", unknown[:ERRORS_SHOWN], "U84", "body")
@@ -32,7 +32,7 @@ def unknown_fields(call: Call) -> Fault | None:
 
 def parameters(operation: str) -> tuple[str, ...]:
     """Return the query parameters that an operation knows; every collection knows limit and cursor (S43)."""
-    from ranksim.core.surface.wires import WIRES
+    from ranksim.core.surface.operation_schemas import WIRES
 
     wire = WIRES[operation]
     return ("limit", "cursor", *wire.filters) if wire.paged else ()

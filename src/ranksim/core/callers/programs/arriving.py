@@ -1,4 +1,8 @@
-"""Recorded calls made again: whose they are, and what in this world stands for what they were about."""
+"""The programs of clients whose calls arrive in blocks, by draws or as recorded.
+
+Recorded calls are made again, for whom the recording tells, about what in this world stands for what they
+were about.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,65 @@ from pathlib import Path
 
 from ranksim.core import draws
 from ranksim.core.callers import arrivals
-from ranksim.core.callers.arrivals import ArrivalBlock, Piece, Replay
-from ranksim.core.callers.programs.call_streams import Arrivals, Source
+from ranksim.core.callers.arrivals import ArrivalBlock, Piece, Replay, Rhythm
+from ranksim.core.callers.programs.call_streams import AppUsers, Arrivals, Caller, Source, make_calls
 from ranksim.core.callers.programs.client import Client, Setting
 from ranksim.core.callers.recordings import IdTranslation, Recorded, RecordingRule, as_recorded
 from ranksim.core.callers.request_factory import Item
 from ranksim.core.callers.steps import Program, Spawn, Until
 from ranksim.core.callers.target import UNKNOWN
-from ranksim.core.clock import HOUR, SECOND, format_duration
+from ranksim.core.clock import HOUR, SECOND, Micros, format_duration
 from ranksim.core.records import parsed_object
 from ranksim.core.service.operations import OPERATIONS
+
+# By draws
+
+
+def poisson_caller(setting: Setting, name: str, spec: Caller) -> Program:
+    """Make calls of a mix. Raises BadInput when the account lacks what the mix needs."""
+    assert spec.every is not None
+    client = Client(setting, name, spec)
+    return make_calls(client, spec.mix, _arrivals(client, spec, spec.every))
+
+
+def app_users(setting: Setting, name: str, spec: AppUsers) -> Program:
+    """Be people in the web app. Raises BadInput when their account lacks what the mix needs."""
+    client = Client(setting, name, spec)
+    return make_calls(client, spec.mix, _arrivals(client, spec, max(1, spec.every // spec.users)))
+
+
+def _arrivals(client: Client, spec: Caller | AppUsers, every: Micros) -> Iterator[tuple[Micros, int, int]]:
+    rhythm = None if spec.rhythm is None else Rhythm(spec.rhythm.hours, spec.rhythm.days)
+    weights = [item.weight for item in spec.mix.values()]
+    begin, first = client.start, 0
+    while True:
+        seed = client.seed
+        for t, number, which in _drawn(client, every, rhythm, weights, begin, first):
+            yield t, number, which
+            if client.seed != seed:  # another future has begun: what comes next is drawn anew
+                begin, first = t, number + 1
+                break
+        else:
+            return
+
+
+def _drawn(
+    client: Client,
+    every: Micros,
+    rhythm: Rhythm | None,
+    weights: list[float],
+    start: Micros,
+    first: int,
+) -> Iterator[tuple[Micros, int, int]]:
+    """Draw arrivals after `start`, numbered from `first` on, under the client's present seed."""
+    seed, name = client.seed, client.name
+    blocks = arrivals.poisson(every, start, client.end, seed=seed, name=name, rhythm=rhythm, first=first)
+    for block in blocks:
+        picked = arrivals.chosen(block, weights, seed=seed, name=name)
+        yield from zip(block.times.tolist(), block.numbers.tolist(), picked, strict=True)
+
+
+# As recorded
 
 
 def recorded_calls(setting: Setting, name: str, spec: Arrivals) -> Program:
@@ -77,9 +130,9 @@ class _Crowd:
         operations = {*spec.mix, *(rule.operation for rule in spec.map)}
         self.clients: list[Client] = []
         for account in dict.fromkeys(spec.owners):
-            one = Client(setting, name, spec, account)
+            client = Client(setting, name, spec, account)
             every_key = spec.surface != "app" and spec.key is None
-            keys: Sequence[str | None] = list(one.actor.keys) if every_key else [spec.key]
+            keys: Sequence[str | None] = list(client.actor.keys) if every_key else [spec.key]
             self.clients += [Client(setting, name, spec, account, key) for key in keys]
         self.factories = [client.requests(operations) for client in self.clients]
         self.of_address = lru_cache(1 << 16)(self._of_address)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ranksim.core.callers.manners import (
+from ranksim.core.callers.retry import (
     LONGEST_WAIT,
     Manners,
     bounded_wait,
