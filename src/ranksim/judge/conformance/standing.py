@@ -144,7 +144,7 @@ def _activities(history: History, options: Options) -> list[AccountActivity]:
 
 def _meters(activity: AccountActivity, at: Observation, options: Options) -> Iterator[str]:
     for metric, stated in sorted(activity.meters.items()):
-        marks = [Sample(m.low, m.high, m.used, m.ends or 0, m.exchange.id) for m in stated]
+        marks = [meter.sample for meter in stated]
         consumers = consumers_of(activity, metric, marks, options)
         possible = consumers.sure | (consumers.possible - _beyond(activity, marks))
         moves, falls = moves_of(activity, consumers.sure, possible, UNITS[0], options)
@@ -152,9 +152,7 @@ def _meters(activity: AccountActivity, at: Observation, options: Options) -> Ite
         allowance = "unknown" if limit is None else limit
         yield f"  {metric} of account {activity.account or 'unknown'}, limit {allowance}, used:"
         yield from _both(spans(marks, moves, at, alone=activity.alone, falls=bool(falls)), marks, limit)
-    slots = [
-        Sample(slot.low, slot.high, slot.used, ends, slot.exchange.id) for slot, ends in dated(activity.slots)
-    ]
+    slots = [stated.sample for stated in dated(activity.slots)]
     if slots:
         tracked = SlotBounds(activity)
         yield f"  slots of account {activity.account or 'unknown'}, used and held:"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ranksim.core.clock import Micros
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
+from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.spending import RULES, SpendingJudge, SpendingPart
 from ranksim.judge.conformance.spending.statements import BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
@@ -58,4 +59,4 @@ class SpendingTrials:
                 if self.enough():
                     self.cut = True
                     return
-                trial.part(activity, clock, trial.options, trial.tally)
+                trial.part(AccountAudit(activity, clock, trial.options, trial.tally))

@@ -18,12 +18,13 @@ from ranksim.core.contract.facts import CHECK_OF, Decision, JobKind, Spend
 from ranksim.core.rules.terms import TABLE
 from ranksim.judge.conformance.history.fields import body_of, thing_of
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.spending.counter_bounds import RunningSums
+from ranksim.judge.conformance.spending.counter_bounds import SpanSums
 from ranksim.judge.conformance.spending.statements import (
     CostStatement,
     EntitlementStatement,
     MeterStatement,
     SlotStatement,
+    Span,
     StatusStatement,
 )
 from ranksim.judge.conformance.verdict.options import Options
@@ -49,27 +50,25 @@ DRY_RUN_QUEUED: Final = Cause(
 )
 
 
-@dataclass(slots=True)
-class SpendWork:
-    """One thing that was done once in [low, high], or may have been: `sure` tells which.
+NOT_STATED: Final = -1
+"""The check of a dry run that does not say whether the call would be refused."""
 
-    `calls` are the exchanges that returned it, or asked for it without being answered. `spend` is the label
-    of the operation, "" when it cannot be read. `id` is the id of what was made, "" when unknown.
+
+@dataclass(slots=True)
+class SpendCall:
+    """A call that wanted to spend, decided in [low, high].
+
+    `spend` is the label of the operation, "" when it cannot be read. `check` is the check that refused or
+    would refuse, 0 when it is allowed. What may not have been done by this very call is not `sure`.
     """
 
     spend: str
     domain: str
     low: Micros
     high: Micros
-    sure: bool
-    calls: list[Observation]
-    id: str = ""
-    granted: bool = False
-
-    @property
-    def exchange(self) -> Observation:
-        """The exchange that stands for it."""
-        return self.calls[0]
+    exchange: Observation
+    check: int = 0
+    sure: bool = True
 
     @property
     def body(self) -> Mapping[str, Json]:
@@ -78,40 +77,38 @@ class SpendWork:
 
     @property
     def made(self) -> Mapping[str, Json]:
-        """What the reply says was made; empty when it was not granted in words that can be read."""
+        """What the reply says was made; empty when nothing was."""
+        return {}
+
+
+@dataclass(slots=True)
+class SpendWork(SpendCall):
+    """One thing that was done once in [low, high], or may have been: `sure` tells which.
+
+    `calls` are the exchanges that returned it, or asked for it without being answered; `exchange` is the
+    first. `id` is the id of what was made, "" when unknown.
+    """
+
+    calls: list[Observation] = field(default_factory=list)
+    id: str = ""
+    granted: bool = False
+
+    @property
+    def made(self) -> Mapping[str, Json]:
+        """What the reply says was made, if it was granted in words that can be read."""
         return thing_of(self.exchange) if self.granted else {}
 
 
-@dataclass(slots=True)
-class RefusedSpend:
-    """A live call that one of the six checks refused, decided in [low, high]."""
+class RefusedSpend(SpendCall):
+    """A live call that one of the six checks refused."""
 
-    check: int
-    spend: str
-    domain: str
-    low: Micros
-    high: Micros
-    exchange: Observation
-
-    @property
-    def body(self) -> Mapping[str, Json]:
-        """What was asked for."""
-        return body_of(self.exchange)
+    __slots__ = ()
 
 
 @dataclass(slots=True)
-class DryRunReport:
-    """An answered dry run (S66). `failing` are the checks that its list shows to fail, None without a list.
+class DryRunReport(SpendCall):
+    """An answered dry run (S66). `failing` are the checks that its list shows to fail; None without one."""
 
-    `check` is the check that would refuse, 0 when it is allowed, None when it does not say.
-    """
-
-    check: int | None
-    spend: str
-    domain: str
-    low: Micros
-    high: Micros
-    exchange: Observation
     failing: tuple[int, ...] | None = None
     joins: str = ""
     names: tuple[str, ...] = ()
@@ -125,6 +122,11 @@ class JobLifetime:
     alive: Micros = DISTANT_PAST
     done: Micros = DISTANT_FUTURE
     failed: Micros = DISTANT_FUTURE
+
+    @property
+    def over(self) -> Micros:
+        """By when it surely was over."""
+        return min(self.done, self.failed)
 
     def end(self, event: str, at: Micros) -> None:
         """Note that an end was observed, by the type of the event that reports it (S76)."""
@@ -162,14 +164,14 @@ class AccountActivity:
     entitled: list[EntitlementStatement] = field(default_factory=list)
     health: list[StatusStatement] = field(default_factory=list)
     fates: dict[str, JobLifetime] = field(default_factory=lambda: defaultdict(JobLifetime))
-    changes: list[tuple[Micros, Micros]] = field(default_factory=list)
-    """When other writes, which may touch slots, can have changed something: [sent, received]."""
+    changes: list[Span] = field(default_factory=list)
+    """When other writes, which may touch slots, can have changed something."""
     removals: list[Observation] = field(default_factory=list)
     """Those of them that may free slots."""
     patches: list[Observation] = field(default_factory=list)
     """Those of them that change scans."""
-    reads: list[tuple[Micros, Micros]] = field(default_factory=list)
-    """When each read that was answered was made: [sent, received]."""
+    reads: list[Span] = field(default_factory=list)
+    """When each read that was answered was made."""
     refused_reads: list[Observation] = field(default_factory=list)
     """Reads that one of the six checks refused."""
     polls: list[Observation] = field(default_factory=list)
@@ -211,28 +213,17 @@ class GrantedWorks:
         self._lows = [work.low for work in self._works]
         self._longest = max((work.high - work.low for work in self._works), default=0)
 
-    def beside(self, refused: RefusedSpend) -> list[SpendWork]:
+    def beside(self, refused: SpendCall) -> list[SpendWork]:
         """Return what was done by calls that overlapped a refused one: either may have come first."""
         begin = bisect_left(self._lows, refused.low - self._longest)
         end = bisect_right(self._lows, refused.high)
         return [work for work in self._works[begin:end] if work.high >= refused.low]
 
 
-class NoActivity:
-    """Tells when nothing but the passing of time can have changed an account's books."""
-
-    def __init__(self, activity: AccountActivity) -> None:
-        works = [(work.low, work.high) for work in activity.works]
-        self._lows = RunningSums((low, 1) for low, _ in (*works, *activity.changes))
-        self._highs = RunningSums((high, 1) for _, high in (*works, *activity.changes))
-
-    def between(self, low: Micros, high: Micros) -> bool:
-        """Return whether no work and no other change can have happened in [low, high]."""
-        return self.count(low, high) == 0
-
-    def count(self, low: Micros, high: Micros) -> int:
-        """Count the works and changes that may have happened in [low, high]."""
-        return self._lows.upto(high) - self._highs.before(low)
+def changes_of(activity: AccountActivity) -> SpanSums:
+    """Return when works and other writes can have changed an account's books, each as 1."""
+    works = [(work.low, work.high, 1) for work in activity.works]
+    return SpanSums((*works, *((low, high, 1) for low, high in activity.changes)))
 
 
 class JobsUnderWay:
@@ -240,17 +231,16 @@ class JobsUnderWay:
 
     def __init__(self, activity: AccountActivity) -> None:
         jobs = [work for work in activity.works if work.spend in JOBS or not work.spend]
-        self._lows = RunningSums((work.low, 1) for work in jobs)
-        ends = (activity.fates.get(work.id, JobLifetime()) for work in jobs)
-        self._ends = RunningSums((min(end.done, end.failed), 1) for end in ends)
+        ends = (activity.fates.get(work.id, JobLifetime()).over for work in jobs)
+        self._jobs = SpanSums((work.low, end, 1) for work, end in zip(jobs, ends, strict=True))
         self._since = activity.others_ended
 
     def within(self, low: Micros, high: Micros, own: int = 0) -> bool:
         """Return whether a job beside so many `own` may have been begun by `high` and not ended by `low`."""
-        return low < self._since or self._lows.upto(high) - self._ends.before(low) > own
+        return low < self._since or self._jobs.possibly(low, high) > own
 
 
-def minds(activity: AccountActivity, spend: str, check: int, options: Options) -> bool:
+def check_applies(activity: AccountActivity, spend: str, check: int, options: Options) -> bool:
     """Return whether a check surely applies to an operation: its row has it, or it has refused it (U58).
 
     Where all checks apply, the ceiling may still not stop what buys nothing at once (U90).
@@ -259,5 +249,5 @@ def minds(activity: AccountActivity, spend: str, check: int, options: Options) -
         may_pass = check == Decision.COST_CAP_REACHED and spend in ADDS
         if not may_pass or False not in options.candidates("ceiling_stops_tracking"):
             return True
-    stated: list[RefusedSpend | DryRunReport] = [*activity.refusals, *activity.reports]
+    stated: list[SpendCall] = [*activity.refusals, *activity.reports]
     return any(refusal.check == check and refusal.spend == spend for refusal in stated)

@@ -31,7 +31,13 @@ from ranksim.judge.conformance.spending.spend_parsing import (
     spend_of,
     unanswered,
 )
-from ranksim.judge.conformance.spending.statements import LONGEST_MONTH, StatusStatement, aligned, sharpened
+from ranksim.judge.conformance.spending.statements import (
+    LONGEST_MONTH,
+    Span,
+    StatusStatement,
+    aligned,
+    sharpened,
+)
 from ranksim.judge.conformance.verdict.options import Options
 
 Json = Any
@@ -91,7 +97,7 @@ class AccountLog:
         for exchange in self.calls:
             record.add(exchange)
         activity = record.finished(rate)
-        activity.reads += zip(self.sent, self.received, strict=True)
+        activity.reads += map(Span, self.sent, self.received)
         return activity
 
 
@@ -184,7 +190,7 @@ class AccountRecord:
         elif exchange.code in CHECKS:
             self.activity.refused_reads += [exchange] if exchange.named else []
         elif exchange.ok:
-            self.activity.reads.append((exchange.sent, exchange.received))
+            self.activity.reads.append(Span(exchange.sent, exchange.received))
             if exchange.operation in ("jobs.get", "jobs.list"):
                 self.activity.polls.append(exchange)
             self._other(exchange)
@@ -211,8 +217,8 @@ class AccountRecord:
         elif exchange.code in CHECKS:
             low = self._since(exchange)
             if low is not None:
-                spend, domain = spend_of(exchange, body), domain_of(body, {})
-                refused = RefusedSpend(CHECKS[exchange.code], spend, domain, low, exchange.received, exchange)
+                spend, domain, check = spend_of(exchange, body), domain_of(body, {}), CHECKS[exchange.code]
+                refused = RefusedSpend(spend, domain, low, exchange.received, exchange, check)
                 self.activity.refusals.append(refused)
                 self._meta(exchange, exchange.meta, low)
         elif exchange.ok:
@@ -239,8 +245,8 @@ class AccountRecord:
         work = self.works.get((exchange.operation, identity))
         if work is None:
             spend, domain = spend_of(exchange, body), domain_of(body, made)
-            name = str(identity) if made.get("id") else ""
-            work = SpendWork(spend, domain, low, exchange.received, True, [], name, granted=True)
+            work = SpendWork(spend, domain, low, exchange.received, exchange, granted=True)
+            work.id = str(identity) if made.get("id") else ""
             self.works[exchange.operation, identity] = work
         work.low, work.high = min(work.low, low), min(work.high, exchange.received)
         work.calls.append(exchange)
@@ -261,10 +267,10 @@ class AccountRecord:
         if (exchange.operation, identity) in self.works:
             self.works[exchange.operation, identity].calls.append(exchange)
             return
-        work = SpendWork(
-            spend_of(exchange, body), domain_of(body, {}), exchange.sent, DISTANT_FUTURE, False, [exchange]
+        spend, domain = spend_of(exchange, body), domain_of(body, {})
+        self.works[exchange.operation, identity] = SpendWork(
+            spend, domain, exchange.sent, DISTANT_FUTURE, exchange, sure=False, calls=[exchange]
         )
-        self.works[exchange.operation, identity] = work
 
     def _dry_run(self, exchange: Observation, body: Mapping[str, Json]) -> None:
         self.activity.dry_runs.append(exchange)
@@ -312,9 +318,8 @@ class AccountRecord:
             case "account.entitlements":
                 activity.entitled.append(statements.entitled_of(exchange))
             case "account.get":
-                activity.health.append(
-                    StatusStatement(exchange, str(plain(exchange).get("status", "")).lower())
-                )
+                status = str(plain(exchange).get("status", "")).lower()
+                activity.health.append(StatusStatement(exchange, exchange.sent, exchange.received, status))
             case "jobs.get":
                 self._job(exchange, plain(exchange))
             case "jobs.list":
@@ -327,7 +332,7 @@ class AccountRecord:
 
     def _change(self, exchange: Observation) -> None:
         """Note a write that may have changed something without spending."""
-        self.activity.changes.append((exchange.sent, exchange.received))
+        self.activity.changes.append(Span(exchange.sent, exchange.received))
         named = {exchange.operation, *exchange.operations}
         if "scans.update" in named:
             self.activity.patches.append(exchange)

@@ -8,34 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST
 from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, SPENDING_OPERATIONS
 from ranksim.judge.conformance.history.fields import body_of
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation
 from ranksim.judge.conformance.spending.activity import (
     CHECKS,
     JOBS,
+    NOT_STATED,
     RANK_RUN,
     ROWS,
-    AccountActivity,
     DryRunReport,
     RefusedSpend,
+    SpendCall,
     SpendWork,
 )
+from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.failed_checks import (
     ACTIVE,
     NEEDED,
+    NO_CHECK,
     CheckFailure,
-    CheckOutcome,
     FailedChecks,
     order_of,
     rule_of,
 )
-from ranksim.judge.conformance.spending.spend_parsing import spend_of
-from ranksim.judge.conformance.spending.statements import Bracket, BusinessClock
-from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.spending.spend_parsing import domain_of, spend_of
+from ranksim.judge.conformance.spending.statements import Span
 from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Breach, Cause, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 
 def _operations(check: int) -> tuple[str, ...]:
@@ -157,22 +157,22 @@ RULES = declare(
 )
 
 
-def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+def judge(audit: AccountAudit) -> None:
     """Judge what one account was refused and granted."""
-    failures = FailedChecks(activity, clock, options)
+    activity, failures = audit.activity, FailedChecks(audit)
     for refused in activity.refusals:
-        judge_outcome(failures, CheckOutcome.of_refusal(refused), tally)
-        judge_status(activity, refused, options, tally)
-        if refused.check == 2:
-            judge_healthy(failures, refused, tally)
+        judge_outcome(audit, failures, refused)
+        judge_status(audit, refused)
+        if refused.check == HEALTH:
+            judge_healthy(audit, failures, refused)
     for work in activity.works:
-        judge_names(failures, work, options, tally)
+        judge_names(audit, failures, work)
         if work.sure or (work.spend in JOBS and work.high < DISTANT_FUTURE):
-            judge_outcome(failures, CheckOutcome.of_work(work), tally)
+            judge_outcome(audit, failures, work)
     for report in activity.reports:
-        judge_report(failures, report, tally)
-    judge_codes(failures, options, tally)
-    judge_reads(failures, tally)
+        judge_report(audit, failures, report)
+    judge_codes(audit, failures)
+    judge_reads(audit, failures)
 
 
 CAPPED = ("crawl", "ai_scan")
@@ -185,45 +185,52 @@ REFUSING = (PAY, 403)
 """Statuses of refusals that are none of a body, a lost key or traffic."""
 
 
-def judge_codes(failures: FailedChecks, options: Options, tally: Tally) -> None:
+def judge_codes(audit: AccountAudit, failures: FailedChecks) -> None:
+    """A refusal to spend has the code of one of the six checks."""
+    reached: dict[tuple[str, str, str], Span] = {}  # from the first answer to the last sending
+    for exchange in audit.activity.spend_calls:
+        if exchange.ok or exchange.code in CHECKS:
+            first, last = reached.get(_wanted(exchange), Span(DISTANT_FUTURE, DISTANT_PAST))
+            reached[_wanted(exchange)] = Span(min(first, exchange.received), max(last, exchange.sent))
+    for exchange in audit.activity.spend_calls:
+        if exchange.code in CHECKS and not exchange.lost and not exchange.ok:
+            code = exchange.code if exchange.code in CHECK_OF else "quota_exhausted"
+            audit.tally.held("guards.codes", case=code, by=(exchange.id,))
+        elif exchange.status in REFUSING and exchange.surface == "rest" and not exchange.lost:
+            _judge_code(audit, failures, exchange, reached.get(_wanted(exchange)))
+
+
+def _judge_code(
+    audit: AccountAudit, failures: FailedChecks, exchange: Observation, reached: Span | None
+) -> None:
     """A 402 to a call that spends, with a code that is of no refusal, is none of those there are (U17).
 
     Where a job beyond a cap is refused, no code is stated for that (U47). A 403 may have been given before
     all checks, for what a key may not reach. But where calls of the key for the same thing came to the checks
     before and after, it may reach that; so while a check certainly fails, the refusal is that check's.
     """
-    activity, refuses = failures.activity, "refuse" in options.candidates("cap")
-    reached: dict[tuple[str, str, str], list[tuple[Micros, Micros, Observation]]] = {}
-    for exchange in activity.spend_calls:
-        if exchange.ok or exchange.code in CHECKS:
-            reached.setdefault(_wanted(exchange), []).append((exchange.sent, exchange.received, exchange))
-    let_in = {wanted: Bracket(spans) for wanted, spans in reached.items()}
-    for exchange in activity.spend_calls:
-        if exchange.lost or exchange.ok:
-            continue
-        if exchange.code in CHECKS:
-            code = exchange.code if exchange.code in CHECK_OF else "quota_exhausted"
-            tally.held("guards.codes", case=code, by=(exchange.id,))
-            continue
-        if exchange.status not in REFUSING or exchange.code in AFTER_RATE_LIMIT or exchange.surface != "rest":
-            continue
-        if refuses and spend_of(exchange, body_of(exchange)) in CAPPED:
-            if exchange.status == PAY:
-                tally.open("guards.codes", "what is beyond a cap may be refused with a code of its own (U47)")
-        elif exchange.status == PAY:
-            says = f"refused with status 402 and code {exchange.code!r}, which is of none of the six checks"
-            failure = next(failures.of(CheckOutcome.of_other(exchange)), None)
-            case = ANY if failure is None else CODES[failure.check - 1]
-            tally.broke("guards.codes", activity.evidence(says, (exchange.id,), exchange.sent), case=case)
-        else:
-            calls = let_in.get(_wanted(exchange))
-            if calls is None or calls.before(exchange.sent) is None or calls.after(exchange.received) is None:
-                continue
-            failure = next(failures.of(CheckOutcome.of_other(exchange)), None)
-            if failure is not None:
-                says = f"refused with {exchange.status} and code {exchange.code!r}, although {failure.says}"
-                evidence = activity.evidence(says, (*failure.ids, exchange.id), exchange.sent)
-                tally.broke("guards.codes", evidence, case=CODES[failure.check - 1])
+    body = body_of(exchange)
+    spend, pays = spend_of(exchange, body), exchange.status == PAY
+    if exchange.code in AFTER_RATE_LIMIT:
+        return
+    if spend in CAPPED and "refuse" in audit.options.candidates("cap"):
+        if pays:
+            says = "what is beyond a cap may be refused with a code of its own (U47)"
+            audit.tally.open("guards.codes", says)
+        return
+    if not pays and (reached is None or reached.low >= exchange.sent or reached.high <= exchange.received):
+        return
+    call = RefusedSpend(
+        spend, domain_of(body, {}), exchange.sent, exchange.received, exchange, check=NO_CHECK
+    )
+    failure = next(failures.of(call), None)
+    case = ANY if failure is None else CODES[failure.check - 1]
+    if pays:
+        says = f"refused with status 402 and code {exchange.code!r}, which is of none of the six checks"
+        audit.broke("guards.codes", says, (exchange.id,), exchange.sent, case=case)
+    elif failure is not None:
+        says = f"refused with {exchange.status} and code {exchange.code!r}, although {failure.says}"
+        audit.broke("guards.codes", says, (*failure.ids, exchange.id), exchange.sent, case=case)
 
 
 CODES = tuple(CHECK_OF)
@@ -236,138 +243,131 @@ def _wanted(exchange: Observation) -> tuple[str, str, str]:
     return exchange.key, exchange.operation, repr(named)
 
 
-def judge_outcome(failures: FailedChecks, outcome: CheckOutcome, tally: Tally) -> None:
+def judge_outcome(audit: AccountAudit, failures: FailedChecks, call: SpendCall) -> None:
     """A check that certainly failed refuses, unless one before it did.
 
     The checks run in order and the first that fails ends them; a check that failed at every instant of the
-    call failed at the instant of the decision. A running job may be joined before any check (U45).
+    call failed at the instant of the decision.
     """
     decided, later = set[int](), dict[int, CheckFailure]()
-    for failure in failures.of(outcome):
-        if 0 < outcome.check < failure.check:
+    for failure in failures.of(call):
+        if 0 < call.check < failure.check:
             later.setdefault(failure.check, failure)
-        if failure.check in decided or 0 < outcome.check < failure.check:
-            continue
-        decided.add(failure.check)
-        if outcome.check == failure.check:
-            ids = (*failure.ids, outcome.exchange.id)
-            tally.held(rule_of(failure.check), case=outcome.spend, by=ids)
-            continue
-        evidence = failures.activity.evidence(
-            f"{outcome.spend} was {outcome.says}, although {failure.says}",
-            tuple(dict.fromkeys((*failure.ids, outcome.exchange.id))),
-            outcome.low,
-        )
-        _weigh(failures, outcome, failure, evidence, tally)
-    if outcome.check in decided and (cools := failures.cooling(outcome)) is not None:
+        elif failure.check not in decided:
+            decided.add(failure.check)
+            if call.check == failure.check:
+                ids = (*failure.ids, call.exchange.id)
+                audit.tally.held(rule_of(failure.check), case=call.spend, by=ids)
+            else:
+                _judge_passed(audit, call, failure)
+    if call.check not in decided:
+        return
+    if (cools := failures.cooling(call)) is not None:
         later[cools.check] = cools
-    for check, failure in later.items():
-        if outcome.check in decided:  # it surely failed, and so did the later one
-            ids = (outcome.exchange.id, *failure.ids)
-            tally.covers(rule_of(outcome.check), f"before {CHECK_NAMES[check - 1]}", ids)
+    for check, failure in later.items():  # the refusing check surely failed, and so did the later one
+        ids = (call.exchange.id, *failure.ids)
+        audit.tally.covers(rule_of(call.check), f"before {CHECK_NAMES[check - 1]}", ids)
 
 
-def judge_report(failures: FailedChecks, report: DryRunReport, tally: Tally) -> None:
+def _judge_passed(audit: AccountAudit, call: SpendCall, failure: CheckFailure) -> None:
+    """Break the rule of a check that was passed, unless a run was joined.
+
+    That passes checks 3 to 6, and under one option all (U45).
+    """
+    rule = rule_of(failure.check)
+    if not call.sure and (failure.check >= 3 or "before_checks" in audit.options.candidates("join")):
+        audit.tally.open(rule, "the run may have been joined")
+        return
+    outcome = call.exchange.code if call.check else "granted" if call.sure else "granted or joined"
+    says = f"{call.spend} was {outcome}, although {failure.says}"
+    ids = tuple(dict.fromkeys((*failure.ids, call.exchange.id)))
+    case = f"before {CHECK_NAMES[call.check - 1]}" if call.check else call.spend
+    audit.broke(rule, says, ids, call.low, case=case)
+
+
+def judge_report(audit: AccountAudit, failures: FailedChecks, report: DryRunReport) -> None:
     """A dry run names no check where an earlier one certainly failed, and does not say yes where one did.
 
     A run that would be joined passes checks 3 to 6 (U89), so of rank runs only what refuses is looked at.
     """
-    if report.check is None or report.exchange.surface != "rest":
+    if report.check == NOT_STATED or report.exchange.surface != "rest" or report.joins:
         return
-    if report.joins or (report.spend == RANK_RUN and not report.check):
+    if report.spend == RANK_RUN and not report.check:
         return
-    low, high, exchange = report.low, report.high, report.exchange
-    outcome = CheckOutcome(report.check, report.spend, report.domain, low, high, exchange)
-    failed = {failure.check: failure for failure in failures.of(outcome)}
-    if (cools := failures.cooling(outcome)) is not None:
+    failed = {failure.check: failure for failure in failures.of(report)}
+    if (cools := failures.cooling(report)) is not None:
         failed[cools.check] = cools
     for check, failure in failed.items():
         code, answer = CODES[check - 1], CODES[report.check - 1] if report.check else "yes"
         says = f"a dry run of {report.spend} said {answer}, although {failure.says}"
-        ids = tuple(dict.fromkeys((*failure.ids, exchange.id)))
-        evidence = failures.activity.evidence(says, ids, low)
+        ids = tuple(dict.fromkeys((*failure.ids, report.exchange.id)))
         if not report.check:
-            tally.broke("dry_run.verdict", evidence, case=code)
+            audit.broke("dry_run.verdict", says, ids, report.low, case=code)
         elif check < report.check:
-            pair = order_of(check, report.check)
-            tally.broke("dry_run.order", evidence, case=pair)
+            audit.broke("dry_run.order", says, ids, report.low, case=order_of(check, report.check))
         elif check == report.check:
-            tally.covers("dry_run.verdict", code, ids)
+            audit.tally.covers("dry_run.verdict", code, ids)
         elif report.check in failed:
-            pair = order_of(report.check, check)
-            tally.covers("dry_run.order", pair, ids)
+            audit.tally.covers("dry_run.order", order_of(report.check, check), ids)
 
 
-def _weigh(
-    failures: FailedChecks, outcome: CheckOutcome, failure: CheckFailure, evidence: Evidence, tally: Tally
-) -> None:
-    """Break the rule, unless a run was joined: that passes checks 3 to 6, and under one option all (U45)."""
-    rule = rule_of(failure.check)
-    if outcome.joined and (failure.check >= 3 or "before_checks" in failures.options.candidates("join")):
-        tally.open(rule, "the run may have been joined")
-    else:
-        passed = CHECK_NAMES[outcome.check - 1] if outcome.check else ""
-        tally.broke(rule, evidence, case=f"before {passed}" if passed else outcome.spend)
-
-
-def judge_names(failures: FailedChecks, work: SpendWork, options: Options, tally: Tally) -> None:
+def judge_names(audit: AccountAudit, failures: FailedChecks, work: SpendWork) -> None:
     """What is granted without the capability that is assumed for it is known by another name (U60)."""
-    if work.spend not in NEEDED or not work.sure or options.names_capabilities:
+    if work.spend not in NEEDED or not work.sure or audit.options.names_capabilities:
         return
-    before, after = failures.entitled.before(work.low), failures.entitled.after(work.high)
-    needed = NEEDED[work.spend]
-    if before is None or after is None or before.capabilities is None or not failures.activity.alone:
+    plan, needed = failures.plan_of(work), NEEDED[work.spend]
+    if plan is None or plan.capabilities is None or not audit.activity.alone:
         return
-    if before.capabilities == after.capabilities and needed not in before.capabilities:
+    if needed not in plan.capabilities:
         says = f"{work.spend} was granted on a plan without {needed}"
-        ids = (before.exchange.id, work.exchange.id)
-        evidence = failures.activity.evidence(says, ids, work.low)
-        tally.differs(60, f"{work.spend} needs {needed}", "something else, or nothing", evidence)
+        ids, assumed = (plan.exchange.id, work.exchange.id), f"{work.spend} needs {needed}"
+        audit.differs(60, assumed, "something else, or nothing", says, ids, work.low)
 
 
-def judge_healthy(failures: FailedChecks, refused: RefusedSpend, tally: Tally) -> None:
+def judge_healthy(audit: AccountAudit, failures: FailedChecks, refused: SpendCall) -> None:
     """subscription_inactive is a matter of the status alone: active on both sides, it was active within."""
-    before, after = failures.health.before(refused.low), failures.health.after(refused.high)
-    if before is None or after is None or before.status != after.status:
+    around = failures.health.around(refused)
+    if around is None or around[0].status != around[1].status:
         return
-    if before.status == ACTIVE:
-        says = "refused as subscription_inactive, although the account reads active before and after"
-        ids = (before.exchange.id, refused.exchange.id, after.exchange.id)
-        tally.broke("guards.healthy", failures.activity.evidence(says, ids, refused.low))
+    says = "refused as subscription_inactive, although the account reads active before and after"
+    if around[0].status == ACTIVE:
+        ids = (around[0].exchange.id, refused.exchange.id, around[1].exchange.id)
+        audit.broke("guards.healthy", says, ids, refused.low)
     else:
-        tally.held("guards.healthy")
+        audit.tally.held("guards.healthy")
 
 
-def judge_status(activity: AccountActivity, refused: RefusedSpend, options: Options, tally: Tally) -> None:
+STATUS_OF = {1: 19, 2: 20, 3: 21, 5: 22, 6: 23}
+"""The assumption of the status of a check's refusal."""
+
+
+def judge_status(audit: AccountAudit, refused: SpendCall) -> None:
     """A code has one status; one other than the default differs (U19-U23), or deviates where it is pinned."""
-    exchange, numbers = refused.exchange, {1: 19, 2: 20, 3: 21, 5: 22, 6: 23}
-    if exchange.surface != "rest" or refused.check not in numbers:
+    exchange, options = refused.exchange, audit.options
+    if exchange.surface != "rest" or refused.check not in STATUS_OF:
         return
     expected = options.default_status(exchange.code)
     if exchange.status == expected:
         return
-    says = f"{exchange.code} with status {exchange.status}, assumed {expected}"
-    evidence = activity.evidence(says, (exchange.id,), exchange.sent)
+    says, ids = f"{exchange.code} with status {exchange.status}, assumed {expected}", (exchange.id,)
     if options.status(exchange.code) is None:
-        tally.differs(numbers[refused.check], expected, exchange.status, evidence)
+        audit.differs(STATUS_OF[refused.check], expected, exchange.status, says, ids, exchange.sent)
     else:
-        tally.broke("guards.codes", evidence, case=exchange.code)
+        audit.broke("guards.codes", says, ids, exchange.sent, case=exchange.code)
 
 
 READ_AT = {2: "past due", 3: "at the ceiling"}
 """The case of a read, by the check that fails meanwhile."""
 
 
-def judge_reads(failures: FailedChecks, tally: Tally) -> None:
+def judge_reads(audit: AccountAudit, failures: FailedChecks) -> None:
     """No read is refused for the health of the account or its spending: reads pass no such check."""
-    for exchange in failures.activity.refused_reads:
+    for exchange in audit.activity.refused_reads:
         free = (2, 3, 4) if exchange.operation == "keyword_briefs.list" else (2, 3)
-        check = CHECKS[exchange.code]
+        check, says = CHECKS[exchange.code], f"a read was refused as {exchange.code}"
         if check in free:
-            says = f"a read was refused as {exchange.code}"
-            evidence = failures.activity.evidence(says, (exchange.id,), exchange.sent)
-            tally.broke("guards.reads", evidence, case=READ_AT.get(check, ANY))
-    for sent, received in failures.activity.reads:
-        failing = failures.unhealthy(sent, received) or failures.at_ceiling(sent, received)
+            audit.broke("guards.reads", says, (exchange.id,), exchange.sent, case=READ_AT.get(check, ANY))
+    for read in audit.activity.reads:
+        failing = failures.unhealthy(read) or failures.at_ceiling(read)
         if failing:
-            tally.held("guards.reads", case=READ_AT[failing.check], by=failing.ids)
+            audit.tally.held("guards.reads", case=READ_AT[failing.check], by=failing.ids)

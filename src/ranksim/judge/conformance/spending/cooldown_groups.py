@@ -13,11 +13,14 @@ from ranksim.judge.conformance.spending.activity import (
     JOBS,
     AccountActivity,
     JobLifetime,
-    RefusedSpend,
+    SpendCall,
     SpendWork,
-    minds,
+    check_applies,
 )
 from ranksim.judge.conformance.verdict.options import Options
+
+COOLDOWN = 6
+"""The check of cooldowns."""
 
 DRIFT = 1000
 """Clocks of two machines differ by less than one part in so many."""
@@ -61,25 +64,19 @@ class CooldownGroup:
 
     def last_before(self, t: Micros) -> SpendWork | None:
         """Return the last sure work that was answered before `t`, by its sending."""
-        for place in range(bisect_right(self._lows, t) - 1, -1, -1):
-            work = self.works[place]
-            if work.sure and work.high < t:
-                return work
-        return None
+        places = range(bisect_right(self._lows, t) - 1, -1, -1)
+        earlier = (self.works[place] for place in places)
+        return next((work for work in earlier if work.sure and work.high < t), None)
 
-    def beside(self, refused: RefusedSpend) -> SpendWork | None:
+    def beside(self, refused: SpendCall) -> SpendWork | None:
         """Return a sure work whose call overlapped one that was refused: either may have come first."""
-        for work in reversed(self.upto(refused.high)):
-            if work.sure and work.granted and work.high >= refused.low:
-                return work
-        return None
+        near = (work for work in reversed(self.upto(refused.high)) if work.high >= refused.low)
+        return next((work for work in near if work.sure and work.granted), None)
 
     def first_after(self, t: Micros) -> SpendWork | None:
         """Return the first sure work that was sent after `t`."""
-        for place in range(bisect_right(self._lows, t), len(self.works)):
-            if self.works[place].sure:
-                return self.works[place]
-        return None
+        later = (self.works[place] for place in range(bisect_right(self._lows, t), len(self.works)))
+        return next((work for work in later if work.sure), None)
 
 
 class CooldownGroups:
@@ -96,19 +93,17 @@ class CooldownGroups:
             self._on[work.spend, work.domain].append(work)
         self.lengths = self._lengths()
 
-    def sharing(self, call: SpendWork | RefusedSpend, kind: CooldownInterpretation) -> CooldownGroup:
+    def sharing(self, call: SpendCall, kind: CooldownInterpretation) -> CooldownGroup:
         """Return the works that share a cooldown with what was asked, or may."""
         domain = "" if kind.scope == "account" else call.domain
-        group = self._shared.get((call.spend, domain, kind))
-        if group is not None:
-            return group
-        if domain:
-            works = self._on[call.spend, domain] + self._on[call.spend, ""] + self.works[""]
-        else:
-            works = self.works[call.spend] + self.works[""]
-        shared = CooldownGroup(works, [self.latest_beginning(work, kind) for work in works])
-        self._shared[call.spend, domain, kind] = shared
-        return shared
+        if (call.spend, domain, kind) not in self._shared:
+            if domain:
+                works = self._on[call.spend, domain] + self._on[call.spend, ""] + self.works[""]
+            else:
+                works = self.works[call.spend] + self.works[""]
+            shared = CooldownGroup(works, [self.latest_beginning(work, kind) for work in works])
+            self._shared[call.spend, domain, kind] = shared
+        return self._shared[call.spend, domain, kind]
 
     def latest_beginning(self, work: SpendWork, kind: CooldownInterpretation) -> Micros:
         """Return the latest instant at which a work can have begun a cooldown; DISTANT_FUTURE: unbound."""
@@ -128,9 +123,9 @@ class CooldownGroups:
         others = [work for work in self.sharing(first, kind).upto(latest) if work not in (first, second)]
         return any(not self.unfailed(work, latest) and self.fate(work).failed >= first.low for work in others)
 
-    def minded(self, spend: str) -> bool:
+    def applies(self, spend: str) -> bool:
         """Return whether the cooldown surely applies to an operation (U58)."""
-        return minds(self.activity, spend, 6, self.options)
+        return check_applies(self.activity, spend, COOLDOWN, self.options)
 
     def _lengths(self) -> dict[str, Micros]:
         """Take the lengths of cooldowns from entitlements, where these never change."""
@@ -154,6 +149,6 @@ class CooldownGroups:
         """Return what clocks may drift in a span of the trace, and what whole seconds hide (business µs)."""
         return self.rate * (abs(span) // DRIFT) + SECOND
 
-    def about(self, work: SpendWork | RefusedSpend) -> str:
+    def about(self, call: SpendCall) -> str:
         """Name what is repeated."""
-        return f"{self.activity.about}, {work.spend} on {work.domain or 'a domain not known'}"
+        return f"{self.activity.about}, {call.spend} on {call.domain or 'a domain not known'}"

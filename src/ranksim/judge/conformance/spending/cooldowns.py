@@ -6,7 +6,7 @@ breaks when none is left.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -19,18 +19,20 @@ from ranksim.judge.conformance.spending.activity import (
     AT_ONCE,
     JOBS,
     ROWS,
-    AccountActivity,
     RefusedSpend,
+    SpendCall,
     SpendWork,
 )
-from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
-from ranksim.judge.conformance.spending.statements import BusinessClock
+from ranksim.judge.conformance.spending.audit import AccountAudit
+from ranksim.judge.conformance.spending.cooldown_groups import (
+    COOLDOWN,
+    CooldownGroup,
+    CooldownGroups,
+    CooldownInterpretation,
+)
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
-
-COOLDOWN = 6
-"""The check of cooldowns."""
 
 COOLED = tuple(spend for spend, row in ROWS.items() if COOLDOWN in row)
 """The operations that the table bounds by a cooldown (S52-S54)."""
@@ -89,112 +91,105 @@ RULES = declare(
 Wait: TypeAlias = tuple[Micros, Micros]
 """The least and the most that a stated wait may be, in business time."""
 
+NOTHING = Evidence("")
+"""That of an instance which broke nothing."""
+
 LONGER = 4
 """A cooldown that lasts too long does so by this part of it: what is accepted later shows nothing."""
 
 
 @dataclass(slots=True)
-class Trials:
-    """What each reading of U46 makes of the instances of a rule: how many hold, what breaks, what is open."""
+class Trial:
+    """What one reading of U46 makes of the instances of rules: how many hold or are open, and what breaks."""
 
-    held: dict[tuple[str, CooldownInterpretation], int] = field(default_factory=lambda: defaultdict(int))
-    broke: dict[tuple[str, CooldownInterpretation], list[tuple[str, Evidence]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    """In which case, and what tells."""
-    open: dict[tuple[str, CooldownInterpretation], int] = field(default_factory=lambda: defaultdict(int))
-    cases: dict[tuple[str, CooldownInterpretation], dict[str, tuple[str, ...]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
-    """The cases that were exercised, with the first exchanges that did."""
+    kind: CooldownInterpretation
+    held: Counter[str] = field(default_factory=Counter)
+    open: Counter[str] = field(default_factory=Counter)
+    broke: list[tuple[str, str, Evidence]] = field(default_factory=list)
+    """Rule, case, and what tells."""
+    cases: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """The cases of rules that were exercised, with the first exchanges that did."""
 
-    def covers(self, rule: str, kind: CooldownInterpretation, case: str, *ids: str) -> None:
+    def covers(self, rule: str, case: str, *calls: SpendCall) -> None:
         """Note that an exchange would have shown a case broken."""
-        self.cases[rule, kind].setdefault(case, ids)
+        self.cases.setdefault((rule, case), tuple(call.exchange.id for call in calls))
 
-    def add(
-        self, rule: str, kind: CooldownInterpretation, holds: bool | None, evidence: Evidence, case: str = ANY
-    ) -> None:
+    def add(self, rule: str, holds: bool | None, evidence: Evidence = NOTHING, case: str = ANY) -> None:
         """Note one instance; None when nobody can tell."""
         if holds is None:
-            self.open[rule, kind] += 1
+            self.open[rule] += 1
         elif holds:
-            self.held[rule, kind] += 1
+            self.held[rule] += 1
         else:
-            self.broke[rule, kind].append((case, evidence))
+            self.broke.append((rule, case, evidence))
 
-    def left(self, kinds: Sequence[CooldownInterpretation]) -> list[CooldownInterpretation]:
-        """Return the readings that nothing excludes; all of them where each is excluded."""
-        excluded = {kind for (_, kind), breaks in self.broke.items() if breaks}
-        return [kind for kind in kinds if kind not in excluded] or list(kinds)
-
-    def tell(self, kinds: Sequence[CooldownInterpretation], tally: Tally) -> None:
-        """Report to the tally what the first reading says that nothing excludes, else the default.
-
-        Where nothing was refused as it says, the default is excluded, and there may be no cooldown.
-        """
-        chosen = self.left(kinds)[0]
-        for (_, kind), breaks in self.broke.items():
-            if kind == kinds[0] != chosen and breaks:
-                refuses = any(self.held[rule, chosen] for rule in ("cooldown.refused", "cooldown.stated"))
-                tally.differs(46, kinds[0], chosen if refuses else kinds[0].without(chosen), breaks[0][1])
-        for (rule, kind), count in self.held.items():
-            if kind == chosen:
-                tally.held(rule, count, case=None)
-        for (rule, kind), count in self.open.items():
-            if kind == chosen and count:
-                tally.open(rule, "a run before may have failed, or what went before was not seen", count)
-        for (rule, kind), cases in self.cases.items():
-            for case, ids in cases.items() if kind == chosen else ():
-                tally.covers(rule, case, ids)
-        for (rule, kind), breaks in self.broke.items():
-            for case, evidence in breaks if kind == chosen else ():
-                tally.broke(rule, evidence, case=case)
+    def tell(self, tally: Tally) -> None:
+        """Report it to the tally."""
+        for rule, count in self.held.items():
+            tally.held(rule, count, case=None)
+        for rule, count in self.open.items():
+            tally.open(rule, "a run before may have failed, or what went before was not seen", count)
+        for (rule, case), ids in self.cases.items():
+            tally.covers(rule, case, ids)
+        for rule, case, evidence in self.broke:
+            tally.broke(rule, evidence, case=case)
 
 
-def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
-    """Judge the cooldowns and joins of one account."""
-    runs = CooldownGroups(activity, clock.rate, options)
-    waits = [refused for refused in activity.refusals if refused.check == 6 and refused.spend]
-    if not clock.rate:
+def judge(audit: AccountAudit) -> None:
+    """Judge the cooldowns of one account: as the first reading says that nothing excludes, else the default.
+
+    Where nothing was refused as it says, the default is excluded, and there may be no cooldown.
+    """
+    runs, tally = CooldownGroups(audit.activity, audit.clock.rate, audit.options), audit.tally
+    waits = _waits(runs)
+    if not audit.clock.rate:
         if waits:
             tally.open("cooldown.refused", "business time changed its pace while running", len(waits))
         return
-    kinds = kinds_of(options)
-    tried(runs, waits, kinds).tell(kinds, tally)
+    trials = tried(runs)
+    default, chosen = trials[0], left_of(trials)[0]
+    if chosen is not default:
+        refuses = chosen.held["cooldown.refused"] or chosen.held["cooldown.stated"]
+        instead = chosen.kind if refuses else default.kind.without(chosen.kind)
+        tally.differs(46, default.kind, instead, default.broke[0][2])
+    chosen.tell(tally)
     for refused in waits:
         _note_arming(runs, refused, tally)
 
 
-def tried(
-    runs: CooldownGroups, waits: Sequence[RefusedSpend], kinds: Sequence[CooldownInterpretation]
-) -> Trials:
+def _waits(runs: CooldownGroups) -> list[RefusedSpend]:
+    return [refused for refused in runs.activity.refusals if refused.check == COOLDOWN and refused.spend]
+
+
+def tried(runs: CooldownGroups) -> list[Trial]:
     """Try each reading of U46 on what was accepted, and on the refusals of check 6."""
-    trials = Trials()
-    for kind in kinds:
-        judge_enforced(runs, kind, trials)
+    trials, waits = [Trial(kind) for kind in kinds_of(runs.options)], _waits(runs)
+    for trial in trials:
+        judge_enforced(runs, trial)
         for refused in waits:
-            judge_refused(runs, refused, kind, trials)
-            judge_stated(runs, refused, kind, trials)
+            judge_refused(runs, refused, trial)
+            judge_stated(runs, refused, trial)
     return trials
+
+
+def left_of(trials: Sequence[Trial]) -> Sequence[Trial]:
+    """Return the readings that nothing excludes; all of them where each is excluded."""
+    return [trial for trial in trials if not trial.broke] or trials
 
 
 def readings_left(runs: CooldownGroups) -> list[CooldownInterpretation]:
     """Return the readings of U46 that nothing of an account excludes."""
-    waits = [refused for refused in runs.activity.refusals if refused.check == 6 and refused.spend]
-    kinds = kinds_of(runs.options)
-    return tried(runs, waits, kinds).left(kinds)
+    return [trial.kind for trial in left_of(tried(runs))]
 
 
-def _note_arming(runs: CooldownGroups, refused: RefusedSpend, tally: Tally) -> None:
+def _note_arming(runs: CooldownGroups, refused: SpendCall, tally: Tally) -> None:
     """A refusal on a domain of this trace where all that ran had failed: a failed run arms (U46)."""
     if not runs.activity.alone or refused.domain not in runs.activity.domains:
         return
     before = [work for work in runs.works[refused.spend] + runs.works[""] if work.low <= refused.high]
     if before and all(runs.unfailed(work, refused.low) is False for work in before):
         says = f"{refused.spend} was refused as cooldown_active, and each run before it had failed"
-        ids = (before[-1].exchange.id, refused.exchange.id)
-        evidence = Evidence(says, ids, (), runs.about(refused), refused.low)
+        evidence = _evidence(runs, says, (before[-1], refused), refused.low)
         tally.differs(46, "a failed run does not arm", "it does", evidence)
 
 
@@ -204,38 +199,42 @@ def kinds_of(options: Options) -> list[CooldownInterpretation]:
     return [CooldownInterpretation(scope, begin) for scope, begin in product(scopes, begins)]
 
 
+def _evidence(
+    runs: CooldownGroups, says: str, calls: Sequence[SpendCall], at: Micros, expected: str = ""
+) -> Evidence:
+    ids = tuple(call.exchange.id for call in calls)
+    about = calls[-1] if isinstance(calls[-1], RefusedSpend) else calls[0]
+    return Evidence(says, ids, (), runs.about(about), at, expected)
+
+
 # Checks
 
 
-def judge_enforced(runs: CooldownGroups, kind: CooldownInterpretation, trials: Trials) -> None:
+def judge_enforced(runs: CooldownGroups, trial: Trial) -> None:
     """Two acceptances of the same thing lie at least its cooldown apart, unless the first failed meanwhile.
 
     The first was accepted no sooner than its call was sent, the second no later than it was answered; the
     cooldown begins at the acceptance, or at a finish that was observed before the second call, and that came
     after the last reply that showed the job under way.
     """
+    by_domain = trial.kind.scope == "domain"
     for spend, works in list(runs.works.items()):
         length = runs.lengths.get(spend)
-        if not length or not runs.minded(spend):
+        if not length or not runs.applies(spend):
             continue
         last: dict[str, SpendWork] = {}
         early: list[tuple[SpendWork, SpendWork]] = []
-        for work in sorted((w for w in works if w.sure), key=lambda w: w.low):
-            if kind.scope == "domain" and not work.domain:
-                continue
-            subject = work.domain if kind.scope == "domain" else ""
+        sure = (work for work in works if work.sure and (work.domain or not by_domain))
+        for work in sorted(sure, key=lambda work: work.low):
+            subject = work.domain if by_domain else ""
             first, last[subject] = last.get(subject), work
             if first is not None:
-                _judge_pair(runs, first, work, length, kind, trials)
-                if _early(runs, first, work, length, kind):
+                _judge_pair(runs, first, work, length, trial)
+                if _early(runs, first, work, length, trial.kind):
                     early.append((first, work))
-            elif (
-                kind.scope == "domain"
-                and runs.activity.domains.get(work.domain) is not None
-                and len(last) > 1
-            ):
-                trials.covers("cooldown.refused", kind, "on another domain", work.exchange.id)
-        _judge_early(runs, early, length, kind, trials)
+            elif by_domain and work.domain in runs.activity.domains and len(last) > 1:
+                trial.covers("cooldown.refused", "on another domain", work)
+        _judge_early(runs, early, length, trial)
 
 
 def _early(
@@ -252,11 +251,7 @@ def _early(
 
 
 def _judge_early(
-    runs: CooldownGroups,
-    pairs: Sequence[tuple[SpendWork, SpendWork]],
-    length: Micros,
-    kind: CooldownInterpretation,
-    trials: Trials,
+    runs: CooldownGroups, pairs: Sequence[tuple[SpendWork, SpendWork]], length: Micros, trial: Trial
 ) -> None:
     """Break when no reckoning in whole seconds explains all pairs that came too early by less than one.
 
@@ -279,15 +274,15 @@ def _judge_early(
             spans[0].append((begun - missing + drift, begun - drift))
             spans[1].append((latest * runs.rate + drift, latest * runs.rate + missing - drift))
         if all(_leave_no_place(spans_of_count) for spans_of_count in spans):
+            spend, lasts = near[0][0].spend, format_millis(length)
             gaps = ", ".join(f"{format_millis((b.high - a.low) * runs.rate)}" for a, b in near)
             says = (
-                f"{near[0][0].spend} was accepted again within {gaps}, with a cooldown of "
-                f"{format_millis(length)}, and no count in whole seconds explains all of it"
+                f"{spend} was accepted again within {gaps}, with a cooldown of "
+                f"{lasts}, and no count in whole seconds explains all of it"
             )
-            ids = tuple(work.exchange.id for pair in near for work in pair)
-            expected = f"{near[0][0].spend} accepted once in {format_millis(length)}"
-            evidence = Evidence(says, ids, (), runs.about(near[0][0]), near[0][1].low, expected)
-            trials.add("cooldown.enforced", kind, False, evidence, near[0][0].spend)
+            calls, expected = [work for pair in near for work in pair], f"{spend} accepted once in {lasts}"
+            evidence = _evidence(runs, says, calls, near[0][1].low, expected)
+            trial.add("cooldown.enforced", False, evidence, spend)
             return
 
 
@@ -311,95 +306,80 @@ def _leave_no_place(spans: Sequence[tuple[Micros, Micros]]) -> bool:
 
 
 def _judge_pair(
-    runs: CooldownGroups,
-    first: SpendWork,
-    second: SpendWork,
-    length: Micros,
-    kind: CooldownInterpretation,
-    trials: Trials,
+    runs: CooldownGroups, first: SpendWork, second: SpendWork, length: Micros, trial: Trial
 ) -> None:
-    latest, begun = max(first.high, second.high), first.low
-    from_finish = kind.begins == "finish" and first.spend in JOBS
+    spend, latest, begun = first.spend, max(first.high, second.high), first.low
+    from_finish = trial.kind.begins == "finish" and spend in JOBS
     finished = runs.fate(first).done < second.low
     if from_finish and finished:
         begun = max(begun, runs.fate(first).alive)
-    gap = (latest - begun) * runs.rate
+    gap, at_once = (latest - begun) * runs.rate, first.high >= second.low
     if gap >= length - runs.slack(latest - begun):
-        trials.add("cooldown.enforced", kind, True, Evidence(""))
-        soon = gap <= length + length // LONGER + SECOND  # it could have been refused all the same
-        if first.high < second.low and soon:
-            over = f"{first.spend}, when it is over"
-            trials.covers("cooldown.refused", kind, over, first.exchange.id, second.exchange.id)
+        trial.add("cooldown.enforced", True)
+        if (
+            not at_once and gap <= length + length // LONGER + SECOND
+        ):  # it could have been refused all the same
+            trial.covers("cooldown.refused", f"{spend}, when it is over", first, second)
         return
-    lasted = runs.unfailed(first, latest)
-    if first.high >= second.low:  # either may have been the first
+    lasted = runs.unfailed(first, latest) and (finished or not from_finish)
+    if at_once:  # either may have been the first
         lasted = lasted and runs.unfailed(second, latest)
-    if from_finish:
-        lasted = lasted and finished
-    if lasted and runs.may_clear(first, second, kind):
-        lasted = None
-    what = "accepted again" if begun > first.low else "accepted twice"
-    since = " of its end" if begun > first.low else ""
+    broken = lasted and not runs.may_clear(first, second, trial.kind)
+    what, since = ("accepted again", " of its end") if begun > first.low else ("accepted twice", "")
     says = (
-        f"{first.spend} was {what} within {format_millis(gap)}{since}, "
-        f"with a cooldown of {format_millis(length)}"
+        f"{spend} was {what} within {format_millis(gap)}{since}, with a cooldown of {format_millis(length)}"
     )
-    ids = (first.exchange.id, second.exchange.id)
-    expected = f"{first.spend} accepted once in {format_millis(length)}"
-    evidence = Evidence(says, ids, (), runs.about(first), second.low, expected)
-    case = f"{first.spend}{AT_ONCE if first.high >= second.low else ''}"
-    trials.add("cooldown.enforced", kind, False if lasted else None, evidence, case)
+    expected = f"{spend} accepted once in {format_millis(length)}"
+    evidence = _evidence(runs, says, (first, second), second.low, expected)
+    case = f"{spend}{AT_ONCE if at_once else ''}"
+    trial.add("cooldown.enforced", False if broken else None, evidence, case)
 
 
-def judge_refused(
-    runs: CooldownGroups, refused: RefusedSpend, kind: CooldownInterpretation, trials: Trials
-) -> None:
+def judge_refused(runs: CooldownGroups, refused: SpendCall, trial: Trial) -> None:
     """A refusal needs an acceptance, or a finish, less than the cooldown before it.
 
     Every call that may have begun it is taken at its latest; a call without an answer may have begun it at
     any time. What went before the trace may have, unless the domain was made in it or the cooldown is over.
     """
     if not runs.activity.alone:
-        trials.add("cooldown.refused", kind, None, Evidence(""))
+        trial.add("cooldown.refused", None)
         return
-    made = runs.activity.domains.get(refused.domain) if kind.scope == "domain" else None
-    own, latest = runs.sharing(refused, kind).latest(refused.high), _latest_begin(runs, refused, kind)
+    length, group = runs.lengths.get(refused.spend), runs.sharing(refused, trial.kind)
+    own, latest = group.latest(refused.high), _latest_begin(runs, refused, trial.kind)
     nearest = min(latest, refused.low)
-    length = runs.lengths.get(refused.spend)
-    elapsed = (refused.low - nearest) * runs.rate
-    says = f"{refused.spend} was refused as cooldown_active"
-    first = runs.sharing(refused, kind).last_before(refused.low)
-    explained = own > DISTANT_PAST and (length is None or (refused.low - own) * runs.rate < length)
-    holds: bool | None = True if explained else None
-    if explained and first is not None and length is not None:
-        trials.covers("cooldown.enforced", kind, refused.spend, first.exchange.id, refused.exchange.id)
-    beside = runs.sharing(refused, kind).beside(refused) if explained and length is not None else None
-    if beside is not None:
-        case = f"{refused.spend}{AT_ONCE}"
-        trials.covers("cooldown.enforced", kind, case, beside.exchange.id, refused.exchange.id)
+    elapsed, slack = (refused.low - nearest) * runs.rate, runs.slack(refused.low - nearest)
+    holds: bool | None = None
+    if own > DISTANT_PAST and (length is None or (refused.low - own) * runs.rate < length):
+        holds = True
+        if length is not None:
+            _cover_enforced(group, refused, trial)
+    says, ids = f"{refused.spend} was refused as cooldown_active", [refused.exchange.id]
+    case = f"{refused.spend}, when it is over"
     if latest == DISTANT_PAST:
         says += ", although it had never been asked for on this domain, which was made in this run"
-        holds = False
-    elif length is not None and elapsed - runs.slack(refused.low - nearest) >= length:
+        holds, case, ids = False, "on another domain", [runs.activity.domains[refused.domain].id, *ids]
+    elif length is not None and elapsed - slack >= length:
         says += (
             f" {format_millis(elapsed)} after the last time it can have been accepted, "
             f"with a cooldown of {format_millis(length)}"
         )
         holds = False
-    ids = (
-        (made.id, refused.exchange.id)
-        if made is not None and latest == DISTANT_PAST
-        else (refused.exchange.id,)
+    evidence = Evidence(
+        says, tuple(ids), (), runs.about(refused), refused.low, "no refusal as cooldown_active"
     )
-    evidence = Evidence(says, ids, (), runs.about(refused), refused.low, "no refusal as cooldown_active")
-    never = latest == DISTANT_PAST
-    case = "on another domain" if never else f"{refused.spend}, when it is over"
-    trials.add("cooldown.refused", kind, holds, evidence, case)
+    trial.add("cooldown.refused", holds, evidence, case)
 
 
-def judge_stated(
-    runs: CooldownGroups, refused: RefusedSpend, kind: CooldownInterpretation, trials: Trials
-) -> None:
+def _cover_enforced(group: CooldownGroup, refused: SpendCall, trial: Trial) -> None:
+    """Note what a refusal shows not to have been granted: again, and at once with another."""
+    first, beside = group.last_before(refused.low), group.beside(refused)
+    if first is not None:
+        trial.covers("cooldown.enforced", refused.spend, first, refused)
+    if beside is not None:
+        trial.covers("cooldown.enforced", f"{refused.spend}{AT_ONCE}", beside, refused)
+
+
+def judge_stated(runs: CooldownGroups, refused: SpendCall, trial: Trial) -> None:
     """The stated wait ends the cooldown's length after the anchor, and no acceptance comes before its end.
 
     The anchor is the last acceptance before, or one during the call; it surely is not later than that, so
@@ -407,47 +387,43 @@ def judge_stated(
     time runs faster than the caller's, either may be meant.
     """
     stated = wait_of(refused.exchange)
-    if stated is None:
+    if stated is None or (trial.kind.scope == "domain" and not refused.domain):
         return
     waits = waits_of(stated, runs.rate)
-    if kind.scope == "domain" and not refused.domain:
-        return
     length = runs.lengths.get(refused.spend)
-    first = runs.sharing(refused, kind).last_before(refused.low)
+    first = runs.sharing(refused, trial.kind).last_before(refused.low)
     if first is not None and length is not None:
-        _judge_length(runs, refused, first, waits, length, kind, trials)
-    _judge_kept(runs, refused, min(low for low, _ in waits), kind, trials)
+        _judge_length(runs, refused, first, waits, length, trial)
+    _judge_kept(runs, refused, min(low for low, _ in waits), trial)
 
 
 def _judge_length(
     runs: CooldownGroups,
-    refused: RefusedSpend,
+    refused: SpendCall,
     first: SpendWork,
     waits: Sequence[Wait],
     length: Micros,
-    kind: CooldownInterpretation,
-    trials: Trials,
+    trial: Trial,
 ) -> None:
     span = refused.high - first.low
-    holding = [_length_holds(runs, refused, first, wait, length, kind) for wait in waits]
+    holding = [_length_holds(runs, refused, first, wait, length, trial.kind) for wait in waits]
     holds = True if True in holding else None if None in holding else False
     stated = " or ".join(format_millis(high) for _, high in waits)
     says = (
         f"accepted at most {format_millis(span * runs.rate)} before, "
         f"refused with {stated} to wait, and the cooldown is {format_millis(length)}"
     )
-    ids = (first.exchange.id, refused.exchange.id)
     least = format_millis(max(0, length - span * runs.rate) // SECOND * SECOND)
     expected = f"{least} to {format_millis(length)} to wait"
-    evidence = Evidence(says, ids, (), runs.about(refused), refused.low, expected)
-    trials.add("cooldown.stated", kind, holds, evidence, refused.spend)
+    evidence = _evidence(runs, says, (first, refused), refused.low, expected)
+    trial.add("cooldown.stated", holds, evidence, refused.spend)
     if holds:
-        trials.covers("cooldown.stated", kind, refused.spend, *ids)
+        trial.covers("cooldown.stated", refused.spend, first, refused)
 
 
 def _length_holds(
     runs: CooldownGroups,
-    refused: RefusedSpend,
+    refused: SpendCall,
     first: SpendWork,
     wait: Wait,
     length: Micros,
@@ -468,7 +444,7 @@ def _length_holds(
 
 
 def _more_than_left(
-    runs: CooldownGroups, refused: RefusedSpend, wait: Micros, length: Micros, kind: CooldownInterpretation
+    runs: CooldownGroups, refused: SpendCall, wait: Micros, length: Micros, kind: CooldownInterpretation
 ) -> bool:
     """Return whether a stated wait is more than what is left after the latest that can have begun it.
 
@@ -481,7 +457,7 @@ def _more_than_left(
     return latest <= refused.low and wait > left + runs.slack(refused.low - latest) + SECOND
 
 
-def _latest_begin(runs: CooldownGroups, refused: RefusedSpend, kind: CooldownInterpretation) -> Micros:
+def _latest_begin(runs: CooldownGroups, refused: SpendCall, kind: CooldownInterpretation) -> Micros:
     """Return the latest instant at which the cooldown of a refusal can have begun; DISTANT_FUTURE: unbound.
 
     What went before the trace may have begun it, or its finish, unless the domain was made in it.
@@ -493,20 +469,18 @@ def _latest_begin(runs: CooldownGroups, refused: RefusedSpend, kind: CooldownInt
     return max(latest, DISTANT_FUTURE if finishes else runs.activity.begins)
 
 
-def _judge_kept(
-    runs: CooldownGroups, refused: RefusedSpend, wait: Micros, kind: CooldownInterpretation, trials: Trials
-) -> None:
+def _judge_kept(runs: CooldownGroups, refused: SpendCall, wait: Micros, trial: Trial) -> None:
     """Break when the same thing was accepted before the stated wait was over, and no run had failed.
 
     A run that was not seen may have begun the cooldown, and have failed.
     """
-    shared = runs.sharing(refused, kind)
+    shared = runs.sharing(refused, trial.kind)
     second = shared.first_after(refused.high)
-    if second is None or (kind.scope == "domain" and second.domain != refused.domain):
+    if second is None or (trial.kind.scope == "domain" and second.domain != refused.domain):
         return
     span = second.high - refused.low
     if span * runs.rate >= wait - runs.slack(span):
-        trials.add("cooldown.stated", kind, True, Evidence(""))
+        trial.add("cooldown.stated", True)
         return
     before = shared.upto(refused.high)
     seen = runs.activity.alone and shared.last_before(refused.low) is not None
@@ -515,7 +489,7 @@ def _judge_kept(
     ids = (refused.exchange.id, second.exchange.id)
     expected = f"cooldown_active until {format_millis(wait)} have passed"
     evidence = Evidence(says, ids, (), runs.about(refused), second.low, expected)
-    trials.add("cooldown.stated", kind, False if lasted else None, evidence, refused.spend)
+    trial.add("cooldown.stated", False if lasted else None, evidence, refused.spend)
 
 
 def waits_of(stated: int, rate: int) -> list[Wait]:

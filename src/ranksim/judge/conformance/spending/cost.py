@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros, iso
@@ -18,11 +17,12 @@ from ranksim.judge.conformance.spending.activity import (
     ROWS,
     AccountActivity,
     JobsUnderWay,
-    NoActivity,
-    RefusedSpend,
+    SpendCall,
     SpendWork,
+    changes_of,
 )
-from ranksim.judge.conformance.spending.counter_bounds import RunningSums
+from ranksim.judge.conformance.spending.audit import CANNOT_TELL, AccountAudit, judge_resets
+from ranksim.judge.conformance.spending.counter_bounds import SpanSums
 from ranksim.judge.conformance.spending.statements import (
     LONGEST_MONTH,
     ROUNDING,
@@ -30,11 +30,10 @@ from ranksim.judge.conformance.spending.statements import (
     BusinessClock,
     CostStatement,
     money,
+    neighbours,
     spent_of,
 )
-from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import SAME_BODY, Breach, Cause, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Tally
 
 CEILING = 3
 """The check of the cost ceiling."""
@@ -114,21 +113,23 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE = re.compile(r"[0-9]{4}-?(0[1-9]|1[0-2])-?(0[1-9]|[12][0-9]|3[01])")
 
 
-def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+def judge(audit: AccountAudit) -> None:
     """Judge the provider spend of one account."""
-    for cost in activity.cost:
-        judge_sum(activity, cost, options, tally)
-    ordered = sorted(activity.cost, key=lambda cost: cost.low)
-    judge_counted(activity, ordered, tally)
-    judge_tracking(activity, ordered, tally)
-    judge_timing(activity, ordered, tally)
-    judge_reset(activity, ordered, clock, tally)
-    usage = Bracket([(c.low, c.high, c) for c in ordered if c.exchange.operation == "account.usage"])
-    for refused in activity.refusals:
-        if refused.check == 3:
-            judge_refused(activity, refused, options, tally)
-            judge_meta(activity, refused, usage, tally)
-            judge_date(activity, refused, usage, clock, tally)
+    ordered = sorted(audit.activity.cost, key=lambda cost: cost.low)
+    for cost in audit.activity.cost:
+        judge_sum(audit, cost)
+    judge_counted(audit, ordered)
+    if audit.activity.alone:
+        judge_tracking(audit, ordered)
+        judge_timing(audit, ordered)
+    clock = audit.clock
+    judge_resets(audit, "cost.reset", AHEAD, ordered, lambda cost, ends: _wrong_reset(cost, ends, clock))
+    usage = Bracket(cost for cost in ordered if cost.exchange.operation == "account.usage")
+    for refused in audit.activity.refusals:
+        if refused.check == CEILING:
+            judge_refused(audit, refused)
+            judge_meta(audit, refused, usage)
+            judge_date(audit, refused, usage)
 
 
 def usd(amount: int) -> str:
@@ -136,7 +137,7 @@ def usd(amount: int) -> str:
     return f"{amount / 1_000_000:.6f}".rstrip("0").rstrip(".") + " USD"
 
 
-def judge_refused(activity: AccountActivity, refused: RefusedSpend, options: Options, tally: Tally) -> None:
+def judge_refused(audit: AccountAudit, refused: SpendCall) -> None:
     """A refusal states what was spent at its decision: that has reached the ceiling it states.
 
     Where a request that would pass the ceiling is refused too (U48), less may have been spent, by as much as
@@ -145,69 +146,59 @@ def judge_refused(activity: AccountActivity, refused: RefusedSpend, options: Opt
     """
     spent, ceiling = spent_of(refused.exchange.meta), money(refused.exchange.meta.get("ceiling"))
     if spent is None or ceiling is None:
-        tally.open("cost.refused", "the refusal states no spent and ceiling")
+        audit.tally.open("cost.refused", "the refusal states no spent and ceiling")
         return
-    if spent >= ceiling:
-        tally.held("cost.refused", case=refused.spend, by=(refused.exchange.id,))
-        return
-    says = f"refused with {usd(spent)} of {usd(ceiling)} spent"
+    says, ids = f"refused with {usd(spent)} of {usd(ceiling)} spent", (refused.exchange.id,)
     expected = f"cost_cap_reached from {usd(ceiling)} on"
-    evidence = activity.evidence(says, (refused.exchange.id,), refused.low, expected)
-    if options.candidates("cost_gate") == ("at_ceiling",) or refused.spend in ("keywords", "scans"):
-        tally.broke("cost.refused", evidence, case=refused.spend)
+    sure = audit.options.candidates("cost_gate") == ("at_ceiling",) or refused.spend in ADDS
+    if spent >= ceiling or sure:
+        audit.check("cost.refused", spent >= ceiling, says, ids, refused.low, expected, case=refused.spend)
     else:
-        tally.differs(48, "at_ceiling", "would_exceed", evidence)
-        tally.open("cost.refused", "the request may have passed the ceiling by its own cost (U48)")
+        audit.differs(48, "at_ceiling", "would_exceed", says, ids, refused.low, expected)
+        audit.tally.open("cost.refused", "the request may have passed the ceiling by its own cost (U48)")
 
 
-def judge_meta(
-    activity: AccountActivity, refused: RefusedSpend, usage: Bracket[CostStatement], tally: Tally
-) -> None:
-    """Each refusal has two amounts and a date; where their names and form are usual, they agree with usage.
+def judge_meta(audit: AccountAudit, refused: SpendCall, usage: Bracket[CostStatement]) -> None:
+    """Each refusal has two amounts and a date; where names and form are usual, they agree with usage."""
+    exchange, meta = refused.exchange, refused.exchange.meta
+    around, by = usage.around(refused), list[str]()
+    if not _tells_all(meta):
+        wrong = "expected the amount spent, the ceiling and the reset date"
+    elif wrong := "" if around is None else _unlike_usage(meta, *around):
+        by = [around[0].exchange.id] if around is not None else []
+    audit.check("cost.meta", not wrong, f"meta {dict(meta)}: {wrong}", (*by, exchange.id), exchange.sent)
+
+
+def _unlike_usage(meta: Mapping[str, Any], before: CostStatement, after: CostStatement) -> str:
+    """Say where a refusal differs from usage, or "".
 
     The ceiling belongs to the plan and the reset to the month, so replies before and after that agree with
     each other leave no other value between.
     """
-    exchange, meta = refused.exchange, refused.exchange.meta
-    wrong = ""
-    if not _tells_all(meta):
-        wrong = "expected the amount spent, the ceiling and the reset date"
     ceiling, ends = money(meta.get("ceiling")), moment(meta.get("resets_at"))
-    before, after = usage.before(refused.low), usage.after(refused.high)
-    ids: tuple[str, ...] = (exchange.id,)
-    if not wrong and before is not None and after is not None:
-        if None is not ceiling != before.ceiling == after.ceiling is not None:
-            wrong, ids = (
-                f"usage has a ceiling of {usd(before.ceiling or 0)}",
-                (before.exchange.id, exchange.id),
-            )
-        elif ends is not None and before.ends == after.ends and abs(ends - (after.ends or ends)) > ROUNDING:
-            wrong, ids = f"usage resets at {iso(before.ends or 0)}", (before.exchange.id, exchange.id)
-    evidence = activity.evidence(f"meta {dict(meta)}: {wrong}", ids, exchange.sent)
-    tally.check("cost.meta", not wrong, evidence)
+    if None is not ceiling != before.ceiling == after.ceiling is not None:
+        return f"usage has a ceiling of {usd(before.ceiling or 0)}"
+    if ends is not None and before.ends == after.ends and abs(ends - (after.ends or ends)) > ROUNDING:
+        return f"usage resets at {iso(before.ends or 0)}"
+    return ""
 
 
-def judge_date(
-    activity: AccountActivity,
-    refused: RefusedSpend,
-    usage: Bracket[CostStatement],
-    clock: BusinessClock,
-    tally: Tally,
-) -> None:
+def judge_date(audit: AccountAudit, refused: SpendCall, usage: Bracket[CostStatement]) -> None:
     """A refusal tells the date on which the month's spend resets, and usage the instant of the same.
 
     Usage before and after it that agrees leaves no other value between. A date may be written in any zone,
     and be the last day of the month that ends or the first of the next. One that is past is another's.
     """
-    before, after = usage.before(refused.low), usage.after(refused.high)
+    around, clock = usage.around(refused), audit.clock
     dates = [date for date in _dates(refused.exchange.meta) if clock.passed(refused.high, date) is False]
-    if not dates or before is None or after is None or before.ends is None or before.ends != after.ends:
+    ends = None if around is None or around[0].ends != around[1].ends else around[0].ends
+    if around is None or not dates or ends is None:
         return
-    days, ends = " and ".join(iso(date)[:10] for date in dates), before.ends
+    days = " and ".join(iso(date)[:10] for date in dates)
     says = f"usage has the month's spend reset at {iso(ends)}, and the refusal on {days}"
-    ids = (before.exchange.id, refused.exchange.id)
     near = any(abs(date - ends) <= DAYS_APART for date in dates)
-    tally.check("cost.reset", near, activity.evidence(says, ids, refused.low), case=AS_REFUSED)
+    ids = (around[0].exchange.id, refused.exchange.id)
+    audit.check("cost.reset", near, says, ids, refused.low, case=AS_REFUSED)
 
 
 def _dates(meta: Mapping[str, Any]) -> list[Micros]:
@@ -225,92 +216,77 @@ def _tells_all(meta: Mapping[str, Any]) -> bool:
     return dates >= 1 and len(counted) >= max(3, days + 2)
 
 
-def judge_sum(activity: AccountActivity, cost: CostStatement, options: Options, tally: Tally) -> None:
+def judge_sum(audit: AccountAudit, cost: CostStatement) -> None:
     """One reply is one snapshot: its amounts agree. What is settled may alone count as spent (U96)."""
     if cost.spent is None or cost.settled is None or cost.reserved is None:
         return
     says = f"settled {usd(cost.settled)}, reserved {usd(cost.reserved)}, spent {usd(cost.spent)}"
-    expected = f"spent {usd(cost.settled + cost.reserved)}"
-    evidence = activity.evidence(says, (cost.exchange.id,), cost.low, expected)
-    sums = {
-        "settled_and_reserved": cost.settled + cost.reserved,
-        "settled": cost.settled,
-    }
-    allowed = [
-        name for name in options.candidates("spent_counts") if abs(sums[name] - cost.spent) <= cost.apart
-    ]
-    tally.check("cost.sum", bool(allowed), evidence)
-    if allowed and options.default("spent_counts") not in allowed:
-        tally.differs(96, options.default("spent_counts"), allowed[0], evidence)
+    expected, ids = f"spent {usd(cost.settled + cost.reserved)}", (cost.exchange.id,)
+    sums = {"settled_and_reserved": cost.settled + cost.reserved, "settled": cost.settled}
+    candidates = audit.options.candidates("spent_counts")
+    allowed = [name for name in candidates if abs(sums[name] - cost.spent) <= cost.apart]
+    audit.check("cost.sum", bool(allowed), says, ids, cost.low, expected)
+    if allowed and candidates[0] not in allowed:
+        audit.differs(96, candidates[0], allowed[0], says, ids, cost.low, expected)
 
 
-def judge_counted(activity: AccountActivity, ordered: Sequence[CostStatement], tally: Tally) -> None:
+def judge_counted(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
     """Settled cost never falls within a month; reserved cost rises only where work may have been accepted.
 
     Settling and releasing only lower what is reserved, and only acceptance raises it. Two readings of one
     reset lie in one month.
     """
-    quiet = NoActivity(activity)
-    stated = [cost for cost in ordered if cost.settled is not None and cost.ends is not None]
-    for first, second in pairwise(stated):
-        if first.high >= second.low or first.ends != second.ends:
-            continue
+    activity, changes = audit.activity, changes_of(audit.activity)
+    returnable = min((work.low for work in refundable(activity)), default=DISTANT_FUTURE)
+    for first, second in neighbours([c for c in ordered if c.settled is not None and c.ends is not None]):
         wrong = ""
         if (second.settled or 0) < (first.settled or 0):
-            if any(work.low <= second.high for work in refundable(activity)):
-                tally.open("cost.counted", "what a failed job had cost may have been given back (U49)")
+            if returnable <= second.high:
+                audit.tally.open("cost.counted", "what a failed job had cost may have been given back (U49)")
                 continue
             wrong = f"settled cost fell from {usd(first.settled or 0)} to {usd(second.settled or 0)}"
-        elif _rose(first, second) and activity.alone and quiet.between(first.low, second.high):
+        elif _rose(first, second) and activity.alone and not changes.possibly(first.low, second.high):
             rise = f"{usd(first.reserved or 0)} to {usd(second.reserved or 0)}"
             wrong = f"reserved cost rose from {rise}, and no work was accepted"
-        ids = (first.exchange.id, second.exchange.id)
-        tally.check("cost.counted", not wrong, activity.evidence(wrong, ids, second.low))
+        audit.check("cost.counted", not wrong, wrong, (first.exchange.id, second.exchange.id), second.low)
 
 
-def judge_tracking(activity: AccountActivity, ordered: Sequence[CostStatement], tally: Tally) -> None:
-    """Between two readings with additions and surely no other work, nothing is reserved or spent (S57, S58).
-
-    Settling and releasing only lower what is reserved; and where cost is reserved, with none reserved nothing
-    is under way that could settle. Where only what is spent is told, a job under way could raise it.
-    """
-    if not activity.alone:
-        return
-    others = [work for work in activity.works if work.spend not in ADDS]
-    begun, ended = (
-        RunningSums((work.low, 1) for work in others),
-        RunningSums((work.high, 1) for work in others),
-    )
-    added = sorted((w for w in activity.works if w.sure and w.spend in ADDS), key=lambda work: work.low)
+def judge_tracking(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
+    """Between two readings with additions and no other work, nothing is reserved or spent (S57, S58)."""
+    works = audit.activity.works
+    others = SpanSums((work.low, work.high, 1) for work in works if work.spend not in ADDS)
+    added = sorted((w for w in works if w.sure and w.spend in ADDS), key=lambda work: work.low)
     lows, reserves = [work.low for work in added], any(cost.reserved for cost in ordered)
-    running = JobsUnderWay(activity)
-    stated = [cost for cost in ordered if cost.ends is not None]
-    for first, second in pairwise(stated):
-        if first.high >= second.low or first.ends != second.ends:
-            continue
+    running = JobsUnderWay(audit.activity)
+    for first, second in neighbours([cost for cost in ordered if cost.ends is not None]):
         place = bisect_right(lows, first.high)
         inside = [work for work in added[place : place + MOST_ADDED] if work.high < second.low]
-        if not inside or begun.upto(second.high) - ended.before(first.low):
+        if not inside or others.possibly(first.low, second.high):
             continue
-        if first.reserved is not None and second.reserved is not None:
-            paid = _rose(first, second) or (
-                reserves and first.reserved == 0 and second.settled != first.settled
-            )
-        elif (
-            first.spent is not None
-            and second.spent is not None
-            and not running.within(first.low, second.high)
-        ):
-            paid = second.spent - first.spent > first.apart + second.apart
-        else:
+        paid = _paid(first, second, running, reserves=reserves)
+        if paid is None:
             continue
         says = (
             f"{inside[0].spend} was added and nothing else accepted; {_amounts_of(first)}, and then "
             f"{_amounts_of(second)}"
         )
         ids = (first.exchange.id, inside[0].exchange.id, second.exchange.id)
-        evidence = activity.evidence(says, ids, second.low)
-        tally.check("cost.tracking", not paid, evidence, case=inside[0].spend)
+        audit.check("cost.tracking", not paid, says, ids, second.low, case=inside[0].spend)
+
+
+def _paid(
+    first: CostStatement, second: CostStatement, running: JobsUnderWay, *, reserves: bool
+) -> bool | None:
+    """Return whether anything was reserved or spent between two readings; None when nobody can tell.
+
+    Settling and releasing only lower what is reserved; and where cost is reserved, with none reserved nothing
+    is under way that could settle. Where only what is spent is told, a job under way could raise it.
+    """
+    if first.reserved is not None and second.reserved is not None:
+        return _rose(first, second) or (reserves and first.reserved == 0 and second.settled != first.settled)
+    if first.spent is None or second.spent is None or running.within(first.low, second.high):
+        return None
+    return second.spent - first.spent > first.apart + second.apart
 
 
 def _amounts_of(cost: CostStatement) -> str:
@@ -319,39 +295,37 @@ def _amounts_of(cost: CostStatement) -> str:
     return ", ".join(f"{usd(amount)} was {name}" for name, amount in amounts.items() if amount is not None)
 
 
-def judge_timing(activity: AccountActivity, ordered: Sequence[CostStatement], tally: Tally) -> None:
+def judge_timing(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
     """Where nothing is ever reserved, one job alone shows when its cost is booked (U49).
 
     A reading before it, one while it ran, and one after its end: all of its cost lies in one of the gaps.
     """
-    if not activity.alone or any(cost.reserved for cost in ordered):
+    if any(cost.reserved for cost in ordered):
         return
-    stated = [cost for cost in ordered if cost.settled is not None and cost.reserved is not None]
-    readings = Bracket([(cost.low, cost.high, cost) for cost in stated])
-    quiet = NoActivity(activity)
-    ends = [
-        (work, min(activity.fates[work.id].done, activity.fates[work.id].failed))
-        for work in activity.works
-        if work.spend in JOBS and work.id in activity.fates
-    ]
-    for work, end in ends:
-        before, during = readings.before(work.low), readings.after(work.high)
-        after = readings.after(end) if end < DISTANT_FUTURE else None
+    activity, changes = audit.activity, changes_of(audit.activity)
+    readings = Bracket(c for c in ordered if c.settled is not None and c.reserved is not None)
+    jobs = [work for work in activity.works if work.spend in JOBS and work.id in activity.fates]
+    for work in jobs:
+        fate = activity.fates[work.id]
+        before, during, after = (
+            readings.before(work.low),
+            readings.after(work.high),
+            readings.after(fate.over),
+        )
         if before is None or during is None or after is None or not before.ends == during.ends == after.ends:
             continue
-        if quiet.count(before.low, after.high) != 1 or during.high >= activity.fates[work.id].alive:
+        if changes.possibly(before.low, after.high) != 1 or during.high >= fate.alive:
             continue
-        if any(other is not work and finish >= before.low for other, finish in ends if other.low < work.low):
+        earlier = (job for job in jobs if job is not work and job.low < work.low)
+        if any(activity.fates[job.id].over >= before.low for job in earlier):
             continue
         blur = before.blur + during.blur + after.blur
-        rose = (during.settled or 0) - (before.settled or 0) > blur
-        late = (after.settled or 0) - (during.settled or 0) > blur
-        if rose or late:
-            says = f"nothing was reserved while {work.id} ran, and its cost was booked "
-            says += "as it began" if rose else "as it ended"
+        at_once = (during.settled or 0) - (before.settled or 0) > blur
+        if at_once or (after.settled or 0) - (during.settled or 0) > blur:
+            booked, timing = ("began", "acceptance") if at_once else ("ended", "completion")
+            says = f"nothing was reserved while {work.id} ran, and its cost was booked as it {booked}"
             ids = (before.exchange.id, during.exchange.id, after.exchange.id)
-            evidence = activity.evidence(says, ids, during.low)
-            tally.differs(49, "reserve", "acceptance" if rose else "completion", evidence)
+            audit.differs(49, "reserve", timing, says, ids, during.low)
             return
 
 
@@ -378,29 +352,10 @@ def _rose(first: CostStatement, second: CostStatement) -> bool:
     return first.reserved is not None and second.reserved is not None and second.reserved > first.reserved
 
 
-def judge_reset(
-    activity: AccountActivity, ordered: Sequence[CostStatement], clock: BusinessClock, tally: Tally
-) -> None:
-    """A stated reset lies ahead, within a month, and never moves back."""
-    latest: CostStatement | None = None
-    for cost in ordered:
-        if cost.ends is None:
-            continue
-        wrong = _wrong_reset(cost, cost.ends, clock)
-        ids: tuple[str, ...] = (cost.exchange.id,)
-        if latest is not None and latest.high < cost.low and (latest.ends or 0) > cost.ends:
-            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.exchange.id, cost.exchange.id)
-        if latest is None or cost.ends > (latest.ends or 0):
-            latest = cost
-        if wrong != "?":
-            says = f"the month's spend resets at {iso(cost.ends)}: {wrong}"
-            evidence = activity.evidence(says, ids, cost.low)
-            tally.check("cost.reset", not wrong, evidence, case=AHEAD)
-
-
 def _wrong_reset(cost: CostStatement, ends: Micros, clock: BusinessClock) -> str:
+    """Say what is wrong with a stated reset, or "": it lies ahead, within a month."""
     if clock.at(cost.low) is None:
-        return "?"
+        return CANNOT_TELL
     if clock.passed(cost.low, ends):
         return "that had passed when it was stated"
     if clock.passed(cost.high, ends - LONGEST_MONTH) is False:

@@ -43,6 +43,7 @@ class Sample:
     value: int
     ends: Micros
     id: str
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,23 @@ class RunningSums:
         return self.totals[bisect_left(self.times, t)]
 
 
+class SpanSums:
+    """Sums of amounts that each fell at one instant of a span: (from, to, amount)."""
+
+    def __init__(self, spans: Iterable[tuple[Micros, Micros, int]]) -> None:
+        amounts = list(spans)
+        self.begun = RunningSums((low, amount) for low, _, amount in amounts)
+        self.ended = RunningSums((high, amount) for _, high, amount in amounts)
+
+    def possibly(self, low: Micros, high: Micros) -> int:
+        """Sum what may have fallen in [low, high]."""
+        return self.begun.upto(high) - self.ended.before(low)
+
+    def surely(self, low: Micros, high: Micros) -> int:
+        """Sum what surely fell after `low` and before `high`, where this is more than nothing."""
+        return self.ended.before(high) - self.begun.upto(low)
+
+
 def bounds(
     marks: Sequence[Sample],
     moves: Sequence[Increment],
@@ -107,15 +125,8 @@ def bounds(
     what began by the end of i; so two running maxima over i suffice. Most: v_i, or 0 for a mark of an earlier
     period unless carried, and all that began by the end of j and had not ended before i.
     """
-    ended, begun = RunningSums((m.high, m.least) for m in moves), RunningSums((m.low, m.least) for m in moves)
-    may_begin, may_end = (
-        RunningSums((m.low, m.most) for m in moves),
-        RunningSums((m.high, m.most) for m in moves),
-    )
-    fallen, recovered = (
-        RunningSums((m.low, m.most) for m in falls),
-        RunningSums((m.high, m.most) for m in falls),
-    )
+    sure = SpanSums((m.low, m.high, m.least) for m in moves)
+    possible, fallen = (SpanSums((m.low, m.high, m.most) for m in each) for each in (moves, falls))
     ordered = sorted(marks, key=lambda mark: (mark.low, mark.high))
     finished = sorted(marks, key=lambda mark: mark.high)
     reached: dict[Micros, tuple[int, Sample]] = {}
@@ -126,37 +137,39 @@ def bounds(
     for mark in ordered:
         while next_finished < len(finished) and finished[next_finished].high < mark.low:
             past = finished[next_finished]
-            kept = past.value + recovered.before(past.low)
-            _raise(reached, past.ends, kept, past)
-            _raise(lows, past.ends, kept - begun.upto(past.high), past)
-            ended_before = may_end.before(past.low)
-            _lower(tops, past.ends, past.value - ended_before, past)
-            _lower(emptied, past.ends, (past.value if carried else 0) - ended_before, past)
+            kept = past.value + fallen.ended.before(past.low)
+            _raise(reached, kept, past)
+            _raise(lows, kept - sure.begun.upto(past.high), past)
+            ended_before = possible.ended.before(past.low)
+            _lower(tops, past.value - ended_before, past)
+            _lower(emptied, (past.value if carried else 0) - ended_before, past)
             next_finished += 1
         least, since = -UNBOUNDED, None
         if mark.ends in lows:
             floor, first = lows[mark.ends]
             least, since = max(
-                reached[mark.ends], (floor + ended.before(mark.low), first), key=lambda ceiling: ceiling[0]
+                reached[mark.ends],
+                (floor + sure.ended.before(mark.low), first),
+                key=lambda ceiling: ceiling[0],
             )
-            least -= fallen.upto(mark.high)
+            least -= fallen.begun.upto(mark.high)
         ceilings = [ceiling for ends, ceiling in emptied.items() if ends < mark.ends]
         ceilings += [tops[mark.ends]] if mark.ends in tops else []
         top, until = min(ceilings, key=lambda ceiling: ceiling[0], default=(UNBOUNDED, None))
-        most = min(UNBOUNDED, top + may_begin.upto(mark.high))
+        most = min(UNBOUNDED, top + possible.begun.upto(mark.high))
         bounded.append(Bound(mark, least, since, most, until))
     return bounded
 
 
-def _raise(best: dict[Micros, tuple[int, Sample]], ends: Micros, value: int, mark: Sample) -> None:
-    """Keep the highest; of equals the last, between which and a later mark the least lies."""
-    if ends not in best or value >= best[ends][0]:
-        best[ends] = value, mark
+def _raise(best: dict[Micros, tuple[int, Sample]], value: int, mark: Sample) -> None:
+    """Keep the highest of a period; of equals the last, between which and a later mark the least lies."""
+    if mark.ends not in best or value >= best[mark.ends][0]:
+        best[mark.ends] = value, mark
 
 
-def _lower(best: dict[Micros, tuple[int, Sample]], ends: Micros, value: int, mark: Sample) -> None:
-    if ends not in best or value <= best[ends][0]:
-        best[ends] = value, mark
+def _lower(best: dict[Micros, tuple[int, Sample]], value: int, mark: Sample) -> None:
+    if mark.ends not in best or value <= best[mark.ends][0]:
+        best[mark.ends] = value, mark
 
 
 def between(moves: Iterable[Increment], since: Sample, mark: Sample, *, surely: bool) -> list[Increment]:

@@ -17,21 +17,25 @@ from ranksim.judge.conformance.spending.activity import (
     CHECKS,
     DRY_RUN_QUEUED,
     JOBS,
+    NOT_STATED,
     RANK_RUN,
     AccountActivity,
     DryRunReport,
     JobsUnderWay,
-    NoActivity,
-    RefusedSpend,
+    SpendCall,
     SpendWork,
+    changes_of,
 )
-from ranksim.judge.conformance.spending.counter_bounds import RunningSums
+from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.failed_checks import order_of, rule_of
 from ranksim.judge.conformance.spending.spend_parsing import spend_of, subject_of
-from ranksim.judge.conformance.spending.statements import Bracket, BusinessClock
-from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.spending.statements import (
+    CostStatement,
+    CounterStatement,
+    brackets,
+    neighbours,
+)
 from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 PAIRS = tuple(combinations(CHECK_NAMES, 2))
 
@@ -107,16 +111,19 @@ RULES = declare(
 )
 
 
-def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+def judge(audit: AccountAudit) -> None:
     """Judge the dry runs of one account."""
+    activity = audit.activity
     if not activity.dry_runs:
         return
-    judge_free(activity, tally)
-    judge_queues(activity, tally)
-    judge_joined(activity, options, tally)
-    judge_verdicts(activity, options, tally)
+    judge_free(audit)
+    judge_returned(audit)
+    if activity.alone:
+        judge_appeared(audit)
+        judge_joined(audit)
+        judge_verdicts(audit)
     for report in activity.reports:
-        judge_order(activity, report, options, tally)
+        judge_order(audit, report)
 
 
 # Nothing happens
@@ -129,28 +136,26 @@ BRIEFS = ("keyword_briefs",)
 class StatedNumber:
     """A number that works alone can raise, as a reply stated it; `by` has those that surely do (S51-S58).
 
-    Numbers are compared where what stands `beside` them (µUSD) is the same.
+    Numbers are compared where `ends`, and what stands beside them (µUSD), are the same.
     """
 
     what: str
     low: Micros
     high: Micros
     value: int
-    ends: Micros | None
+    ends: tuple[Micros | None, int]
     exchange: Observation
     by: Collection[str] = ()
-    beside: int = 0
 
 
 class _Allowed:
     """Dry runs that said yes, in order: only such could have consumed anything."""
 
     def __init__(self, activity: AccountActivity) -> None:
-        self.reports = sorted(
-            (report for report in activity.reports if report.check == 0 and not report.joins),
-            key=lambda report: report.low,
-        )
+        reports = [report for report in activity.reports if report.check == 0 and not report.joins]
+        self.reports = sorted(reports, key=lambda report: report.low)
         self.lows = [report.low for report in self.reports]
+        self.spends = {report.exchange.index: report.spend for report in self.reports}
 
     def between(self, low: Micros, high: Micros) -> Iterator[DryRunReport]:
         """Return those that were made after `low` and answered before `high`."""
@@ -159,6 +164,16 @@ class _Allowed:
                 return
             if report.high < high:
                 yield report
+
+    def only(self, dry: Sequence[Observation], by: Collection[str] = ()) -> str:
+        """Return the one operation of which dry runs can have done something, if it is one.
+
+        Those that said yes can, of the operations `by` which it is done, where these are known.
+        """
+        spends = {self.spends[exchange.index] for exchange in dry if exchange.index in self.spends}
+        spends = {spend for spend in spends if not by or spend in by}
+        spends = spends or {spend_of(exchange, body_of(exchange)) for exchange in dry if exchange.ok}
+        return next(iter(spends)) or ANY if len(spends) == 1 else ANY
 
 
 SPENT = "spent µUSD"
@@ -170,177 +185,162 @@ def readings_of(activity: AccountActivity) -> Iterator[list[StatedNumber]]:
     Where cost is reserved (U49), nothing has settled while what is reserved stayed the same; elsewhere what
     is spent may grow by jobs that run.
     """
+
+    def stated(
+        what: str,
+        statement: CounterStatement | CostStatement,
+        value: int,
+        by: Collection[str] = (),
+        beside: int = 0,
+    ) -> StatedNumber:
+        ends = statement.ends, beside
+        return StatedNumber(what, statement.low, statement.high, value, ends, statement.exchange, by)
+
     for metric, meters in activity.meters.items():
+        yield [stated(metric, m, m.used, BRIEFS if m.period == "week" else ()) for m in meters]
+    yield [stated("slots", slots, slots.used, ADDS) for slots in activity.slots]
+    reserving = [(c, c.reserved) for c in activity.cost if c.reserved is not None]
+    yield [stated("reserved µUSD", cost, reserved) for cost, reserved in reserving]
+    if any(reserved for _, reserved in reserving):
         yield [
-            StatedNumber(
-                metric, m.low, m.high, m.used, m.ends, m.exchange, BRIEFS if m.period == "week" else ()
-            )
-            for m in meters
-        ]
-    yield [StatedNumber("slots", s.low, s.high, s.used, s.ends, s.exchange, ADDS) for s in activity.slots]
-    yield [
-        StatedNumber("reserved µUSD", c.low, c.high, c.reserved, c.ends, c.exchange)
-        for c in activity.cost
-        if c.reserved is not None
-    ]
-    if any(c.reserved for c in activity.cost):
-        yield [
-            StatedNumber("settled µUSD", c.low, c.high, c.settled, c.ends, c.exchange, JOBS, c.reserved)
-            for c in activity.cost
-            if c.settled is not None and c.reserved is not None
+            stated("settled µUSD", cost, cost.settled, JOBS, reserved)
+            for cost, reserved in reserving
+            if cost.settled is not None
         ]
     else:
-        yield [
-            StatedNumber(SPENT, c.low, c.high, spent, c.ends, c.exchange, JOBS)
-            for c in activity.cost
-            if (spent := c.settled if c.spent is None else c.spent) is not None
-        ]
+        amounts = [(c, c.settled if c.spent is None else c.spent) for c in activity.cost]
+        yield [stated(SPENT, cost, spent, JOBS) for cost, spent in amounts if spent is not None]
 
 
-def _apart(first: StatedNumber, second: StatedNumber) -> bool:
-    return (first.ends, first.beside) != (second.ends, second.beside)
-
-
-def _only(dry: Sequence[Observation], allowed: _Allowed, by: Collection[str] = ()) -> str:
-    """Return the one operation of which dry runs can have done something, if it is one.
-
-    Those that said yes can, of the operations `by` which it is done, where these are known.
-    """
-    allowing = {report.exchange.index: report.spend for report in allowed.reports}
-    spends = {
-        allowing[exchange.index]
-        for exchange in dry
-        if exchange.index in allowing and (not by or allowing[exchange.index] in by)
-    }
-    spends = spends or {spend_of(exchange, body_of(exchange)) for exchange in dry if exchange.ok}
-    return next(iter(spends)) or ANY if len(spends) == 1 else ANY
-
-
-def judge_free(activity: AccountActivity, tally: Tally) -> None:
+def judge_free(audit: AccountAudit) -> None:
     """Between two readings with dry runs and surely no work between them, nothing has grown.
 
     Only accepted work raises used units, used slots and reserved cost, what is settled while no reservation
     is given up, and what is spent where no job runs; and all calls that may have been accepted in between
     are counted out.
     """
-    quiet, running = NoActivity(activity), JobsUnderWay(activity)
-    tried = RunningSums((exchange.sent, 1) for exchange in activity.dry_runs)
+    activity, allowed = audit.activity, _Allowed(audit.activity)
+    changes, running = changes_of(activity), JobsUnderWay(activity)
     sent = [exchange.sent for exchange in activity.dry_runs]
-    allowed = _Allowed(activity)
     for readings in readings_of(activity):
-        readings.sort(key=lambda reading: reading.low)
-        for first, second in pairwise(readings):
-            inside = tried.before(second.low) - tried.upto(first.high)
-            if first.high >= second.low or inside <= 0 or _apart(first, second):
-                continue
-            if not quiet.between(first.low, second.high):
+        for first, second in neighbours(sorted(readings, key=lambda reading: reading.low)):
+            dry = activity.dry_runs[bisect_right(sent, first.high) : bisect_left(sent, second.low)]
+            if not dry or changes.possibly(first.low, second.high):
                 continue
             if first.what == SPENT and running.within(first.low, second.high):
                 continue
-            dry = activity.dry_runs[bisect_right(sent, first.high) : bisect_left(sent, second.low)]
-            says = (
-                f"{first.what}: {first.value} before and {second.value} after {inside} dry runs, "
-                "with no other call that spends"
-            )
-            ids = (first.exchange.id, dry[0].id, second.exchange.id)
-            if not activity.alone:
-                tally.open("dry_run.free", "others may have used the account")
+            if activity.alone:
+                _judge_grown(audit, first, second, dry, allowed)
             else:
-                evidence = activity.evidence(says, ids, second.low)
-                free = second.value <= first.value
-                tally.check(
-                    "dry_run.free", free, evidence, case=None if free else _only(dry, allowed, first.by)
-                )
-                for report in allowed.between(first.high, second.low) if free else ():
-                    if report.spend in first.by:
-                        ids = (first.exchange.id, report.exchange.id, second.exchange.id)
-                        tally.covers("dry_run.free", report.spend, ids)
+                audit.tally.open("dry_run.free", "others may have used the account")
 
 
-def judge_queues(activity: AccountActivity, tally: Tally) -> None:
-    """No job that a dry run returned exists, and no job appears that no call asked for.
+def _judge_grown(
+    audit: AccountAudit,
+    first: StatedNumber,
+    second: StatedNumber,
+    dry: Sequence[Observation],
+    allowed: _Allowed,
+) -> None:
+    says = (
+        f"{first.what}: {first.value} before and {second.value} after {len(dry)} dry runs, "
+        "with no other call that spends"
+    )
+    ids = (first.exchange.id, dry[0].id, second.exchange.id)
+    free = second.value <= first.value
+    case = None if free else allowed.only(dry, first.by)
+    audit.check("dry_run.free", free, says, ids, second.low, case=case)
+    for report in allowed.between(first.high, second.low) if free else ():
+        if report.spend in first.by:
+            ids = (first.exchange.id, report.exchange.id, second.exchange.id)
+            audit.tally.covers("dry_run.free", report.spend, ids)
 
-    An id that only dry runs returned, and that a read then shows, is work that a dry run started. A job
-    that was not in a complete list, and is in a later one, was started between by some call.
-    """
+
+def _jobs_tried(activity: AccountActivity) -> list[Observation]:
+    return [exchange for exchange in activity.dry_runs if exchange.operation == "jobs.create" and exchange.ok]
+
+
+def judge_returned(audit: AccountAudit) -> None:
+    """No job exists whose id only dry runs returned: a read that shows it shows what a dry run started."""
+    activity = audit.activity
     polled: dict[str, Observation] = {}
     for exchange in activity.polls:
-        if exchange.ok and exchange.operation == "jobs.get" and "id" in plain(exchange):
+        if exchange.operation == "jobs.get" and "id" in plain(exchange):
             polled.setdefault(job_name(plain(exchange)), exchange)
-        elif exchange.ok and exchange.operation == "jobs.list" and isinstance(exchange.data, tuple):
+        elif exchange.operation == "jobs.list" and isinstance(exchange.data, tuple):
             for job in exchange.data:
                 polled.setdefault(job, exchange)
     returned = {work.id for work in activity.works if work.id}
-    tried = [
-        exchange for exchange in activity.dry_runs if exchange.operation == "jobs.create" and exchange.ok
-    ]
-    for exchange in tried:
+    for exchange in _jobs_tried(activity):
         job = job_name(plain(exchange)) if "id" in plain(exchange) else ""
-        if job in polled and job not in returned:
-            says = f"a dry run was answered with the job {job}, which exists"
-            ids = (exchange.id, polled[job].id)
-            case = str(body_of(exchange).get("kind"))
-            if not activity.alone:  # it may show the job that another call has started
-                tally.open("dry_run.queues", "others may have used the account")
-            else:
-                tally.broke("dry_run.queues", activity.evidence(says, ids, exchange.sent), case=case)
+        if job not in polled or job in returned:
+            audit.tally.held("dry_run.queues", case=None)
+        elif not activity.alone:  # it may show the job that another call has started
+            audit.tally.open("dry_run.queues", "others may have used the account")
         else:
-            tally.held("dry_run.queues", case=None)
-    judge_appeared(activity, returned, tried, tally)
+            says = f"a dry run was answered with the job {job}, which exists"
+            case = str(body_of(exchange).get("kind"))
+            audit.broke("dry_run.queues", says, (exchange.id, polled[job].id), exchange.sent, case=case)
 
 
 FILTERED = ("kind", "domain_id")
 """What a list of jobs may be filtered by, and a call for one says."""
 
 
-def judge_appeared(
-    activity: AccountActivity, returned: set[str], tried: Sequence[Observation], tally: Tally
-) -> None:
-    """Compare complete lists of jobs: what is new was returned by a call, or by one without answer.
+def judge_appeared(audit: AccountAudit) -> None:
+    """No job appears that no call asked for: one that is new in a later complete list was started between.
 
-    A kind is shown to start nothing by a dry run that said yes, of a job that the lists would show, and that
-    no later call can have been answered with, as if it had been begun by that call.
+    It was returned by a call, or started by one without answer. A kind is shown to start nothing by a dry run
+    that said yes, of a job that the lists would show, and that no later call can have been answered with, as
+    if it had been begun by that call.
+    """
+    activity, allowed = audit.activity, _Allowed(audit.activity)
+    returned = {work.id for work in activity.works if work.id}
+    joinable = [work for work in activity.works if work.spend == RANK_RUN and work.id]
+    lost = min((work.low for work in activity.works if not work.sure and not work.id), default=DISTANT_FUTURE)
+    tried = _jobs_tried(activity)
+    for first, second in _complete_lists(activity):
+        dry = [
+            exchange
+            for exchange in tried
+            if first.received < exchange.sent and exchange.received < second.sent
+        ]
+        if first.received >= second.sent or not dry or lost <= second.received:
+            continue
+        new = set(second.data) - set(first.data)
+        started = new - returned
+        says = f"the job {min(started, default='')} appeared, which no call but a dry run can have started"
+        ids = (first.id, dry[0].id, second.id)
+        case = allowed.only(dry) if started else None
+        audit.check("dry_run.queues", not started, says, ids, second.sent, case=case)
+        for exchange in dry if not started else ():
+            body = body_of(exchange)
+            if (
+                exchange.index in allowed.spends
+                and _shows(activity, first, body)
+                and not _joined_later(exchange, joinable, new)
+            ):
+                ids = (first.id, exchange.id, second.id)
+                audit.tally.covers("dry_run.queues", str(body.get("kind")), ids)
+
+
+def _complete_lists(activity: AccountActivity) -> Iterator[tuple[Observation, Observation]]:
+    """Return each two complete lists of jobs that follow each other, of one key, surface and filter.
 
     A list over GraphQL counts where it shows a job that was begun over REST: else its jobs may have other ids
     (U83).
     """
-    if not activity.alone:
-        return
-    allowed = _Allowed(activity)
-    could = {report.exchange.index for report in allowed.reports}
-    lost = RunningSums((work.low, 1) for work in activity.works if not work.sure and not work.id)
-    joinable = [work for work in activity.works if work.spend == RANK_RUN and work.id]
     lists: dict[tuple[str, str, str], list[Observation]] = defaultdict(list)
     for exchange in activity.polls:
-        complete = (
-            exchange.has_more is False and "cursor" not in exchange.query and isinstance(exchange.data, tuple)
-        )
-        if exchange.ok and exchange.operation == "jobs.list" and complete:
-            filters = {name: value for name, value in exchange.query.items() if name != "limit"}
-            if "status" not in filters:
-                lists[exchange.key, exchange.surface, repr(sorted(filters.items()))].append(exchange)
+        complete = exchange.has_more is False and isinstance(exchange.data, tuple)
+        if exchange.operation == "jobs.list" and complete and not {"cursor", "status"} & set(exchange.query):
+            filters = sorted((name, value) for name, value in exchange.query.items() if name != "limit")
+            lists[exchange.key, exchange.surface, repr(filters)].append(exchange)
     ids_over_rest = {work.id for work in activity.works if work.id and work.exchange.surface == "rest"}
-    for (_, surface, _), polls in lists.items():
+    for polls in lists.values():
         for first, second in pairwise(polls):
-            if surface == "graphql" and ids_over_rest.isdisjoint(second.data):
-                continue
-            dry = [
-                exchange
-                for exchange in tried
-                if first.received < exchange.sent and exchange.received < second.sent
-            ]
-            if first.received >= second.sent or not dry or lost.upto(second.received):
-                continue
-            new = set(second.data) - set(first.data) - returned
-            says = f"the job {min(new, default='')} appeared, which no call but a dry run can have started"
-            ids = (first.id, dry[0].id, second.id)
-            evidence = activity.evidence(says, ids, second.sent)
-            tally.check("dry_run.queues", not new, evidence, case=None if not new else _only(dry, allowed))
-            for exchange in (tried_call for tried_call in dry if tried_call.index in could and not new):
-                listed = _shows(activity, first, body_of(exchange))
-                if listed and not _joined_later(exchange, joinable, set(second.data) - set(first.data)):
-                    kind = str(body_of(exchange).get("kind"))
-                    tally.covers("dry_run.queues", kind, (first.id, exchange.id, second.id))
+            if second.surface != "graphql" or not ids_over_rest.isdisjoint(second.data):
+                yield first, second
 
 
 def _shows(activity: AccountActivity, listed: Observation, body: Mapping[str, object]) -> bool:
@@ -358,182 +358,163 @@ def _joined_later(dry: Observation, runs: Sequence[SpendWork], new: Collection[s
     )
 
 
-def judge_joined(activity: AccountActivity, options: Options, tally: Tally) -> None:
+def judge_joined(audit: AccountAudit) -> None:
     """No call joins a run after a dry run that would have joined none, with nothing between that began it.
 
     That it joined one its status tells, where joins have a status that no run surely begun has (U40).
     """
-    if not activity.alone:
-        return
-    quiet, (begun, joins) = NoActivity(activity), _statuses_of_runs(activity, options)
-    dry: dict[str, list[tuple[Micros, Micros, DryRunReport]]] = defaultdict(list)
-    for report in _Allowed(activity).reports:
-        if report.spend == RANK_RUN:
-            dry[report.domain].append((report.low, report.high, report))
-    before = {domain: Bracket(spans) for domain, spans in dry.items()}
+    activity, changes = audit.activity, changes_of(audit.activity)
+    begun, joins = _statuses_of_runs(audit)
+    dry = [report for report in _Allowed(activity).reports if report.spend == RANK_RUN]
+    before = brackets(dry, lambda report: report.domain)
     for work in activity.works:
         if work.spend != RANK_RUN or not work.id or work.domain not in before:
             continue
         tried, first = before[work.domain].before(work.low), _answered_first(work)
-        if tried is None or first is None or quiet.count(tried.low, work.high) != 1:
+        if tried is None or first is None or changes.possibly(tried.low, work.high) != 1:
             continue
         ids = (tried.exchange.id, first.id)
         if first.status in joins - begun:
             says = f"{first.status} tells that {work.id} was joined, which only the dry run can have started"
-            tally.broke("dry_run.queues", activity.evidence(says, ids, work.low), case=RANK_RUN)
+            audit.broke("dry_run.queues", says, ids, work.low, case=RANK_RUN)
         elif joins - begun and activity.fates[work.id].alive - work.high > work.high - tried.low:
-            tally.covers("dry_run.queues", RANK_RUN, ids)  # as long a run of the dry run's would be joined
+            audit.tally.covers(
+                "dry_run.queues", RANK_RUN, ids
+            )  # as long a run of the dry run's would be joined
 
 
 def _answered_first(work: SpendWork) -> Observation | None:
-    """Return the call that was answered with a work before all others were sent; None if there is none."""
+    """Return the call that was answered with a work before all others were sent; None if there is none.
+
+    Its status is its own: not that of a replay, nor what all of GraphQL has.
+    """
     first = min(work.calls, key=lambda exchange: exchange.received)
     others = [exchange for exchange in work.calls if exchange is not first]
     keys = {exchange.idempotency_key for exchange in others} - {None}
     alone = all(exchange.sent > first.received for exchange in others)
-    return first if alone and _tells(first) and first.idempotency_key not in keys else None
+    tells = first.surface == "rest" and not first.old
+    return first if alone and tells and first.idempotency_key not in keys else None
 
 
-def _tells(exchange: Observation) -> bool:
-    """Return whether the status is that of this very call: not of a replay, nor what all of GraphQL has."""
-    return exchange.surface == "rest" and not exchange.old
-
-
-def _statuses_of_runs(activity: AccountActivity, options: Options) -> tuple[set[int], set[int]]:
+def _statuses_of_runs(audit: AccountAudit) -> tuple[set[int], set[int]]:
     """Return the statuses of calls that surely began a rank run, and of others that got it: shown, or pinned.
 
     A run of a domain that no dry run was tried on was begun by the first call that was answered with it.
     """
+    activity, options = audit.activity, audit.options
     joined, accepted = options.status("job_joined"), options.status("job_accepted")
     if joined is not None and accepted is not None:
         return {accepted}, {joined}
     tried = {report.domain for report in activity.reports if report.spend == RANK_RUN}
-    begun, joins = set(), set()
+    begun, joins = set[int](), set[int]()
     for work in activity.works:
         first = _answered_first(work) if work.spend == RANK_RUN and work.id else None
         if first is not None:
             begun |= set() if work.domain in tried else {first.status}
-            joins |= {
-                exchange.status for exchange in work.calls if exchange is not first and not exchange.old
-            }
+            joins |= {call.status for call in work.calls if call is not first and not call.old}
     return begun, joins if begun else set()
 
 
 # What it says
 
 
-def judge_verdicts(activity: AccountActivity, options: Options, tally: Tally) -> None:
+def judge_verdicts(audit: AccountAudit) -> None:
     """A dry run, and the same call for real with surely nothing between: the same refusal, or none in both.
 
     Time alone mends checks 3 to 6 and the join, and breaks 3 and 6 only as a job ends; so what else differs
     cannot be right in both.
     """
-    quiet = NoActivity(activity)
-    reported: dict[tuple[object, ...], list[tuple[Micros, Micros, DryRunReport]]] = defaultdict(list)
-    for report in activity.reports:
-        reported[subject_of(report.exchange)].append((report.low, report.high, report))
-    dry = {subject: Bracket(reports) for subject, reports in reported.items()}
-    live: list[RefusedSpend | SpendWork] = [
-        *activity.refusals,
-        *(work for work in activity.works if work.high < DISTANT_FUTURE),
-    ]
-    for outcome in live:
+    activity, changes = audit.activity, changes_of(audit.activity)
+    dry = brackets(activity.reports, lambda report: subject_of(report.exchange))
+    works = [work for work in activity.works if work.high < DISTANT_FUTURE]
+    for outcome in (*activity.refusals, *works):
         reports = dry.get(subject_of(outcome.exchange))
         before = None if reports is None else reports.before(outcome.low)
-        if before is None or before.check is None or not activity.alone:
+        if before is None or before.check == NOT_STATED:
             continue
-        if not _nothing_between(quiet, before, outcome):
-            continue
-        check = outcome.check if isinstance(outcome, RefusedSpend) else 0
-        says = f"{before.spend}: a dry run said {_answer(before.check)}, and the call itself {_answer(check)}"
-        evidence = activity.evidence(says, (before.exchange.id, outcome.exchange.id), outcome.low)
-        finishes = before.spend in JOBS and "finish" in options.candidates("cooldown_from")
-        agrees = _agrees(before, check, finishes)
-        if agrees is None:
-            tally.open("dry_run.verdict", "time may have mended a check, or a job have ended")
-        else:
-            tally.check("dry_run.verdict", agrees, evidence, case=_answer(check) if check else before.spend)
-            if not agrees and 0 < check < (before.check or 0):
-                pair = order_of(check, before.check or 0)
-                tally.broke("dry_run.order", evidence, case=pair)
+        if changes.possibly(before.low, outcome.high) == (0 if outcome.check else 1):
+            _compare(audit, before, outcome)
 
 
-def _nothing_between(quiet: NoActivity, report: DryRunReport, outcome: RefusedSpend | SpendWork) -> bool:
-    """Return whether no other work or change can have happened from the dry run to the outcome."""
-    if isinstance(outcome, RefusedSpend):
-        return quiet.between(report.low, outcome.high)
-    return quiet.count(report.low, outcome.high) == 1
+def _compare(audit: AccountAudit, report: DryRunReport, outcome: SpendCall) -> None:
+    """Compare what a dry run said with what came of the call."""
+    check = outcome.check
+    finishes = report.spend in JOBS and "finish" in audit.options.candidates("cooldown_from")
+    agrees = _agrees(report, check, finishes)
+    if agrees is None:
+        audit.tally.open("dry_run.verdict", "time may have mended a check, or a job have ended")
+        return
+    says = f"{report.spend}: a dry run said {_answer(report.check)}, and the call itself {_answer(check)}"
+    ids, case = (report.exchange.id, outcome.exchange.id), _answer(check) if check else report.spend
+    audit.check("dry_run.verdict", agrees, says, ids, outcome.low, case=case)
+    if not agrees and 0 < check < report.check:
+        audit.broke("dry_run.order", says, ids, outcome.low, case=order_of(check, report.check))
 
 
 def _agrees(report: DryRunReport, check: int, finishes: bool) -> bool | None:
     """Compare what was said with what came; None where time, or the end of a job, may make the difference."""
-    reported = report.check or 0
-    if reported == check:
+    if report.check == check:
         return True
     if report.joins:
         return None  # the run that would be joined may have ended
-    if check in (1, 2):
-        return False  # neither comes to fail by itself
-    if reported in (1, 2):
-        return False  # nor is mended by time
-    if check == 6 and reported == 0 and not finishes:
+    if {check, report.check} & {1, 2}:
+        return False  # neither comes to fail by itself, nor is mended by time
+    if check == 6 and report.check == 0 and not finishes:
         return False
-    if check in (4, 5) and (reported == 0 or reported > check):
+    if check in (4, 5) and (report.check == 0 or report.check > check):
         return False
     return None
 
 
 def _answer(check: int) -> str:
-    names = {number: code for code, number in CHECKS.items() if code != "allowance_exhausted"}
-    return names.get(check, "yes")
+    return tuple(CHECK_OF)[check - 1] if check > 0 else "yes"
 
 
-def judge_order(activity: AccountActivity, report: DryRunReport, options: Options, tally: Tally) -> None:
+def judge_order(audit: AccountAudit, report: DryRunReport) -> None:
     """One report is of one instant: the refusal is that of the first check that its list shows to fail.
 
     Where a run would be joined, the later checks do not count (U89). A report without a list, or the error of
     the live call, is another form (U56); so is a list of only the checks that apply (U58), which still agrees
     with the refusal as far as it goes.
     """
-    exchange = report.exchange
-    about = activity.about
+    exchange, ids, at, tally = report.exchange, (report.exchange.id,), report.low, audit.tally
     if exchange.code in CHECKS:
-        evidence = Evidence(
-            f"a dry run answered {exchange.status} {exchange.code}",
-            (exchange.id,),
-            about=about,
-            at=report.low,
-        )
-        if options.candidates("dry_run_reply") == ("report",):
-            tally.broke("dry_run.order", evidence)
+        says = f"a dry run answered {exchange.status} {exchange.code}"
+        if audit.options.candidates("dry_run_reply") == ("report",):
+            audit.broke("dry_run.order", says, ids, at)
         else:
-            tally.differs(56, "report", "live_error", evidence)
+            audit.differs(56, "report", "live_error", says, ids, at)
             tally.open("dry_run.order", "dry runs answer with the error of the live call (U56)")
+    elif _judge_list(audit, report):
         return
-    wrong = ""
-    if report.failing is not None and report.check is not None and 0 not in report.failing:
-        complete = len(report.names) == len(CHECK_NAMES)
-        wrong = (_wrong_list if complete else _wrong_part)(report, report.failing)
-        if complete or wrong:
-            says = f"dry run of {report.spend}: {wrong}"
-            evidence = Evidence(says, (exchange.id,), about=about, at=report.low)
-            pairs = _pairs(report, report.failing)
-            refusing, first = report.check or 0, min(report.failing, default=0)
-            pair = order_of(first, refusing) if 0 < first < refusing else ANY
-            tally.check("dry_run.order", not wrong, evidence, case=pair if wrong else None)
-            for pair in pairs if not wrong else ():
-                tally.covers("dry_run.order", pair, (exchange.id,))
-            if report.names != CHECK_NAMES and complete:
-                order = f"it lists its checks as {', '.join(report.names)}"
-                listed = Evidence(order, (exchange.id,), about=about, at=report.low)
-                tally.differs(89, *_listed_otherwise(report.names), listed)
-            return
-    if exchange.surface == "graphql":
+    elif exchange.surface == "graphql":
         tally.open("dry_run.order", "over GraphQL a dry run tells what was asked for")
-        return
-    form = Evidence("a dry run reports no list of six checks", (exchange.id,), about=about, at=report.low)
-    tally.differs(89, "allowed, refusal and six checks", "another form", form)
-    tally.open("dry_run.order", "the report has another form (U89)")
+    else:
+        form = "a dry run reports no list of six checks"
+        audit.differs(89, "allowed, refusal and six checks", "another form", form, ids, at)
+        tally.open("dry_run.order", "the report has another form (U89)")
+
+
+def _judge_list(audit: AccountAudit, report: DryRunReport) -> bool:
+    """Judge the list of checks of a report, and return whether it tells: all six, or some and wrong."""
+    failing, refusing, ids, at = report.failing, report.check, (report.exchange.id,), report.low
+    if failing is None or refusing == NOT_STATED or 0 in failing:
+        return False
+    complete = len(report.names) == len(CHECK_NAMES)
+    wrong = (_wrong_list if complete else _wrong_part)(report, failing)
+    if not complete and not wrong:
+        return False
+    first = min(failing, default=0)
+    pair = order_of(first, refusing) if 0 < first < refusing else ANY
+    says = f"dry run of {report.spend}: {wrong}"
+    audit.check("dry_run.order", not wrong, says, ids, at, case=pair if wrong else None)
+    for check in failing if refusing in failing and not wrong else ():
+        if check > refusing:
+            audit.tally.covers("dry_run.order", order_of(refusing, check), ids)
+    if report.names != CHECK_NAMES and complete:
+        says = f"it lists its checks as {', '.join(report.names)}"
+        audit.differs(89, *_listed_otherwise(report.names), says, ids, at)
+    return True
 
 
 def _listed_otherwise(names: Sequence[str]) -> tuple[str, str]:
@@ -545,27 +526,17 @@ def _listed_otherwise(names: Sequence[str]) -> tuple[str, str]:
     return "six checks in their order", "another order"
 
 
-def _pairs(report: DryRunReport, failing: Sequence[int]) -> list[str]:
-    """Return the pairs of failing checks of which the first one refused, so that the other did not."""
-    refusing = report.check
-    if not refusing or refusing not in failing:
-        return []
-    return [order_of(refusing, check) for check in failing if check > refusing]
-
-
 def _wrong_list(report: DryRunReport, failing: Sequence[int]) -> str:
     """Return what is wrong with a list of all six checks, or "": its order is its own (U89)."""
     first = min(failing, default=0)
     if first != report.check and not report.joins:
-        return (
-            f"it refuses with {_answer(report.check or 0)}, and the first check to fail is {_answer(first)}"
-        )
+        return f"it refuses with {_answer(report.check)}, and the first check to fail is {_answer(first)}"
     return ""
 
 
 def _wrong_part(report: DryRunReport, failing: Sequence[int]) -> str:
     """Return what is wrong with a list of some checks, or "": what refuses may be one that is not listed."""
-    refusing, first = report.check or 0, min(failing, default=0)
+    refusing, first = report.check, min(failing, default=0)
     if first and not 0 < refusing <= first and not report.joins:
         return f"it says {_answer(refusing)}, and {_answer(first)} fails"
     if refusing and refusing not in failing and CHECK_NAMES[refusing - 1] in report.names:

@@ -10,36 +10,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ranksim.core.clock import Micros, format_millis
+from ranksim.core.clock import format_millis
 from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, Spend
 from ranksim.core.rules.terms import NAMES_CAPABILITY
-from ranksim.judge.conformance.history.fields import body_of
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
     JOBS,
-    AccountActivity,
-    DryRunReport,
     JobsUnderWay,
-    NoActivity,
-    RefusedSpend,
-    SpendWork,
-    minds,
+    SpendCall,
+    changes_of,
+    check_applies,
 )
+from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.judge.conformance.spending.cooldowns import readings_left
 from ranksim.judge.conformance.spending.cost import refundable
 from ranksim.judge.conformance.spending.quotas import metric_of
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
-from ranksim.judge.conformance.spending.spend_parsing import domain_of, spend_of, subject_of
+from ranksim.judge.conformance.spending.spend_parsing import subject_of
 from ranksim.judge.conformance.spending.statements import (
     Bracket,
-    BusinessClock,
     CostStatement,
-    MeterStatement,
+    EntitlementStatement,
     SlotStatement,
+    Span,
+    Spanned,
+    brackets,
 )
-from ranksim.judge.conformance.verdict.options import Options
 
 NAMES = ("capability", "health", "ceiling", "quota", "slots")
 """The first five checks, as their rules are called; the sixth is that of cooldowns."""
@@ -62,41 +60,8 @@ ACTIVE = "active"
 PAST_DUE = "past_due"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
-    """What came of a call that wanted to spend: refused by `check`, or 0 when it was granted or joined."""
-
-    check: int
-    spend: str
-    domain: str
-    low: Micros
-    high: Micros
-    exchange: Observation
-    joined: bool = False
-
-    @classmethod
-    def of_refusal(cls, refused: RefusedSpend) -> CheckOutcome:
-        """See a refusal."""
-        return cls(refused.check, refused.spend, refused.domain, refused.low, refused.high, refused.exchange)
-
-    @classmethod
-    def of_work(cls, work: SpendWork) -> CheckOutcome:
-        """See what was granted; a job that may have been begun elsewhere was joined perhaps."""
-        return cls(0, work.spend, work.domain, work.low, work.high, work.exchange, not work.sure)
-
-    @classmethod
-    def of_other(cls, exchange: Observation) -> CheckOutcome:
-        """See a refusal that is of no check."""
-        body = body_of(exchange)
-        spend, domain = spend_of(exchange, body), domain_of(body, {})
-        return cls(len(CHECK_OF) + 1, spend, domain, exchange.sent, exchange.received, exchange)
-
-    @property
-    def says(self) -> str:
-        """Return the outcome in a word."""
-        if self.check:
-            return self.exchange.code
-        return "granted or joined" if self.joined else "granted"
+NO_CHECK = len(CHECK_OF) + 1
+"""Stands for the check of a refusal that is of none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,94 +76,80 @@ class CheckFailure:
 class FailedChecks:
     """Tells which checks certainly failed throughout a call."""
 
-    def __init__(self, activity: AccountActivity, clock: BusinessClock, options: Options) -> None:
-        self.activity, self.clock, self.options = activity, clock, options
-        self.health = Bracket([(h.exchange.sent, h.exchange.received, h) for h in activity.health])
-        self.entitled = Bracket([(e.exchange.sent, e.exchange.received, e) for e in activity.entitled])
-        self.cost = Bracket([(c.low, c.high, c) for c in activity.cost if c.settled is not None])
-        self.spent = Bracket([(c.low, c.high, c) for c in activity.cost if c.settled is None])
-        self.running = JobsUnderWay(activity)
+    def __init__(self, audit: AccountAudit) -> None:
+        activity = audit.activity
+        self.activity, self.clock, self.options = activity, audit.clock, audit.options
+        self.health, self.entitled = Bracket(activity.health), Bracket(activity.entitled)
+        self.cost = Bracket(cost for cost in activity.cost if cost.settled is not None)
+        self.spent = Bracket(cost for cost in activity.cost if cost.settled is None)
+        self.running, self.changes = JobsUnderWay(activity), changes_of(activity)
         self.meters = {
-            metric: Bracket([(m.low, m.high, m) for m in statements if m.ends is not None])
-            for metric, statements in activity.meters.items()
+            metric: Bracket(meter for meter in meters if meter.ends is not None)
+            for metric, meters in activity.meters.items()
         }
         self.metrics = {spend.label: metric_of(activity, spend.label) for spend in Spend}
         self.lacking = self._learn_lacking()
-        self.quiet = NoActivity(activity)
-        self.cooled = CooldownGroups(activity, clock.rate, options)
-        self.slots = Bracket([(s.low, s.high, s) for s in activity.slots if s.ends is not None])
+        self.cooled = CooldownGroups(activity, audit.clock.rate, audit.options)
+        self.slots = Bracket(slots for slots in activity.slots if slots.ends is not None)
         self.tracked = SlotBounds(activity)
         self.refuses_whole = self._learn_refuses_whole()
         self.refundable = {work.exchange.index: work.low for work in refundable(activity)}
         self.refunded = sorted(self.refundable.values())
-        grouped: dict[tuple[object, ...], list[tuple[Micros, Micros, DryRunReport]]] = {}
-        for report in activity.reports:
-            grouped.setdefault(subject_of(report.exchange), []).append((report.low, report.high, report))
-        self.reports: dict[tuple[object, ...], Bracket[DryRunReport]] = {
-            subject: Bracket(statements) for subject, statements in grouped.items()
-        }
+        self.reports = brackets(activity.reports, lambda report: subject_of(report.exchange))
 
     def _learn_lacking(self) -> dict[tuple[str, str], Observation]:
         """Remember what was once refused as entitlement_required, by operation and domain.
 
         Scans are left out: theirs may be the dimensions of one scan (U59). A cap may be of one domain (U47).
         """
-        stated: list[RefusedSpend | DryRunReport] = [*self.activity.refusals, *self.activity.reports]
-        refused = [r for r in stated if r.check == 1]
-        return {(r.spend, r.domain): r.exchange for r in refused if r.spend and r.spend != "scans"}
+        stated: list[SpendCall] = [*self.activity.refusals, *self.activity.reports]
+        refused = [call for call in stated if call.check == 1 and call.spend not in ("", "scans")]
+        return {(call.spend, call.domain): call.exchange for call in refused}
 
-    def of(self, outcome: CheckOutcome) -> Iterator[CheckFailure]:
+    def of(self, call: SpendCall) -> Iterator[CheckFailure]:
         """Return the checks that certainly failed while a call was under way."""
-        for failure in (self.capability(outcome), self.unhealthy(outcome.low, outcome.high)):
-            if failure is not None:
-                yield failure
-        if outcome.spend in JOBS or minds(self.activity, outcome.spend, 3, self.options):
-            free = outcome.spend in ADDS  # which passes no ceiling that is only reached (U48)
-            ceiling = self.at_ceiling(outcome.low, outcome.high, outcome.exchange, above=free)
-            if ceiling is not None:
-                yield ceiling
-        for failure in (self.exhausted(outcome), self.full(outcome)):
-            if failure is not None:
-                yield failure
-        yield from self.reported(outcome)
+        failures = [self.capability(call), self.unhealthy(call)]
+        if call.spend in JOBS or check_applies(self.activity, call.spend, 3, self.options):
+            free = call.spend in ADDS  # which passes no ceiling that is only reached (U48)
+            failures.append(self.at_ceiling(call, call.exchange, above=free))
+        yield from filter(None, (*failures, self.exhausted(call), self.full(call)))
+        yield from self.reported(call)
 
-    def capability(self, outcome: CheckOutcome) -> CheckFailure | None:
+    def capability(self, call: SpendCall) -> CheckFailure | None:
         """Return evidence that the plan lacks what the call needs.
 
         What was refused for this once is refused as long as entitlements read the same on both sides. Names
         of capabilities are the deployment's own (U60); only a policy that states them can be relied on. But a
         plan that lists none at all, and for which another operation was refused, has none of any name.
         """
-        before, after = self.entitled.before(outcome.low), self.entitled.after(outcome.high)
-        if before is None or after is None or before.capabilities != after.capabilities:
+        before = self.plan_of(call)
+        if before is None or before.capabilities is None or not self.activity.alone:
             return None
-        if not self.activity.alone or before.capabilities is None:
-            return None
-        needed = self._needed(outcome.spend, before.capabilities)
+        needed = self._needed(call.spend, before.capabilities)
         if needed and needed not in before.capabilities:
             return CheckFailure(1, f"the plan has no {needed}", (before.exchange.id,))
-        if outcome.spend in NEEDED and not before.capabilities:
-            others = (
-                seen for (spend, _), seen in self.lacking.items() if spend in NEEDED.keys() - {outcome.spend}
-            )
-            other = next((seen for seen in others if self._same_plan(seen, before.capabilities)), None)
+        if call.spend in NEEDED and not before.capabilities:
+            others = NEEDED.keys() - {call.spend}
+            refused = (exchange for (spend, _), exchange in self.lacking.items() if spend in others)
+            other = next((exchange for exchange in refused if self._had(exchange, before)), None)
             if other is not None:
                 says = "the plan lists no capability, and another operation was refused for it"
                 return CheckFailure(1, says, (before.exchange.id, other.id))
-        learnt = self.lacking.get((outcome.spend, outcome.domain))
-        if learnt is None or learnt is outcome.exchange or not self._same_plan(learnt, before.capabilities):
+        learnt = self.lacking.get((call.spend, call.domain))
+        if learnt is None or learnt is call.exchange or not self._had(learnt, before):
             return None
-        return CheckFailure(
-            1, f"{outcome.spend} was refused as entitlement_required on this plan", (learnt.id,)
-        )
+        says = f"{call.spend} was refused as entitlement_required on this plan"
+        return CheckFailure(1, says, (learnt.id,))
 
-    def _same_plan(self, exchange: Observation, capabilities: frozenset[str]) -> bool:
-        before, after = self.entitled.before(exchange.sent), self.entitled.after(exchange.received)
-        return (
-            before is not None
-            and after is not None
-            and before.capabilities == after.capabilities == capabilities
-        )
+    def plan_of(self, call: Spanned) -> EntitlementStatement | None:
+        """Return what the plan gave before a call, where its capabilities were the same after."""
+        around = self.entitled.around(call)
+        return around[0] if around is not None and around[0].capabilities == around[1].capabilities else None
+
+    def _had(self, exchange: Observation, plan: EntitlementStatement) -> bool:
+        """Return whether the plan at an exchange had the same capabilities."""
+        same = self.plan_of(Span(exchange.sent, exchange.received))
+        return same is not None and same.capabilities == plan.capabilities
 
     def _needed(self, spend: str, listed: frozenset[str]) -> str:
         """Return the name that a policy states for what a call needs; "" where the plan lists other names."""
@@ -212,147 +163,135 @@ class FailedChecks:
             return ""
         return str(catalogue.capability_for(operation.label))
 
-    def unhealthy(self, low: Micros, high: Micros) -> CheckFailure | None:
+    def unhealthy(self, call: Spanned) -> CheckFailure | None:
         """Return evidence that the subscription was past due on both sides of a call (S61); others: U57."""
-        before, after = self.health.before(low), self.health.after(high)
-        if before is None or after is None or before.status != after.status:
+        around = self.health.around(call)
+        if around is None or around[0].status != around[1].status:
             return None
         pinned = self.options.default("inactive_statuses") if self.options.pinned("inactive_statuses") else ()
-        if before.status == PAST_DUE or before.status in pinned:
-            return CheckFailure(2, f"the account is {before.status}", (before.exchange.id, after.exchange.id))
-        return None
+        if around[0].status not in (PAST_DUE, *pinned):
+            return None
+        ids = (around[0].exchange.id, around[1].exchange.id)
+        return CheckFailure(2, f"the account is {around[0].status}", ids)
 
     def at_ceiling(
-        self, low: Micros, high: Micros, own: Observation | None = None, *, above: bool = False
+        self, call: Spanned, own: Observation | None = None, *, above: bool = False
     ) -> CheckFailure | None:
         """Return evidence that the month's settled cost had reached the ceiling, or was `above` it.
 
         In a month it never falls, but for what was given back of other jobs than the call's `own` (U49). What
         is reserved falls alone while nothing is accepted: what is reserved after it was so at the call.
         """
-        before = self.cost.before(low)
+        before = self.cost.before(call.low)
         if before is None:
-            return None if above else self._spent_up(low, high, own)
-        if before.settled is None or before.ceiling is None or before.ends is None:
+            return None if above else self._spent_up(call, own)
+        after = self.cost.after(call.high)
+        if before.settled is None or before.ceiling is None or before.ends is None or after is None:
             return None
-        reserved = self._still_reserved(before, high)
+        reserved = self._still_reserved(before, after)
         sure = before.settled + reserved - before.blur - above
-        if sure < before.ceiling or not self._same_month(before, high):
+        if sure < before.ceiling or (after.ends, after.ceiling) != (before.ends, before.ceiling):
             return None
-        if bisect_right(self.refunded, high) > (own is not None and own.index in self.refundable):
+        if bisect_right(self.refunded, call.high) > (own is not None and own.index in self.refundable):
             return None
         says = f"{before.settled / 1_000_000} of {before.ceiling / 1_000_000} USD had been settled"
         says += f", and {reserved / 1_000_000} USD was reserved to the end of it" if reserved else ""
         return CheckFailure(3, says, (before.exchange.id,))
 
-    def _still_reserved(self, before: CostStatement, high: Micros) -> int:
+    def _still_reserved(self, before: CostStatement, after: CostStatement) -> int:
         """Return what surely was reserved from a reading to the one after a call, where it counts (U96)."""
-        after = self.cost.after(high)
-        if after is None or not after.reserved or not self.quiet.between(before.low, after.high):
+        if not after.reserved or self.changes.possibly(before.low, after.high):
             return 0
         counts = before.spent is not None and before.spent - (before.settled or 0) > before.apart
         return max(0, after.reserved - after.apart) if counts and self.activity.alone else 0
 
-    def _spent_up(self, low: Micros, high: Micros, own: Observation | None) -> CheckFailure | None:
+    def _spent_up(self, call: Spanned, own: Observation | None) -> CheckFailure | None:
         """Return the same evidence where one amount is told: what is spent, or reserved for what runs.
 
         With no job under way nothing of it is reserved, nor will be given back.
         """
-        before, after = self.spent.before(low), self.spent.after(high)
-        if before is None or after is None or before.spent is None or before.ceiling is None:
+        around = self.spent.around(call)
+        if around is None or around[0].spent is None or around[0].ceiling is None:
             return None
-        if before.spent < before.ceiling or before.ends is None or not self.activity.alone:
+        before, after = around
+        spent, ceiling = around[0].spent, around[0].ceiling
+        if spent < ceiling or before.ends is None or not self.activity.alone:
             return None
         if (after.ends, after.ceiling) != (before.ends, before.ceiling):
             return None
         begun = own is not None and any(work.exchange is own for work in self.activity.works)
-        if self.running.within(before.low, high, int(begun)):
+        if self.running.within(before.low, call.high, int(begun)):
             return None
-        says = (
-            f"{before.spent / 1_000_000} of {before.ceiling / 1_000_000} USD had been spent, and no job ran"
-        )
+        says = f"{spent / 1_000_000} of {ceiling / 1_000_000} USD had been spent, and no job ran"
         return CheckFailure(3, says, (before.exchange.id,))
 
-    def _same_month(self, before: CostStatement | MeterStatement, high: Micros) -> bool:
-        """Return whether the period of a statement surely lasted to the end of a call."""
-        if isinstance(before, CostStatement):
-            after: CostStatement | MeterStatement | None = self.cost.after(high)
-            same = isinstance(after, CostStatement) and after.ceiling == before.ceiling
-        else:
-            after = self.meters[before.metric].after(high)
-            same = isinstance(after, MeterStatement) and after.limit == before.limit
-        return after is not None and same and after.ends == before.ends
-
-    def exhausted(self, outcome: CheckOutcome) -> CheckFailure | None:
+    def exhausted(self, call: SpendCall) -> CheckFailure | None:
         """Return evidence that the allowance was used up: nothing gives units back but failed jobs (U50).
 
         Of what jobs consume, a reading after the call says the same where nothing was accepted in between.
         """
-        metric = self.metrics.get(outcome.spend, "")
-        if outcome.spend == "keywords":
-            return None  # words that stand in the list already ask for nothing
+        metric = self.metrics.get(call.spend, "")
         meters = self.meters.get(metric)
-        before = None if meters is None else meters.before(outcome.low)
-        if before is None or before.limit is None or before.used < before.limit:
+        around = None if meters is None else meters.around(call)
+        if call.spend == "keywords" or around is None:  # words that stand in the list already ask for nothing
+            return None
+        before, after = around
+        if before.limit is None or before.used < before.limit:
+            return None
+        if (after.ends, after.limit) != (before.ends, before.limit):
             return None
         refunds = self.options.candidates("quota_refund") != ("never",)
-        jobs = any(work.spend in JOBS for work in self.activity.works if self._consumes(work, metric))
-        if not self._same_month(before, outcome.high):
-            return None
-        if refunds and jobs and not self._still_used_up(before, outcome.high):
+        jobs = any(
+            self.metrics.get(work.spend) == metric for work in self.activity.works if work.spend in JOBS
+        )
+        still = after.used >= before.limit and not self.changes.possibly(before.low, after.high)
+        if refunds and jobs and not (still and self.activity.alone):
             return None
         return CheckFailure(4, f"{before.used} of {before.limit} {metric} were used", (before.exchange.id,))
 
-    def _still_used_up(self, before: MeterStatement, high: Micros) -> bool:
-        """Return whether a meter reads used up after a call, too, and nothing can have been taken since."""
-        after = self.meters[before.metric].after(high)
-        if after is None or after.limit is None or after.used < after.limit:
-            return False
-        return self.activity.alone and self.quiet.between(before.low, after.high)
-
-    def full(self, outcome: CheckOutcome) -> CheckFailure | None:
+    def full(self, call: SpendCall) -> CheckFailure | None:
         """Return evidence that what the call adds did not fit the slots that were free.
 
         What is used grows within a month, and is freed by nothing but a scan that is narrowed (U62). Where a
         request may be granted in part (U64), what was not done fails for certain only where no slot is free.
         """
-        before = self._slots_around(outcome.low, outcome.high)
-        if outcome.spend not in ADDS or before is None or before.limit is None:
+        around = None if call.spend not in ADDS else self._slots_around(call)
+        if around is None or around[0].limit is None:
             return None
-        least = self.tracked.wanted(outcome.spend, outcome.exchange, outcome.low, outcome.high)
-        undone = outcome.check > 5 or outcome.exchange.dry_run
+        before, least = around[0], self.tracked.wanted(call)
+        undone = call.check > 5 or call.exchange.dry_run
         in_part = undone and not self.refuses_whole
         room = 0 if in_part else least - 1
-        if not least or before.limit - before.used > room:
+        if not least or around[0].limit - before.used > room:
             return None
         says = f"{before.used} of {before.limit} slots were used, and it adds {least} at least"
         return CheckFailure(5, says, (before.exchange.id,))
 
-    def _slots_around(self, low: Micros, high: Micros) -> SlotStatement | None:
-        """Return the reading of slots before a call, where none was freed from then to one after the call."""
-        before, after = self.slots.before(low), self.slots.after(high)
-        if before is None or after is None or not self.activity.alone:
+    def _slots_around(self, call: SpendCall) -> tuple[SlotStatement, SlotStatement] | None:
+        """Return the readings of slots around a call, where none was freed between them."""
+        around = self.slots.around(call)
+        if around is None or not self.activity.alone:
             return None
-        if (after.ends, after.limit) != (before.ends, before.limit):
-            return None
+        before, after = around
         narrowed = any(
-            patch.sent <= high and (not patch.ok or patch.received >= before.low)
+            patch.sent <= call.high and (not patch.ok or patch.received >= before.low)
             for patch in self.activity.patches
         )
-        return None if narrowed else before
+        same = (after.ends, after.limit) == (before.ends, before.limit)
+        return around if same and not narrowed else None
 
     def _learn_refuses_whole(self) -> bool:
         """Return whether keywords are never granted in part (U64): some were refused where one would fit."""
         if "partial" not in self.options.candidates("over_slots"):
             return True
         for refused in self.activity.refusals:
-            words, after = refused.body.get("keywords"), self.slots.after(refused.high)
+            words = refused.body.get("keywords")
             if refused.check != 5 or refused.spend != "keywords" or not isinstance(words, list):
                 continue
-            if self._slots_around(refused.low, refused.high) is None or after is None or after.limit is None:
+            around = self._slots_around(refused)
+            if around is None or around[1].limit is None:
                 continue
-            _, most = self.tracked.of_words(refused.body, {}, refused.low, refused.high)
-            if most // max(1, len(words)) <= after.limit - after.used:
+            if self.tracked.asked(refused)[1] // max(1, len(words)) <= around[1].limit - around[1].used:
                 return True
         return False
 
@@ -361,53 +300,46 @@ class FailedChecks:
         """The readings of U46 that what was accepted and refused leaves."""
         return readings_left(self.cooled)
 
-    def cooling(self, outcome: CheckOutcome) -> CheckFailure | None:
+    def cooling(self, call: SpendCall) -> CheckFailure | None:
         """Return evidence that the same thing was accepted so short a time ago that it cools (S65).
 
         Under every reading of U46 and U91 that is left: its job was seen done before the call, if the
         cooldown may begin then, and no other that may have failed can have cleared it.
         """
-        groups, low, high = self.cooled, outcome.low, outcome.high
-        length = groups.lengths.get(outcome.spend)
-        if not length or not outcome.domain or not self.clock.rate or not groups.minded(outcome.spend):
+        groups, low, high = self.cooled, call.low, call.high
+        length = groups.lengths.get(call.spend)
+        if not length or not call.domain or not self.clock.rate or not groups.applies(call.spend):
             return None
-        finish = outcome.spend in JOBS and any(kind.begins == "finish" for kind in self.cooling_kinds)
-        same = [
-            work for work in groups.works[outcome.spend] if work.domain == outcome.domain and work.low <= high
-        ]
+        finish = call.spend in JOBS and any(kind.begins == "finish" for kind in self.cooling_kinds)
         together = any(kind.scope == "account" for kind in self.cooling_kinds)  # with other domains' (U46)
-        cleared_by = [work for work in groups.works[outcome.spend] if work.low <= high] if together else same
+        earlier = [work for work in groups.works[call.spend] if work.low <= high]
+        same = [work for work in earlier if work.domain == call.domain]
+        clearing = (earlier if together else same) if groups.clears else []
+        if not all(groups.unfailed(work, high) for work in clearing):
+            return None
         for work in same:
             span = high - work.low
             if not work.sure or work.high >= low or span * groups.rate >= length - groups.slack(span):
                 continue
-            if groups.unfailed(work, high) is not True or (finish and groups.fate(work).done >= low):
-                continue
-            if groups.clears and any(groups.unfailed(other, high) is not True for other in cleared_by):
-                continue
-            says = f"it had been accepted {format_millis(span * groups.rate)} before, and cools for "
-            return CheckFailure(6, f"{says}{format_millis(length)}", (work.exchange.id,))
+            if groups.unfailed(work, high) and not (finish and groups.fate(work).done >= low):
+                says = f"it had been accepted {format_millis(span * groups.rate)} before, and cools for "
+                return CheckFailure(6, f"{says}{format_millis(length)}", (work.exchange.id,))
         return None
 
-    def _consumes(self, work: SpendWork, metric: str) -> bool:
-        return self.metrics.get(work.spend) == metric
-
-    def reported(self, outcome: CheckOutcome) -> Iterator[CheckFailure]:
+    def reported(self, call: SpendCall) -> Iterator[CheckFailure]:
         """Return what dry runs of the very same call, one before and one after, both show to fail.
 
         A plan or a subscription that fails on both sides failed between. An allowance or slots may have been
         mended by time, and failed again only by what was done in between; so nothing may have been.
         """
-        reports = self.reports.get(subject_of(outcome.exchange))
-        before = None if reports is None else reports.before(outcome.low)
-        after = None if reports is None else reports.after(outcome.high)
-        if before is None or after is None or not self.activity.alone:
+        reports = self.reports.get(subject_of(call.exchange))
+        around = None if reports is None else reports.around(call)
+        if around is None or not self.activity.alone:
             return
-        if before.failing is None or after.failing is None:
-            return
-        still = outcome.check > 0 and self.quiet.between(before.low, after.high)
+        before, after = around
+        still = call.check > 0 and not self.changes.possibly(before.low, after.high)
         for check in (1, 2, 4, 5) if still else (1, 2):
-            if check in before.failing and check in after.failing:
+            if check in (before.failing or ()) and check in (after.failing or ()):
                 name = rule_of(check).removeprefix("guards.")
                 says = f"dry runs of the same before and after show check {check}, {name}, to fail"
                 yield CheckFailure(check, says, (before.exchange.id, after.exchange.id))

@@ -9,10 +9,10 @@ from itertools import pairwise
 from ranksim.core.clock import Micros
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import JOBS, RANK_RUN, AccountActivity, SpendWork
+from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.cooldowns import COOLDOWN_FIELDS
-from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 RULES = declare(
     Rule(
@@ -43,43 +43,41 @@ RULES = declare(
 JOINS = ("after_health", "before_checks", "after_checks", "never")
 
 
-def judge(activity: AccountActivity, options: Options, tally: Tally) -> None:
+def judge(audit: AccountAudit) -> None:
     """Judge the joins of one account."""
-    judge_joins_only(activity, tally)
-    judge_join(activity, options, tally)
+    judge_joins_only(audit)
+    judge_join(audit)
 
 
-def judge_joins_only(activity: AccountActivity, tally: Tally) -> None:
+def judge_joins_only(audit: AccountAudit) -> None:
     """One job is returned by calls that are no repeats of each other only when it is a rank run that runs.
 
     Two calls without an Idempotency-Key in common are two requests, and each gets a job of its own.
     """
+    activity, rule = audit.activity, "cooldown.joins_only"
     begun: dict[str | None, Micros] = {}
     for exchange in activity.spend_calls:  # a repeat of a call that got lost is answered as that one was (E6)
-        begun[exchange.idempotency_key] = min(
-            exchange.sent, begun.get(exchange.idempotency_key, exchange.sent)
-        )
+        key = exchange.idempotency_key
+        begun[key] = min(exchange.sent, begun.get(key, exchange.sent))
     for work in activity.works:
         if work.spend not in JOBS or not work.id:
             continue
-        first = min(work.calls, key=lambda exchange: exchange.received)
+        first, over = _first_answered(work), activity.fates[work.id].over
         for exchange in work.calls:
             if not _apart(first, exchange):
                 continue
-            done = min(activity.fates[work.id].done, activity.fates[work.id].failed)
-            wrong = ""
+            key, wrong = exchange.idempotency_key, ""
             if work.spend != RANK_RUN:
                 wrong = f"two requests for a {work.spend} were answered with one job"
-            elif done < (
-                begun.get(exchange.idempotency_key, 0) if exchange.idempotency_key else exchange.sent
-            ):
+            elif over < (begun.get(key, 0) if key else exchange.sent):
                 wrong = "a request was answered with a rank run that had finished before it was sent"
-            evidence = activity.evidence(wrong, (first.id, exchange.id), exchange.sent)
-            tally.check("cooldown.joins_only", not wrong, evidence, case=work.spend)
+            audit.check(rule, not wrong, wrong, (first.id, exchange.id), exchange.sent, case=work.spend)
         if work.spend != RANK_RUN and len(work.calls) == 1 and work.sure:
-            tally.held(
-                "cooldown.joins_only", case=work.spend if _again(activity, work) else None, by=(first.id,)
-            )
+            audit.tally.held(rule, case=work.spend if _again(activity, work) else None, by=(first.id,))
+
+
+def _first_answered(work: SpendWork) -> Observation:
+    return min(work.calls, key=lambda exchange: exchange.received)
 
 
 def _again(activity: AccountActivity, work: SpendWork) -> bool:
@@ -100,27 +98,27 @@ def _apart(first: Observation, exchange: Observation) -> bool:
     return exchange.idempotency_key is None or exchange.idempotency_key != first.idempotency_key
 
 
-def judge_join(activity: AccountActivity, options: Options, tally: Tally) -> None:
+def judge_join(audit: AccountAudit) -> None:
     """While a rank run surely is under way, each option of U45 leaves certain answers only.
 
     A run that an answer showed queued or running after the call was over was under way throughout it.
     """
-    left = list(options.candidates("join"))
-    default = left[0]
-    evidence_of: dict[str, Evidence] = {}
+    activity, tally = audit.activity, audit.tally
+    candidates = audit.options.candidates("join")
+    excluded: dict[str, Evidence] = {}
     answers = list(_asked_while_running(activity))
     for low, outcome, exchange, run in answers:
         says = f"a rank run was under way ({run.id}), and another request for it was {outcome}"
         evidence = activity.evidence(says, (run.exchange.id, exchange.id), low)
-        for option in set(left) - set(_allowed(outcome)):
-            left.remove(option)
-            evidence_of[option] = evidence
+        for option in set(candidates) - set(_allowed(outcome)):
+            excluded.setdefault(option, evidence)
+    left = [option for option in candidates if option not in excluded]
     if not left:
-        tally.broke("cooldown.join", evidence_of[default])
+        tally.broke("cooldown.join", excluded[candidates[0]])
         return
     tally.held("cooldown.join", len(answers), by=[exchange.id for _, _, exchange, _ in answers[:1]])
-    if default not in left:
-        tally.differs(45, default, left[0], evidence_of[default])
+    if left[0] != candidates[0]:
+        tally.differs(45, candidates[0], left[0], excluded[candidates[0]])
 
 
 def _allowed(outcome: str) -> tuple[str, ...]:
@@ -159,13 +157,12 @@ def _answered(
 ) -> Iterator[tuple[Micros, str, Observation, SpendWork]]:
     """Return how the calls were answered that returned one run."""
     keys = Counter(exchange.idempotency_key for exchange in work.calls)
-    first = min(work.calls, key=lambda exchange: exchange.received)
+    first = _first_answered(work)
     for exchange in work.calls:
         if exchange.lost or exchange.old or (exchange.idempotency_key and keys[exchange.idempotency_key] > 1):
             continue
-        run = (
-            work if _apart(first, exchange) else _under_way(activity, works, exchange.sent, exchange.received)
-        )
+        again = _apart(first, exchange)
+        run = work if again else _under_way(activity, works, exchange.sent, exchange.received)
         if run is not None:
             yield exchange.sent, "joined" if run is work else "answered with another run", exchange, run
 
@@ -174,7 +171,4 @@ def _under_way(
     activity: AccountActivity, runs: Sequence[SpendWork], low: Micros, high: Micros
 ) -> SpendWork | None:
     """Return a run that was answered before `low` and shown queued or running by a call sent after `high`."""
-    for run in runs:
-        if run.high < low and activity.fates[run.id].alive > high:
-            return run
-    return None
+    return next((run for run in runs if run.high < low and activity.fates[run.id].alive > high), None)

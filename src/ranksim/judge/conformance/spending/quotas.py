@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ranksim.core.clock import (
     DISTANT_FUTURE,
@@ -31,17 +31,18 @@ from ranksim.judge.conformance.spending.activity import (
     JOBS,
     AccountActivity,
     GrantedWorks,
-    RefusedSpend,
+    SpendCall,
     SpendWork,
-    minds,
+    check_applies,
 )
+from ranksim.judge.conformance.spending.audit import CANNOT_TELL, AccountAudit, judge_resets
 from ranksim.judge.conformance.spending.counter_bounds import (
     ANY_FALL,
     UNBOUNDED,
     Bound,
     Increment,
-    RunningSums,
     Sample,
+    SpanSums,
     between,
     bounds,
 )
@@ -50,10 +51,10 @@ from ranksim.judge.conformance.spending.statements import (
     LONGEST_MONTH,
     LONGEST_WEEK,
     ROUNDING,
-    BusinessClock,
     MeterStatement,
     limit_of,
     meter_of,
+    neighbours,
 )
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import (
@@ -66,7 +67,10 @@ from ranksim.judge.conformance.verdict.rule import (
     Rule,
     declare,
 )
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.conformance.verdict.verdicts import Evidence
+
+QUOTA = 4
+"""The check of allowances."""
 
 RULES = declare(
     Rule(
@@ -156,21 +160,23 @@ WIDEST_ZONE = 14 * 3_600_000_000
 """A Monday begins at most this far from 00:00 UTC (U52)."""
 
 
-def judge(activity: AccountActivity, clock: BusinessClock, options: Options, tally: Tally) -> None:
+def judge(audit: AccountAudit) -> None:
     """Judge the allowances of one account."""
-    for statements in activity.meters.values():
+    activity = audit.activity
+    for metric, statements in activity.meters.items():
         for meter in statements:
-            judge_sum(activity, meter, tally)
-        judge_resets(activity, statements, clock, options, tally)
-        judge_counter(activity, statements, options, tally)
-    judge_months(activity, tally)
+            judge_sum(audit, meter)
+        ordered = sorted((m for m in statements if m.ends is not None), key=lambda m: m.low)
+        judge_resets(audit, "quota.reset", metric, ordered, lambda m, ends: _wrong_reset(audit, m, ends))
+        judge_counter(audit, metric, statements)
+    judge_months(audit)
     for work in activity.works:
-        judge_grant(activity, work, tally)
+        judge_grant(audit, work)
     limits, granted = limits_of(activity) if activity.alone else {}, GrantedWorks(activity.works)
     for refused in activity.refusals:
-        if refused.check == 4:
-            judge_meta(activity, refused, limits, options, tally)
-            judge_refused(activity, refused, granted, tally)
+        if refused.check == QUOTA:
+            judge_meta(audit, refused, limits)
+            judge_refused(audit, refused, granted)
 
 
 # Who consumes what
@@ -187,12 +193,9 @@ class Consumers:
 def metric_of(activity: AccountActivity, spend: str) -> str:
     """Return the metric that an operation surely consumes, "" when unknown (S35, S98)."""
     for refused in activity.refusals:
-        if (
-            refused.check == 4
-            and refused.spend == spend
-            and isinstance(refused.exchange.meta.get("metric"), str)
-        ):
-            return str(refused.exchange.meta["metric"])
+        metric = refused.exchange.meta.get("metric")
+        if refused.check == QUOTA and refused.spend == spend and isinstance(metric, str):
+            return metric
     weekly = [metric for metric, meters in activity.meters.items() if any(m.period == "week" for m in meters)]
     return weekly[0] if spend == BRIEFS and len(weekly) == 1 else ""
 
@@ -216,14 +219,14 @@ def consumers_of(
 
 def _left_behind(marks: Sequence[Sample], moves: Sequence[Increment], falls: Sequence[Increment]) -> bool:
     """Return whether two neighbouring marks do not grow, although some move and no fall lies between."""
-    begun, ended = RunningSums((m.low, m.least) for m in moves), RunningSums((m.high, m.least) for m in moves)
-    fallen = RunningSums((m.low, 1) for m in falls)
-    for first, second in pairwise(marks):
-        if first.ends == second.ends and first.high < second.low:
-            surely = ended.before(second.low) - begun.upto(first.high)
-            if surely > 0 and second.value <= first.value and not fallen.upto(second.high):
-                return True
-    return False
+    admitted = SpanSums((m.low, m.high, m.least) for m in moves)
+    first_fall = min((m.low for m in falls), default=DISTANT_FUTURE)
+    return any(
+        admitted.surely(first.high, second.low) > 0
+        and second.value <= first.value
+        and first_fall > second.high
+        for first, second in neighbours(marks)
+    )
 
 
 def moves_of(
@@ -252,20 +255,16 @@ def units_of(work: SpendWork, unit: Unit) -> tuple[int, int]:
     brief, other = unit
     if not work.spend or not work.body:
         return (0, UNBOUNDED)
-    if work.spend == BRIEFS:
-        return (1, 1) if brief == "request" else brief_units(work)
-    if work.spend == "keywords":
-        created, words = created_by(work.made), work.body.get("keywords")
-        if created is not None:
-            return len(created), len(created)
-        return 0, len(words) if isinstance(words, list) else UNBOUNDED
-    return (1, 1) if other == "one" else (1, UNBOUNDED)
-
-
-def brief_units(work: SpendWork) -> tuple[int, int]:
-    """Count the keywords of a set of briefs: those of the answer, else those asked for (U50, U54, U65)."""
-    created = created_by(work.made)
-    return asked_units(work.body) if created is None else (len(created), len(created))
+    if work.spend not in GRANTS:
+        return (1, 1) if other == "one" else (1, UNBOUNDED)
+    if work.spend == BRIEFS and brief == "request":
+        return (1, 1)
+    created, words = created_by(work.made), work.body.get("keywords")
+    if created is not None:
+        return len(created), len(created)
+    if work.spend == BRIEFS:  # those asked for, where the answer lists none (U50, U54, U65)
+        return asked_units(work.body)
+    return 0, len(words) if isinstance(words, list) else UNBOUNDED
 
 
 def asked_units(body: object) -> tuple[int, int]:
@@ -276,14 +275,20 @@ def asked_units(body: object) -> tuple[int, int]:
     return len({str(word).strip().casefold() for word in words}), len(words)
 
 
-def judge_grant(activity: AccountActivity, work: SpendWork, tally: Tally) -> None:
+GRANTS = {
+    "keyword_briefs": (50, "all_or_nothing", "partial"),
+    "keywords": (64, "refuse_whole", "partial"),
+}
+"""What differs where less is granted than was asked for: the number, the default, and what is so instead."""
+
+
+def judge_grant(audit: AccountAudit, work: SpendWork) -> None:
     """What is granted is all that was asked for (U50, U64), each word once however it is written (U65).
 
     Words that stand in the list already are told apart from those that were created.
     """
-    created, exchange = created_by(work.made), work.exchange
-    words = work.body.get("keywords")
-    if not work.granted or created is None or not isinstance(words, list) or not words:
+    created, words = created_by(work.made), work.body.get("keywords")
+    if created is None or not isinstance(words, list) or not words or work.spend not in GRANTS:
         return
     if not all(isinstance(word, str) for word in words):
         return
@@ -294,74 +299,80 @@ def judge_grant(activity: AccountActivity, work: SpendWork, tally: Tally) -> Non
     trimmed = {word.strip() for word in words}
     folded, granted = len({word.casefold() for word in trimmed}), len(created) + already_there
     says = f"{len(words)} keywords were asked for, {folded} without regard to case, and {granted} granted"
-    evidence = activity.evidence(says, (exchange.id,), work.low)
-    if granted < folded and work.spend == BRIEFS:
-        tally.differs(50, "all_or_nothing", "partial", evidence)
-    elif granted < folded and work.spend == "keywords":
-        tally.differs(64, "refuse_whole", "partial", evidence)
+    if granted < folded:
+        audit.differs(*GRANTS[work.spend], says, (work.exchange.id,), work.low)
     elif granted == len(trimmed) > folded and work.spend == "keywords":
-        tally.differs(65, "casefold", "exact", evidence)
+        audit.differs(65, "casefold", "exact", says, (work.exchange.id,), work.low)
 
 
 # Checks
 
 
-def judge_counter(
-    activity: AccountActivity, statements: Sequence[MeterStatement], options: Options, tally: Tally
-) -> None:
+class Fit(NamedTuple):
+    """What a counter may show by one unit of works, and where it does not."""
+
+    unit: Unit
+    moves: list[Increment]
+    bounded: list[Bound]
+    broken: list[Bound]
+
+
+def judge_counter(audit: AccountAudit, metric: str, statements: Sequence[MeterStatement]) -> None:
     """Every reading lies between what was surely and what was possibly admitted before it.
 
     Each admitted request moved the counter at one instant of its interval, at no other; so in one period a
     reading is at least an earlier one and what surely happened between, and at most that and what may have
     happened. Under every unit that a set of briefs may have (U54) this must fail before the rule breaks.
     """
-    metric = statements[0].metric
+    activity, tally = audit.activity, audit.tally
     tally.expect("quota.counted", metric, f"{metric}, at rest")
     tally.expect("quota.limit", metric, f"{metric}{AT_ONCE}")
-    stated = [m for m in statements if m.ends is not None]
-    if not stated:
+    marks = [m.sample for m in statements if m.ends is not None]
+    if not marks:
         tally.open("quota.counted", "usage states no resets_at")
         return
-    marks = [Sample(m.low, m.high, m.used, m.ends or 0, m.exchange.id) for m in stated]
-    consumers = consumers_of(activity, metric, marks, options)
-    tried = []
+    consumers = consumers_of(activity, metric, marks, audit.options)
+    fits = []
     for unit in UNITS:
-        moves, falls = moves_of(activity, consumers.sure, consumers.possible, unit, options)
+        moves, falls = moves_of(activity, consumers.sure, consumers.possible, unit, audit.options)
         bounded = bounds(marks, moves, falls)
-        broken = [bound for bound in bounded if _breaks(activity, bound)]
-        tried.append((unit, moves, bounded, broken))
-        if not broken:
+        fits.append(Fit(unit, moves, bounded, [bound for bound in bounded if _breaks(activity, bound)]))
+        if not fits[-1].broken:
             break
-    unit, moves, bounded, broken = tried[-1]
-    _note_refunds(activity, metric, marks, moves, bounded, tally)
-    if broken:  # under every unit: show the default's
-        unit, moves, bounded, broken = tried[0]
-    elif unit != UNITS[0]:
-        first = _evidence(activity, metric, tried[0][3][0], tried[0][1])
-        if unit[1] == "any":
+    default, fit = fits[0], fits[-1]
+    for kept, given in zip(bounds(marks, fit.moves), fit.bounded, strict=True):
+        if activity.alone and kept.short and not given.short:  # which only a job's failure can have lowered
+            tally.differs(50, "never", "on_failure", _evidence(activity, metric, kept, fit.moves))
+    if fit.broken:  # under every unit: show the default's
+        fit = default
+        _judge_broken(audit, metric, marks, consumers, fit)
+    elif fit is not default:
+        first = _evidence(activity, metric, default.broken[0], default.moves)
+        if fit.unit[1] == "any":
             tally.differs(106, "one unit a job or scan", "another number of units", first)
         else:
             tally.differs(54, "a unit a keyword", "one a request", first)
-    consumed = _dry_runs_counted(activity, marks, consumers, options) if broken else set()
-    if consumed:
-        evidence = _evidence(activity, metric, broken[0], moves)
-        says, case = f"{evidence.says}, unless dry runs consumed", ANY if len(consumed) > 1 else min(consumed)
-        tally.broke("dry_run.free", replace(evidence, says=says), case=case)
-        tally.open("quota.counted", "it shows what it would if dry runs consumed", len(broken))
-    else:
-        for bound in broken[:MOST_SHOWN]:
-            tally.broke("quota.counted", _evidence(activity, metric, bound, moves), case=metric)
-    _hold(activity, metric, bounded, tally)
-    limits = {(m.exchange.id, m.ends): m.limit for m in stated}
-    checked = activity.alone and all(
-        minds(activity, spend, 4, options)
-        for spend in {work.spend for work in activity.works} & consumers.possible
-    )
-    for bound in bounded:
-        limit, since = limits.get((bound.mark.id, bound.mark.ends)), bound.since
-        if since is not None and limits.get((since.id, since.ends)) != limit:
-            continue  # the plan was changed
-        judge_limit(activity, metric, bound, limit, moves, checked, tally)
+    _hold(audit, metric, fit.bounded)
+    spends = {work.spend for work in activity.works} & consumers.possible
+    checked = activity.alone and all(check_applies(activity, s, QUOTA, audit.options) for s in spends)
+    for bound in fit.bounded:
+        if bound.since is None or bound.since.limit == bound.mark.limit:  # else the plan was changed
+            judge_limit(audit, metric, bound, fit.moves, checked)
+
+
+def _judge_broken(
+    audit: AccountAudit, metric: str, marks: Sequence[Sample], consumers: Consumers, fit: Fit
+) -> None:
+    """Break the rule of dry runs where they explain all that a counter shows, else that of the counter."""
+    consumed = _dry_runs_counted(audit.activity, marks, consumers, audit.options)
+    pieces = [_evidence(audit.activity, metric, bound, fit.moves) for bound in fit.broken[:MOST_SHOWN]]
+    if not consumed:
+        for piece in pieces:
+            audit.tally.broke("quota.counted", piece, case=metric)
+        return
+    says, case = f"{pieces[0].says}, unless dry runs consumed", ANY if len(consumed) > 1 else min(consumed)
+    audit.tally.broke("dry_run.free", replace(pieces[0], says=says), case=case)
+    audit.tally.open("quota.counted", "it shows what it would if dry runs consumed", len(fit.broken))
 
 
 def _dry_runs_counted(
@@ -371,55 +382,52 @@ def _dry_runs_counted(
 
     Then the dry runs are the cause, not the counter. One without an answer may have consumed.
     """
-    allowing = {
-        report.exchange.index for report in activity.reports if report.check == 0 and not report.joins
-    }
-    tried = [
-        SpendWork(spend_of(dry, body), domain_of(body, {}), dry.sent, dry.received, not dry.lost, [dry])
-        for dry in activity.dry_runs
-        if (body := body_of(dry)) and (dry.lost or dry.index in allowing)
-    ]
-    for unit in UNITS if allowing else ():
+    works = _works_of_dry_runs(activity)
+    spends = {work.spend for work in works if work.sure}
+    for unit in UNITS if works else ():
         moves, falls = moves_of(activity, consumers.sure, consumers.possible, unit, options)
-        for work in (work for work in tried if work.spend in consumers.possible):
-            least, most = units_of(work, unit)
-            surely = least if work.sure and work.spend in consumers.sure else 0
-            moves.append(Increment(work.low, work.high, surely, most, work.exchange.id))
+        for work in works:
+            if work.spend in consumers.possible:
+                least, most = units_of(work, unit)
+                surely = least if work.sure and work.spend in consumers.sure else 0
+                moves.append(Increment(work.low, work.high, surely, most, work.exchange.id))
         if not any(_breaks(activity, bound) for bound in bounds(marks, moves, falls)):
-            sure = {work.spend for work in tried if work.sure}
-            return sure & consumers.sure or sure & consumers.possible or {ANY}
+            return spends & consumers.sure or spends & consumers.possible or {ANY}
     return set()
 
 
-def _note_refunds(
-    activity: AccountActivity,
-    metric: str,
-    marks: Sequence[Sample],
-    moves: Sequence[Increment],
-    bounded: Sequence[Bound],
-    tally: Tally,
-) -> None:
-    """A reading that only a job's failure can have lowered excludes that nothing is given back (U50)."""
-    for kept, given in zip(bounds(marks, moves), bounded, strict=True):
-        if activity.alone and kept.short and not given.short:
-            tally.differs(50, "never", "on_failure", _evidence(activity, metric, kept, moves))
+def _works_of_dry_runs(activity: AccountActivity) -> list[SpendWork]:
+    """Return dry runs that said yes, or got no answer, as if they were calls; none where none said yes."""
+    allowing = {
+        report.exchange.index for report in activity.reports if report.check == 0 and not report.joins
+    }
+    return [
+        SpendWork(spend_of(dry, body), domain_of(body, {}), dry.sent, dry.received, dry, sure=not dry.lost)
+        for dry in activity.dry_runs
+        if allowing and (body := body_of(dry)) and (dry.lost or dry.index in allowing)
+    ]
 
 
 def _breaks(activity: AccountActivity, bound: Bound) -> bool:
     return bound.mark.value < bound.least or (activity.alone and bound.mark.value > bound.most)
 
 
-def _hold(activity: AccountActivity, metric: str, bounded: Sequence[Bound], tally: Tally) -> None:
-    fine = [bound for bound in bounded if not _breaks(activity, bound) and bound.since is not None]
-    if activity.alone:
-        tally.held("quota.counted", len(fine), case=None)
-        for bound in fine:
-            if bound.since is not None and bound.least > bound.since.value:
-                tally.covers("quota.counted", metric, (bound.since.id, bound.mark.id))
-            elif bound.since is not None and bound.most == bound.mark.value:
-                tally.covers("quota.counted", f"{metric}, at rest", (bound.since.id, bound.mark.id))
-    elif fine:
-        tally.open("quota.counted", "others may have used the account", len(fine))
+def _hold(audit: AccountAudit, metric: str, bounded: Sequence[Bound]) -> None:
+    """Note the readings that are as they may be, and those of them that another count would have shown."""
+    activity, tally = audit.activity, audit.tally
+    fine = [
+        (bound.since, bound) for bound in bounded if bound.since is not None and not _breaks(activity, bound)
+    ]
+    if not activity.alone:
+        if fine:
+            tally.open("quota.counted", "others may have used the account", len(fine))
+        return
+    tally.held("quota.counted", len(fine), case=None)
+    for since, bound in fine:
+        if bound.least > since.value:
+            tally.covers("quota.counted", metric, (since.id, bound.mark.id))
+        elif bound.most == bound.mark.value:
+            tally.covers("quota.counted", f"{metric}, at rest", (since.id, bound.mark.id))
 
 
 def _evidence(activity: AccountActivity, metric: str, bound: Bound, moves: Sequence[Increment]) -> Evidence:
@@ -439,13 +447,7 @@ def _evidence(activity: AccountActivity, metric: str, bound: Bound, moves: Seque
 
 
 def judge_limit(
-    activity: AccountActivity,
-    metric: str,
-    bound: Bound,
-    limit: int | None,
-    moves: Sequence[Increment],
-    checked: bool,
-    tally: Tally,
+    audit: AccountAudit, metric: str, bound: Bound, moves: Sequence[Increment], checked: bool
 ) -> None:
     """What was surely admitted after a reading, on top of what it shows, is within the limit.
 
@@ -454,87 +456,82 @@ def judge_limit(
     when it was above from the first, because a plan can have been changed before.
     """
     since, mark = bound.since, bound.mark
-    if limit is None or since is None or since.value > limit:
+    limit, reached = mark.limit, max(mark.value, bound.least)
+    if limit is None or since is None or since.value > limit or reached < limit:
         return
-    inside = f"{bound.least - since.value} surely admitted after"
-    says = f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
-    admitted = between(moves, since, mark, surely=True) if bound.least > limit else []
-    first = admitted[-1:]
-    met = any(earlier.high >= later.low for earlier, later in pairwise(admitted))
-    ids = tuple(dict.fromkeys((since.id, *(m.id for m in first), mark.id)))
-    evidence = activity.evidence(says, ids, mark.low, f"{limit} at most")
-    if bound.least > limit or (mark.value > limit and checked):
-        tally.broke("quota.limit", evidence, case=f"{metric}{AT_ONCE if met else ''}")
-    elif mark.value > limit:
-        tally.open("quota.limit", "what consumes the allowance may not be checked (U58), or not be seen")
-    elif max(mark.value, bound.least) == limit:
-        tally.held("quota.limit", case=None)
+    if reached == limit:
+        audit.tally.held("quota.limit", case=None)
+    elif bound.least <= limit and not checked:
+        audit.tally.open(
+            "quota.limit", "what consumes the allowance may not be checked (U58), or not be seen"
+        )
+    else:
+        inside = f"{bound.least - since.value} surely admitted after"
+        says = (
+            f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
+        )
+        admitted = between(moves, since, mark, surely=True) if bound.least > limit else []
+        met = any(earlier.high >= later.low for earlier, later in pairwise(admitted))
+        ids = tuple(dict.fromkeys((since.id, *(m.id for m in admitted[-1:]), mark.id)))
+        case = f"{metric}{AT_ONCE if met else ''}"
+        audit.broke("quota.limit", says, ids, mark.low, f"{limit} at most", case=case)
 
 
-def judge_refused(
-    activity: AccountActivity, refused: RefusedSpend, granted: GrantedWorks, tally: Tally
-) -> None:
+def judge_refused(audit: AccountAudit, refused: SpendCall, granted: GrantedWorks) -> None:
     """A refusal states what was used: with what was asked for, it passes the limit.
 
     The refusal is decided on these numbers, whatever else happens; units asked for are counted at their
     most (U54), so that no reading of them makes the request fit.
     """
-    used, limit = whole(refused.exchange.meta.get("used")), limit_of(refused.exchange.meta.get("limit"))
+    meta, ids = refused.exchange.meta, (refused.exchange.id,)
+    used, limit, metric = whole(meta.get("used")), limit_of(meta.get("limit")), meta.get("metric")
     if used is None or limit is None:
-        tally.open("quota.refused", "the refusal states no used and limit")
+        audit.tally.open("quota.refused", "the refusal states no used and limit")
         return
-    most = asked_units(refused.body)[1] if refused.spend == BRIEFS else 1
-    if refused.spend not in (BRIEFS, "keywords") and used + most <= limit:
-        tally.open("quota.refused", "how many units a job or a scan costs is not stated (U106)")
+    most = _most_asked(refused)
+    if refused.spend not in GRANTS and used + 1 <= limit:
+        audit.tally.open("quota.refused", "how many units a job or a scan costs is not stated (U106)")
         return
-    if refused.spend == "keywords":
-        words = refused.body.get("keywords")
-        most = len(words) if isinstance(words, list) else UNBOUNDED
-    most = UNBOUNDED if not refused.body else most
-    metric = refused.exchange.meta.get("metric")
     if isinstance(metric, str) and (used == limit if refused.spend in JOBS else used + most == limit + 1):
-        tally.covers("quota.limit", metric, (refused.exchange.id,))  # for one unit more than the allowance
+        audit.tally.covers("quota.limit", metric, ids)  # for one unit more than the allowance
     beside = [work for work in granted.beside(refused) if work.spend == refused.spend]
     taken = sum(units_of(work, UNITS[0])[0] for work in beside)
     if isinstance(metric, str) and used + most > limit >= used - taken + most:  # for what was granted beside
-        ids = (*(work.exchange.id for work in beside[:1]), refused.exchange.id)
-        tally.covers("quota.limit", f"{metric}{AT_ONCE}", ids)
-    tally.check(
-        "quota.refused",
-        used + most > limit,
-        activity.evidence(
-            f"refused with {used} of {limit} used, although {most} more fit",
-            (refused.exchange.id,),
-            refused.low,
-            "no refusal for want of the allowance",
-        ),
-        case=refused.spend,
+        by = (*(work.exchange.id for work in beside[:1]), *ids)
+        audit.tally.covers("quota.limit", f"{metric}{AT_ONCE}", by)
+    says, expected = (
+        f"refused with {used} of {limit} used, although {most} more fit",
+        "no refusal for want of the allowance",
     )
+    audit.check("quota.refused", used + most > limit, says, ids, refused.low, expected, case=refused.spend)
 
 
-def judge_meta(
-    activity: AccountActivity,
-    refused: RefusedSpend,
-    limits: Mapping[str, set[int | None]],
-    options: Options,
-    tally: Tally,
-) -> None:
+def _most_asked(refused: SpendCall) -> int:
+    """Return the most units that a refused call can have asked for."""
+    words = refused.body.get("keywords")
+    if not refused.body:
+        return UNBOUNDED
+    if refused.spend == "keywords":
+        return len(words) if isinstance(words, list) else UNBOUNDED
+    return asked_units(refused.body)[1] if refused.spend == BRIEFS else 1
+
+
+def judge_meta(audit: AccountAudit, refused: SpendCall, limits: Mapping[str, set[int | None]]) -> None:
     """Each refusal by itself has the status and the four fields that S98 shows, and a metric of usage."""
-    exchange, meta = refused.exchange, refused.exchange.meta
+    exchange, ids, case = refused.exchange, (refused.exchange.id,), refused.spend
     if exchange.code == "allowance_exhausted":
-        evidence = activity.evidence("refused as allowance_exhausted", (exchange.id,), exchange.sent)
-        if options.candidates("weekly_exhaustion_code") == ("quota_exhausted",):
-            tally.broke("quota.meta", evidence, case=refused.spend)
+        says = "refused as allowance_exhausted"
+        if audit.options.candidates("weekly_exhaustion_code") == ("quota_exhausted",):
+            audit.broke("quota.meta", says, ids, exchange.sent, case=case)
         else:
-            tally.differs(53, "quota_exhausted", "allowance_exhausted", evidence)
+            audit.differs(53, "quota_exhausted", "allowance_exhausted", says, ids, exchange.sent)
         return
-    wrong = _wrong_meta(refused, limits, options)
-    says = f"quota_exhausted with status {exchange.status} and meta {dict(meta)}: {wrong}"
-    evidence = activity.evidence(says, (exchange.id,), exchange.sent)
-    tally.check("quota.meta", not wrong, evidence, case=refused.spend)
+    wrong = _wrong_meta(refused, limits, audit.options)
+    says = f"quota_exhausted with status {exchange.status} and meta {dict(exchange.meta)}: {wrong}"
+    audit.check("quota.meta", not wrong, says, ids, exchange.sent, case=case)
 
 
-def _wrong_meta(refused: RefusedSpend, limits: Mapping[str, set[int | None]], options: Options) -> str:
+def _wrong_meta(refused: SpendCall, limits: Mapping[str, set[int | None]], options: Options) -> str:
     exchange = refused.exchange
     status = options.facts.quota_exhausted_status
     if exchange.surface == "rest" and exchange.status != status:
@@ -560,61 +557,32 @@ def limits_of(activity: AccountActivity) -> dict[str, set[int | None]]:
     return limits
 
 
-def judge_sum(activity: AccountActivity, meter: MeterStatement, tally: Tally) -> None:
+def judge_sum(audit: AccountAudit, meter: MeterStatement) -> None:
     """One reply is one snapshot: its numbers agree with each other."""
     if meter.remaining is None or meter.limit is None:
         return
     says = f"{meter.metric}: used {meter.used}, remaining {meter.remaining}, limit {meter.limit}"
     holds = meter.remaining in (max(0, meter.limit - meter.used), meter.limit - meter.used)
-    evidence = activity.evidence(says, (meter.exchange.id,), meter.low)
-    tally.check("quota.sum", holds, evidence, case=meter.metric)
+    audit.check("quota.sum", holds, says, (meter.exchange.id,), meter.low, case=meter.metric)
 
 
 # Resets
 
 
-def judge_resets(
-    activity: AccountActivity,
-    statements: Sequence[MeterStatement],
-    clock: BusinessClock,
-    options: Options,
-    tally: Tally,
-) -> None:
-    """A stated reset lies ahead, within a week or a month, on a Monday where weekly; it never moves back.
-
-    Two replies, the second sent after the first was received, are in this order at the deployment too; so
-    the period of the second is the same or a later one.
-    """
-    ordered = sorted((m for m in statements if m.ends is not None), key=lambda m: m.low)
-    latest: MeterStatement | None = None
-    for meter in ordered:
-        ends = meter.ends or 0
-        wrong = _wrong_reset(meter, ends, clock, options, tally, activity)
-        ids: tuple[str, ...] = (meter.exchange.id,)
-        if latest is not None and latest.high < meter.low and (latest.ends or 0) > ends:
-            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.exchange.id, meter.exchange.id)
-        if latest is None or ends > (latest.ends or 0):
-            latest = meter
-        says = f"{meter.metric} ({meter.period or 'no period'}) resets at {iso(ends)}: {wrong}"
-        if wrong != "?":
-            tally.check("quota.reset", not wrong, activity.evidence(says, ids, meter.low), case=meter.metric)
-
-
-def judge_months(activity: AccountActivity, tally: Tally) -> None:
+def judge_months(audit: AccountAudit) -> None:
     """A monthly allowance resets where the billing month ends that the account tells of (U51)."""
+    activity = audit.activity
     anchors = {moment(plain(health.exchange).get("billing_anchor")) for health in activity.health}
     anchor = anchors.pop() if len(anchors) == 1 else None
     if anchor is None:
         return
     for meter in (statement for meters in activity.meters.values() for statement in meters):
-        if meter.period != "month" or meter.ends is None:
-            continue
         ends = meter.ends
-        if not _begins(anchor, ends):
+        if meter.period == "month" and ends is not None and not _begins(anchor, ends):
             says = f"{meter.metric} resets at {iso(ends)}, and the billing month is anchored at {iso(anchor)}"
             ids = (activity.health[0].exchange.id, meter.exchange.id)
             other = "calendar" if _begins(calendar_anchor(), ends) else "another day"
-            tally.differs(51, "anchor", other, activity.evidence(says, ids, meter.low))
+            audit.differs(51, "anchor", other, says, ids, meter.low)
             return
 
 
@@ -623,14 +591,9 @@ def _begins(anchor: Micros, instant: Micros) -> bool:
     return abs(billing_month(anchor, instant + ROUNDING)[0] - instant) <= ROUNDING
 
 
-def _wrong_reset(
-    meter: MeterStatement,
-    ends: Micros,
-    clock: BusinessClock,
-    options: Options,
-    tally: Tally,
-    activity: AccountActivity,
-) -> str:
+def _wrong_reset(audit: AccountAudit, meter: MeterStatement, ends: Micros) -> str:
+    """Say what is wrong with a stated reset, or "": it lies ahead, within its period, weekly on a Monday."""
+    clock, options = audit.clock, audit.options
     if clock.passed(meter.low, ends):
         return "that had passed when it was stated"
     weekly = meter.period == "week"
@@ -638,13 +601,18 @@ def _wrong_reset(
     if meter.period in ("week", "month") and clock.passed(meter.high, ends - length) is False:
         return f"that is more than a {meter.period} ahead"
     if not weekly:
-        return "" if clock.at(meter.low) is not None else "?"
-    offset = (ends - week_start(ends, 0) + WEEK // 2) % WEEK - WEEK // 2
-    if options.pinned("week_offset") and offset != options.default("week_offset"):
-        return f"expected Monday 00:00 UTC and {format_millis(options.default('week_offset'))}"
+        return "" if clock.at(meter.low) is not None else CANNOT_TELL
+    offset, default = (
+        (ends - week_start(ends, 0) + WEEK // 2) % WEEK - WEEK // 2,
+        options.default("week_offset"),
+    )
+    if options.pinned("week_offset") and offset != default:
+        return f"expected Monday 00:00 UTC and {format_millis(default)}"
     if abs(offset) > WIDEST_ZONE:
         return "that is no Monday anywhere"
-    if offset and offset != options.default("week_offset"):
-        says = Evidence(f"{meter.metric} resets at {iso(ends)}", (meter.exchange.id,), about=activity.about)
-        tally.differs(52, "Monday 00:00 UTC", iso(ends), says)
+    if offset and offset != default:
+        says = Evidence(
+            f"{meter.metric} resets at {iso(ends)}", (meter.exchange.id,), about=audit.activity.about
+        )
+        audit.tally.differs(52, "Monday 00:00 UTC", iso(ends), says)
     return ""

@@ -1,4 +1,8 @@
-"""How many slots calls add, as far as the trace made the lists and scans that they are about (S23-S25)."""
+"""How many slots calls add, and may free, as far as the trace made what they are about (S23-S27).
+
+Of a keyword, a list, a scan or a domain that the trace made it is known what goes with it; a removal of
+anything else may take whatever the trace did not make.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,107 @@ from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.core.contract.views import created_by
 from ranksim.judge.conformance.history.fields import body_of, plainest, thing_of, whole
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.spending.activity import AccountActivity, SpendWork
+from ranksim.judge.conformance.spending.activity import ADDS, AccountActivity, SpendCall, SpendWork
 from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Increment, RunningSums
-from ranksim.judge.conformance.spending.removals import Removals, domain_of_list
 
 Json = Any
+
+
+class Removals:
+    """Since when what the trace made may be gone, and what may be held since when."""
+
+    def __init__(self, activity: AccountActivity) -> None:
+        self.activity = activity
+        self.keywords = keywords_by_id(activity.works)
+        self.scans = {work.id: work for work in activity.works if work.spend == "scans" and work.id}
+        self.everything = DISTANT_FUTURE
+        """When anything may first have been removed."""
+        self.lists: dict[str, Micros] = {}
+        """When each list may first be gone, with all its words."""
+        self.removed_scans: dict[str, Micros] = {}
+        """When each scan may first be gone."""
+        self.held_everywhere = DISTANT_FUTURE
+        self.held_in: dict[str, Micros] = {}
+        """When anything of a domain may first be held."""
+        self.held_words: dict[tuple[str, str], Micros] = {}
+        """When a word of a domain may first be held, for it alone."""
+        falls: dict[str, list[tuple[Micros, int]]] = defaultdict(list)
+        for exchange in activity.removals:
+            self._see(exchange, falls)
+        for exchange in activity.patches:
+            scan = self.scans.get(exchange.parameters.get("id", ""))
+            self._hold(scan.domain if scan is not None and exchange.surface == "rest" else "", exchange.sent)
+        self.fewer = {list_id: RunningSums(removals) for list_id, removals in falls.items()}
+        """How many words may be gone of each list, by when."""
+
+    def _see(self, exchange: Observation, falls: Mapping[str, list[tuple[Micros, int]]]) -> None:
+        """Note what a call that frees slots can have taken: anything, where that is not known."""
+        name, at = exchange.parameters.get("id", ""), exchange.sent
+        operation = exchange.operation if exchange.surface == "rest" else ""
+        if operation == "keywords.delete" and name in self.keywords:
+            list_id, word = self.keywords[name]
+            domain = domain_of_list(self.activity, list_id)
+            falls[list_id].append((at, 1))
+            _first(self.held_words, (domain, plainest(word)), at)
+            if not domain:
+                self._hold("", at)
+        elif operation == "scans.delete" and name in self.scans:
+            _first(self.removed_scans, name, at)
+            self._hold(self.scans[name].domain, at)
+        elif operation == "keyword_lists.delete" and name in self.activity.lists:
+            _first(self.lists, name, at)
+            self._hold(domain_of_list(self.activity, name), at)
+        elif operation == "domains.delete" and name:
+            self._see_domain(name, at)
+        else:
+            self.everything = min(self.everything, at)
+            self._hold("", at)
+
+    def _see_domain(self, name: str, at: Micros) -> None:
+        for list_id in self.activity.lists:
+            if domain_of_list(self.activity, list_id) in (name, ""):
+                _first(self.lists, list_id, at)
+        for scan in self.scans.values():
+            if scan.domain in (name, ""):
+                _first(self.removed_scans, scan.id, at)
+        self._hold(name, at)
+
+    def _hold(self, domain: str, at: Micros) -> None:
+        if domain:
+            _first(self.held_in, domain, at)
+        else:
+            self.held_everywhere = min(self.held_everywhere, at)
+
+    def may_hold(self, domain: str, words: Sequence[Json] | None, by: Micros) -> bool:
+        """Return whether some of these words of a domain may be held by then; None is any word of it."""
+        if self.held_everywhere <= by or self.held_in.get(domain, DISTANT_FUTURE) <= by:
+            return True
+        if not domain or words is None:
+            instants = [at for (where, _), at in self.held_words.items() if domain in ("", where)]
+            return min(instants, default=DISTANT_FUTURE) <= by or (not domain and bool(self.held_in))
+        return any(self.held_words.get((domain, plainest(str(word))), DISTANT_FUTURE) <= by for word in words)
+
+
+def keywords_by_id(works: Sequence[SpendWork]) -> dict[str, tuple[str, str]]:
+    """Return the list and the word of each keyword that a reply says was created."""
+    keywords = dict[str, tuple[str, str]]()
+    for work in works:
+        if work.spend == "keywords" and isinstance(work.body.get("list_id"), str):
+            for item in created_by(work.made) or ():
+                if isinstance(item, dict) and isinstance(item.get("keyword"), str):
+                    keywords[str(item.get("id"))] = work.body["list_id"], item["keyword"]
+    return keywords
+
+
+def domain_of_list(activity: AccountActivity, list_id: str) -> str:
+    """Return the domain of a list that the trace made, "" of any other."""
+    made = activity.lists.get(list_id)
+    body = made.body if made is not None and isinstance(made.body, dict) else {}
+    return str(body.get("domain_id") or "")
+
+
+def _first(firsts: dict[Any, Micros], name: object, at: Micros) -> None:
+    firsts[name] = min(at, firsts.get(name, DISTANT_FUTURE))
 
 
 class SlotBounds:
@@ -63,25 +163,27 @@ class SlotBounds:
             if exchange.surface != "rest" or "list_ids" in body_of(exchange) or (scan is None and unsure):
                 lists = [""]
             for list_id in lists:
-                reshaped[list_id] = min(exchange.sent, reshaped.get(list_id, DISTANT_FUTURE))
+                _first(reshaped, list_id, exchange.sent)
         return reshaped
 
     def moves(self) -> list[Increment]:
         """Return how works, and changes of scans, move what is used."""
-        moves = []
-        for work in self.activity.works:
-            if work.spend in ("keywords", "scans", ""):
-                least, most = self.net(work)
-                moves.append(
-                    Increment(work.low, work.high, least if work.sure else 0, most, work.exchange.id)
-                )
+        nets = [(work, *self._net(work)) for work in self._works()]
+        moves = [
+            Increment(work.low, work.high, least if work.sure else 0, most, work.exchange.id)
+            for work, least, most in nets
+        ]
         return moves + self.of_patches()
 
     def revivals(self) -> list[Increment]:
         """Return how many holds works, and changes of scans, may take up again: as many as slots they add."""
-        works = [work for work in self.activity.works if work.spend in ("keywords", "scans", "")]
-        moves = [Increment(work.low, work.high, 0, self.added(work)[1], work.exchange.id) for work in works]
+        moves = [
+            Increment(work.low, work.high, 0, self.added(work)[1], work.exchange.id) for work in self._works()
+        ]
         return moves + self.of_patches()
+
+    def _works(self) -> list[SpendWork]:
+        return [work for work in self.activity.works if work.spend in (*ADDS, "")]
 
     def of_patches(self) -> list[Increment]:
         """Return what changes of scans may add, and may free where what is narrowed is freed (U62)."""
@@ -90,7 +192,7 @@ class SlotBounds:
             high = exchange.received if 200 <= exchange.status <= 299 else DISTANT_FUTURE
             scan, most = self.by_id.get(exchange.parameters.get("id", "")), UNBOUNDED
             if scan is not None and self._is_switch(exchange):
-                most = min(UNBOUNDED, self.of_scan({**scan.body, "active": True}, exchange.sent, high)[1])
+                most = min(UNBOUNDED, self._of_scan({**scan.body, "active": True}, exchange.sent, high)[1])
             moves.append(Increment(exchange.sent, high, 0, most, exchange.id))
         return moves
 
@@ -104,36 +206,40 @@ class SlotBounds:
             return 0, _scan({**work.body, "active": True})[1]
         return _scan(work.body)
 
-    def net(self, work: SpendWork) -> tuple[int, int]:
+    def _net(self, work: SpendWork) -> tuple[int, int]:
         """Return the fewest and most slots that a work adds: what its reply states, else what it can be."""
         stated = whole(work.made.get("slots_added"))
         return (stated, stated) if stated is not None else self.added(work)
 
     def added(self, work: SpendWork) -> tuple[int, int]:
         """Return the fewest and most slots that a work adds, holds that it revives not counted (U63)."""
-        if work.spend == "keywords":
-            least, most = self.of_words(work.body, work.made, work.low, work.high)
-        elif work.spend == "scans":
-            least, most = self.of_scan(work.body, work.low, work.high)
-        else:
+        if work.spend not in ADDS:
             return 0, UNBOUNDED
-        return (0 if self.may_revive(work.spend, work.body, work.high) else least), min(most, UNBOUNDED)
+        least, most = self.asked(work)
+        return (0 if self._may_revive(work) else least), min(most, UNBOUNDED)
 
-    def wanted(self, spend: str, exchange: Observation, low: Micros, high: Micros) -> int:
-        """Return how many slots a call surely adds, or would have added if it had not been refused.
+    def asked(self, call: SpendCall) -> tuple[int, int]:
+        """Return the fewest and most slots that an addition is of."""
+        if call.spend == "scans":
+            return self._of_scan(call.body, call.low, call.high)
+        return self._of_words(call.body, call.made, call.low, call.high)
+
+    def wanted(self, call: SpendCall) -> int:
+        """Return how many slots an addition surely makes, or would have made if it had not been refused.
 
         Of words that were refused, or tried by a dry run, those count that no call had asked to put into
         their list before.
         """
-        added = exchange.ok and not exchange.dry_run
-        body, made = body_of(exchange), thing_of(exchange) if added else {}
-        if self.may_revive(spend, body, high):
+        if self._may_revive(call):
             return 0
-        if spend == "scans":
-            return self.of_scan(body, low, high)[0]
-        if not added:
-            made = {"created": sorted(self._new_words(body, high))}
-        return self.of_words(body, made, low, high)[0]
+        exchange, body = call.exchange, call.body
+        if call.spend == "scans":
+            return self._of_scan(body, call.low, call.high)[0]
+        if exchange.ok and not exchange.dry_run:
+            made = thing_of(exchange)
+        else:
+            made = {"created": sorted(self._new_words(body, call.high))}
+        return self._of_words(body, made, call.low, call.high)[0]
 
     def _new_words(self, body: Mapping[str, Json], high: Micros) -> set[str]:
         """Return the words of a call, however they are folded, that no other can have added by `high`."""
@@ -145,16 +251,16 @@ class SlotBounds:
                 added |= _folded(work.body)
         return _folded(body) - added
 
-    def may_revive(self, spend: str, body: Mapping[str, Json], high: Micros) -> bool:
+    def _may_revive(self, call: SpendCall) -> bool:
         """Return whether holds may pay for some of what a call adds: of its domain, and of its words."""
-        if not self.no_old_holds and not self._made(body):
+        if not self.no_old_holds and not self._made(call.body):
             return True
-        domains = {domain_of_list(self.activity, list_id) for list_id in lists_of(body)}
+        domains = {domain_of_list(self.activity, list_id) for list_id in lists_of(call.body)}
         domain = domains.pop() if len(domains) == 1 else ""
-        words = body.get("keywords") if spend == "keywords" else None
-        return self.removed.may_hold(domain, words if isinstance(words, list) else None, high)
+        words = call.body.get("keywords") if call.spend == "keywords" else None
+        return self.removed.may_hold(domain, words if isinstance(words, list) else None, call.high)
 
-    def of_words(
+    def _of_words(
         self, body: Mapping[str, Json], made: Mapping[str, Json], low: Micros, high: Micros
     ) -> tuple[int, int]:
         """Count words on the scans that cover their list; unknown unless list and scans are of the trace."""
@@ -169,7 +275,7 @@ class SlotBounds:
         surely = scans.surely(low, high) if self.removed.everything > high else 0
         return fewest * surely, most * scans.possibly(high)
 
-    def of_scan(self, body: Mapping[str, Json], low: Micros, high: Micros) -> tuple[int, int]:
+    def _of_scan(self, body: Mapping[str, Json], low: Micros, high: Micros) -> tuple[int, int]:
         """Count the words of a scan's lists on its pairings in its places."""
         lists, (_, factor) = lists_of(body), _scan(body)
         if body.get("active") is False:
@@ -198,10 +304,9 @@ class _Grown:
     """What works bring to one list, by time: surely there before an instant, possibly there by it."""
 
     def __init__(self, brought: Sequence[_Brought], fewer: RunningSums) -> None:
-        self._sure = RunningSums((work.high, fewest) for work, fewest, _, _ in brought if work.sure)
-        self._removed = RunningSums(
-            (removed_at, fewest) for work, fewest, _, removed_at in brought if work.sure
-        )
+        sure = [(work.high, removed_at, fewest) for work, fewest, _, removed_at in brought if work.sure]
+        self._sure = RunningSums((high, fewest) for high, _, fewest in sure)
+        self._removed = RunningSums((removed_at, fewest) for _, removed_at, fewest in sure)
         self._possible = RunningSums((work.low, most) for work, _, most, _ in brought)
         self._fewer = fewer
 

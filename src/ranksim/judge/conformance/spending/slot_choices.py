@@ -7,7 +7,6 @@ by its reply, or by the readings around it; a combination that gives another num
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,13 +17,18 @@ from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
 from ranksim.core.contract.views import created_by
 from ranksim.judge.conformance.history.fields import body_of, plainest, whole
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.spending.activity import AccountActivity, SpendWork
-from ranksim.judge.conformance.spending.counter_bounds import RunningSums
-from ranksim.judge.conformance.spending.removals import domain_of_list, keywords_by_id
-from ranksim.judge.conformance.spending.slot_bounds import lists_of, pairings_of, places_of
-from ranksim.judge.conformance.spending.statements import SlotStatement
-from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.conformance.spending.activity import ADDS, AccountActivity, SpendWork
+from ranksim.judge.conformance.spending.audit import AccountAudit
+from ranksim.judge.conformance.spending.counter_bounds import SpanSums
+from ranksim.judge.conformance.spending.slot_bounds import (
+    domain_of_list,
+    keywords_by_id,
+    lists_of,
+    pairings_of,
+    places_of,
+)
+from ranksim.judge.conformance.spending.statements import Bracket, SlotStatement
+from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 CHOICES: Final = {
     "narrowing": 62,
@@ -43,6 +47,9 @@ MOST_TRACKED: Final = 400
 Choice: TypeAlias = Mapping[str, str]
 Slot: TypeAlias = tuple[str, str, str, str]
 """Scan, word, pairing and place."""
+
+Slots: TypeAlias = Mapping[str, Counter[Slot]]
+"""Slots by how scans count."""
 
 Call: TypeAlias = SpendWork | Observation
 
@@ -84,63 +91,49 @@ class TrackedDomain:
                 counts_by_slot[name, word, pairing, place] = words[word] if counts == "list_keyword" else 1
         return counts_by_slot
 
-    def actives(self) -> dict[str, Counter[Slot]]:
-        """Return the slots of the active scans, by how scans count."""
+    def actives(self) -> Slots:
+        """Return the slots of the active scans."""
         return {counts: self.active(counts) for counts in ("keyword", "list_keyword")}
 
 
-def judge(
-    activity: AccountActivity,
-    stated: Sequence[tuple[SlotStatement, Micros]],
-    options: Options,
-    tally: Tally,
-) -> None:
+def judge(audit: AccountAudit, stated: Sequence[SlotStatement]) -> None:
     """Tell which defaults an account excludes, and which removals were seen to free nothing (S26, S27)."""
-    if not activity.alone or len(stated) < 2:
+    activity, names = audit.activity, list(CHOICES)
+    if not activity.alone:
         return
-    names = list(CHOICES)
-    combined = [
-        dict(zip(names, values, strict=True))
-        for values in product(*(options.candidates(name) for name in names))
-    ]
-    readings = SlotReadings(activity, stated)
-    left, evidence = set(range(len(combined))), dict[int, Evidence]()
-    keywords = keywords_by_id(activity.works)
+    values = product(*(audit.options.candidates(name) for name in names))
+    combined = [dict(zip(names, each, strict=True)) for each in values]
+    readings, keywords = SlotReadings(activity, stated), keywords_by_id(activity.works)
+    excluded: dict[int, Evidence] = {}
     for call, domain in _followed(activity, keywords, readings):
         before = domain.actives()
-        _apply(activity, call, keywords, domain, tally)
+        _apply(audit, call, keywords, domain)
         after = domain.actives()
         gained = {counts: after[counts] - was for counts, was in before.items()}
         lost = {counts: was - after[counts] for counts, was in before.items()}
+        deltas = [
+            _change(call, gained, lost, choice, domain.held[number]) for number, choice in enumerate(combined)
+        ]
         added = None if domain.lost else readings.added(call)
-        deltas = []
-        for number, choice in enumerate(combined):
-            counts = choice["scan_counts"]
-            delta = _change(call, gained[counts], lost[counts], choice, domain.held[number])
-            deltas.append(delta)
-            if added is not None and added.slots != delta and number in left:
-                left.discard(number)
+        if added is None:
+            continue
+        for number, delta in enumerate(deltas):
+            if added.slots != delta and number not in excluded:
                 says = f"{added.slots} slots came into use by {added.ids[0]}, where {delta} are assumed to"
-                evidence[number] = activity.evidence(says, added.ids, added.at)
-        case = REMOVED.get(call.operation, "") if isinstance(call, Observation) else ""
-        if case and lost["keyword"] and added is not None and added.slots == 0:
-            tally.held("slots.held", case=case, by=added.ids)
-        if isinstance(call, SpendWork) and added is not None:
-            _judge_added(activity, call, gained["keyword"], added, (min(deltas), max(deltas)), tally)
+                excluded[number] = activity.evidence(says, added.ids, added.at)
+        if isinstance(call, SpendWork):
+            _judge_added(audit, call, gained["keyword"], added, (min(deltas), max(deltas)))
+        elif call.operation in REMOVED and lost["keyword"] and added.slots == 0:
+            audit.tally.held("slots.held", case=REMOVED[call.operation], by=added.ids)
     for name in names:
-        kept = {combined[number][name] for number in left}
+        kept = {choice[name] for number, choice in enumerate(combined) if number not in excluded}
         default = combined[0][name]
         if kept and default not in kept:
-            tally.differs(CHOICES[name], default, min(kept), evidence[0])
+            audit.tally.differs(CHOICES[name], default, min(kept), excluded[0])
 
 
 def _judge_added(
-    activity: AccountActivity,
-    work: SpendWork,
-    gained: Counter[Slot],
-    added: SlotsAdded,
-    span: tuple[int, int],
-    tally: Tally,
+    audit: AccountAudit, work: SpendWork, gained: Counter[Slot], added: SlotsAdded, span: tuple[int, int]
 ) -> None:
     """What came into use lies between the least and the most that any combination makes of it.
 
@@ -151,25 +144,22 @@ def _judge_added(
     if not least <= added.slots <= most:
         says = f"{added.slots} slots came into use by {added.ids[0]}, and {least} to {most} can have"
         expected = f"{least} to {most} slots added"
-        evidence = activity.evidence(says, added.ids, added.at, expected)
-        tally.broke("slots.counted", evidence, case=names[0])
+        audit.broke("slots.counted", says, added.ids, added.at, expected, case=names[0])
     elif 0 < least == most:
         for name in names:
-            tally.covers("slots.counted", name, added.ids)
+            audit.tally.covers("slots.counted", name, added.ids)
 
 
-def _change(
-    call: Call, gained: Counter[Slot], lost: Counter[Slot], choice: Choice, held: Counter[Slot]
-) -> int:
+def _change(call: Call, gained: Slots, lost: Slots, choice: Choice, held: Counter[Slot]) -> int:
     """Move what is held under a combination of choices, and return by how much what is used grows."""
-    delta, own = 0, choice["hold_identity"] == "scan_tuple"
-    for slot, count in gained.items():
+    delta, own, counts = 0, choice["hold_identity"] == "scan_tuple", choice["scan_counts"]
+    for slot, count in gained[counts].items():
         name = slot if own else ("", *slot[1:])
         revived = min(count, held[name]) if choice["re_add"] == "consumes_hold" else 0
         held[name] -= revived
         delta += count - revived
     narrowed = isinstance(call, Observation) and call.operation == "scans.update"
-    for slot, count in lost.items():
+    for slot, count in lost[counts].items():
         if narrowed and choice["narrowing"] == "freed":
             delta -= count
         else:
@@ -219,37 +209,37 @@ def _followed(
 def _placed(activity: AccountActivity, keywords: Keywords) -> Iterator[tuple[Call, str | None]]:
     """Return what may change slots, by its first instant, with its domain; None where it may be in any."""
     places = {work.id: work.domain for work in activity.works if work.spend == "scans" and work.id}
-    calls: list[Call] = [work for work in activity.works if work.spend in ("keywords", "scans", "")]
+    calls: list[Call] = [work for work in activity.works if work.spend in (*ADDS, "")]
     calls += [*activity.removals, *activity.patches]
     for call in sorted(calls, key=lambda call: _span(call)[0]):
-        if isinstance(call, SpendWork):
-            where: str | None = call.domain
-            if call.spend == "keywords":
-                where = domain_of_list(activity, (lists_of(call.body) or [""])[0])
-            if call.exchange.surface != "rest" or not call.spend:
-                where = None
-        else:
-            name = call.parameters.get("id", "")
-            if call.surface != "rest":
-                where = None
-            elif call.operation == "keywords.delete":
-                where = domain_of_list(activity, keywords.get(name, ("", ""))[0])
-            elif call.operation == "keyword_lists.delete":
-                where = domain_of_list(activity, name)
-            else:
-                where = name if call.operation == "domains.delete" else places.get(name, "")
-        yield call, where
+        yield call, _domain_of(activity, call, keywords, places)
 
 
-def _apply(
-    activity: AccountActivity, call: Call, keywords: Keywords, domain: TrackedDomain, tally: Tally
-) -> None:
+def _domain_of(
+    activity: AccountActivity, call: Call, keywords: Keywords, places: Mapping[str, str]
+) -> str | None:
+    if (call.exchange if isinstance(call, SpendWork) else call).surface != "rest":
+        return None
+    if isinstance(call, SpendWork):
+        if call.spend == "keywords":
+            return domain_of_list(activity, (lists_of(call.body) or [""])[0])
+        return call.domain if call.spend else None
+    name = call.parameters.get("id", "")
+    match call.operation:
+        case "keywords.delete":
+            return domain_of_list(activity, keywords.get(name, ("", ""))[0])
+        case "keyword_lists.delete":
+            return domain_of_list(activity, name)
+        case "domains.delete":
+            return name
+    return places.get(name, "")
+
+
+def _apply(audit: AccountAudit, call: Call, keywords: Keywords, domain: TrackedDomain) -> None:
     """Bring about what a call changed; a domain of which that cannot be told is lost."""
     if isinstance(call, SpendWork):
-        readable = (
-            _add_words(activity, call, domain, tally) if call.spend == "keywords" else _scan(call, domain)
-        )
-        readable = readable and all(name in activity.lists for name in lists_of(call.body))
+        readable = _add_words(audit, call, domain) if call.spend == "keywords" else _scan(call, domain)
+        readable = readable and all(name in audit.activity.lists for name in lists_of(call.body))
     else:
         name, body = call.parameters.get("id", ""), body_of(call)
         readable = call.operation in REMOVED or (
@@ -268,27 +258,27 @@ def _apply(
     domain.lost = not readable or size > MOST_TRACKED
 
 
-def _add_words(activity: AccountActivity, work: SpendWork, domain: TrackedDomain, tally: Tally) -> bool:
+def _add_words(audit: AccountAudit, work: SpendWork, domain: TrackedDomain) -> bool:
     """Put in what a reply says was created; tell where a word of another list counts as there (U94)."""
     requested, created = work.body.get("keywords"), created_by(work.made)
-    [list_id] = lists_of(work.body) or [""]
     texts = [item.get("keyword") if isinstance(item, dict) else None for item in created or ()]
-    words = [word for word in texts if isinstance(word, str)]
-    if created is None or not isinstance(requested, list) or len(words) < len(texts):
+    words = {plainest(word): word for word in texts if isinstance(word, str)}
+    written = [word for word in texts if isinstance(word, str)]
+    if created is None or not isinstance(requested, list) or len(written) < len(texts):
         return False
-    if any(domain.spelt.setdefault(plainest(word), word) != word for word in map(str, (*words, *requested))):
+    if any(
+        domain.spelt.setdefault(plainest(word), word) != word for word in map(str, (*written, *requested))
+    ):
         return False  # some folding may take it for another
-    elsewhere = {
-        word for other, words_of_list in domain.lists.items() if other != list_id for word in words_of_list
-    }
-    left_out = {plainest(str(word)) for word in requested} - {plainest(word) for word in words}
-    left_out -= domain.lists[list_id].keys()
+    [list_id] = lists_of(work.body) or [""]
+    there = domain.lists[list_id]
+    elsewhere = {word for other, others in domain.lists.items() if other != list_id for word in others}
+    left_out = {plainest(str(word)) for word in requested} - words.keys() - there.keys()
     already_there = whole(work.made.get("already_present"))
-    if left_out and left_out <= elsewhere and already_there == len(requested) - len(words):
+    if left_out and left_out <= elsewhere and already_there == len(requested) - len(written):
         says = f"{work.exchange.id} left out {len(left_out)} words that another list of the domain has"
-        evidence = activity.evidence(says, (work.exchange.id,), work.low)
-        tally.differs(94, "list", "domain", evidence)
-    domain.lists[list_id].update((plainest(word), word) for word in words)
+        audit.differs(94, "list", "domain", says, (work.exchange.id,), work.low)
+    there.update(words)
     return True
 
 
@@ -317,35 +307,26 @@ class SlotsAdded:
 class SlotReadings:
     """What replies, and readings of the first month, tell of single calls."""
 
-    def __init__(self, activity: AccountActivity, stated: Sequence[tuple[SlotStatement, Micros]]) -> None:
-        month = stated[0][1]
-        self._readings = [
-            slots for slots, ends in stated if ends == month and slots.exchange.operation == "slots.get"
-        ]
-        self._highs = [slots.high for slots in sorted(self._readings, key=lambda slots: slots.high)]
-        self._ended = sorted(self._readings, key=lambda slots: slots.high)
-        self.since = stated[0][0].low
-        self.until = max(slots.low for slots, ends in stated if ends == month)
+    def __init__(self, activity: AccountActivity, stated: Sequence[SlotStatement]) -> None:
+        month = [slots for slots in stated if slots.ends == stated[0].ends]
+        self._readings = Bracket(slots for slots in month if slots.exchange.operation == "slots.get")
+        self.since = stated[0].low
+        self.until = max(slots.low for slots in month)
         """From when and up to when it surely was the first month."""
-        spans = [(work.low, work.high) for work in activity.works if work.spend in ("keywords", "scans", "")]
-        spans += [
-            (exchange.sent, exchange.received if exchange.ok else DISTANT_FUTURE)
+        works = [(work.low, work.high, 1) for work in activity.works if work.spend in (*ADDS, "")]
+        changes = [
+            (exchange.sent, exchange.received if exchange.ok else DISTANT_FUTURE, 1)
             for exchange in (*activity.removals, *activity.patches)
         ]
-        self._begun = RunningSums((low, 1) for low, _ in spans)
-        self._over = RunningSums((high, 1) for _, high in spans)
+        self._changes = SpanSums(works + changes)
 
     def added(self, call: Call) -> SlotsAdded | None:
         """Return what one call added: as its reply says, or as readings show if it was alone between them."""
         low, high, name = _span(call)
         if isinstance(call, SpendWork) and (stated := whole(call.made.get("slots_added"))) is not None:
             return SlotsAdded(stated, (name,), low)
-        ended = bisect_left(self._highs, low)
-        after = next((slots for slots in self._readings if slots.low > high), None)
-        if not ended or after is None:
-            return None
-        before = self._ended[ended - 1]
-        if self._begun.upto(after.high) - self._over.before(before.low) != 1:
+        before, after = self._readings.before(low), self._readings.after(high)
+        if before is None or after is None or self._changes.possibly(before.low, after.high) != 1:
             return None
         return SlotsAdded(after.used - before.used, (name, before.exchange.id, after.exchange.id), low)
 

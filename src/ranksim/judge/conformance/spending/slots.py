@@ -7,34 +7,32 @@ geographies for each scan, without de-duplication between scans. Elsewhere the r
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 
-from ranksim.core.clock import Micros
 from ranksim.judge.conformance.history.fields import body_of, whole
 from ranksim.judge.conformance.spending import slot_choices
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
     AccountActivity,
     GrantedWorks,
-    RefusedSpend,
+    SpendCall,
     SpendWork,
 )
+from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.counter_bounds import (
     ANY_FALL,
     UNBOUNDED,
     Bound,
     Increment,
-    RunningSums,
-    Sample,
+    SpanSums,
     between,
     bounds,
 )
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
-from ranksim.judge.conformance.spending.statements import SlotStatement, slots_of
-from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.spending.statements import SlotStatement, neighbours, slots_of
 from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 REACHED, TOGETHER = "reached", "at once"
 """The limit was reached by one call after another, or by several that overlapped."""
@@ -121,39 +119,45 @@ RULES = declare(
 Json = Any
 
 
-def judge(activity: AccountActivity, options: Options, tally: Tally) -> None:
+SLOTS = 5
+"""The check of slots."""
+
+
+def judge(audit: AccountAudit) -> None:
     """Judge the slots of one account."""
+    activity = audit.activity
     for slots in activity.slots:
-        judge_sum(activity, slots, tally)
-    stated = dated(activity.slots)
-    tracked = SlotBounds(activity)
+        judge_sum(audit, slots)
+    stated, tracked = dated(activity.slots), SlotBounds(activity)
     if len(stated) > 1:
-        judge_counter(activity, stated, tracked, options, tally)
-        judge_held(activity, stated, tracked, tally)
-        slot_choices.judge(activity, stated, options, tally)
-    judge_patches(activity, tally)
+        judge_counter(audit, stated, tracked)
+        judge_held(audit, stated, tracked)
+        slot_choices.judge(audit, stated)
+    judge_patches(audit)
     granted = GrantedWorks(activity.works)
     for refused in activity.refusals:
-        if refused.check == 5:
-            judge_refused(activity, refused, tracked, granted, options, tally)
+        if refused.check == SLOTS:
+            judge_refused(audit, refused, tracked, granted)
 
 
-def dated(statements: Sequence[SlotStatement]) -> list[tuple[SlotStatement, Micros]]:
+def dated(statements: Sequence[SlotStatement]) -> list[SlotStatement]:
     """Return the statements with their month; one without, as in a refusal, lies between two of one month."""
     ordered = sorted(statements, key=lambda slots: slots.low)
-    after: list[SlotStatement | None] = [None] * len(ordered)
     later: SlotStatement | None = None
-    for number in range(len(ordered) - 1, -1, -1):
-        after[number] = later
-        later = ordered[number] if ordered[number].ends is not None else later
+    following = list[SlotStatement | None]()
+    for slots in reversed(ordered):
+        following.append(later)
+        later = slots if slots.ends is not None else later
     dated, before = [], None
-    for slots, following in zip(ordered, after, strict=True):
+    for slots, after in zip(ordered, reversed(following), strict=True):
         if slots.ends is not None:
             before = slots
-            dated.append((slots, slots.ends))
-        elif before is not None and following is not None and before.ends == following.ends:
+            dated.append(slots)
+        elif before is not None and after is not None and before.ends == after.ends:
             dated += (
-                [(slots, before.ends or 0)] if before.high < slots.low and slots.high < following.low else []
+                [replace(slots, ends=before.ends)]
+                if before.high < slots.low and slots.high < after.low
+                else []
             )
     return dated
 
@@ -161,13 +165,7 @@ def dated(statements: Sequence[SlotStatement]) -> list[tuple[SlotStatement, Micr
 # Checks
 
 
-def judge_counter(
-    activity: AccountActivity,
-    stated: Sequence[tuple[SlotStatement, Micros]],
-    tracked: SlotBounds,
-    options: Options,
-    tally: Tally,
-) -> None:
+def judge_counter(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBounds) -> None:
     """Every reading lies between what was surely and what was possibly added before it in its month.
 
     Additions move the counter within their intervals, removals never do before the month ends; so a smaller
@@ -175,38 +173,30 @@ def judge_counter(
     month goes what was active. A scan
     that is narrowed may free its slots (U62), so after one the least is tried without.
     """
-    marks = [Sample(s.low, s.high, s.used, ends, s.exchange.id) for s, ends in stated]
-    moves = tracked.moves()
+    activity, options, tally = audit.activity, audit.options, audit.tally
+    marks, moves = [slots.sample for slots in stated], tracked.moves()
     falls = []
     if "freed" in options.candidates("narrowing"):
         falls = tracked.of_patches() if activity.alone else [ANY_FALL]
+    unchecked = "none" in options.candidates("patch_checks")
+    refusing = {refused.exchange.id for refused in activity.refusals if refused.check == SLOTS}
     strict = bounds(marks, moves, carried=True)
-    limits = {(s.exchange.id, ends): s.limit for s, ends in stated}
-    refusing = {refused.exchange.id for refused in activity.refusals if refused.check == 5}
     for bound, lenient in zip(strict, bounds(marks, moves, falls, carried=True), strict=True):
         mark = bound.mark
-        if mark.value < bound.least and mark.value >= lenient.least:
+        if lenient.least <= mark.value < bound.least:
             tally.differs(62, "held", "freed", _evidence(activity, bound, moves))
             bound = lenient
-        _judge_bound(activity, bound, moves, tracked, tally)
-        if _patched(activity, tracked, bound, options):
+        _judge_bound(audit, bound, moves, tracked)
+        if unchecked and (tracked.patched <= mark.high or not activity.alone):  # a scan may have been widened
             tally.open("slots.limit", "a scan was changed, which may pass no check (U95)")
-        elif bound.since is None or limits[bound.since.id, bound.since.ends] == limits[mark.id, mark.ends]:
-            judge_limit(activity, bound, limits[mark.id, mark.ends], tally, refusing)
+        elif bound.since is None or bound.since.limit == mark.limit:
+            judge_limit(audit, bound, refusing)
     for work in activity.works:
-        judge_stated(activity, work, tracked, tally)
+        judge_stated(audit, work, tracked)
 
 
-def _patched(activity: AccountActivity, tracked: SlotBounds, bound: Bound, options: Options) -> bool:
-    """Return whether a scan may have been widened before a mark by a PATCH, which may pass no check (U95)."""
-    seen = tracked.patched <= bound.mark.high
-    return "none" in options.candidates("patch_checks") and (seen or not activity.alone)
-
-
-def _judge_bound(
-    activity: AccountActivity, bound: Bound, moves: Sequence[Increment], tracked: SlotBounds, tally: Tally
-) -> None:
-    since, mark = bound.since, bound.mark
+def _judge_bound(audit: AccountAudit, bound: Bound, moves: Sequence[Increment], tracked: SlotBounds) -> None:
+    activity, tally, since, mark = audit.activity, audit.tally, bound.since, bound.mark
     removed = since is not None and tracked.removals.upto(mark.high) > tracked.removals.before(since.low)
     if mark.value < bound.least and removed:
         tally.broke("slots.held", _evidence(activity, bound, moves), case=_removed(activity, bound))
@@ -244,39 +234,35 @@ def _evidence(activity: AccountActivity, bound: Bound, moves: Sequence[Increment
     return bound.evidence(says, activity.about, inside)
 
 
-def judge_limit(
-    activity: AccountActivity, bound: Bound, limit: int | None, tally: Tally, refusing: Collection[str]
-) -> None:
+def judge_limit(audit: AccountAudit, bound: Bound, refusing: Collection[str]) -> None:
     """What is used did not grow beyond the limit; above it from the first, a plan was changed before."""
     since, mark = bound.since, bound.mark
-    if limit is None or since is None:
+    if mark.limit is None or since is None:
         return
     reached = max(mark.value, bound.least)
-    if reached > limit and reached > since.value:
-        says = f"{since.value} slots were used, then {reached}, with a limit of {limit}"
+    if reached > mark.limit and reached > since.value:
+        says = f"{since.value} slots were used, then {reached}, with a limit of {mark.limit}"
         ids = tuple(dict.fromkeys((since.id, mark.id)))
-        evidence = activity.evidence(says, ids, mark.low, f"{limit} at most")
-        tally.broke("slots.limit", evidence, case=REACHED)
-    elif reached == limit or mark.id in refusing:
-        tally.held("slots.limit", case=REACHED, by=(since.id, mark.id))
+        audit.broke("slots.limit", says, ids, mark.low, f"{mark.limit} at most", case=REACHED)
+    elif reached == mark.limit or mark.id in refusing:
+        audit.tally.held("slots.limit", case=REACHED, by=(since.id, mark.id))
 
 
-def judge_stated(activity: AccountActivity, work: SpendWork, tracked: SlotBounds, tally: Tally) -> None:
+def judge_stated(audit: AccountAudit, work: SpendWork, tracked: SlotBounds) -> None:
     """The slots that a reply says it added are what its words and scans make; both are of one instant."""
-    stated = whole(work.made.get("slots_added"))
+    stated, ids = whole(work.made.get("slots_added")), (work.exchange.id,)
     if stated is None or not work.sure:
         return
     least, most = tracked.added(work)
-    if least <= stated <= most:
-        if most < UNBOUNDED:
-            tight = least == most > 0
-            tally.held("slots.counted", case=work.spend if tight else None, by=(work.exchange.id,))
-            for factor in _factors(work) if tight else ():
-                tally.covers("slots.counted", factor, (work.exchange.id,))
-        return
-    says = f"{stated} slots were added, says the reply; {least} to {most} can have been"
-    evidence = activity.evidence(says, (work.exchange.id,), work.low, f"{least} to {most} slots added")
-    tally.broke("slots.counted", evidence, case=work.spend)
+    if not least <= stated <= most:
+        says, span = f"{stated} slots were added, says the reply", f"{least} to {most}"
+        says += f"; {span} can have been"
+        audit.broke("slots.counted", says, ids, work.low, f"{span} slots added", case=work.spend)
+    elif most < UNBOUNDED:
+        tight = least == most > 0
+        audit.tally.held("slots.counted", case=work.spend if tight else None, by=ids)
+        for factor in _factors(work) if tight else ():
+            audit.tally.covers("slots.counted", factor, ids)
 
 
 def _factors(work: SpendWork) -> Iterator[str]:
@@ -287,80 +273,55 @@ def _factors(work: SpendWork) -> Iterator[str]:
             yield factor
 
 
-def judge_held(
-    activity: AccountActivity,
-    stated: Sequence[tuple[SlotStatement, Micros]],
-    tracked: SlotBounds,
-    tally: Tally,
-) -> None:
+def judge_held(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBounds) -> None:
     """Held slots of a month become fewer only as additions revive them (U63), one for one at most."""
-    moves = tracked.revivals()
-    begun, ended = RunningSums((m.low, m.most) for m in moves), RunningSums((m.high, m.most) for m in moves)
-    with_held = [(slots, ends) for slots, ends in stated if slots.held is not None]
-    for (first, ends), (second, later) in pairwise(with_held):
-        if ends != later or first.high >= second.low or not first.held:
+    revivals = SpanSums((m.low, m.high, m.most) for m in tracked.revivals())
+    for first, second in neighbours([slots for slots in stated if slots.held is not None]):
+        if not first.held:
             continue
-        revived = begun.upto(second.high) - ended.before(first.low)
+        revived, ids = revivals.possibly(first.low, second.high), (first.exchange.id, second.exchange.id)
         if (second.held or 0) >= first.held - revived:
             case = "held before" if first.held > revived else None
-            tally.held("slots.held", case=case, by=(first.exchange.id, second.exchange.id))
-        elif activity.alone:
+            audit.tally.held("slots.held", case=case, by=ids)
+        elif audit.activity.alone:
             says = (
                 f"{first.held} slots were held, at most {revived} taken up again, and {second.held} are held"
             )
-            ids = (first.exchange.id, second.exchange.id)
-            tally.broke("slots.held", activity.evidence(says, ids, second.low), case="held before")
+            audit.broke("slots.held", says, ids, second.low, case="held before")
 
 
 def judge_refused(
-    activity: AccountActivity,
-    refused: RefusedSpend,
-    tracked: SlotBounds,
-    granted: GrantedWorks,
-    options: Options,
-    tally: Tally,
+    audit: AccountAudit, refused: SpendCall, tracked: SlotBounds, granted: GrantedWorks
 ) -> None:
     """A refusal states what is used and asked for: together more than the limit, and no more than was asked.
 
     All its numbers are of the instant of the decision. A scan beyond the plan's dimensions may have this code
     too (U59), and then its numbers may fit.
     """
-    meta = refused.exchange.meta
-    stated = slots_of(refused.exchange, meta, refused.low, refused.high)
-    used, limit, requested = (
-        (None, None, None) if stated is None else (stated.used, stated.limit, stated.requested)
-    )
-    if used is None or limit is None or requested is None:
-        tally.open("slots.refused", "the refusal states no used, limit and requested")
+    ids, at, body = (refused.exchange.id,), refused.low, refused.body
+    stated = slots_of(refused.exchange, refused.exchange.meta, refused.low, refused.high)
+    if stated is None or stated.limit is None or stated.requested is None:
+        audit.tally.open("slots.refused", "the refusal states no used, limit and requested")
         return
+    used, limit, requested = stated.used, stated.limit, stated.requested
     says = f"{requested} slots asked for with {used} of {limit} used"
-    if used + requested <= limit and _may_pass_dimensions(activity, refused, options):
-        tally.open("slots.refused", "the scan may pass the plan's dimensions")
-        if _passes_dimensions(activity, refused.body):
-            evidence = activity.evidence(
-                f"{says}, on a scan beyond the plan", (refused.exchange.id,), refused.low
-            )
-            tally.differs(59, "entitlement_required", "slot_limit_exceeded", evidence)
+    if used + requested <= limit and _may_pass_dimensions(audit, refused):
+        audit.tally.open("slots.refused", "the scan may pass the plan's dimensions")
+        if _passes_dimensions(audit.activity, body):
+            beyond = f"{says}, on a scan beyond the plan"
+            audit.differs(59, "entitlement_required", "slot_limit_exceeded", beyond, ids, at)
         return
-    fits = activity.evidence(
-        f"{says}: they fit, and were refused", (refused.exchange.id,), refused.low, "no refusal for slots"
-    )
-    tally.check("slots.refused", used + requested > limit, fits, case=refused.spend)
+    fit, case = f"{says}: they fit, and were refused", refused.spend
+    audit.check("slots.refused", used + requested > limit, fit, ids, at, "no refusal for slots", case=case)
     beside = granted.beside(refused)
     if used + requested > limit >= used - sum(tracked.added(work)[0] for work in beside) + requested:
-        ids = (*(work.exchange.id for work in beside[:1]), refused.exchange.id)
-        tally.covers("slots.limit", TOGETHER, ids)
-    if refused.spend == "keywords":
-        most = tracked.of_words(refused.body, {}, refused.low, refused.high)[1]
-    elif refused.spend == "scans":
-        most = tracked.of_scan(refused.body, refused.low, refused.high)[1]
-    else:
-        return
-    if requested > most:
-        more = activity.evidence(
-            f"{says}, but the call can ask for {most} at most", (refused.exchange.id,), refused.low
-        )
-        tally.broke("slots.counted", more, case=refused.spend)
+        audit.tally.covers("slots.limit", TOGETHER, (*(work.exchange.id for work in beside[:1]), *ids))
+    if refused.spend in ADDS:
+        most = tracked.asked(refused)[1]
+        if requested > most:
+            audit.broke(
+                "slots.counted", f"{says}, but the call can ask for {most} at most", ids, at, case=case
+            )
 
 
 def _passes_dimensions(activity: AccountActivity, body: Mapping[str, Json]) -> bool:
@@ -374,30 +335,30 @@ def _passes_dimensions(activity: AccountActivity, body: Mapping[str, Json]) -> b
     )
 
 
-def judge_patches(activity: AccountActivity, tally: Tally) -> None:
+def judge_patches(audit: AccountAudit) -> None:
     """A change that widens a scan beyond the plan's dimensions is refused under U95's default."""
-    for exchange in activity.patches:
+    for exchange in audit.activity.patches:
         widened = exchange.ok and exchange.operation == "scans.update"
-        if widened and _passes_dimensions(activity, body_of(exchange)):
+        if widened and _passes_dimensions(audit.activity, body_of(exchange)):
             says = f"{exchange.id} widened a scan beyond the plan's dimensions"
-            evidence = activity.evidence(says, (exchange.id,), exchange.sent)
-            tally.differs(95, "dimensions_slots", "none", evidence)
+            audit.differs(95, "dimensions_slots", "none", says, (exchange.id,), exchange.sent)
 
 
-def _may_pass_dimensions(activity: AccountActivity, refused: RefusedSpend, options: Options) -> bool:
+def _may_pass_dimensions(audit: AccountAudit, refused: SpendCall) -> bool:
+    """Return whether a scan beyond the plan's dimensions may have been refused so (U59)."""
+    options, body = audit.options, refused.body
     if refused.spend == "keywords" or "slot_limit_exceeded" not in options.candidates("dimension_refusal"):
         return False
-    pairings, places = refused.body.get("engine_devices"), refused.body.get("geographies")
+    pairings, places = body.get("engine_devices"), body.get("geographies")
     if not isinstance(pairings, list) or not isinstance(places, list):
         return True
-    for entitled in activity.entitled:
-        most = entitled.engine_devices or 0, entitled.geographies or 0
-        if len(pairings) <= most[0] and len(places) <= most[1]:
-            return False
-    return True
+    return not any(
+        len(pairings) <= (entitled.engine_devices or 0) and len(places) <= (entitled.geographies or 0)
+        for entitled in audit.activity.entitled
+    )
 
 
-def judge_sum(activity: AccountActivity, slots: SlotStatement, tally: Tally) -> None:
+def judge_sum(audit: AccountAudit, slots: SlotStatement) -> None:
     """One reply is one snapshot: its numbers agree with each other."""
     wrong = []
     if slots.active is not None and slots.held is not None and slots.active + slots.held != slots.used:
@@ -406,5 +367,4 @@ def judge_sum(activity: AccountActivity, slots: SlotStatement, tally: Tally) -> 
         room = slots.limit - slots.used
         if slots.available not in (room, max(0, room)):
             wrong.append(f"used {slots.used} of {slots.limit}, available {slots.available}")
-    evidence = activity.evidence("; ".join(wrong), (slots.exchange.id,), slots.low)
-    tally.check("slots.sum", not wrong, evidence)
+    audit.check("slots.sum", not wrong, "; ".join(wrong), (slots.exchange.id,), slots.low)

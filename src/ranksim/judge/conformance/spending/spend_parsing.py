@@ -9,7 +9,13 @@ from ranksim.core.clock import Micros
 from ranksim.core.contract.views import created_by
 from ranksim.judge.conformance.history.fields import body_of, thing_of
 from ranksim.judge.conformance.history.observation import Observation, job_name
-from ranksim.judge.conformance.spending.activity import CHECKS, JOBS, RANK_RUN, DryRunReport
+from ranksim.judge.conformance.spending.activity import (
+    CHECKS,
+    JOBS,
+    NOT_STATED,
+    RANK_RUN,
+    DryRunReport,
+)
 
 Json = Any
 
@@ -70,30 +76,26 @@ def report_of(
 ) -> tuple[DryRunReport, dict[int, Json]]:
     """Read the answer of a dry run: a report, or the error of the live call (U56, U89); metas by check."""
     spend, domain = spend_of(exchange, body), domain_of(body, {})
+    report = DryRunReport(spend, domain, low, exchange.received, exchange)
     if exchange.code in CHECKS:
-        check = CHECKS[exchange.code]
-        return DryRunReport(check, spend, domain, low, exchange.received, exchange), {check: exchange.meta}
+        report.check = CHECKS[exchange.code]
+        return report, {report.check: exchange.meta}
     data = thing_of(exchange)
-    refusal, allowed, checks = data.get("refusal"), data.get("allowed"), data.get("checks")
+    refusal, checks = data.get("refusal"), data.get("checks")
     code = refusal.get("code") if isinstance(refusal, dict) else None
-    refusing = CHECKS.get(str(code)) if code is not None else 0 if allowed is True else None
+    if code is not None:
+        report.check = CHECKS.get(str(code), NOT_STATED)
+    else:
+        report.check = 0 if data.get("allowed") is True else NOT_STATED
     rows = [row for row in checks if isinstance(row, dict)] if isinstance(checks, list) else []
-    failing = tuple(CHECKS.get(str(row.get("code")), 0) for row in rows if row.get("ok") is False)
-    metas = {CHECKS.get(str(row.get("code")), 0): row.get("meta") for row in rows if row.get("ok") is False}
-    if isinstance(refusal, dict) and refusing:
-        metas.setdefault(refusing, refusal.get("meta"))
-    joins = data.get("would_join")
-    if spend == RANK_RUN and refusing == 0 and "would_join" not in data:
-        joins = "unknown"
-    report = DryRunReport(
-        refusing,
-        spend,
-        domain,
-        low,
-        exchange.received,
-        exchange,
-        failing if rows else None,
-        joins if isinstance(joins, str) else "",
-        tuple(str(row.get("check")) for row in rows),
-    )
+    failing = [(CHECKS.get(str(row.get("code")), 0), row) for row in rows if row.get("ok") is False]
+    metas = {check: row.get("meta") for check, row in failing}
+    if rows:
+        report.failing = tuple(check for check, _ in failing)
+        report.names = tuple(str(row.get("check")) for row in rows)
+    if isinstance(refusal, dict) and report.check > 0:
+        metas.setdefault(report.check, refusal.get("meta"))
+    unsaid = "unknown" if spend == RANK_RUN and report.check == 0 else ""
+    joins = data.get("would_join", unsaid)
+    report.joins = joins if isinstance(joins, str) else ""
     return report, metas

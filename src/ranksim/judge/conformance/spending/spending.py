@@ -18,35 +18,21 @@ from ranksim.judge.conformance.spending import (
     quotas,
     slots,
 )
-from ranksim.judge.conformance.spending.activity import AccountActivity
+from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.by_account import ObservedAccounts
 from ranksim.judge.conformance.spending.statements import BusinessClock
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.conformance.verdict.verdicts import Tally
 
-SpendingPart: TypeAlias = Callable[[AccountActivity, BusinessClock, Options, Tally], None]
+SpendingPart: TypeAlias = Callable[[AccountAudit], None]
 
-PARTS: Final[tuple[SpendingPart, ...]] = (
-    check_precedence.judge,
-    cost.judge,
-    quotas.judge,
-    lambda did, clock, options, tally: slots.judge(did, options, tally),
-    cooldowns.judge,
-    lambda did, clock, options, tally: joins.judge(did, options, tally),
-    dry_runs.judge,
-)
+JUDGED: Final = (check_precedence, cost, quotas, slots, cooldowns, joins, dry_runs)
+
+PARTS: Final[tuple[SpendingPart, ...]] = tuple(module.judge for module in JUDGED)
 """What judges all that an account did, one after the other; none changes it, and two may judge one rule."""
 
-RULES: tuple[Rule, ...] = (
-    *check_precedence.RULES,
-    *cost.RULES,
-    *quotas.RULES,
-    *slots.RULES,
-    *cooldowns.RULES,
-    *joins.RULES,
-    *dry_runs.RULES,
-)
+RULES: tuple[Rule, ...] = tuple(rule for module in JUDGED for rule in module.RULES)
 
 
 @dataclass
@@ -72,7 +58,7 @@ class SpendingJudge:
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge each account that was idle for a month; at the end, every one."""
-        clock, options, tally = BusinessClock(run), self.options, self.tally
-        for activity in self.accounts.activity(watermark, run, options):
+        clock = BusinessClock(run)
+        for activity in self.accounts.activity(watermark, run, self.options):
             for judge in PARTS:
-                judge(activity, clock, options, tally)
+                judge(AccountAudit(activity, clock, self.options, self.tally))

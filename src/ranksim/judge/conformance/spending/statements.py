@@ -7,20 +7,21 @@ Whatever is missing or of another form is left out, never guessed (U61, U109).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from typing import Any, Generic, TypeVar
+from itertools import pairwise
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ranksim.core.clock import DAY, DISTANT_PAST, HOUR, SECOND, WEEK, Micros
 from ranksim.core.money import MICRO_USD
 from ranksim.judge.conformance.history.fields import moment, plain, whole
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation
+from ranksim.judge.conformance.spending.counter_bounds import Sample
 
 Json = Any
-
-ItemT = TypeVar("ItemT")
 
 CUT = 2
 """µUSD that the sum of two amounts may lack as each is cut to the µUSD."""
@@ -36,27 +37,56 @@ RICHEST = 15
 
 
 @dataclass(frozen=True, slots=True)
-class MeterStatement:
-    """One metered allowance as it was stated (S38, S98). `ends` is its resets_at, None where not stated."""
+class Statement:
+    """What an exchange stated, which was true at an instant of [low, high]."""
 
     exchange: Observation
     low: Micros
     high: Micros
-    metric: str
-    used: int
-    limit: int | None = None
-    remaining: int | None = None
-    period: str = ""
-    ends: Micros | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class CostStatement:
+class CounterStatement(Statement):
+    """A counter as it was stated. `ends` is its resets_at, None where not stated."""
+
+    used: int
+    limit: int | None = None
+    ends: Micros | None = None
+
+    @property
+    def sample(self) -> Sample:
+        """It as a reading of the counter; without an end in the period 0."""
+        return Sample(self.low, self.high, self.used, self.ends or 0, self.exchange.id, self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class MeterStatement(CounterStatement):
+    """One metered allowance as it was stated (S38, S98)."""
+
+    metric: str = ""
+    remaining: int | None = None
+    period: str = ""
+
+    @property
+    def about(self) -> str:
+        """Name it in evidence."""
+        return f"{self.metric} ({self.period or 'no period'})"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStatement(CounterStatement):
+    """The slots of an account as they were stated (S37, U61)."""
+
+    active: int | None = None
+    held: int | None = None
+    available: int | None = None
+    requested: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CostStatement(Statement):
     """The provider spend of a month as it was stated, µUSD (S62, S99, U96)."""
 
-    exchange: Observation
-    low: Micros
-    high: Micros
     spent: int | None = None
     settled: int | None = None
     reserved: int | None = None
@@ -67,28 +97,16 @@ class CostStatement:
     apart: int = 0
     """How far rounding may take what is spent from the sum of its parts."""
 
-
-@dataclass(frozen=True, slots=True)
-class SlotStatement:
-    """The slots of an account as they were stated (S37, U61)."""
-
-    exchange: Observation
-    low: Micros
-    high: Micros
-    used: int
-    active: int | None = None
-    held: int | None = None
-    limit: int | None = None
-    available: int | None = None
-    requested: int | None = None
-    ends: Micros | None = None
+    @property
+    def about(self) -> str:
+        """Name it in evidence."""
+        return "the month's spend"
 
 
 @dataclass(frozen=True, slots=True)
-class EntitlementStatement:
+class EntitlementStatement(Statement):
     """What a plan gives, as it was read (U109). Lengths of cooldowns in business µs, by operation."""
 
-    exchange: Observation
     capabilities: frozenset[str] | None
     cooldowns: Mapping[str, Micros]
     engine_devices: int | None
@@ -96,10 +114,9 @@ class EntitlementStatement:
 
 
 @dataclass(frozen=True, slots=True)
-class StatusStatement:
+class StatusStatement(Statement):
     """The status of a subscription, as it was read (S61)."""
 
-    exchange: Observation
     status: str
 
 
@@ -108,13 +125,11 @@ class StatusStatement:
 
 def meters_of(exchange: Observation) -> list[MeterStatement]:
     """Read the metered allowances of a usage reply."""
-    data = plain(exchange)
-    rows = data.get("metrics")
-    meters = (
-        [meter_of(exchange, row, exchange.sent, exchange.received) for row in rows]
-        if isinstance(rows, list)
-        else []
-    )
+    rows = plain(exchange).get("metrics")
+    meters = [
+        meter_of(exchange, row, exchange.sent, exchange.received)
+        for row in (rows if isinstance(rows, list) else ())
+    ]
     return [meter for meter in meters if meter is not None]
 
 
@@ -125,17 +140,13 @@ def meter_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> Met
     used = whole(row.get("used"))
     if used is None:
         return None
-    return MeterStatement(
-        exchange,
-        low,
-        high,
-        row["metric"],
-        used,
+    limit, ends, remaining = (
         limit_of(row.get("limit")),
-        whole(row.get("remaining")),
-        str(row.get("period", "")).lower(),
         moment(row.get("resets_at")),
+        whole(row.get("remaining")),
     )
+    period = str(row.get("period", "")).lower()
+    return MeterStatement(exchange, low, high, used, limit, ends, row["metric"], remaining, period)
 
 
 def cost_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> CostStatement | None:
@@ -160,14 +171,11 @@ def slots_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> Slo
     """Read slots, of GET slots or of the meta of slot_limit_exceeded; None without what is used."""
     if not isinstance(row, dict):
         return None
-    numbers = {name: whole(row.get(name)) for name in ("used", "active", "held", "available", "requested")}
-    numbers["limit"] = limit_of(row.get("limit"))
+    numbers = {name: whole(row.get(name)) for name in ("active", "held", "available", "requested")}
     if numbers["requested"] is None:
         numbers["requested"] = whole(row.get("needed"))
-    used = numbers.pop("used")
-    if used is None:
-        return None
-    return SlotStatement(exchange, low, high, used, **numbers, ends=moment(row.get("resets_at")))
+    used, limit, ends = whole(row.get("used")), limit_of(row.get("limit")), moment(row.get("resets_at"))
+    return None if used is None else SlotStatement(exchange, low, high, used, limit, ends, **numbers)
 
 
 def entitled_of(exchange: Observation) -> EntitlementStatement:
@@ -183,15 +191,14 @@ def entitled_of(exchange: Observation) -> EntitlementStatement:
             if isinstance(row, dict)
         }
     lengths = cooldowns if isinstance(cooldowns, dict) else {}
+    seconds = {name: whole(length) for name, length in lengths.items()}
     most = dimensions if isinstance(dimensions, dict) else {}
     return EntitlementStatement(
         exchange,
+        exchange.sent,
+        exchange.received,
         frozenset(map(str, capabilities)) if isinstance(capabilities, list) else None,
-        {
-            name: seconds * SECOND
-            for name, length in lengths.items()
-            if (seconds := whole(length)) is not None
-        },
+        {name: length * SECOND for name, length in seconds.items() if length is not None},
         whole(most.get("engine_devices")),
         whole(most.get("geographies")),
     )
@@ -248,10 +255,10 @@ def _digits(cost: CostStatement) -> int:
 
 # By time
 
-Statement = TypeVar("Statement", MeterStatement, CostStatement, SlotStatement)
+StatementT = TypeVar("StatementT", MeterStatement, CostStatement, SlotStatement)
 
 
-def aligned(statements: Sequence[Statement]) -> list[Statement]:
+def aligned(statements: Sequence[StatementT]) -> list[StatementT]:
     """Return statements with one end a period: an end computed for each reply anew may be rounded so."""
     ends: dict[Micros, Micros] = {}
     first = DISTANT_PAST
@@ -263,24 +270,79 @@ def aligned(statements: Sequence[Statement]) -> list[Statement]:
     ]
 
 
+class Spanned(Protocol):
+    """What was true, or happened, at an instant of [low, high]."""
+
+    @property
+    def low(self) -> Micros:
+        """Its earliest instant."""
+
+    @property
+    def high(self) -> Micros:
+        """Its latest."""
+
+
+class Span(NamedTuple):
+    """An interval of time."""
+
+    low: Micros
+    high: Micros
+
+
+class Dated(Spanned, Protocol):
+    """What was read of a period."""
+
+    @property
+    def ends(self) -> object:
+        """What tells the period."""
+
+
+DatedT = TypeVar("DatedT", bound=Dated)
+
+
+def neighbours(readings: Iterable[DatedT]) -> Iterator[tuple[DatedT, DatedT]]:
+    """Yield each two that follow each other in a period, the first made before the second was asked for."""
+    for first, second in pairwise(readings):
+        if first.high < second.low and first.ends == second.ends:
+            yield first, second
+
+
+ItemT = TypeVar("ItemT", bound=Spanned)
+KeyT = TypeVar("KeyT")
+
+
 class Bracket(Generic[ItemT]):
     """Readings by time: the last that ended before an instant, and the first that began after one."""
 
-    def __init__(self, items: Sequence[tuple[Micros, Micros, ItemT]]) -> None:
-        self._by_high = sorted(items, key=lambda item: item[1])
-        self._by_low = sorted(items, key=lambda item: item[0])
-        self._highs = [item[1] for item in self._by_high]
-        self._lows = [item[0] for item in self._by_low]
+    def __init__(self, items: Iterable[ItemT]) -> None:
+        readings = list(items)
+        self._by_high = sorted(readings, key=lambda item: item.high)
+        self._by_low = sorted(readings, key=lambda item: item.low)
+        self._highs = [item.high for item in self._by_high]
+        self._lows = [item.low for item in self._by_low]
 
     def before(self, t: Micros) -> ItemT | None:
         """Return the last reading that surely was before `t`."""
         place = bisect_left(self._highs, t)
-        return self._by_high[place - 1][2] if place else None
+        return self._by_high[place - 1] if place else None
 
     def after(self, t: Micros) -> ItemT | None:
         """Return the first reading that surely was after `t`."""
         place = bisect_right(self._lows, t)
-        return self._by_low[place][2] if place < len(self._by_low) else None
+        return self._by_low[place] if place < len(self._by_low) else None
+
+    def around(self, call: Spanned) -> tuple[ItemT, ItemT] | None:
+        """Return the readings next to a call, on both sides; None where one is missing."""
+        before, after = self.before(call.low), self.after(call.high)
+        return None if before is None or after is None else (before, after)
+
+
+def brackets(items: Iterable[ItemT], key: Callable[[ItemT], KeyT]) -> dict[KeyT, Bracket[ItemT]]:
+    """Return readings by time, those of each key apart."""
+    grouped: dict[KeyT, list[ItemT]] = defaultdict(list)
+    for item in items:
+        grouped[key(item)].append(item)
+    return {name: Bracket(group) for name, group in grouped.items()}
 
 
 # The deployment's clock

@@ -1,0 +1,91 @@
+"""What judges of one account share: what it did, what may be assumed, and how what is found is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ranksim.core.clock import Micros, iso
+from ranksim.judge.conformance.spending.activity import AccountActivity
+from ranksim.judge.conformance.spending.statements import BusinessClock, CostStatement, MeterStatement
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.rule import ANY
+from ranksim.judge.conformance.verdict.verdicts import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class AccountAudit:
+    """One account under judgement, by the deployment's clock, under some options."""
+
+    activity: AccountActivity
+    clock: BusinessClock
+    options: Options
+    tally: Tally
+
+    def check(
+        self,
+        rule: str,
+        holds: bool,
+        says: str,
+        ids: tuple[str, ...],
+        at: Micros,
+        expected: str = "",
+        *,
+        case: str | None = ANY,
+    ) -> None:
+        """Note that a rule held or broke, as these exchanges show."""
+        self.tally.check(rule, holds, self.activity.evidence(says, ids, at, expected), case=case)
+
+    def broke(
+        self, rule: str, says: str, ids: tuple[str, ...], at: Micros, expected: str = "", *, case: str = ANY
+    ) -> None:
+        """Note that a rule broke, as these exchanges show."""
+        self.check(rule, False, says, ids, at, expected, case=case)
+
+    def differs(
+        self,
+        number: int,
+        assumed: object,
+        instead: object,
+        says: str,
+        ids: tuple[str, ...],
+        at: Micros,
+        expected: str = "",
+    ) -> None:
+        """Note that these exchanges exclude the default of an assumption."""
+        self.tally.differs(number, assumed, instead, self.activity.evidence(says, ids, at, expected))
+
+
+StatedT = TypeVar("StatedT", MeterStatement, CostStatement)
+
+CANNOT_TELL = "?"
+"""What is wrong with a reset of which nobody can tell."""
+
+
+def judge_resets(
+    audit: AccountAudit,
+    rule: str,
+    case: str,
+    statements: Iterable[StatedT],
+    wrong_reset: Callable[[StatedT, Micros], str],
+) -> None:
+    """A stated reset is one of which nothing is wrong by itself, and it never moves back.
+
+    Two replies, the second sent after the first was received, are in this order at the deployment too; so
+    the period of the second is the same or a later one.
+    """
+    latest: StatedT | None = None
+    for stated in statements:
+        ends = stated.ends
+        if ends is None:
+            continue
+        wrong, own = wrong_reset(stated, ends), stated.exchange.id
+        ids: tuple[str, ...] = (own,)
+        if latest is not None and latest.high < stated.low and (latest.ends or 0) > ends:
+            wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.exchange.id, own)
+        if latest is None or ends > (latest.ends or 0):
+            latest = stated
+        if wrong != CANNOT_TELL:
+            says = f"{stated.about} resets at {iso(ends)}: {wrong}"
+            audit.check(rule, not wrong, says, ids, stated.low, case=case)
