@@ -22,9 +22,9 @@ from ranksim.judge.conformance.spending.counter_bounds import SpanSums
 from ranksim.judge.conformance.spending.statements import (
     CostStatement,
     EntitlementStatement,
+    Interval,
     MeterStatement,
     SlotStatement,
-    Span,
     StatusStatement,
 )
 from ranksim.judge.conformance.verdict.options import Options
@@ -164,13 +164,13 @@ class AccountActivity:
     entitled: list[EntitlementStatement] = field(default_factory=list)
     health: list[StatusStatement] = field(default_factory=list)
     fates: dict[str, JobLifetime] = field(default_factory=lambda: defaultdict(JobLifetime))
-    changes: list[Span] = field(default_factory=list)
+    changes: list[Interval] = field(default_factory=list)
     """When other writes, which may touch slots, can have changed something."""
     removals: list[Observation] = field(default_factory=list)
     """Those of them that may free slots."""
     patches: list[Observation] = field(default_factory=list)
     """Those of them that change scans."""
-    reads: list[Span] = field(default_factory=list)
+    reads: list[Interval] = field(default_factory=list)
     """When each read that was answered was made."""
     refused_reads: list[Observation] = field(default_factory=list)
     """Reads that one of the six checks refused."""

@@ -33,7 +33,7 @@ from ranksim.judge.conformance.spending.spend_parsing import (
 )
 from ranksim.judge.conformance.spending.statements import (
     LONGEST_MONTH,
-    Span,
+    Interval,
     StatusStatement,
     aligned,
     sharpened,
@@ -97,7 +97,7 @@ class AccountLog:
         for exchange in self.calls:
             record.add(exchange)
         activity = record.finished(rate)
-        activity.reads += map(Span, self.sent, self.received)
+        activity.reads += map(Interval, self.sent, self.received)
         return activity
 
 
@@ -190,7 +190,7 @@ class AccountRecord:
         elif exchange.code in CHECKS:
             self.activity.refused_reads += [exchange] if exchange.named else []
         elif exchange.ok:
-            self.activity.reads.append(Span(exchange.sent, exchange.received))
+            self.activity.reads.append(Interval(exchange.sent, exchange.received))
             if exchange.operation in ("jobs.get", "jobs.list"):
                 self.activity.polls.append(exchange)
             self._other(exchange)
@@ -332,7 +332,7 @@ class AccountRecord:
 
     def _change(self, exchange: Observation) -> None:
         """Note a write that may have changed something without spending."""
-        self.activity.changes.append(Span(exchange.sent, exchange.received))
+        self.activity.changes.append(Interval(exchange.sent, exchange.received))
         named = {exchange.operation, *exchange.operations}
         if "scans.update" in named:
             self.activity.patches.append(exchange)

@@ -34,7 +34,7 @@ from ranksim.judge.conformance.spending.failed_checks import (
     rule_of,
 )
 from ranksim.judge.conformance.spending.spend_parsing import domain_of, spend_of
-from ranksim.judge.conformance.spending.statements import Span
+from ranksim.judge.conformance.spending.statements import Interval
 from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Breach, Cause, Requirement, Rule, declare
 
 
@@ -187,11 +187,11 @@ REFUSING = (PAY, 403)
 
 def judge_codes(audit: AccountAudit, failures: FailedChecks) -> None:
     """A refusal to spend has the code of one of the six checks."""
-    reached: dict[tuple[str, str, str], Span] = {}  # from the first answer to the last sending
+    reached: dict[tuple[str, str, str], Interval] = {}  # from the first answer to the last sending
     for exchange in audit.activity.spend_calls:
         if exchange.ok or exchange.code in CHECKS:
-            first, last = reached.get(_wanted(exchange), Span(DISTANT_FUTURE, DISTANT_PAST))
-            reached[_wanted(exchange)] = Span(min(first, exchange.received), max(last, exchange.sent))
+            first, last = reached.get(_wanted(exchange), Interval(DISTANT_FUTURE, DISTANT_PAST))
+            reached[_wanted(exchange)] = Interval(min(first, exchange.received), max(last, exchange.sent))
     for exchange in audit.activity.spend_calls:
         if exchange.code in CHECKS and not exchange.lost and not exchange.ok:
             code = exchange.code if exchange.code in CHECK_OF else "quota_exhausted"
@@ -201,7 +201,7 @@ def judge_codes(audit: AccountAudit, failures: FailedChecks) -> None:
 
 
 def _judge_code(
-    audit: AccountAudit, failures: FailedChecks, exchange: Observation, reached: Span | None
+    audit: AccountAudit, failures: FailedChecks, exchange: Observation, reached: Interval | None
 ) -> None:
     """A 402 to a call that spends, with a code that is of no refusal, is none of those there are (U17).
 

@@ -33,8 +33,8 @@ from ranksim.judge.conformance.spending.statements import (
     Bracket,
     CostStatement,
     EntitlementStatement,
+    Interval,
     SlotStatement,
-    Span,
     Spanned,
     brackets,
 )
@@ -148,7 +148,7 @@ class FailedChecks:
 
     def _had(self, exchange: Observation, plan: EntitlementStatement) -> bool:
         """Return whether the plan at an exchange had the same capabilities."""
-        same = self.plan_of(Span(exchange.sent, exchange.received))
+        same = self.plan_of(Interval(exchange.sent, exchange.received))
         return same is not None and same.capabilities == plan.capabilities
 
     def _needed(self, spend: str, listed: frozenset[str]) -> str:

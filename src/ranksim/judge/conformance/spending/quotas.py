@@ -308,7 +308,7 @@ def judge_grant(audit: AccountAudit, work: SpendWork) -> None:
 # Checks
 
 
-class Fit(NamedTuple):
+class CounterFit(NamedTuple):
     """What a counter may show by one unit of works, and where it does not."""
 
     unit: Unit
@@ -336,7 +336,9 @@ def judge_counter(audit: AccountAudit, metric: str, statements: Sequence[MeterSt
     for unit in UNITS:
         moves, falls = moves_of(activity, consumers.sure, consumers.possible, unit, audit.options)
         bounded = bounds(marks, moves, falls)
-        fits.append(Fit(unit, moves, bounded, [bound for bound in bounded if _breaks(activity, bound)]))
+        fits.append(
+            CounterFit(unit, moves, bounded, [bound for bound in bounded if _breaks(activity, bound)])
+        )
         if not fits[-1].broken:
             break
     default, fit = fits[0], fits[-1]
@@ -361,7 +363,7 @@ def judge_counter(audit: AccountAudit, metric: str, statements: Sequence[MeterSt
 
 
 def _judge_broken(
-    audit: AccountAudit, metric: str, marks: Sequence[Sample], consumers: Consumers, fit: Fit
+    audit: AccountAudit, metric: str, marks: Sequence[Sample], consumers: Consumers, fit: CounterFit
 ) -> None:
     """Break the rule of dry runs where they explain all that a counter shows, else that of the counter."""
     consumed = _dry_runs_counted(audit.activity, marks, consumers, audit.options)

@@ -282,14 +282,14 @@ class Spanned(Protocol):
         """Its latest."""
 
 
-class Span(NamedTuple):
+class Interval(NamedTuple):
     """An interval of time."""
 
     low: Micros
     high: Micros
 
 
-class Dated(Spanned, Protocol):
+class InPeriod(Spanned, Protocol):
     """What was read of a period."""
 
     @property
@@ -297,10 +297,10 @@ class Dated(Spanned, Protocol):
         """What tells the period."""
 
 
-DatedT = TypeVar("DatedT", bound=Dated)
+InPeriodT = TypeVar("InPeriodT", bound=InPeriod)
 
 
-def neighbours(readings: Iterable[DatedT]) -> Iterator[tuple[DatedT, DatedT]]:
+def neighbours(readings: Iterable[InPeriodT]) -> Iterator[tuple[InPeriodT, InPeriodT]]:
     """Yield each two that follow each other in a period, the first made before the second was asked for."""
     for first, second in pairwise(readings):
         if first.high < second.low and first.ends == second.ends:
