@@ -30,8 +30,7 @@ from ranksim.core.service.events import (
     EndpointDisabled,
     EndpointEnabled,
 )
-from ranksim.core.service.pages import filters_of, paged
-from ranksim.core.service.replies import collection, nothing, single
+from ranksim.core.service.replies import collection, filters_of, nothing, paged, single
 from ranksim.core.service.resolve import domain_for, list_owned, record_for
 from ranksim.core.service.state import Account, AttemptRecord, Delivery, Endpoint, Event, Job, State
 

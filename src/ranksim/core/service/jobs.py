@@ -16,8 +16,7 @@ from ranksim.core.service.calls import Reply, StartJob
 from ranksim.core.service.context import JOB_ENDS, Context, Request
 from ranksim.core.service.errors import problem
 from ranksim.core.service.events import JobEnded, JobQueued, JobStarted
-from ranksim.core.service.pages import filters_of, paged
-from ranksim.core.service.replies import single
+from ranksim.core.service.replies import filters_of, paged, single
 from ranksim.core.service.resolve import drop, record_for
 from ranksim.core.service.spend_decision import settle
 from ranksim.core.service.state import Account, Domain, Job

@@ -8,7 +8,7 @@ from ranksim.core.rules.access import sees
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context, Request
 from ranksim.core.service.errors import problem
-from ranksim.core.service.pages import filters_of, paged
+from ranksim.core.service.replies import filters_of, paged
 from ranksim.core.service.state import Domain, KeywordList
 
 

@@ -19,8 +19,7 @@ from ranksim.core.service.bodies import read
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context, Request
 from ranksim.core.service.errors import problem
-from ranksim.core.service.pages import filters_of, paged
-from ranksim.core.service.replies import nothing, single
+from ranksim.core.service.replies import filters_of, nothing, paged, single
 from ranksim.core.service.resolve import OwnedT, check_ids, domain_for, drop, list_owned, record_for
 from ranksim.core.service.scans import remove_scan
 from ranksim.core.service.state import Account, Competitor, Domain, Keyword, KeywordList, Label, State

@@ -10,8 +10,7 @@ from ranksim.core.service import bodies, slots
 from ranksim.core.service.bodies import invalid, read
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context, Request
-from ranksim.core.service.pages import filters_of, paged
-from ranksim.core.service.replies import nothing, single
+from ranksim.core.service.replies import filters_of, nothing, paged, single
 from ranksim.core.service.resolve import check_ids, drop, record_for
 from ranksim.core.service.spend_decision import outcome_of_scan_patch
 from ranksim.core.service.state import Account, Scan

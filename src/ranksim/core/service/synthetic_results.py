@@ -19,7 +19,7 @@ from ranksim.core.service.bodies import invalid
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context, Request
 from ranksim.core.service.errors import problem
-from ranksim.core.service.pages import filters_of, paged
+from ranksim.core.service.replies import filters_of, paged
 from ranksim.core.service.resources import keywords_in
 from ranksim.core.service.state import Domain, Keyword
 
