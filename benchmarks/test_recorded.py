@@ -84,11 +84,12 @@ for chunk in columns.chunks():
     begun = process_time()
     fleet.serve(chunk)
     took += process_time() - begun
+counts = fleet.ledger.counts.reshape(-1, 9)
 status = Path("/proc/self/status").read_text()
 print(json.dumps({
     "calls": columns.calls,
     "cpu_seconds": round(took, 1),
-    "refused": int(fleet.counts[:, :, 1:7].sum() + fleet.counts[:, :, 8].sum()),
+    "refused": int(counts[:, 1:7].sum() + counts[:, 8].sum()),
     "peak_mb": round(int(re.search(r"VmHWM:\\s+(\\d+) kB", status)[1]) / 1024),
 }))
 """

@@ -18,8 +18,6 @@ from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger
 from ranksim.planner.fleet.offers import Offers, Sold, offers_for
 from ranksim.planner.fleet.recorded import KeptRows
 from ranksim.planner.fleet.rows import (
-    ACTIVITIES,
-    OUTCOMES,
     Integers,
     Reaction,
     Records,
@@ -67,7 +65,6 @@ class RecordedFleet:
         check_policy(policy)
         self._seed = signed(seed)
         offers = offers_for(accounts.sold, policy)
-        self.metrics = offers.metrics
         given = _given(accounts, offers)
         ledger = ledger_of(given, accounts.end - accounts.start)
         _open_months(ledger, given.customers)
@@ -96,12 +93,6 @@ class RecordedFleet:
         if self.engine == "compiled":
             return self._ledger
         return Ledger(*(np.asarray(to_arrays(rows)) for rows in self._ledger))
-
-    @property
-    def counts(self) -> Integers:
-        """Calls by account, activity and outcome."""
-        counts: Integers = self.ledger.counts.reshape(-1, len(ACTIVITIES), len(OUTCOMES))
-        return counts
 
 
 def _given(accounts: RecordedAccounts, offers: Offers) -> KernelInputs:

@@ -64,14 +64,13 @@ def sample(columns: Columns, seed: int, budget: int | None = None) -> list[int]:
 
 
 def audit(
-    columns: Columns, served: Records, specs: Mapping[int, AccountSpec], policy: Policy, seed: int,
-    most: int | None = None,
-) -> Audit:  # fmt: skip
+    columns: Columns, served: Records, specs: Mapping[int, AccountSpec], policy: Policy, seed: int
+) -> Audit:
     """Make the calls of some accounts again, in order of time, and compare with what the kernel gave them.
 
-    `served` are all calls of the accounts in `specs` (by row) with their outcomes; the first `most` are made.
+    `served` are all calls of the accounts in `specs` (by row) with their outcomes.
     """
-    ordered = served[np.argsort(served["at"], kind="stable")][:most]
+    ordered = served[np.argsort(served["at"], kind="stable")]
     if not len(ordered):
         return Audit(0, 0, 0)
     recording = recording_of(columns, ordered)

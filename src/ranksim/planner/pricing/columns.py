@@ -124,13 +124,6 @@ class Columns:
         accounts = tuple(_renamed(account, names(account.name)) for account in self.accounts)
         return replace(self, accounts=accounts)
 
-    def rows_of(self, accounts: Sequence[int]) -> Records:
-        """Return the calls of some accounts, by row."""
-        wanted = np.zeros(len(self.accounts), dtype=np.bool_)
-        wanted[list(accounts)] = True
-        chunks = [chunk[wanted[chunk["account"]]] for chunk in self.chunks()]
-        return np.concatenate(chunks) if chunks else blank(0, CallRow)
-
 
 def _renamed(account: ColumnAccount, name: str) -> ColumnAccount:
     portfolio = account.portfolio

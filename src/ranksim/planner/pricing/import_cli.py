@@ -54,8 +54,10 @@ def import_recording(
     from ranksim.core.files import check_outputs
     from ranksim.planner.pricing.back_test import read_accounts
     from ranksim.planner.pricing.columns import save, save_names
-    from ranksim.planner.pricing.importing import columns_of, summary
+    from ranksim.planner.pricing.importing import columns_of
+    from ranksim.planner.pricing.recorded_sides import reasons_text
     from ranksim.planner.pricing.recording import read_recording, read_rules
+    from ranksim.report import units
 
     imported("pyarrow", "columns need pyarrow", "plots")
     check_outputs((columns, names), (recording, accounts, rules))
@@ -71,4 +73,9 @@ def import_recording(
         save(made, columns, drawn)
         if names is not None:
             save_names(made, names, drawn)
-    print_out(summary(made) + f"\nWritten to {columns}\n")
+    print_out(
+        f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}.\n"
+        f"Left out: {reasons_text(made.left_out)}.\n"
+        "Beyond what columns can follow, so that later calls may come out otherwise: "
+        f"{reasons_text(made.unmodelled, 'none')}.\nWritten to {columns}\n"
+    )

@@ -8,7 +8,7 @@ were the first of its kind, and is counted by its reason in the account's `unmod
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,14 +33,11 @@ from ranksim.planner.fleet.rows import (
     WRITE,
     CallRow,
     Records,
-    blank,
     to_records,
 )
 from ranksim.planner.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
-from ranksim.planner.pricing.recorded_sides import reasons_text
 from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking
 from ranksim.planner.pricing.replay import RESOURCES, specs_of
-from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 
 DRY, WRONG = 1, 2
@@ -121,7 +118,7 @@ def columns_of(
     importer = _Importer(recording, accounts or {}, keywords, seed)
     with noted("making columns", progress) as tell:
         rows = list(importer.rows(tell))
-    calls = to_records(rows, CallRow) if rows else blank(0, CallRow)
+    calls = to_records(rows, CallRow)
     return Columns(
         where=recording.where,
         accounts=tuple(owner.account for owner in importer.owners.values()),
@@ -175,21 +172,22 @@ class _Importer:
         row.needs = self._needs(owner, call)
         body = _drafted(owner, call, number) if call.drafted else (call.body or {})
         was_wrong = row.recorded in (NOT_FOUND, FAULTY) and call.code != ""
-        if call.operation in READERS:
-            READERS[call.operation](owner, row, body)
+        if call.operation in SPENDING:
+            _spend(owner, row, call.operation, body)
         elif operation.method != "GET" and not was_wrong:
             _change(owner, row, call)
         if call.drafted and on_one(call.operation):
             owner.unmodelled[MADE_UP] += 1
-        if body.get("dry_run") is True and operation.spends:
-            row.idle = row.idle or DRY
         if was_wrong:
             row.idle = WRONG
-        self._mind_repeats(owner, row, call)
-        if call.made and not row.idle:
+        elif body.get("dry_run") is True and operation.spends:
+            row.idle = row.idle or DRY
+        if operation.method == "POST":
+            _mind_repeats(owner, row, call)
+        if not row.idle:
             self._make(owner, row, call, body)
-        if call.operation == "keywords.create" and not row.idle:
-            _add(owner, row, call, body)
+            if call.operation == "keywords.create":
+                _add(owner, row, call, body)
         return row
 
     def _needs(self, owner: Owner, call: RecordedCall) -> int:
@@ -219,15 +217,6 @@ class _Importer:
             row.domain = owner.domains.get(str(body.get("domain_id")), 0)
             owner.lists[ids[0]] = ImportedList(row.domain, beside=bool(owner.lists_of(row.domain)))
         owner.things[row.makes] = (resource, row.activity if resource == "jobs" else row.domain)
-
-    def _mind_repeats(self, owner: Owner, row: CallRow, call: RecordedCall) -> None:
-        if call.idempotency_key is None or OPERATIONS[call.operation].method != "POST":
-            return
-        which = (call.key, call.idempotency_key)
-        if which in owner.repeated:
-            owner.unmodelled[REPEATS] += 1
-            row.idle = row.idle or DRY
-        owner.repeated.add(which)
 
 
 def _owner(recording: Recording, name: str, spec: AccountSpec, row: int, seed: int) -> Owner:
@@ -305,50 +294,63 @@ def _drafted(owner: Owner, call: RecordedCall, number: int) -> dict[str, Any]:
 # What each spending operation asks for
 
 
-def _read(model: type[RequestBody], row: CallRow, body: Mapping[str, Any]) -> Any:
+def _spend(owner: Owner, row: CallRow, operation: str, body: Mapping[str, Any]) -> None:
+    """Note what a call asks for; a faulty one asks for nothing."""
+    row.activity, model, note = SPENDING[operation]
+    kind = str(body.get("kind"))
+    if model is JobBody and kind in list(JobKind):
+        row.activity = Spend[kind.upper()]
     try:
-        return model.model_validate(dict(body))
+        asked = model.model_validate(dict(body))
     except ValidationError:
         row.idle = WRONG
-        return None
+    else:
+        note(owner, row, asked)
 
 
-def _read_job(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
-    kind = str(body.get("kind"))
-    row.activity = Spend[kind.upper()] if kind in list(JobKind) else Spend.RANK_RUN
-    given = _read(JobBody, row, body)
-    if given is None:
-        return
-    row.domain = owner.domains.get(given.domain_id, 0)
-    if given.kind == "ai_scan" and row.domain >= len(owner.domains) - len(owner.made_domains):
+def _job(owner: Owner, row: CallRow, body: JobBody) -> None:
+    row.domain = owner.domains.get(body.domain_id, 0)
+    if body.kind == "ai_scan" and row.domain >= len(owner.domains) - len(owner.made_domains):
         owner.unmodelled[NEW_DOMAINS] += 1
 
 
-def _read_briefs(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
-    row.activity = Spend.KEYWORD_BRIEFS
-    given = _read(BriefsBody, row, body)
-    if given is None:
+def _briefs(owner: Owner, row: CallRow, body: BriefsBody) -> None:
+    if body.keywords is not None:
+        row.domain = owner.domains.get(body.domain_id or "", 0)
+        row.size = len({fold(word, FOLDING) for word in body.keywords})
         return
-    if given.keywords is not None:
-        row.domain = owner.domains.get(given.domain_id or "", 0)
-        row.size = len({fold(word, FOLDING) for word in given.keywords})
-        return
-    ids = given.keyword_ids or [given.keyword_id]
+    ids = body.keyword_ids or [body.keyword_id or ""]
     keywords = [owner.keywords[which] for which in ids if which in owner.keywords]
     wanted = {(owner.lists[where].domain, word) for where, word in keywords}
     row.size = len(wanted)
     row.domain = min((domain for domain, _ in wanted), default=0)
 
 
-def _read_keywords(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
-    row.activity = Spend.KEYWORDS
-    given = _read(KeywordsBody, row, body)
-    listed = owner.lists.get(given.list_id) if given is not None else None
-    if given is None or listed is None:
-        return
-    row.domain = listed.domain
-    words = {fold(word, FOLDING) for word in given.keywords}
-    row.size = len(words - listed.words)
+def _keywords(owner: Owner, row: CallRow, body: KeywordsBody) -> None:
+    if listed := owner.lists.get(body.list_id):
+        row.domain = listed.domain
+        row.size = len({fold(word, FOLDING) for word in body.keywords} - listed.words)
+
+
+def _scan(owner: Owner, row: CallRow, body: ScanBody) -> None:
+    row.domain = owner.domains.get(body.domain_id, 0)
+    row.pairings, row.places = len(body.pairings()), len(body.places())
+    if not body.active:
+        owner.unmodelled[SCANS] += 1
+    if set(body.lists()) != set(owner.lists_of(row.domain)):
+        owner.unmodelled[BESIDE] += 1
+
+
+SPENDING: dict[str, tuple[Spend, type[RequestBody], Callable[[Owner, CallRow, Any], None]]] = {
+    "jobs.create": (Spend.RANK_RUN, JobBody, _job),
+    "keyword_briefs.create": (Spend.KEYWORD_BRIEFS, BriefsBody, _briefs),
+    "keywords.create": (Spend.KEYWORDS, KeywordsBody, _keywords),
+    "scans.create": (Spend.SCANS, ScanBody, _scan),
+}
+"""Operation → its activity, where its body does not say another; its body; what notes what that asks for."""
+
+
+# What calls change and repeat
 
 
 def _add(owner: Owner, row: CallRow, call: RecordedCall, body: Mapping[str, Any]) -> None:
@@ -371,19 +373,6 @@ def _add(owner: Owner, row: CallRow, call: RecordedCall, body: Mapping[str, Any]
         owner.keywords[which] = (str(body["list_id"]), word)
 
 
-def _read_scan(owner: Owner, row: CallRow, body: Mapping[str, Any]) -> None:
-    row.activity = Spend.SCANS
-    given = _read(ScanBody, row, body)
-    if given is None:
-        return
-    row.domain = owner.domains.get(given.domain_id, 0)
-    row.pairings, row.places = len(given.pairings()), len(given.places())
-    if not given.active:
-        owner.unmodelled[SCANS] += 1
-    if set(given.lists()) != set(owner.lists_of(row.domain)):
-        owner.unmodelled[BESIDE] += 1
-
-
 def _change(owner: Owner, row: CallRow, call: RecordedCall) -> None:
     """Note what a call changes that spends nothing."""
     if call.operation in UNDOING:
@@ -400,19 +389,11 @@ def _change(owner: Owner, row: CallRow, call: RecordedCall) -> None:
             owner.unmodelled[BESIDE] += 1
 
 
-READERS = {
-    "jobs.create": _read_job,
-    "keyword_briefs.create": _read_briefs,
-    "keywords.create": _read_keywords,
-    "scans.create": _read_scan,
-}
-
-
-def summary(columns: Columns) -> str:
-    """Return in words what became columns, what was left out, and what the kernel cannot follow."""
-    beyond = reasons_text(columns.unmodelled, "none")
-    return (
-        f"{units.many(columns.calls, 'call')} of {units.many(len(columns.accounts), 'account')}.\n"
-        f"Left out: {reasons_text(columns.left_out)}.\n"
-        f"Beyond what columns can follow, so that later calls may come out otherwise: {beyond}."
-    )
+def _mind_repeats(owner: Owner, row: CallRow, call: RecordedCall) -> None:
+    if call.idempotency_key is None:
+        return
+    which = (call.key, call.idempotency_key)
+    if which in owner.repeated:
+        owner.unmodelled[REPEATS] += 1
+        row.idle = row.idle or DRY
+    owner.repeated.add(which)

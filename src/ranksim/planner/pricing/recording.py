@@ -187,24 +187,16 @@ def _of_trace(path: str | Path, passed: Passed) -> Recording:
 
 def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCall | str:
     """Return the call of an exchange, or why it cannot be made again."""
-    body = parsed_object(exchange.body)
-    if len(exchange.operations) > 1 or (exchange.surface == "graphql" and "query" in (body or {})):
-        return "by a GraphQL document"
     operation, values = _matched(exchange.method, exchange.path)
     if exchange.operations and exchange.operations[0] in OPERATIONS:
         operation = exchange.operations[0]
         values = values_of(operation, exchange.path.removeprefix(PREFIX)) or values
-    if not operation:
-        return "of an unknown operation"
-    key, account = exchange.api_key or None, exchange.account
-    if key is not None and key in keys:
-        account = account or keys[key].account or key
-        if keys[key].environment != exchange.environment:
-            return "sent where their key does not belong"
-    if not account or key == UNKNOWN_KEY or (key is None and exchange.surface != "app"):
-        return "without a key that the header names"
-    if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
-        return "without a body"
+    body, key, account = parsed_object(exchange.body), exchange.api_key or None, exchange.account
+    declared = keys.get(key) if key else None
+    if key and declared:
+        account = account or declared.account or key
+    if why := _why_left_out(exchange, operation, account, body, declared):
+        return why
     headers = {name.lower(): value for name, value in (exchange.request_headers or {}).items()}
     answer = parsed_object(exchange.response) or {}
     return RecordedCall(
@@ -223,6 +215,23 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCa
         made=tuple(made_by(operation, answer)) if (exchange.status or 500) < 400 else (),
         cursor=str(answer.get("next_cursor") or ""),
     )
+
+
+def _why_left_out(
+    exchange: Exchange, operation: str, account: str, body: Any, declared: TraceKey | None
+) -> str:
+    """Return why an exchange cannot be made again, by what the header says of its key; "" where it can."""
+    if len(exchange.operations) > 1 or (exchange.surface == "graphql" and "query" in (body or {})):
+        return "by a GraphQL document"
+    if not operation:
+        return "of an unknown operation"
+    if declared and declared.environment != exchange.environment:
+        return "sent where their key does not belong"
+    if not account or exchange.api_key == UNKNOWN_KEY or (not exchange.api_key and exchange.surface != "app"):
+        return "without a key that the header names"
+    if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
+        return "without a body"
+    return ""
 
 
 def made_by(operation: str, answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -137,11 +137,13 @@ class ReplayedService:
     def app_call(self, actor: Actor, operation: str, body: Body) -> Reply:
         """Make a call of the web app, as a simulated world does when it opens an account."""
         call = Call(operation, body=body, surface="app", account=actor.account, environment=actor.environment)
+        return self._handled(call)
+
+    def _handled(self, call: Call) -> Reply:
         step = self.service.handle(call, self.now)
-        reply, tasks = step.reply, step.tasks
-        self.service.written(reply, self.now)
-        self._settle(tasks)
-        return reply
+        self.service.written(step.reply, self.now)
+        self._settle(step.tasks)
+        return step.reply
 
     def lacks(self, call: RecordedCall) -> str:
         """Return what a call names that was there before the recording and is in no portfolio, or ""."""
@@ -153,7 +155,7 @@ class ReplayedService:
         actor = self.actors[recorded.account]
         self.asking = self.places[recorded.account], self.numbers.get(recorded.account, 0)
         self.numbers[recorded.account] = self.asking[1] + 1
-        send = self._draft(recorded, number) if recorded.drafted else self._again(recorded)
+        send = self._send(recorded, number)
         app = recorded.surface == "app"
         call = Call(
             send.operation,
@@ -166,31 +168,29 @@ class ReplayedService:
             account=actor.account if app else "",
             environment=actor.environment,
         )
-        step = self.service.handle(call, self.now)
-        reply, tasks = step.reply, step.tasks
-        self.service.written(reply, self.now)
-        self._settle(tasks)
+        reply = self._handled(call)
         if recorded.drafted:
             self.factories[recorded.account].learn(send, reply.status, reply.body)
         self._learn(recorded, reply)
         return self._outcome(reply)
 
-    def _draft(self, call: RecordedCall, number: int) -> Send:
-        """Make up what the line of an access log does not tell."""
-        item = Item(body=call.body or {}, query=dict(call.query))
-        return self.factories[call.account].make(call.operation, number, item)
+    def _send(self, call: RecordedCall, number: int) -> Send:
+        """Return the request again, about what stands here for what it was about.
 
-    def _again(self, call: RecordedCall) -> Send:
-        """Make the recorded request again, about what stands here for what it was about."""
+        What the line of an access log does not tell is made up.
+        """
+        if call.drafted:
+            item = Item(body=call.body or {}, query=dict(call.query))
+            return self.factories[call.account].make(call.operation, number, item)
         ids = self.ids[call.account]
         path = {name: ids.reference(v) if name == "id" else v for name, v in call.path.items()}
         query = {n: ids.reference(v) if n in REFERENCES else v for n, v in call.query.items()}
         if "cursor" in query:
             query["cursor"] = ids.translated(query["cursor"])
-        given = call.body
-        if given is not None:
-            given = {n: ids.reference(v) if n in REFERENCES else v for n, v in given.items()}
-        return Send(call.operation, path=path, query=query, body=given)
+        body = call.body
+        if body is not None:
+            body = {n: ids.reference(v) if n in REFERENCES else v for n, v in body.items()}
+        return Send(call.operation, path=path, query=query, body=body)
 
     def finish(self) -> None:
         """Let every job end."""
