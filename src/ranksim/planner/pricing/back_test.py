@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -19,11 +20,7 @@ from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.yamlfile import read_yaml
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.offers import add_ons_price
-from ranksim.planner.pricing.catalogues import (
-    check_moves,
-    selling,
-    terms_view,
-)
+from ranksim.planner.pricing.catalogues import check_customers, selling, terms_view
 from ranksim.planner.pricing.recorded_sides import (
     RecordedAnswer,
     Side,
@@ -41,9 +38,6 @@ from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.frames import save_csv
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
-
-if TYPE_CHECKING:
-    pass
 
 KEYWORDS = 50
 """Keywords that a domain tracks where nobody says."""
@@ -212,39 +206,38 @@ def back_test(
         for side in sides
     ]
     left_out = Counter(recording.left_out)
-    outcomes: list[tuple[RecordedCall, list[ReplayOutcome]]] = []
     with noted("serving recorded calls", progress) as tell:
-        for number, call in recording.each(tell):
-            # A call that one side cannot place the others cannot either: portfolios are the same.
-            if resource := replays[0].lacks(call):
-                left_out[lacking(resource)] += 1
-            else:
-                outcomes.append((call, [replay.call(call, number) for replay in replays]))
-    for replay in replays:
-        replay.finish()
+        outcomes = list(_outcomes(recording, replays, left_out, tell))
     if not outcomes:
         raise BadInput(
             f"{recording.where}: every call names what was there before the recording; give --accounts"
         )
     rows = [_row(call, results, replays) for call, results in outcomes]
-    by_account: dict[str, list[Row]] = {}
-    for row in rows:
-        by_account.setdefault(row["account"], []).append(row)
-    invoices = [
-        row
-        for replay, letter in zip(replays, "ab", strict=False)
-        for row in _invoices(replay, letter, by_account)
-    ]
+    billed = (_invoices(replay, side, rows) for replay, side in zip(replays, "ab", strict=False))
     return BackTest(
         where=recording.where,
         sides=tuple(side.text for side in sides),
         calls=tuple(rows),
-        invoices=tuple(invoices),
+        invoices=tuple(chain.from_iterable(billed)),
         left_out=dict(left_out),
         terms=terms,
         taken_over=taken_over,
         anchored=anchored_notes(described, recording.calls[0].at, base),
     )
+
+
+def _outcomes(
+    recording: Recording, replays: Sequence[ReplayedService], left_out: Counter[str], tell: Tell
+) -> Iterator[tuple[RecordedCall, list[ReplayOutcome]]]:
+    """Yield what each call comes to at each replay; count those that cannot be made again in `left_out`."""
+    for number, call in recording.each(tell):
+        # A call that one side cannot place the others cannot either: portfolios are the same.
+        if resource := replays[0].lacks(call):
+            left_out[lacking(resource)] += 1
+        else:
+            yield call, [replay.call(call, number) for replay in replays]
+    for replay in replays:
+        replay.finish()
 
 
 def _served(described: Mapping[str, AccountSpec], side: Side) -> dict[str, AccountSpec]:
@@ -254,7 +247,7 @@ def _served(described: Mapping[str, AccountSpec], side: Side) -> dict[str, Accou
         unknown = f"accounts: nobody says which plan {name!r} is on; give --plan, or name it in --accounts"
         plan = side.plan_of(spec, sold, unknown, f"accounts.{name}.add_ons")
         specs[name] = spec.model_copy(update={"plan": plan})
-    check_moves((spec.plan for spec in specs.values()), side.moves)
+    check_customers("move", side.moves, (spec.plan for spec in specs.values()))
     return specs
 
 
@@ -283,16 +276,19 @@ def _change(was: int | None, code: str, becomes: int, new_code: str) -> str:
     return OTHERWISE if code != new_code and not code.isdecimal() else ""
 
 
-def _invoices(replay: ReplayedService, letter: str, calls: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+def _invoices(replay: ReplayedService, letter: str, rows: Sequence[Row]) -> Iterator[Row]:
     """Yield one row an account and billing month that the recording touches; price and add-ons are whole."""
     catalogue = replay.service.policy.catalogue
     last = replay.recording.calls[-1].at
-    for name, rows in calls.items():
+    by_account: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_account[row["account"]].append(row)
+    for name, calls in by_account.items():
         account = replay.service.state.accounts[replay.actors[name].account]
         extras = add_ons_price(catalogue, account.add_ons.items())
         price = catalogue.plans[account.plan].price
         for number, (begins, ends) in enumerate(_months(account.books.anchor, replay.start, last), 1):
-            cost = sum(row[f"{letter}_cost"] for row in rows if begins <= row["at"] < ends)
+            cost = sum(row[f"{letter}_cost"] for row in calls if begins <= row["at"] < ends)
             bill = {"price": price, "add_ons": extras} | bill_of(price + extras, cost)
             month = {"month": str(number), "begins": begins, "ends": ends, "plan": account.plan}
             yield {"side": letter.upper(), "account": name} | month | bill

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
-from ranksim.core.errors import BadInput, listed
+from ranksim.core.errors import BadInput
 from ranksim.core.money import MICRO_USD
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
@@ -22,7 +22,14 @@ from ranksim.planner.fleet.engine import simulate_fleet
 from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.pricing.bills import Bills, bills
-from ranksim.planner.pricing.catalogues import catalogue_of, check_priced, check_sold, plans_of, selling
+from ranksim.planner.pricing.catalogues import (
+    catalogue_of,
+    check_customers,
+    check_priced,
+    check_sold,
+    plans_of,
+    selling,
+)
 from ranksim.planner.pricing.paired_metrics import check_replications
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
@@ -167,7 +174,7 @@ class BreakEven(DrawnAnswer):
             for row in tables["plans"]
         ]
         columns = {"plan": "text", "ceiling_needed": "text", "replications": "count"}
-        columns |= dict.fromkeys(("price", "even", "ceiling", "safe"), "money")
+        columns |= dict.fromkeys(AMOUNTS, "money")
         note = "Replications: those that have customers of the plan."
         views = views_of("Break-even a month, by plan", rows, columns, note)
         columns = {"plan": "text", "ceiling": "money", "customers": "count", "negative": "count"}
@@ -210,10 +217,7 @@ def break_even(
     population, catalogue, base = population_of(population), catalogue_of(catalogue), policy_of(policy)
     check_sold(population, catalogue, "the catalogue")
     served = plans_of(population)
-    for plan in plans:
-        if plan not in served:
-            raise BadInput(f"plan: no customer is on {plan!r}; expected one of {listed(served, plan)}")
-
+    check_customers("plan", plans, served)
     names = tuple(dict.fromkeys(plans or served))
     check_priced(catalogue, names, "plan")
     # Each plan is tried without a ceiling, with the highest and with none at all, and then by halving.
@@ -221,19 +225,12 @@ def break_even(
     runs = count()
 
     def run(sold: Catalogue) -> list[FleetResult]:
-        results = []
+        results, under = [], selling(base, sold)
         for index in range(replications):
             tried, most = next(runs), replications * (1 + sum(tries))
             tell(tried / max(most, tried + 1), f"catalogue {tried // replications + 1}")
-            results.append(
-                simulate_fleet(
-                    population,
-                    selling(base, sold),
-                    replication_seed(seed, index),
-                    threads=threads,
-                    compiled=compiled,
-                )
-            )
+            drawn = replication_seed(seed, index)
+            results.append(simulate_fleet(population, under, drawn, threads=threads, compiled=compiled))
         return results
 
     balances: list[Balance] = []

@@ -56,12 +56,12 @@ def moved(catalogue: Catalogue, moves: Moves, side: str) -> Catalogue:
     return catalogue.model_copy(update={"plans": catalogue.plans | served})
 
 
-def check_moves(plans: Iterable[str], moves: Moves) -> None:
-    """Raise BadInput unless somebody is on every plan that customers are moved from: `plans` are theirs."""
+def check_customers(at: str, wanted: Iterable[str], plans: Iterable[str]) -> None:
+    """Raise BadInput at a place unless customers, who are on some `plans`, are on every one `wanted`."""
     plans = dict.fromkeys(plans)
-    for old in moves:
-        if old not in plans:
-            raise BadInput(f"move: no customer is on {old!r}; expected one of {listed(plans, old)}")
+    for plan in wanted:
+        if plan not in plans:
+            raise BadInput(f"{at}: no customer is on {plan!r}; expected one of {listed(plans, plan)}")
 
 
 def plans_of(population: Population) -> tuple[str, ...]:
@@ -249,7 +249,7 @@ def compared_sides(
     Raises BadInput.
     """
     plans = tuple(plans)
-    check_moves(plans, moves or {})
+    check_customers("move", moves or {}, plans)
     sold = alike(a, b)
     served = sold[0], moved(sold[1], moves or {}, "B")
     sides = dict(zip("AB", served, strict=True))

@@ -5,6 +5,7 @@ RANKSIM_PRICE_COMPARE_SEED is `--seed` of `ranksim price compare`.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import typer
 
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing.command import (
+    ACCOUNTS,
     CATALOGUE,
     Answered,
     CatalogueName,
@@ -33,6 +35,7 @@ from ranksim.planner.pricing.command import (
     moves_of,
     policy_of,
     population_of,
+    rules_flag,
 )
 from ranksim.planner.question import AccountName, Seed, command
 from ranksim.report.progress import part, shown
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
     from ranksim.planner.pricing.back_test import BackTest
     from ranksim.planner.pricing.column_back_test import ColumnBackTest
     from ranksim.planner.pricing.recorded_sides import Side
+
+Sides = Callable[[bool], "list[Side]"]
+"""Makes the sides of a back-test, by whether A's accounts are on plans of their own."""
 
 
 def compare(
@@ -92,7 +98,7 @@ def compare(
             )  # fmt: skip
             subject = about_account(of_account.own, replications, seed)
             answered = Answered(of_account, subject, of_account.own.scenario.policy, of_account.consulted)
-            names = of_account.names
+            a_name, b_name = of_account.names
         else:
             customers = customers_of(population)
             of_customers = compared(
@@ -100,10 +106,8 @@ def compare(
                 replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
             )  # fmt: skip
             answered = Answered(of_customers, about(customers, replications, seed), under, CONSULTED)
-            names = of_customers.names
-    question = (
-        f"What would catalogue B ({names[1]}) earn, cost and refuse with the customers of A ({names[0]})?"
-    )
+            a_name, b_name = of_customers.names
+    question = f"What would catalogue B ({b_name}) earn, cost and refuse with the customers of A ({a_name})?"
     return answered._replace(question=f"{question} {answered.question}")
 
 
@@ -215,22 +219,10 @@ def back_test(
         typer.Option("--catalogue", metavar="CATALOGUE", help=f"{CATALOGUE} A second one is B's."),
     ] = None,
     accounts: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Accounts by name, as in a scenario: plan, add-ons, portfolio. A is then what they are on.",
-        ),
+        Path | None, typer.Option(metavar="FILE", help=f"{ACCOUNTS} A is then what they are on.")
     ] = None,
     move: Move = None,
-    rules: Annotated[
-        Path | None,
-        typer.Option(
-            "--map",
-            metavar="FILE",
-            envvar="RANKSIM_PRICE_BACK_TEST_MAP",
-            help="Rules that turn lines of an access log into operations.",
-        ),
-    ] = None,
+    rules: Annotated[Path | None, rules_flag("PRICE_BACK_TEST")] = None,
     keywords: KeywordsOfDomain = 50,
     policy: PolicyFile = None,
     seed: Seed = 1,
@@ -254,41 +246,55 @@ def back_test(
     """
     from ranksim.core.files import check_outputs
     from ranksim.planner.fleet.engine import CONSULTED
-    from ranksim.planner.pricing.back_test import back_test as replayed
-    from ranksim.planner.pricing.back_test import read_accounts
-    from ranksim.planner.pricing.column_back_test import back_test_columns
-    from ranksim.planner.pricing.columns import is_columns, read_columns, read_names
-    from ranksim.planner.pricing.recording import read_recording, read_rules
+    from ranksim.planner.pricing.columns import is_columns
 
     check_outputs((csv,), (recording, accounts, rules, policy, names, *map(Path, catalogue or ())))
-    named, catalogues, moves = plan or [], catalogue or ["illustrative"], moves_of(move or ())
+    sides = partial(sides_of, plan or [], catalogue or ["illustrative"], moves_of(move or ()))
     tested: BackTest | ColumnBackTest
-    if is_columns(recording):
+    columns = is_columns(recording)
+    if columns:
         if accounts is not None or rules is not None:
             raise BadInput(
                 f"{recording}: --accounts and --map are for ranksim import, which made these columns"
             )
-        columns = read_columns(recording, None if names is None else read_names(names))
-        sides = sides_of(named, catalogues, moves, all(spec.plan for spec in columns.specs.values()))
-        with shown("serving recorded calls") as tell:
-            tested = back_test_columns(columns, sides, policy=policy_of(policy), seed=seed, progress=tell)
+        tested = _of_columns(recording, sides, names, policy, seed)
     else:
         if names is not None:
             raise BadInput(f"{recording}: --names goes with columns, which ranksim import makes")
-        sides = sides_of(named, catalogues, moves, accounts is not None)
-        described = None if accounts is None else read_accounts(accounts)
-        with shown("serving recorded calls") as tell:
-            calls = read_recording(
-                recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.2)
-            )
-            tested = replayed(
-                calls, sides, accounts=described, policy=policy_of(policy), keywords=keywords, seed=seed,
-                progress=part(tell, 0.2, 1.0),
-            )  # fmt: skip
+        tested = _of_calls(recording, sides, accounts, rules, policy, seed, keywords)
     if csv is not None:
         tested.save_csv(csv)
     question = f"What would the calls of {recording.name} have been answered, and billed, under other plans?"
-    return Answered(tested, question, policy_of(policy), CONSULTED if is_columns(recording) else ())
+    return Answered(tested, question, policy_of(policy), CONSULTED if columns else ())
+
+
+def _of_columns(
+    recording: Path, sides: Sides, names: Path | None, policy: Path | None, seed: int
+) -> "ColumnBackTest":
+    from ranksim.planner.pricing.column_back_test import back_test_columns
+    from ranksim.planner.pricing.columns import read_columns, read_names
+
+    columns = read_columns(recording, None if names is None else read_names(names))
+    of = sides(all(spec.plan for spec in columns.specs.values()))
+    with shown("serving recorded calls") as tell:
+        return back_test_columns(columns, of, policy=policy_of(policy), seed=seed, progress=tell)
+
+
+def _of_calls(
+    recording: Path, sides: Sides, accounts: Path | None, rules: Path | None, policy: Path | None, seed: int,
+    keywords: int,
+) -> "BackTest":  # fmt: skip
+    from ranksim.planner.pricing.back_test import back_test, read_accounts
+    from ranksim.planner.pricing.recording import read_recording, read_rules
+
+    of = sides(accounts is not None)
+    described = None if accounts is None else read_accounts(accounts)
+    with shown("serving recorded calls") as tell:
+        calls = read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.2))
+        return back_test(
+            calls, of, accounts=described, policy=policy_of(policy), keywords=keywords, seed=seed,
+            progress=part(tell, 0.2, 1.0),
+        )  # fmt: skip
 
 
 def search(

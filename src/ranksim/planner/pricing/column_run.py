@@ -13,7 +13,7 @@ from ranksim.core.contract.policy import Policy
 from ranksim.planner.fleet.offers import Sold, price_of, sold_of
 from ranksim.planner.fleet.recorded_fleet import RecordedFleet
 from ranksim.planner.fleet.rows import REFUSED, Integers, Records
-from ranksim.planner.pricing.catalogues import check_moves, selling
+from ranksim.planner.pricing.catalogues import check_customers, selling
 from ranksim.planner.pricing.columns import Columns, accounts_for, sold_to
 from ranksim.planner.pricing.recorded_sides import Side
 
@@ -103,7 +103,7 @@ def sold_under(columns: Columns, side: Side) -> tuple[Sold, ...]:
     for account in columns.accounts:
         unknown = f"{columns.where}: nobody says which plan account {account.name} is on; give --plan"
         sold.append(sold_of(side.plan_of(account.spec, catalogue, unknown, "add-ons"), account.spec.add_ons))
-    check_moves((plan for plan, _ in sold), side.moves)
+    check_customers("move", side.moves, (plan for plan, _ in sold))
     return tuple(sold)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -20,6 +20,7 @@ MOST_ROWS = 60
 """Rows of a table that are printed; all are in what --out writes."""
 
 CATALOGUE = "A catalogue: a YAML file, or the name of a shipped one."
+ACCOUNTS = "Accounts by name, as in a scenario: plan, add-ons, portfolio."
 
 CatalogueName = Annotated[str, typer.Option("--catalogue", metavar="CATALOGUE", help=CATALOGUE)]
 Vary = Annotated[
@@ -50,6 +51,16 @@ Move = Annotated[
     list[str] | None,
     typer.Option(metavar="PLAN=PLAN", help="Customers of a plan that B serves by another; may be repeated."),
 ]
+
+
+def rules_flag(of: str) -> Any:
+    """Declare the flag --map, whose variable names the command `of`."""
+    return typer.Option(
+        "--map",
+        metavar="FILE",
+        envvar=f"RANKSIM_{of}_MAP",
+        help="Rules that turn lines of an access log into operations.",
+    )
 
 
 class Answered(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ranksim.planner.pricing.command import KeywordsOfDomain
+from ranksim.planner.pricing.command import ACCOUNTS, KeywordsOfDomain, rules_flag
 from ranksim.report.progress import part, shown
 from ranksim.report.terminal import print_out
 
@@ -17,19 +17,8 @@ def import_recording(
     columns: Annotated[
         Path, typer.Option(metavar="FILE.parquet", help="Write the calls here, as columns of integers.")
     ],
-    accounts: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Accounts by name, as in a scenario: plan, add-ons, portfolio."),
-    ] = None,
-    rules: Annotated[
-        Path | None,
-        typer.Option(
-            "--map",
-            metavar="FILE",
-            envvar="RANKSIM_IMPORT_MAP",
-            help="Rules that turn lines of an access log into operations.",
-        ),
-    ] = None,
+    accounts: Annotated[Path | None, typer.Option(metavar="FILE", help=ACCOUNTS)] = None,
+    rules: Annotated[Path | None, rules_flag("IMPORT")] = None,
     keywords: KeywordsOfDomain = 50,
     salt: Annotated[
         str | None,

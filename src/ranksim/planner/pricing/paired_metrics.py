@@ -135,7 +135,7 @@ def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) ->
         low = high = difference  # not by luck: no request is decided by anything that differs
     row: Row = {}
     for name, hits in (("a", first), ("b", second)):
-        row[name], row[f"{name}_low"], row[f"{name}_high"] = chance(int(hits.sum()), len(hits), level)
+        row |= with_ends(name, chance(int(hits.sum()), len(hits), level))
     some = [(float(a.mean()), float(b.mean())) for a, b in pairs if len(a)]
     won = gain([b for _, b in some], [a for a, _ in some], level)
     row |= {"difference": difference, "difference_unit": "points", "low": low, "high": high}
@@ -152,12 +152,15 @@ def margin_rows(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
             name = (plan, f"p{percentile}")
             for side, column in enumerate("ab"):
                 values = [run[side].means[name] for run in runs if name in run[side].means]
-                row[column], row[f"{column}_low"], row[f"{column}_high"] = interval(
-                    MetricSample("mean", values), level
-                )
+                row |= with_ends(column, interval(MetricSample("mean", values), level))
                 row |= {"of": len(values), "base": "replications"}
             rows.append(row)
     return rows
+
+
+def with_ends(column: str, estimate: Sequence[float | None]) -> Row:
+    """Return the columns of an estimate: its mean, and the ends of its interval."""
+    return dict(zip((column, f"{column}_low", f"{column}_high"), estimate, strict=True))
 
 
 # Of any two sides

@@ -32,7 +32,7 @@ from ranksim.planner.pricing.catalogues import (
     unpriced,
 )
 from ranksim.planner.pricing.own_account import AccountRun, consulted_in, own_scenario, prices, served
-from ranksim.planner.pricing.paired_metrics import DEMAND, check_replications
+from ranksim.planner.pricing.paired_metrics import DEMAND, check_replications, with_ends
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.planner.study.parameters import check_path, laid, tree_of
 from ranksim.report import units
@@ -315,13 +315,10 @@ def _point(
     blocked: Estimate,
     level: float,
 ) -> Row:
-    row = point_row(settings)
-    margin = interval(MetricSample("mean", margins), level)
-    for column, estimate in (("margin", margin), ("blocked", blocked)):
-        row[column], row[f"{column}_low"], row[f"{column}_high"] = estimate
+    row = point_row(settings) | with_ends("margin", interval(MetricSample("mean", margins), level))
     pairs = compared(MetricSample("mean", margins), MetricSample("mean", now), level)
-    change = {"change": pairs.difference, "change_low": pairs.low, "change_high": pairs.high}
-    return row | change | {"gain": pairs.gain, "gain_low": pairs.gain_low, "gain_high": pairs.gain_high}
+    row |= with_ends("blocked", blocked) | with_ends("change", (pairs.difference, pairs.low, pairs.high))
+    return row | with_ends("gain", (pairs.gain, pairs.gain_low, pairs.gain_high))
 
 
 def _place(point: Row) -> str:

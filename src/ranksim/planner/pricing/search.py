@@ -9,7 +9,8 @@ last round is all customers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +31,7 @@ from ranksim.planner.fleet.rows import Integers
 from ranksim.planner.pricing.catalogues import Moves, catalogue_of, unpriced
 from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
 from ranksim.planner.pricing.columns import Columns, read_columns
+from ranksim.planner.pricing.paired_metrics import with_ends
 from ranksim.planner.pricing.pareto import Grid, changed, point_row, points_of
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.planner.pricing.recorded_sides import Side, anchored_notes
@@ -67,13 +69,8 @@ class Demand:
     `refused`: the share that leaves of those who meet a refusal that they never met.
     """
 
-    price: Assumed = field(default_factory=lambda: Assumed(0.0, 0.0, 1.0))
-    refused: Assumed = field(default_factory=lambda: Assumed(0.0, 0.0, 0.5))
-
-    def stays(self, price: float, refused: float, rise: Amounts, newly: NDArray[np.bool_]) -> Amounts:
-        """How much of each customer stays, at these answers to bills that rise by `rise` and to refusals."""
-        stays: Amounts = np.maximum(0.0, 1.0 - price * rise) * np.where(newly, 1.0 - refused, 1.0)
-        return stays
+    price: Assumed = Assumed(0.0, 0.0, 1.0)
+    refused: Assumed = Assumed(0.0, 0.0, 0.5)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,7 +91,10 @@ class Search(DrawnAnswer):
                 keys=("point",),
                 metrics=("margin", "change", "share"),
             ),
-            "tornado": TableSpec(others={"change_at_low": "money", "change_at_high": "money"}),
+            "tornado": TableSpec(
+                {"assumption": "text", "low": "share", "high": "share"}
+                | {"change_at_low": "money", "change_at_high": "money"}
+            ),
         }
     )
 
@@ -165,11 +165,8 @@ class Search(DrawnAnswer):
         ]
         columns = {"point": "text", "is": "text", "customers": "count", "margin": "money", "change": "money"}
         views = views_of("Catalogues", rows, columns | {"newly_refused": "share"})
-        columns = {"assumption": "text", "low": "share", "high": "share"}
-        columns |= {"change_at_low": "money", "change_at_high": "money"}
-        return views + views_of(
-            "If demand answered otherwise", self.tornado, columns, "Change of the best one."
-        )
+        tornado = self.TABLES["tornado"]
+        return views + tornado.view("If demand answered otherwise", self.tornado, "Change of the best one.")
 
 
 def _standing(row: Row) -> str:
@@ -198,13 +195,22 @@ class _Candidate:
     rounds: int = 0
     final: bool = False
 
-    def margin(self, demand: Demand, price: float, refused: float) -> Amounts:
-        """The margin by customer, if demand answers so to what changes against the catalogue as it is."""
+    @property
+    def refused(self) -> tuple[int, int]:
+        """How many customers meet a refusal that they never met, and of how many."""
+        newly = self.outcome.newly_refused
+        return int(newly.sum()), len(newly)
+
+    def margin(self, price: float, refused: float) -> Amounts:
+        """The margin by customer, if a share `price` leaves for each share that a bill rises, and `refused`
+        of those who are newly refused something, against the catalogue as it is.
+        """
         revenue, before = self.outcome.revenue, self.now.revenue
         with np.errstate(divide="ignore", invalid="ignore"):
             rise = np.where(before > 0, revenue / before - 1.0, 0.0)
         anew = self.outcome.newly_refused & ~self.now.newly_refused
-        margin: Amounts = (revenue - self.outcome.cost) * demand.stays(price, refused, rise, anew)
+        stays = np.maximum(0.0, 1.0 - price * rise) * np.where(anew, 1.0 - refused, 1.0)
+        margin: Amounts = (revenue - self.outcome.cost) * stays
         return margin
 
 
@@ -241,22 +247,10 @@ def search(
         raise BadInput(f"first: expected at least 1 customer, found {first}")
     demand = Demand() if demand is None else demand
     candidates = [_Candidate(settings, changed(catalogue, settings)) for settings in points]
-    left, now = candidates, _Candidate({}, catalogue)
-    order = _order(len(columns.accounts), seed)
     rounds = _Rounds(columns, plan, moves or {}, base, seed, compiled)
-    count, done, final = first, 0, False
+    better = partial(_better, demand=demand, risk=risk, level=level)
     with noted("searching", progress) as tell:
-        while left and not final:
-            final = count >= len(order) or len(left) <= KEPT
-            chosen = order if final else order[:count]
-            text = f"{units.many(len(left), 'catalogue')} on {units.many(len(chosen), 'customer')}"
-            work = (1 + len(left)) * len(chosen)
-            most = done + _work(len(left), count, len(order))
-            rounds.serve(chosen, [now, *left], part(tell, done / most, (done + work) / most), text)
-            done += work
-            if not final:
-                left = _better(left, demand, risk, level)
-            count *= KEPT
+        rounds.narrow(_Candidate({}, catalogue), candidates, first, better, tell)
     rows = [_row(candidate, demand, risk, level) for candidate in candidates]
     good = [n for n, row in enumerate(rows) if row["final"] and row["allowed"]]
     best = max(good, key=lambda n: float(rows[n]["change"]), default=None)
@@ -277,13 +271,6 @@ def _work(left: int, count: int, customers: int) -> int:
     return work if final else work + _work(ceil(left / KEPT), count * KEPT, customers)
 
 
-def _order(accounts: int, seed: int) -> Integers:
-    """The customers in an order drawn once: each round has the first so many."""
-    who = draws.entity("customers")
-    drawn = draws.uniforms(seed, who, np.arange(accounts, dtype=np.int64), Purpose.CHOICE)
-    return np.argsort(drawn, kind="stable").astype(np.int64)
-
-
 def _better(left: Sequence[_Candidate], demand: Demand, risk: float, level: float) -> list[_Candidate]:
     """The better third of the candidates that do not surely refuse too many: first who refuse few enough.
 
@@ -291,23 +278,16 @@ def _better(left: Sequence[_Candidate], demand: Demand, risk: float, level: floa
     """
     ranked: list[tuple[bool, float, _Candidate]] = []
     for candidate in left:
-        met, of = _refused(candidate)
+        met, of = candidate.refused
         if met == 0 or tail(of, met, risk, at_most=False) > 1 - level:
-            margin = float(candidate.margin(demand, demand.price.value, demand.refused.value).sum())
+            margin = float(candidate.margin(demand.price.value, demand.refused.value).sum())
             ranked.append((met >= risk * of, -margin, candidate))
     ranked.sort(key=lambda place: place[:2])
     return [candidate for _, _, candidate in ranked[: ceil(len(ranked) / KEPT)]]
 
 
-def _refused(candidate: _Candidate) -> tuple[int, int]:
-    """How many customers of a candidate meet a refusal that they never met, and of how many."""
-    newly = candidate.outcome.newly_refused
-    return int(newly.sum()), len(newly)
-
-
 class _Rounds:
     """Serves the calls of some customers under several catalogues, round after round; `served` counts calls.
-
     The customers of all runs are made once: `like` is the first run.
     """
 
@@ -319,14 +299,38 @@ class _Rounds:
         self.like: ColumnRun | None = None
         self.served = 0
 
+    def narrow(
+        self,
+        now: _Candidate,
+        left: Sequence[_Candidate],
+        count: int,
+        better: Callable[[Sequence[_Candidate]], Sequence[_Candidate]],
+        tell: Tell,
+    ) -> None:
+        """Serve `count` customers, and more of them under the better candidates, the last ones all.
+
+        The customers come in an order that is drawn once: each round has the first so many.
+        """
+        accounts = np.arange(len(self.columns.accounts), dtype=np.int64)
+        drawn = draws.uniforms(self.seed, draws.entity("customers"), accounts, Purpose.CHOICE)
+        order = np.argsort(drawn, kind="stable").astype(np.int64)
+        done, final = 0, False
+        while left and not final:
+            final = count >= len(order) or len(left) <= KEPT
+            chosen = order if final else order[:count]
+            text = f"{units.many(len(left), 'catalogue')} on {units.many(len(chosen), 'customer')}"
+            work = (1 + len(left)) * len(chosen)
+            most = done + _work(len(left), count, len(order))
+            self.serve(chosen, [now, *left], part(tell, done / most, (done + work) / most), text)
+            done += work
+            left, count = better(left), count * KEPT
+
     def serve(self, chosen: Integers, candidates: Sequence[_Candidate], tell: Tell, text: str) -> None:
         """Serve the customers under each catalogue, the first being the one as it is.
 
-        What differs in prices alone is served once. `tell` reports the share of the catalogues that is
-        served, and the `text`.
+        What differs in prices alone is served once. `tell` reports the share that is served, and the `text`.
         """
-        is_chosen = np.zeros(len(self.columns.accounts), dtype=np.bool_)
-        is_chosen[chosen] = True
+        is_chosen = np.isin(np.arange(len(self.columns.accounts)), chosen)
         alike: dict[str, list[_Candidate]] = {}
         for candidate in candidates:
             alike.setdefault(unpriced(candidate.catalogue), []).append(candidate)
@@ -366,24 +370,22 @@ class _Rounds:
 
 
 def _row(candidate: _Candidate, demand: Demand, risk: float, level: float) -> Row:
-    met, of = _refused(candidate)
-    share, low, high = chance(met, of, level)
+    met, of = candidate.refused
     row = point_row(candidate.settings)
     row |= {"rounds": candidate.rounds, "final": candidate.final, "customers": of}
-    margin = candidate.margin(demand, demand.price.value, demand.refused.value)
+    margin = candidate.margin(demand.price.value, demand.refused.value)
     change = margin - (candidate.now.revenue - candidate.now.cost)
     ends = interval(MetricSample("mean", change.tolist()), level)
     row |= {"margin": float(margin.sum())}
-    for name, value in zip(("change", "change_low", "change_high"), ends, strict=True):
-        row[name] = None if value is None else value * of
-    return row | {"share": share, "share_low": low, "share_high": high, "allowed": met < risk * of}
+    row |= with_ends("change", [None if value is None else value * of for value in ends])
+    return row | with_ends("share", chance(met, of, level)) | {"allowed": met < risk * of}
 
 
 def _tornado(winner: _Candidate, demand: Demand) -> list[Row]:
     before = float((winner.now.revenue - winner.now.cost).sum())
 
     def change(price: float, refused: float) -> float:
-        return float(winner.margin(demand, price, refused).sum()) - before
+        return float(winner.margin(price, refused).sum()) - before
 
     def row(assumption: str, assumed: Assumed, at: Callable[[float], float]) -> Row:
         ends = {"low": assumed.low, "high": assumed.high}
