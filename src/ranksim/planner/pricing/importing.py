@@ -301,11 +301,11 @@ def _spend(owner: Owner, row: CallRow, operation: str, body: Mapping[str, Any]) 
     if model is JobBody and kind in list(JobKind):
         row.activity = Spend[kind.upper()]
     try:
-        asked = model.model_validate(dict(body))
+        request = model.model_validate(dict(body))
     except ValidationError:
         row.idle = WRONG
     else:
-        note(owner, row, asked)
+        note(owner, row, request)
 
 
 def _job(owner: Owner, row: CallRow, body: JobBody) -> None:
