@@ -15,7 +15,7 @@ from ranksim.core.contract.file_kinds import USES
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.core.trace import Trace
-from ranksim.judge.load.target_file import read_target
+from ranksim.judge.load.options import read_target
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.pricing.back_test import read_accounts
 from ranksim.planner.pricing.catalogues import read_catalogue

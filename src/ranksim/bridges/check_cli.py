@@ -139,8 +139,8 @@ def _agreement(deployment: "Target", *, yes: bool, plan_only: bool) -> "Callable
     Raises BadInput where nobody can be asked.
     """
     from ranksim.judge.check.plan_text import plan_lines
+    from ranksim.judge.load.leaked_resources import staying
     from ranksim.judge.load.options import is_local
-    from ranksim.judge.load.staying import staying
 
     asking = not (is_local(deployment) or yes or plan_only)
     if asking and not sys.stdin.isatty():
@@ -175,7 +175,7 @@ def _report(
     from ranksim.judge.conformance.compare import check_required
     from ranksim.judge.conformance.exhibits import exhibits
     from ranksim.judge.conformance.report.as_dict import plain
-    from ranksim.judge.load.refused_domains import RefusedDomains
+    from ranksim.judge.load.summary import RefusedDomains
     from ranksim.judge.report import judgement as report
     from ranksim.judge.report.run_summary import overspent
 

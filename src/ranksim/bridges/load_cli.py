@@ -154,11 +154,10 @@ def _run(
     processes: int,
     yes: bool,
 ) -> None:
+    from ranksim.judge.load.leaked_resources import kept_by, staying
     from ranksim.judge.load.loading import run_load
     from ranksim.judge.load.options import is_local
     from ranksim.judge.load.run import trace_path
-    from ranksim.judge.load.staying import staying
-    from ranksim.judge.load.tidying import kept_by
 
     deployment = options.target()
     trace_path(options.directory(chosen.name), options.gzip)  # says at once where nothing can be written
@@ -258,7 +257,7 @@ def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) 
 
 
 def _report(trace: Path, deployment: "Target") -> None:
-    from ranksim.judge.load.left_over import left_over, recorded
+    from ranksim.judge.load.leaked_resources import left_over, recorded
     from ranksim.judge.load.summary import Summary
     from ranksim.judge.report.run_summary import cap_passed
 

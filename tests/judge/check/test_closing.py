@@ -21,7 +21,7 @@ from ranksim.judge.check.crew import GONE
 from ranksim.judge.check.plan import CLOSING, CheckPlan, Closing, make_plan
 from ranksim.judge.conformance.compare import RULES, Judgement, compare
 from ranksim.judge.deployment.discovery import explore
-from ranksim.judge.load.used_up import AccountSpent
+from ranksim.judge.load.consumption import AccountSpent
 
 
 @cache

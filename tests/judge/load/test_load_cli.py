@@ -19,8 +19,8 @@ from ranksim.core.errors import BadInput
 from ranksim.core.trace import Trace
 from ranksim.judge.deployment.budget import HELD_BACK
 from ranksim.judge.deployment.cleanup import TIDIED
+from ranksim.judge.load.consumption import AccountSpent, UsedUp
 from ranksim.judge.load.summary import CUT, Summary
-from ranksim.judge.load.used_up import AccountSpent, UsedUp
 from ranksim.judge.profiles import profile
 from ranksim.testing import Server
 
@@ -350,7 +350,9 @@ def test_beyond_this_machine_it_asks_before_it_makes_what_cannot_be_removed(
         raise BadInput("that will do")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ranksim.judge.load.tidying.kept_by", lambda target: {"domains.delete": "405 no"})
+    monkeypatch.setattr(
+        "ranksim.judge.load.leaked_resources.kept_by", lambda target: {"domains.delete": "405 no"}
+    )
     monkeypatch.setattr("ranksim.judge.load.loading.run_load", run_load)
     result = CliRunner().invoke(app, ["load", "--host", host, "--key", "k", *words])
     said = " ".join(result.output.split())

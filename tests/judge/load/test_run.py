@@ -12,9 +12,9 @@ from tests.kit.runs import Act, Scripted, reply
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import SECOND
 from ranksim.core.errors import BadInput
+from ranksim.judge.load.leaked_resources import kept_by
 from ranksim.judge.load.recorder import AnchoredClock
 from ranksim.judge.load.run import LoadRun, Part, RunSettings, Shared
-from ranksim.judge.load.tidying import kept_by
 from ranksim.twin.receiver.receiver import Receiver
 
 

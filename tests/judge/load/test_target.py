@@ -8,8 +8,7 @@ import pytest
 
 from ranksim.core.callers.target import UNKNOWN, Target
 from ranksim.core.errors import BadInput
-from ranksim.judge.load.options import CAUTIOUS_CAP, KEY, LoadOptions
-from ranksim.judge.load.target_file import read_target
+from ranksim.judge.load.options import CAUTIOUS_CAP, KEY, LoadOptions, read_target
 
 WHOLE = """
 environments:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ranksim.judge.deployment.ownership import NOT_OURS
-from ranksim.judge.load.refused_domains import RefusedDomains
+from ranksim.judge.load.summary import RefusedDomains
 from ranksim.judge.load.untouched import Untouched
 
 

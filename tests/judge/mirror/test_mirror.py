@@ -21,7 +21,7 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call
 from ranksim.core.service.service import Service
-from ranksim.judge.load.target_file import read_target
+from ranksim.judge.load.options import read_target
 from ranksim.judge.mirror.reading import ReadAccount, Reading, read
 from ranksim.judge.mirror.world import world_of
 from ranksim.planner.pricing.catalogues import read_catalogue

@@ -1,7 +1,7 @@
 """A deployment as its callers know it: its addresses, the keys to use, and what may be spent.
 
 A token "env:NAME" stands for the environment variable NAME, which validation is handed as its context: what
-reads the environment, and target files, is `ranksim.judge.load.target_file`.
+reads the environment, and target files, is `ranksim.judge.load.options`.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from ranksim.judge.check.plan import REPORTS, CheckPlan, Closing
 from ranksim.judge.conformance.compare import Judgement
 from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.deployment.cleanup import Created, Left
-from ranksim.judge.load.left_over import created_in, left_over
-from ranksim.judge.load.used_up import AccountSpent, UsedUp
+from ranksim.judge.load.consumption import AccountSpent, UsedUp
+from ranksim.judge.load.leaked_resources import created_in, left_over
 from ranksim.report import units
 
 JUDGED_EVERY: Micros = 10 * SECOND

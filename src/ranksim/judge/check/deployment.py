@@ -15,9 +15,9 @@ from ranksim.judge.check.checking import Checking, monotonic
 from ranksim.judge.check.crew import CheckRecording, Crew
 from ranksim.judge.check.plan import MODELS, REPORTS
 from ranksim.judge.conformance.compare import RULES, Judgement
+from ranksim.judge.load.leaked_resources import tidy
 from ranksim.judge.load.options import LoadOptions, key_in_environment, length_of
 from ranksim.judge.load.run import reach_from_message
-from ranksim.judge.load.tidying import tidy
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def carried_out(
                 show,
                 began,
                 reports,
-                lambda created, length: tidy(reach, created, clock, clock.now() + length),
+                lambda created, length: tidy(reach, created, clock, clock.now() + length).listed(),
             )
             with stopping(checking):
                 checking.run()

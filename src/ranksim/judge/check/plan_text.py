@@ -12,7 +12,7 @@ from ranksim.judge.check.tasks import CheckTask
 from ranksim.judge.conformance.compare import RULE_NAMED
 from ranksim.judge.deployment.budget import LARGE_JOB, micros_of, spent_of
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.load.staying import staying
+from ranksim.judge.load.leaked_resources import staying
 from ranksim.judge.report.run_summary import amounts
 from ranksim.report import units
 

@@ -41,11 +41,11 @@ from ranksim.core.errors import BadInput
 from ranksim.judge.check.pacing import Pacer, paced
 from ranksim.judge.check.tasks import CheckTask, tasks
 from ranksim.judge.deployment.budget import account_named
+from ranksim.judge.load.consumption import READINGS, UsedUp
 from ranksim.judge.load.driver import drive
 from ranksim.judge.load.options import LoadOptions
 from ranksim.judge.load.run import LoadRun, Part, RunSettings, reach_to_message
 from ranksim.judge.load.session import CallOutcome
-from ranksim.judge.load.used_up import READINGS, UsedUp
 from ranksim.judge.profiles.windows import window_of
 
 PROFILE = "check"

@@ -11,11 +11,10 @@ from ranksim.core.clock import SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.judge.deployment.cleanup import Left
 from ranksim.judge.load.launch import LOCUSTFILE, LaunchPlan, launch
-from ranksim.judge.load.left_over import created_in, left_over, recorded
+from ranksim.judge.load.leaked_resources import created_in, explored, left_over, recorded, tidy
 from ranksim.judge.load.options import LoadOptions, key_in_environment, length_of
 from ranksim.judge.load.recorder import AnchoredClock
 from ranksim.judge.load.run import TIDYING, trace_path
-from ranksim.judge.load.tidying import explored, tidy
 from ranksim.judge.profiles import profile as profile_named
 
 
@@ -96,4 +95,4 @@ def _tidied(target: Target, directory: Path) -> list[Left]:
         reach = explored(target, clock, until)
     except BadInput:
         return left_over(recorded(directory))
-    return tidy(reach, created_in(recorded(directory)), clock, until)
+    return tidy(reach, created_in(recorded(directory)), clock, until).listed()

@@ -1,4 +1,19 @@
-"""What a load run is asked to do, on Locust's command line or in the environment."""
+"""What a load run is asked to do, on Locust's command line or in the environment, and target files.
+
+A target file is the deployment to load, in strict YAML:
+
+    environments:
+      production: https://api.example.com
+      sandbox: https://sandbox.example.com
+    keys:
+      main: {token: "env:API_KEY"}
+      scoped: {token: "env:SCOPED_KEY", purpose: scoped, domain_id: dom_1}
+      test: {token: "env:TEST_KEY", environment: sandbox, purpose: other_environment}
+    spend_cap: 5 USD
+
+Everything but one environment and one key may be left out. A token "env:NAME" is taken from the environment
+variable NAME.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +31,10 @@ from urllib.parse import urlsplit
 from ranksim.core.addresses import LOOPBACK
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import Micros, length_in_micros
+from ranksim.core.contract.located import validate
+from ranksim.core.contract.yamlfile import read_yaml
 from ranksim.core.errors import BadInput
 from ranksim.core.money import money
-from ranksim.judge.load.target_file import read_target
 
 CAUTIOUS_CAP: int = money("2 USD")
 """What a run spends at most (µUSD) unless it is told otherwise, here as elsewhere: a tunnel begins here."""
@@ -128,6 +144,18 @@ class LoadOptions:
         except BadInput as error:
             message = str(error).replace("target: environments.production:", "--host:")
             raise BadInput(message.replace("target: keys.main.token:", f"{KEY}:")) from None
+
+
+def read_target(path: str | Path) -> Target:
+    """Read a target file; its `policy` is relative to it. Raises BadInput naming the line."""
+    located = read_yaml(path, "target")
+    target = validate(Target, located, os.environ)
+    if target.policy is None:
+        return target
+    policy = Path(path).parent / target.policy
+    if not policy.is_file():
+        raise located.error(f"no such file as {str(policy)!r}; give the path of a policy", "policy")
+    return target.model_copy(update={"policy": str(policy)})
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 
 from ranksim.core.errors import BadInput
 from ranksim.core.trace import SECRET_FIELDS
-from ranksim.judge.load.deadline import Deadline, bound
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
+from ranksim.judge.load.session import Deadline, bound
 
 CONTROL = "/_receiver"
 

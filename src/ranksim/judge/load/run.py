@@ -32,11 +32,11 @@ from ranksim.judge.deployment.lost_calls import resolve_lost
 from ranksim.judge.deployment.ownership import NOT_OURS, Ownership, kept
 from ranksim.judge.load import merging
 from ranksim.judge.load.driver import drive
+from ranksim.judge.load.leaked_resources import tidy, working
 from ranksim.judge.load.merging import Merged
 from ranksim.judge.load.receiving import LocalReceiver, ReceiverClient, RemoteReceiver
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
 from ranksim.judge.load.session import Session
-from ranksim.judge.load.tidying import tidy
 from ranksim.report import units
 
 
@@ -211,7 +211,7 @@ class LoadRun:
         """Remove what programs created that ran with these seeds, until an instant; return what is left."""
         urls = (f"{self.shared.receiver}/{self.shared.run}/",) if self.shared.receiver else ()
         created = Created(frozenset(map(mark, seeds)), urls)
-        return tidy(self.reach, created, self.clock, until)
+        return tidy(self.reach, created, self.clock, until).listed()
 
     def finish(
         self,
@@ -257,11 +257,7 @@ class LoadRun:
         reach: Reach | None = self.part.perform(explore(target), "explore", until)
         if reach is None:
             raise BadInput(self._too_slow)
-        if not reach.main:
-            reasons = "; ".join(f"{key.name}: {key.reason}" for key in reach.keys.values())
-            check = "check the address, which is without the /v1, and the keys"
-            raise BadInput(f"no key of the target works ({reasons}); {check}")
-        self._write_header(reach)
+        self._write_header(working(reach))
         self.part.perform(state(reach), "before", until)
         if self.clock.now() > until:
             raise BadInput(self._too_slow)

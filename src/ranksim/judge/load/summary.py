@@ -1,10 +1,10 @@
-"""A short summary of a recorded load: what was answered, how fast, and how late."""
+"""A short summary of a recorded load: what was answered, how fast, how late, what was refused."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,8 @@ from ranksim.core.clock import SECOND, Micros
 from ranksim.core.records import parsed_object, read_lines
 from ranksim.judge.deployment.budget import HELD_BACK
 from ranksim.judge.deployment.cleanup import TIDIED
-from ranksim.judge.load.refused_domains import RefusedDomains
+from ranksim.judge.load.consumption import UsedUp
 from ranksim.judge.load.untouched import Untouched
-from ranksim.judge.load.used_up import UsedUp
 from ranksim.judge.report.run_summary import left_lines
 from ranksim.report import units
 
@@ -26,6 +25,61 @@ CUT = "a program was stopped before it had been once through"
 """The note of a trace that names the client whose program it was."""
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+
+LIMITS = (402, 403)
+"""Statuses by which an account or a key refuses one more domain; other refusals are provoked or pass."""
+
+
+@dataclass(slots=True)
+class RefusedDomains:
+    """Domains that were asked for, from the lines of a trace: made, and refused, by the name of the key.
+
+    Where none could be made, what goes on within one was not exercised.
+    """
+
+    bound: set[str] = field(default_factory=set)
+    """Keys that are bound to one domain, and never make any."""
+    environments: dict[str, str] = field(default_factory=dict)
+    """Where each key belongs; it makes nothing elsewhere."""
+    made: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    why: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, lines: Iterable[Mapping[str, Any]]) -> RefusedDomains:
+        """Read a trace."""
+        refused = cls()
+        for line in lines:
+            refused.take(line)
+        return refused
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Learn from a line."""
+        if line.get("kind") != "exchange":
+            for name, key in (line.get("keys") or {}).items():
+                self.environments[name] = str(key.get("environment"))
+                self.bound |= {name} if key.get("domain_id") else set()
+            return
+        key, status = str(line.get("api_key")), line.get("status")
+        is_creation = line.get("operations") == ["domains.create"]
+        home = self.environments.get(key) == line.get("environment")
+        if status is None or not is_creation or not home or key in self.bound:
+            return
+        self.made[key] += status < 300
+        if status in LIMITS:
+            self.refused[key] += 1
+            reply = parsed_object(line.get("response") or "") or {}
+            self.why[key] = f"{status} {reply.get('code') or ''}".strip()
+
+    def lines(self) -> list[str]:
+        """Say of each key that was refused domains how many, and what would help."""
+        return [
+            f"{units.count(number)} of {units.many(self.made[key] + number, 'domain')} could not be made "
+            f"with the key {key} ({self.why[key]}): what goes on within one was not exercised there; "
+            "`use_domains` in a target file names some that may be used"
+            for key, number in sorted(self.refused.items())
+        ]
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from ranksim.core.errors import BadInput
 from ranksim.judge.load.cli_options import Key, TargetFile, hold_key
 
 if TYPE_CHECKING:
-    from ranksim.judge.deployment.cleanup import Created
+    from ranksim.judge.deployment.cleanup import Created, Remains
 
 SOMETHING_LEFT = 1
 
@@ -41,14 +41,10 @@ def tidy(
       RANKSIM_KEY=... ranksim tidy check-20260304T100000Z --host https://api.example.com
       RANKSIM_KEY=... ranksim tidy --mark ranksim-9a313c9f --host https://api.example.com
     """  # fmt: skip
-    from dataclasses import asdict
-
+    from ranksim.judge.load.leaked_resources import explored
+    from ranksim.judge.load.leaked_resources import tidy as tidied
     from ranksim.judge.load.options import LoadOptions, length_of
     from ranksim.judge.load.recorder import AnchoredClock
-    from ranksim.judge.load.tidying import explored, list_created, list_marks
-    from ranksim.judge.load.tidying import tidy as tidied
-    from ranksim.judge.report.run_summary import left_lines
-    from ranksim.report import units
     from ranksim.report.terminal import print_out
 
     hold_key(host, key, target)
@@ -57,23 +53,40 @@ def tidy(
     clock = AnchoredClock.here()
     until = clock.now() + length_of(time)
     reach = explored(deployment, clock, until)
-    if not created.marks:
-        marks = list_marks(reach, clock, until)
-        lines = [f"{name}: {units.many(count, 'thing')}" for name, count in sorted(marks.items())]
-        print_out("".join(f"{line}\n" for line in lines or ["nothing carries a mark"]))
-        return
-    left = (list_created if show else tidied)(reach, created, clock, until)
-    heading = "there is:" if show else "left:"
-    lines = [heading, *(f"  {line}" for line in left_lines([asdict(thing) for thing in left]))]
-    print_out("".join(f"{line}\n" for line in (lines if left else ["nothing is left"])))
-    if left and not show:
+    removing = bool(created.marks) and not show
+    remains = tidied(reach, created, clock, until, removing=removing)
+    lines = _what_is_there(remains, removing) if created.marks else _marks(remains)
+    print_out("".join(f"{line}\n" for line in lines))
+    if removing and remains.listed():
         raise typer.Exit(SOMETHING_LEFT)
+
+
+def _what_is_there(remains: "Remains", removing: bool) -> list[str]:
+    """Say what is left, or what there is where nothing was removed."""
+    from dataclasses import asdict
+
+    from ranksim.judge.report.run_summary import left_lines
+
+    lines = left_lines([asdict(thing) for thing in remains.listed()])
+    return (
+        ["left:" if removing else "there is:", *(f"  {line}" for line in lines)]
+        if lines
+        else ["nothing is left"]
+    )
+
+
+def _marks(remains: "Remains") -> list[str]:
+    """Say which marks things there carry, and how many things each."""
+    from ranksim.report import units
+
+    lines = [f"{name}: {units.many(count, 'thing')}" for name, count in sorted(remains.others.items())]
+    return lines or ["nothing carries a mark"]
 
 
 def _created(directory: Path | None, marks: list[str]) -> "Created":
     """Return what is meant: by the marks of a directory's run, and those that are named. Raises BadInput."""
     from ranksim.judge.deployment.cleanup import MARK, Created
-    from ranksim.judge.load.left_over import created_in, recorded
+    from ranksim.judge.load.leaked_resources import created_in, recorded
 
     for mark in marks:
         if MARK.fullmatch(mark) is None:

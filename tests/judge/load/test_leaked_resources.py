@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ranksim.judge.deployment.cleanup import Left
-from ranksim.judge.load.left_over import created_in, left_over
+from ranksim.judge.load.leaked_resources import created_in, left_over
 
 
 def call(operation: str, status: int | None, path: str = "", **data: object) -> dict[str, Any]:

@@ -105,13 +105,15 @@ class UsedUp:
         owner = self.owners.get(key, key)
         if line.get("effect") != "none" and any(SPENDS.get(operation) for operation in operations):
             self._account(owner).spending = line.get("received") or line["sent"]
-        if len(operations) != 1 or operations[0] not in READINGS or line.get("surface", "rest") != "rest":
-            return
+        if len(operations) == 1 and operations[0] in READINGS and line.get("surface", "rest") == "rest":
+            self._read(owner, operations[0], line)
+
+    def _read(self, owner: str, operation: str, line: Mapping[str, Any]) -> None:
         reply = parsed_object(line["response"]) if line.get("status") == 200 else None
-        data = None if reply is None else reply.get("data")
+        data = (reply or {}).get("data")
         if isinstance(data, Mapping):
-            self.reading(owner, operations[0], data, line["sent"])
-        elif operations[0] == "account.usage":
+            self.reading(owner, operation, data, line["sent"])
+        elif operation == "account.usage":
             self._account(owner).why = line.get("error") or str(line.get("status") or "no reply")
 
     def _account(self, owner: str) -> _Account:
