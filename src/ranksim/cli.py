@@ -29,7 +29,7 @@ from ranksim.planner.study import cli as studying
 from ranksim.report.command_line import FAILED, new_app, run, spoken
 from ranksim.report.progress import shown
 from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say, say_code
-from ranksim.twin.facade import state_cli, webhook_cli
+from ranksim.twin.facade import control_cli, state_cli
 from ranksim.twin.facade.cli import add_serve
 from ranksim.twin.receiver import cli as receive_cli
 from ranksim.twin.sim.why import cli as asking
@@ -362,8 +362,8 @@ state = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 state.command("export", short_help="Write a world into one file.")(spoken()(state_cli.export_state))
 state.command("import", short_help="Begin a state file with it.")(spoken()(state_cli.import_state))
 app.add_typer(state, name="state", help="Back up the world that a deployment serves.")
-app.command("trigger", short_help="Let a webhook event come about.")(spoken()(webhook_cli.trigger))
-app.command("resend", short_help="Deliver a webhook event once more.")(spoken()(webhook_cli.resend))
+app.command("trigger", short_help="Let a webhook event come about.")(spoken()(control_cli.trigger))
+app.command("resend", short_help="Deliver a webhook event once more.")(spoken()(control_cli.resend))
 app.command("view", short_help="Show a run in a browser.")(spoken()(viewing.view))
 app.command("receive", short_help="Record webhook deliveries.")(spoken()(receive_cli.receive))
 app.command("check", short_help="Check a deployment in one command: plan, run, judge.")(

@@ -15,8 +15,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.rules.webhooks import verify
 from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply
 from ranksim.core.service.service import Service
-from ranksim.twin.facade.advance import AdvanceUnderWay
-from ranksim.twin.facade.advance_until import UntilEndpointDisabled, UntilJobFinished, meter_resets
+from ranksim.twin.facade.advance import AdvanceCondition, AdvanceUnderWay, meter_resets
 from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.journal.journaled_service import JournaledService
 from ranksim.twin.facade.logged_event import LoggedEvent
@@ -149,7 +148,7 @@ def test_the_whole_retry_timeline() -> None:
         done = await twin.advance_to_next()
         assert (done.now, done.happened) == (START, [])
         crawl = job(twin)
-        done = await twin.advance(until=UntilJobFinished(crawl))
+        done = await twin.advance(until=AdvanceCondition(crawl))
         assert (done.met, done.now) == (True, START + 20 * MINUTE)
         done = await twin.advance(by=9 * HOUR)
         assert minutes(done.happened, "attempt.sent") == [21, 26, 56, 176, 536]
@@ -197,7 +196,7 @@ def test_an_advance_until_an_endpoint_is_disabled() -> None:
         hook = endpoint(twin)
         for _ in range(7):
             must(twin, "webhooks.test", path={"id": hook["id"]})
-        done = await twin.advance(until=UntilEndpointDisabled(hook["id"]))
+        done = await twin.advance(until=AdvanceCondition(endpoint=hook["id"]))
         assert (done.met, done.now) == (True, START + 6 * MINUTE)
         assert words(done.happened)[-1] == "attempt.answered"
         disabled = next(one for one in done.happened if one.what == "endpoint.disabled")
@@ -227,10 +226,10 @@ def test_a_condition_that_never_comes_true_is_told() -> None:
         twin = make()
         hook = endpoint(twin)
         job(twin)
-        done = await twin.advance(until=UntilEndpointDisabled(hook["id"]))
+        done = await twin.advance(until=AdvanceCondition(endpoint=hook["id"]))
         assert (done.settled, done.met, done.now) == (True, False, START + 20 * MINUTE)
         crawl = job(twin)
-        done = await twin.advance(until=UntilJobFinished(crawl), by=MINUTE)
+        done = await twin.advance(until=AdvanceCondition(crawl), by=MINUTE)
         assert (done.met, done.now) == (False, START + 20 * MINUTE)
 
     run(story)
@@ -244,8 +243,8 @@ def test_a_condition_that_never_comes_true_is_told() -> None:
         ({"by": -1}, "0 or more"),
         ({"to": START - 1}, "forward only"),
         ({"by": 10_000 * 366 * DAY}, "year 10000"),
-        ({"until": UntilJobFinished("job_1")}, "no job"),
-        ({"until": UntilEndpointDisabled("whk_1")}, "no webhook endpoint"),
+        ({"until": AdvanceCondition("job_1")}, "no job"),
+        ({"until": AdvanceCondition(endpoint="whk_1")}, "no webhook endpoint"),
     ],
 )
 def test_an_advance_that_makes_no_sense_is_refused(wanted: dict[str, Any], message: str) -> None:
@@ -771,7 +770,7 @@ def test_an_advance_that_runs_out_of_time_in_another_world_says_so() -> None:
         must(twin, "webhooks.test", path={"id": endpoint(twin)["id"]})
         await gate.until(1)
         before = twin.snapshot()
-        until = UntilJobFinished(job(twin))
+        until = AdvanceCondition(job(twin))
         advancing = asyncio.ensure_future(twin.advance(until=until, timeout=0.05))
         await asyncio.sleep(0)
         twin.restore(before)

@@ -1,14 +1,26 @@
-"""What comes of an advance of the clock."""
+"""Advancing the clock: how far, from instant to instant, and what comes of it."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ranksim.core.clock import Micros, iso
+from ranksim.core.clock import DAY, Micros, iso, month_end, week_end
+from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
+from ranksim.core.rules import admission
+from ranksim.core.service import jobs
 from ranksim.core.service.calls import Attempt
+from ranksim.core.service.state import State
+from ranksim.twin.facade.journal.journaled_service import NotKept
 from ranksim.twin.facade.logged_event import LoggedEvent, attempt_details
+
+if TYPE_CHECKING:
+    from ranksim.twin.facade.twin import Twin
+
+LONGEST_WAIT_FOR_A_CONDITION = 400 * DAY
+"""How far an advance until a condition goes before it gives up."""
 
 
 class AdvanceUnderWay(BadInput):
@@ -41,3 +53,80 @@ class Advance:
             "happened": [event.to_dict() for event in self.happened],
             "waiting": [attempt_details(attempt) for attempt in self.waiting],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceCondition:
+    """What becomes true as time goes on: a job finishes, or an endpoint is disabled, or deleted meanwhile."""
+
+    job: str | None = None
+    endpoint: str | None = None
+
+    def check(self, state: State) -> None:
+        """Raise BadInput when there is no such job or endpoint."""
+        if self.job is not None and self.job not in state.jobs:
+            raise BadInput(f"until.job: there is no job {self.job!r}")
+        if self.endpoint is not None and self.endpoint not in state.endpoints:
+            raise BadInput(f"until.endpoint: there is no webhook endpoint {self.endpoint!r}")
+
+    def met(self, state: State) -> bool:
+        """Return whether it is true."""
+        if self.job is not None:
+            return state.jobs[self.job].status in (jobs.DONE, jobs.FAILED)
+        endpoint = state.endpoints.get(self.endpoint or "")
+        return endpoint is None or not endpoint.enabled
+
+
+def target_of(twin: Twin, by: Micros | None, to: Micros | None, until: AdvanceCondition | None) -> Micros:
+    """Return the instant that an advance goes to at the latest. Raises BadInput."""
+    if by is not None and to is not None:
+        raise BadInput("clock: expected a duration (by) or an instant (to), not both")
+    if by is None and to is None and until is None:
+        raise BadInput("clock: expected a duration (by), an instant (to) or a condition (until)")
+    if by is not None and by < 0:
+        raise BadInput("clock: expected a duration of 0 or more, since clocks go forward only")
+    now = twin.clock.now()
+    if to is None:
+        to = now + (LONGEST_WAIT_FOR_A_CONDITION if by is None else by)
+    if until is not None:
+        until.check(twin.service.state)
+    twin.clock.check(to)
+    return to
+
+
+async def run_to(twin: Twin, target: Micros, until: AdvanceCondition | None, timeout: float) -> bool:
+    """Advance from instant to instant up to `target`; return whether everything settled."""
+    service, deadline = twin.service, asyncio.get_running_loop().time() + timeout
+    while True:
+        twin.work(twin.clock.now())
+        settled = await twin.attempts.settle(deadline)
+        if twin.service is not service:
+            if twin.refuses_writes:
+                raise NotKept(twin.refuses_writes)
+            raise BadInput("clock: another world began while this one was advanced")
+        if not settled:
+            return False
+        if until is not None and until.met(twin.service.state):
+            return True
+        due = twin.next_due()
+        if due is None or due > target:
+            if until is None:
+                twin.clock.move_to(target)
+            return True
+        twin.clock.move_to(due)
+
+
+def meter_resets(state: State, policy: Policy, account: str, metric: str, now: Micros) -> Micros:
+    """Return the instant at which a metered allowance begins anew (S38, S108, S110). Raises BadInput."""
+    if account not in state.accounts:
+        raise BadInput(f"until.account: there is no account {account!r}")
+    owner = state.accounts[account]
+    if metric not in owner.meters:
+        meters = ", ".join(sorted(owner.meters))
+        raise BadInput(f"until.meter: account {account!r} has the meters {meters}, not {metric!r}")
+    meter = owner.meters[metric]
+    if now < meter.ends:
+        return meter.ends
+    if meter.period == admission.WEEK:
+        return week_end(now, policy.assumptions.week_offset)
+    return month_end(owner.books.anchor, now)

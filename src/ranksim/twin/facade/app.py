@@ -35,7 +35,7 @@ from ranksim.twin.facade.http.requests import (
     read_raw,
     read_request,
 )
-from ranksim.twin.facade.journal.protocol import NotKept
+from ranksim.twin.facade.journal.journaled_service import NotKept
 from ranksim.twin.facade.logged_event import LONGEST_TEXT, AnsweredCall
 from ranksim.twin.facade.metrics import metrics
 from ranksim.twin.facade.page import serving as page

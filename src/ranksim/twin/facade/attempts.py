@@ -1,4 +1,4 @@
-"""The webhook attempts that are under way: sent, and not yet reported to the service; and their outcomes."""
+"""Webhook attempts: those under way, sent and not yet reported to the service, and what came of others."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ranksim.core.service.calls import Answer, Attempt
 from ranksim.core.service.events import AttemptAnswered, ServiceEvent
+from ranksim.core.service.state import Event
 
 log = logging.getLogger("ranksim.facade")
+
+KEPT = 10_000
+"""How many events are remembered; the service itself forgets one once it is delivered everywhere."""
 
 
 @dataclass(slots=True, eq=False)
@@ -129,3 +133,27 @@ class AttemptCounts:
             if isinstance(event, AttemptAnswered):
                 rejected = "unanswered" if event.status_code is None else "rejected"
                 self.by_outcome["acknowledged" if event.outcome == "acknowledged" else rejected] += 1
+
+
+class SentEvents:
+    """The events whose attempts went out lately, by id: what is needed to send them again."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, Event] = {}
+
+    def note(self, event: Event) -> None:
+        """Remember an event, an attempt of which goes out."""
+        if event.id in self._events:
+            return
+        self._events[event.id] = event
+        if len(self._events) > KEPT:
+            del self._events[next(iter(self._events))]
+
+    def get(self, event: str) -> Event | None:
+        """Return an event as it was before any delivery, or None where it is not remembered."""
+        kept = self._events.get(event)
+        return None if kept is None else replace(kept, open=0)
+
+    def clear(self) -> None:
+        """Forget all: another world begins."""
+        self._events.clear()

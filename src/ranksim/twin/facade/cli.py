@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from ranksim.core.contract.policy import Policy
     from ranksim.twin.facade.app import Deprecation, Facade
-    from ranksim.twin.facade.http_sender import HttpSender
     from ranksim.twin.facade.journal.write_ahead import WriteAheadLog
     from ranksim.twin.facade.twin import Twin
 
@@ -166,7 +165,7 @@ def serve(
     try:
         for name in ("httptools", "uvicorn"):  # all of the extra is asked for before anything is opened
             import_module(name)
-        from ranksim.twin.facade.sender import LateSender, Receivers
+        from ranksim.twin.facade.sender import NetworkSender, Receivers
         from ranksim.twin.facade.terminal import Terminal
         from ranksim.twin.facade.twin import Twin
     except ModuleNotFoundError as error:
@@ -186,13 +185,7 @@ def serve(
         raise BadInput("--any-receiver: expected without --public-receivers-only")
     token = chosen_token(control_token, none=no_control_token, host=host)
     receivers: Receivers = "any" if any_receiver else "public" if public_receivers_only else "others"
-    tls, own_ports = _tls(ca_file), set[int]()
-
-    def sender() -> "HttpSender":
-        from ranksim.twin.facade.http_sender import HttpSender
-
-        return HttpSender(receivers=receivers, tls=tls, own_ports=own_ports)
-
+    own_ports = set[int]()
     twin = Twin(
         wanted,
         seed,
@@ -201,7 +194,7 @@ def serve(
         traffic_clock=traffic_clock,
         signature_clock=signature_clock,
         settle_timeout=settle_timeout,
-        sender=LateSender(sender),
+        sender=NetworkSender(receivers=receivers, tls=_tls(ca_file), own_ports=own_ports),
         plan=plan,
     )
     deprecation = _deprecation(deprecated_since, sunset)

@@ -8,17 +8,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ranksim.core.addresses import LOOPBACK
 from ranksim.core.clock import SECOND
 from ranksim.core.service.calls import Answer, Attempt
+from ranksim.twin.facade.sender import NetworkSender
 from ranksim.twin.receiver.receiver import Receiver
 from ranksim.twin.serving.asgi import App
-
-if TYPE_CHECKING:
-    from ranksim.twin.facade.http_sender import HttpSender
 
 
 class Mounts:
@@ -34,14 +31,18 @@ class Mounts:
         self.waits = waits
         self.apps: dict[str, Receiver | App] = {}
         self._own_ports: set[int] = set()
-        self._http: HttpSender | None = None
+        self._network: NetworkSender | None = None
 
     async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
         """Let the program behind the attempt's URL answer it."""
         mounted = [url for url in self.apps if _below(url, attempt.url)]
         if not mounted:
             if self.network or urlsplit(attempt.url).hostname in LOOPBACK:
-                return await self._sender().send(attempt, timeout_s)
+                if self._network is None:
+                    # The system's authorities take long to read, and say nothing about this machine.
+                    tls = None if self.network else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                    self._network = NetworkSender(tls=tls, own_ports=self._own_ports)
+                return await self._network.send(attempt, timeout_s)
             return Answer(None, "nothing is mounted at this URL, and it is not on this machine")
         app = self.apps[max(mounted, key=len)]
         if isinstance(app, Receiver):
@@ -60,17 +61,8 @@ class Mounts:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._http is not None:
-            await self._http.close()
-
-    def _sender(self) -> HttpSender:
-        if self._http is None:
-            from ranksim.twin.facade.http_sender import HttpSender
-
-            # The system's authorities take long to read, and say nothing about this machine.
-            self._http = HttpSender(tls=None if self.network else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-            self._http.own_ports = self._own_ports
-        return self._http
+        if self._network is not None:
+            await self._network.close()
 
     async def _received(self, receiver: Receiver, attempt: Attempt, timeout_s: float) -> Answer:
         import httpx

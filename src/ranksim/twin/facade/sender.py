@@ -1,9 +1,9 @@
-"""What carries webhook attempts out: the protocol, and a sender without sockets."""
+"""What carries webhook attempts out: the protocol, a sender without sockets, and one over the network."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from ranksim.core.service.calls import Answer, Attempt
 
@@ -38,17 +38,22 @@ class Scripted:
         """Nothing to let go of."""
 
 
-class LateSender:
-    """A sender that is made when the first attempt goes out, as what it is made of takes long to read."""
+class NetworkSender:
+    """Sends over the network: by an `HttpSender` of these settings, made when the first attempt goes out.
 
-    def __init__(self, make: Callable[[], Sender]) -> None:
-        self._make = make
+    What that is made of takes long to read, and most worlds of tests send nothing.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
         self._sender: Sender | None = None
 
     async def send(self, attempt: Attempt, timeout_s: float) -> Answer:
-        """Send an attempt."""
+        """POST one attempt."""
         if self._sender is None:
-            self._sender = self._make()
+            from ranksim.twin.facade.http_sender import HttpSender
+
+            self._sender = HttpSender(**self._settings)
         return await self._sender.send(attempt, timeout_s)
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import missing
-from ranksim.twin.facade.control_client import TOKEN_VARIABLES, ask
+from ranksim.twin.facade.control_cli import TOKEN_VARIABLES, ask
 
 TIMEOUT_S = 600.0
 

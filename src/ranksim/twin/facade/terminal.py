@@ -1,12 +1,16 @@
-"""Telling what happens on a terminal, as it happens, and outside of the way of requests."""
+"""What happens as lines for people: a call or a webhook attempt each, on a terminal as it happens."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TextIO
 
-from ranksim.twin.facade.event_lines import line_of
-from ranksim.twin.facade.logged_event import LoggedEvent
+from ranksim.core.clock import MILLISECOND, SECOND, Micros, iso
+from ranksim.core.contract.facts import CHECK_NAMES
+from ranksim.core.printable import printable
+from ranksim.core.service.events import EndpointDisabled
+from ranksim.report.units import duration
+from ranksim.twin.facade.logged_event import AnsweredCall, LoggedEvent, ReportedAttempt
 from ranksim.twin.facade.twin import Twin
 
 TOGETHER_SECONDS = 0.05
@@ -65,3 +69,60 @@ class Terminal:
         except OSError:  # the terminal is gone
             return False
         return True
+
+
+# Lines
+
+
+def line_of(event: LoggedEvent) -> str | None:
+    """Write an event as a line; None for what has no line of its own."""
+    match event.entry:
+        case AnsweredCall() as call:
+            return call_line(call)
+        case ReportedAttempt() as reported:
+            return attempt_line(reported)
+        case EndpointDisabled(by_account=False) as disabled:
+            return f"{moment(disabled.at)}  {disabled.endpoint} is disabled: {disabled.reason}"
+    return None
+
+
+def call_line(call: AnsweredCall) -> str:
+    """Write a call: instant, method, path and query, status, what refused it, its key, how long it took."""
+    words = [moment(call.at), f"{call.method:6}", printable(call.path + (call.query and f"?{call.query}"))]
+    answered = " ".join((str(call.status), *why_refused(call))) if call.status else ""
+    words.append(f"dropped {call.dropped} {answered or 'its effect'}" if call.dropped else answered)
+    if call.faults:
+        words.append(f"by {', '.join(call.faults)}")
+    words.append(f"key {printable(call.key)}" if call.key else "no key")
+    words.append(duration(call.took))
+    return "  ".join(words)
+
+
+def why_refused(call: AnsweredCall) -> list[str]:
+    """Return the code of a refusal and who refused: one of the six checks, or the class of a rate window."""
+    words = [call.code] if call.code else []
+    if call.check:
+        words.append(f"(check {call.check}, {CHECK_NAMES[call.check - 1]})")
+    elif call.rate_class:
+        words.append(f"({call.rate_class} window)")
+    return words
+
+
+def attempt_line(reported: ReportedAttempt) -> str:
+    """Write an attempt: instant, event, its number, where to, what was answered, when the next one is."""
+    attempt, answered = reported.attempt, reported.answered
+    outcome = str(answered.status_code or answered.error or "no answer")
+    if answered.next_attempt_at is not None:
+        outcome += f", again at {moment(answered.next_attempt_at)}"
+    elif answered.outcome != "acknowledged":
+        outcome += f", {answered.outcome}"
+    what = f"{attempt.event_type} {attempt.event} attempt {attempt.number}"
+    return "  ".join(
+        (moment(reported.at), "->    ", what, f"to {printable(attempt.url)}", printable(outcome))
+    )
+
+
+def moment(at: Micros) -> str:
+    """Write an instant in UTC, to the millisecond."""
+    seconds = iso(at // SECOND * SECOND).removesuffix("Z").replace("T", " ")
+    return f"{seconds}.{at % SECOND // MILLISECOND:03d}"

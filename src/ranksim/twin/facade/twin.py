@@ -6,7 +6,6 @@ attempt is under way, calls are answered at the clock's current instant.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -14,41 +13,27 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ranksim.core.clock import DAY, SECOND, Micros, iso
+from ranksim.core.clock import SECOND, Micros, iso
 from ranksim.core.contract.facts import RateClass
 from ranksim.core.contract.policy import Policy
-from ranksim.core.contract.views import TEST_EVENT
-from ranksim.core.errors import BadInput, no_such
+from ranksim.core.errors import BadInput
 from ranksim.core.rules.webhooks import sign
 from ranksim.core.service import jobs
 from ranksim.core.service.administration import ENVIRONMENTS
-from ranksim.core.service.calls import Answer, Attempt, Call, Fault, Reply, Task
-from ranksim.core.service.deliveries import takers_of
+from ranksim.core.service.calls import Answer, Attempt, Call, Fault, Reply, Step, Task
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.service import Service
-from ranksim.core.service.state import Account, Delivery
-from ranksim.twin.facade.advance import Advance, AdvanceUnderWay
-from ranksim.twin.facade.advance_until import AdvanceCondition
-from ranksim.twin.facade.attempts import AttemptCounts, AttemptsUnderWay
+from ranksim.twin.facade.advance import Advance, AdvanceCondition, AdvanceUnderWay, run_to, target_of
+from ranksim.twin.facade.attempts import AttemptCounts, AttemptsUnderWay, SentEvents
 from ranksim.twin.facade.event_log import EventLog
 from ranksim.twin.facade.faults import Faults
-from ranksim.twin.facade.journal.journaled_service import ADMINISTRATION, JournaledService
-from ranksim.twin.facade.journal.protocol import NotKept
+from ranksim.twin.facade.journal.journaled_service import ADMINISTRATION, JournaledService, NotKept
 from ranksim.twin.facade.logged_event import SentAttempt
 from ranksim.twin.facade.request_journal import RequestJournal
-from ranksim.twin.facade.sender import Sender
-from ranksim.twin.facade.sent_events import KEPT, SentEvents
+from ranksim.twin.facade.sender import NetworkSender, Sender
 from ranksim.twin.facade.snapshots import Snapshot, Snapshots, begin_edited_periods
-from ranksim.twin.facade.timer import Timer
-from ranksim.twin.facade.virtual_clock import VirtualClock
+from ranksim.twin.facade.virtual_clock import Timer, VirtualClock
 from ranksim.twin.serving.wall_clock import wall
-
-LONGEST_WAIT_FOR_A_CONDITION = 400 * DAY
-"""How far an advance until a condition goes before it gives up."""
-
-
-TRIGGERS = {"job.completed": jobs.DONE, "job.failed": jobs.FAILED, TEST_EVENT: ""}
-"""The events that can be triggered, and how the job of each ended."""
 
 
 async def _nothing_to_wait_for() -> None:
@@ -83,7 +68,7 @@ class Twin:
         self.policy = policy or Policy()
         self.seed = seed
         self.settle_timeout = settle_timeout
-        self.sender: Sender = sender or _over_the_network()
+        self.sender: Sender = sender or NetworkSender()
         self.clock = VirtualClock(clock, start, traffic_clock, signature_clock, read_wall)
         self.keys: dict[str, str] = {}
         """The first key of each environment."""
@@ -124,11 +109,10 @@ class Twin:
     def call(self, call: Call) -> Reply:
         """Answer one call at the current instant; report `written` once the reply is on its way."""
         now = self.clock.now()
-        self._work(now)
+        self.work(now)
         call = self._refused_write(call)
         step = self.service.handle(call, now, self.clock.traffic(now))
-        self.event_log.observe(step.events)
-        self._after(step.tasks, now)
+        self._done(step, now)
         return step.reply
 
     def admits(self, call: Call, classes: Collection[RateClass]) -> bool:
@@ -138,11 +122,10 @@ class Twin:
     def call_batch(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer the calls of one GraphQL request, in order; one reply stands for all if it is refused."""
         now = self.clock.now()
-        self._work(now)
+        self.work(now)
         calls = [self._refused_write(call) for call in calls]
         step = self.service.handle_batch(calls, now, self.clock.traffic(now))
-        self.event_log.observe(step.events)
-        self._after(step.tasks, now)
+        self._done(step, now)
         return step.replies
 
     def _refused_write(self, call: Call) -> Call:
@@ -162,10 +145,10 @@ class Twin:
         if method not in ADMINISTRATION:
             raise BadInput(f"administration: expected one of {', '.join(sorted(ADMINISTRATION))}")
         now = self.clock.now()
-        self._work(now)
+        self.work(now)
         result = getattr(self.service, method)(now=now, **arguments)
         self.event_log.note(now, *self._administered(method, arguments, result))
-        self._after([], now)
+        self.after([], now)
         return result
 
     def _administered(
@@ -190,82 +173,14 @@ class Twin:
     def finish_job(self, job: str, outcome: str, error: str | None = None, cost: int | None = None) -> None:
         """End a job now, "done" or "failed", whatever was drawn for it; `cost` in µUSD. Raises BadInput."""
         now = self.clock.now()
-        self._work(now)
+        self.work(now)
         ending = self.service.state.jobs.get(job)
         if ending is None:
             raise BadInput(f"job: there is none with the id {job!r}")
         if ending.status in (jobs.DONE, jobs.FAILED):
             raise BadInput(f"job: {job} has ended already, {ending.status}")
         step = self.service.ended(job, outcome, now, cost, error)
-        self.event_log.observe(step.events)
-        self._after(step.tasks, now)
-
-    def trigger(self, event_type: str, account: str = "", domain: str = "") -> list[Delivery]:
-        """Let a webhook event come about now, and return its deliveries, which are under way.
-
-        It is for the endpoints of an account (default the first) that take it. The event of a job tells of
-        one that nobody asked for and that is booked nowhere, of a domain (default the first that an endpoint
-        takes it of). Raises BadInput.
-        """
-        if event_type not in TRIGGERS:
-            raise BadInput(f"event: {no_such('event', event_type, tuple(TRIGGERS))}")
-        state, now = self.service.state, self.clock.now()
-        self._work(now)
-        first = state.keys.get(self.keys.get("production", ""))
-        owner = state.accounts.get(account or ("" if first is None else first.account))
-        if owner is None:
-            raise BadInput(f"account: there is none with the id {account!r}; say whose endpoints are meant")
-        before = state.serial
-        if event_type == TEST_EVENT:
-            enabled = [endpoint for endpoint in owner.endpoints if state.endpoints[endpoint].enabled]
-            for endpoint in enabled:
-                self.call(Call("webhooks.test", surface="app", account=owner.id, path={"id": endpoint}))
-        else:
-            about = self._domain_of(owner, event_type, domain)
-            if about:
-                self.service.trigger_job(domain=about, outcome=TRIGGERS[event_type], now=now)
-        deliveries = [delivery for delivery in state.deliveries.values() if delivery.number > before]
-        if not deliveries:
-            raise BadInput(
-                f"event: no enabled endpoint of {owner.id} takes {event_type}; create one with POST "
-                "/v1/webhooks, or enable it"
-            )
-        self._after([], now)
-        return deliveries
-
-    def _domain_of(self, owner: Account, event_type: str, wanted: str) -> str:
-        """Return a domain of whose jobs an endpoint is told, one of an account's own; "" where none is."""
-        state = self.service.state
-        if wanted and wanted not in owner.domains:
-            raise BadInput(f"domain: {owner.id} has none with the id {wanted!r}")
-        if not owner.domains and any(state.endpoints[endpoint].enabled for endpoint in owner.endpoints):
-            body = {"host": "triggered.example"}
-            self.call(Call("domains.create", surface="app", account=owner.id, body=body))
-        domains = [wanted] if wanted else owner.domains
-        followed = (domain for domain in domains if takers_of(state, owner, event_type, domain))
-        return next(followed, "")
-
-    def resend(self, attempt: int) -> Delivery:
-        """Deliver the event of a recorded attempt to its endpoint once more; return the delivery.
-
-        It is one of its own, whose attempts count from 1 and are tried again as any. Raises BadInput.
-        """
-        state, now = self.service.state, self.clock.now()
-        self._work(now)
-        record = state.attempts.get(attempt)
-        if record is None:
-            raise BadInput(f"attempt: there is none with the number {attempt}")
-        event = state.events.get(record.event) or self.sent_events.get(record.event)
-        if event is None:
-            raise BadInput(
-                f"attempt: what {record.event} said is not remembered any more, as before a restart or "
-                f"{KEPT:,} events ago; `ranksim trigger {record.event_type}` makes another"
-            )
-        before = state.serial
-        self.service.resend(event, record.endpoint, now)
-        (delivery,) = (made for made in state.deliveries.values() if made.number > before)
-        self._after([], now)
-        return delivery
+        self._done(step, now)
 
     # Time
 
@@ -273,7 +188,7 @@ class Twin:
         self, clock: str | None = None, traffic: str | None = None, signature: str | None = None
     ) -> None:
         """Change how time runs, from here on. Raises BadInput."""
-        self._work(self.clock.now())
+        self.work(self.clock.now())
         self.clock.set_clock(clock, traffic, signature)
         self.event_log.note(
             self.clock.now(),
@@ -312,9 +227,9 @@ class Twin:
         self.clock.hold()
         began = self.clock.now()
         try:
-            target = self._target(by, to, until)
+            target = target_of(self, by, to, until)
             limit = self.settle_timeout if timeout is None else timeout
-            settled = await self._run(target, until, limit)
+            settled = await run_to(self, target, until, limit)
         finally:
             happened = self.event_log.gathered()
             self.clock.release()
@@ -330,60 +245,29 @@ class Twin:
         left = 0 if due is None else max(0, due - self.now())  # no instant: a clock that runs passes it
         return await self.advance(by=left, timeout=timeout)
 
-    def _target(self, by: Micros | None, to: Micros | None, until: AdvanceCondition | None) -> Micros:
-        if by is not None and to is not None:
-            raise BadInput("clock: expected a duration (by) or an instant (to), not both")
-        if by is None and to is None and until is None:
-            raise BadInput("clock: expected a duration (by), an instant (to) or a condition (until)")
-        if by is not None and by < 0:
-            raise BadInput("clock: expected a duration of 0 or more, since clocks go forward only")
-        now = self.clock.now()
-        if to is None:
-            to = now + (LONGEST_WAIT_FOR_A_CONDITION if by is None else by)
-        if until is not None:
-            until.check(self.service.state)
-        self.clock.check(to)
-        return to
-
-    async def _run(self, target: Micros, until: AdvanceCondition | None, timeout: float) -> bool:
-        """Advance from instant to instant up to `target`; return whether everything settled."""
-        service, deadline = self.service, asyncio.get_running_loop().time() + timeout
-        while True:
-            self._work(self.clock.now())
-            settled = await self.attempts.settle(deadline)
-            if self.service is not service:
-                if self.refuses_writes:
-                    raise NotKept(self.refuses_writes)
-                raise BadInput("clock: another world began while this one was advanced")
-            if not settled:
-                return False
-            if until is not None and until.met(self.service.state):
-                return True
-            due = self.next_due()
-            if due is None or due > target:
-                if until is None:
-                    self.clock.move_to(target)
-                return True
-            self.clock.move_to(due)
-
     # Work that falls due
 
-    def _work(self, now: Micros) -> None:
+    def work(self, now: Micros) -> None:
         """Do what is due at `now`, instant by instant."""
         while (due := self.service.next_due()) is not None and due <= now:
             step = self.service.advance(due)
             self.event_log.observe(step.events)
             self._take(step.tasks, due)
 
-    def _after(self, tasks: list[Task], now: Micros) -> None:
+    def _done(self, step: Step, now: Micros) -> None:
+        """Note what became true in a step, and carry out what it handed out."""
+        self.event_log.observe(step.events)
+        self.after(step.tasks, now)
+
+    def after(self, tasks: list[Task], now: Micros) -> None:
         """Carry out what the service handed out, and do what it put on its agenda for this very instant."""
         if tasks:
             self._take(tasks, now)
-        self._work(now)
+        self.work(now)
         self._timer.arm()
 
     def _ring(self) -> None:
-        self._work(self.clock.now())
+        self.work(self.clock.now())
         self._timer.arm(anew=True)
 
     # Attempts
@@ -417,11 +301,11 @@ class Twin:
 
     def _report(self, attempt: Attempt, answer: Answer) -> None:
         now = self.clock.now()
-        self._work(now)
+        self.work(now)
         step = self.service.attempted(attempt.attempt, answer, now)
         self.event_log.observe(step.events, attempt)
         self.attempt_counts.observe(step.events)
-        self._after(step.tasks, now)
+        self.after(step.tasks, now)
 
     # Beginning and ending
 
@@ -493,9 +377,9 @@ class Twin:
 
     def resume(self, now: Micros) -> None:
         """Resume a world: what was under way is sent again, under the same numbers (S93)."""
-        self._work(now)
+        self.work(now)
         self.attempts.forget()
-        self._after(self.service.resume(now).tasks, now)
+        self.after(self.service.resume(now).tasks, now)
 
 
 def writes(call: Call) -> bool:
@@ -506,9 +390,3 @@ def writes(call: Call) -> bool:
 
 def _new_world() -> str:
     return f"world_{secrets.token_hex(8)}"
-
-
-def _over_the_network() -> Sender:
-    from ranksim.twin.facade.http_sender import HttpSender  # read late: most worlds of tests send nothing
-
-    return HttpSender()

@@ -1,18 +1,25 @@
-"""The clock of a fake deployment: real, manual or scaled, changed while running, and never going back."""
+"""The clock of a fake deployment: real, manual or scaled, changed while running, and never going back.
+
+Its timer rings when the next piece of work falls due.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ranksim.core.clock import Micros, instant
+from ranksim.core.clock import SECOND, Micros, instant
 from ranksim.core.errors import BadInput, near
 from ranksim.twin.serving.wall_clock import wall
 
 TRAFFIC_CLOCKS = ("same", "wall")
 SIGNATURE_CLOCKS = ("virtual", "wall")
+
+LONGEST_SLEEP_S = 3600.0
+"""After how long a timer looks at the clock again."""
 
 FIRST, LAST = instant("0001-01-01T00:00:00Z"), instant("9999-12-31T23:59:59Z")
 """The first and the last instant that a timestamp can name; clocks stop there."""
@@ -195,6 +202,39 @@ class VirtualClock:
         if self.now() < now:
             self._then, self._wall_then = now, self.wall()
         self._catch_up(traffic)
+
+
+class Timer:
+    """Calls `ring` at the instant that `next_due` returns, where the clock runs by itself."""
+
+    def __init__(
+        self, clock: VirtualClock, next_due: Callable[[], Micros | None], ring: Callable[[], None]
+    ) -> None:
+        self._clock, self._next_due, self._ring = clock, next_due, ring
+        self._handle: asyncio.TimerHandle | None = None
+        self._armed: Micros | None = None
+
+    def arm(self, *, anew: bool = False) -> None:
+        """Set the timer to the next piece of work, `anew` even if that is the same as before."""
+        due = self._next_due()
+        if due == self._armed and not anew:
+            return
+        self.stop()
+        wait = None if due is None else self._clock.wall_until(due)
+        if wait is None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._handle = loop.call_later(min(wait / SECOND, LONGEST_SLEEP_S), self._ring)
+        self._armed = due
+
+    def stop(self) -> None:
+        """Ring no more until it is armed again."""
+        if self._handle is not None:
+            self._handle.cancel()
+        self._handle = self._armed = None
 
 
 def _one_of(what: str, text: str, choices: tuple[str, ...]) -> str:

@@ -9,13 +9,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 from ranksim.core.clock import Micros, in_micros, instant, iso, length_in_micros
 from ranksim.core.errors import BadInput
-from ranksim.twin.facade.advance import Advance, AdvanceUnderWay
-from ranksim.twin.facade.advance_until import (
-    AdvanceCondition,
-    UntilEndpointDisabled,
-    UntilJobFinished,
-    meter_resets,
-)
+from ranksim.twin.facade.advance import Advance, AdvanceCondition, AdvanceUnderWay, meter_resets
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.loop_thread import LoopThread
 
@@ -94,9 +88,7 @@ class Clock:
         timeout: float | None = None,
     ) -> Advance:
         twin = self._twin
-        until: AdvanceCondition | None = (
-            UntilJobFinished(job) if job else UntilEndpointDisabled(endpoint) if endpoint else None
-        )
+        until = AdvanceCondition(job or None, endpoint or None) if job or endpoint else None
         if job and endpoint:
             raise BadInput("clock: expected a job or an endpoint, not both")
         if account and not meter:

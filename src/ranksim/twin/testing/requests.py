@@ -8,9 +8,9 @@ from pydantic_core import to_json
 
 from ranksim.core.clock import iso
 from ranksim.core.errors import BadInput
-from ranksim.twin.facade.event_lines import call_line
 from ranksim.twin.facade.logged_event import AnsweredCall
 from ranksim.twin.facade.request_journal import Expected, JournalEntry, RequestJournal
+from ranksim.twin.facade.terminal import call_line
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.loop_thread import LoopThread
 

@@ -11,7 +11,7 @@ import pytest
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call
 from ranksim.twin.facade.journal import sqlite, write_ahead
-from ranksim.twin.facade.journal.protocol import NotKept
+from ranksim.twin.facade.journal.journaled_service import NotKept
 from ranksim.twin.facade.journal.write_ahead import WriteAheadLog, attach
 from ranksim.twin.facade.twin import Twin
 

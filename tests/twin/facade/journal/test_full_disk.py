@@ -12,7 +12,7 @@ import pytest
 from ranksim.core.service.calls import Call
 from ranksim.twin.facade.http import graphql
 from ranksim.twin.facade.journal import write_ahead
-from ranksim.twin.facade.journal.protocol import NotKept
+from ranksim.twin.facade.journal.journaled_service import NotKept
 from ranksim.twin.facade.journal.write_ahead import attach
 
 from ..test_serve import serving

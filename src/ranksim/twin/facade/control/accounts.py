@@ -15,8 +15,7 @@ from ranksim.core.service.administration import STATUSES
 from ranksim.core.service.bodies import CONTROLS
 from ranksim.core.service.standing import AccountHead, head_of
 from ranksim.core.service.state import Account, Key
-from ranksim.twin.facade.control.command import Missing, Router
-from ranksim.twin.facade.control.fields import Environment, Instant, Json
+from ranksim.twin.facade.control.command import Environment, Instant, Json, Missing, Router
 from ranksim.twin.facade.twin import Twin
 
 Status = Annotated[str, WithJsonSchema({"type": "string", "enum": list(STATUSES)})]

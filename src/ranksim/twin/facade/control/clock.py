@@ -10,14 +10,8 @@ from typing_extensions import TypedDict  # typing's has too little for pydantic 
 from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.errors import BadInput
-from ranksim.twin.facade.advance_until import (
-    AdvanceCondition,
-    UntilEndpointDisabled,
-    UntilJobFinished,
-    meter_resets,
-)
-from ranksim.twin.facade.control.command import Conflict, Router
-from ranksim.twin.facade.control.fields import Duration, Instant
+from ranksim.twin.facade.advance import AdvanceCondition, meter_resets
+from ranksim.twin.facade.control.command import Conflict, Duration, Instant, Router
 from ranksim.twin.facade.twin import Twin
 
 SPEED = r"^(real|manual|scaled:[1-9][0-9]{0,8}(/[1-9][0-9]{0,8})?)$"
@@ -148,8 +142,9 @@ async def advance(twin: Twin, body: AdvanceBody) -> AdvanceShown:
     """Move time on, and answer when everything that fell due was done."""
     world, by, to, until, resets = twin.world_id, body.by, body.to, None, None
     if body.until is not None:
-        until = _condition(body.until)
-        if body.until.meter is not None:
+        if body.until.meter is None:
+            until = AdvanceCondition(body.until.job, body.until.endpoint)
+        else:
             resets = _resets(twin, body.until.meter, body.until.account)
             if by is None:
                 to = resets if to is None else min(to, resets)
@@ -168,12 +163,6 @@ async def advance(twin: Twin, body: AdvanceBody) -> AdvanceShown:
     if resets is not None:
         answer["met"] = done.settled and done.now >= resets
     return cast(AdvanceShown, answer)
-
-
-def _condition(until: Until) -> AdvanceCondition | None:
-    if until.job is not None:
-        return UntilJobFinished(until.job)
-    return None if until.endpoint is None else UntilEndpointDisabled(until.endpoint)
 
 
 def _resets(twin: Twin, meter: str, account: str | None) -> Micros:

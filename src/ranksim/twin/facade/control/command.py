@@ -4,14 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, WithJsonSchema
 from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
 
+from ranksim.core.contract import quantities
 from ranksim.core.errors import BadInput
 
 MOST_BODY = 1_048_576
+
+# Types that bodies and queries of several commands share
+
+Duration = Annotated[
+    quantities.Duration,
+    WithJsonSchema({"type": "string", "description": "A duration, such as 36m or 1h30m."}),
+]
+Instant = Annotated[
+    quantities.Instant,
+    WithJsonSchema({"type": "string", "format": "date-time", "description": "An instant, ISO 8601."}),
+]
+Money = Annotated[
+    quantities.Money, WithJsonSchema({"type": "string", "description": "An amount, such as 0.15 USD."})
+]
+
+Environment = Literal["production", "sandbox"]
+Listed = Annotated[int, Field(ge=1, le=10_000)]
+Json = dict[str, Any]
+
+LISTED = 100
+"""How many of a list are returned unless more are wanted."""
 
 Function = TypeVar("Function", bound=Callable[..., Awaitable[Any]])
 

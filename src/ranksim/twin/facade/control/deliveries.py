@@ -9,12 +9,19 @@ from typing_extensions import TypedDict  # typing's has too little for pydantic 
 
 from ranksim.core.clock import iso
 from ranksim.core.contract.quantities import Frozen
-from ranksim.core.service.deliveries import show_attempt
-from ranksim.core.service.state import AttemptRecord, Delivery
-from ranksim.twin.facade.control.command import Missing, Router
-from ranksim.twin.facade.control.fields import LISTED, Listed
+from ranksim.core.contract.views import TEST_EVENT
+from ranksim.core.errors import BadInput, no_such
+from ranksim.core.service import jobs
+from ranksim.core.service.calls import Call
+from ranksim.core.service.deliveries import show_attempt, takers_of
+from ranksim.core.service.state import Account, AttemptRecord, Delivery
+from ranksim.twin.facade.attempts import KEPT
+from ranksim.twin.facade.control.command import LISTED, Listed, Missing, Router
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.parsing import whole_number
+
+TRIGGERS = {"job.completed": jobs.DONE, "job.failed": jobs.FAILED, TEST_EVENT: ""}
+"""The events that can be triggered, and how the job of each ended."""
 
 router = Router()
 
@@ -150,14 +157,63 @@ async def resend(twin: Twin, attempt: str) -> DeliveryShown:
         )
     if number not in attempts:
         raise Missing(f"attempt: there is none with the id {attempt!r}; GET /attempts lists them")
-    return _delivery_shown(twin, twin.resend(number))
+    record, state, now = attempts[number], twin.service.state, twin.now()
+    twin.work(now)
+    event = state.events.get(record.event) or twin.sent_events.get(record.event)
+    if event is None:
+        raise BadInput(
+            f"attempt: what {record.event} said is not remembered any more, as before a restart or "
+            f"{KEPT:,} events ago; `ranksim trigger {record.event_type}` makes another"
+        )
+    before = state.serial
+    twin.service.resend(event, record.endpoint, now)
+    (delivery,) = (made for made in state.deliveries.values() if made.number > before)
+    twin.after([], now)
+    return _delivery_shown(twin, delivery)
 
 
 @router.add("POST", "/trigger", status=201, example={"event": "job.failed"})
 async def trigger(twin: Twin, body: TriggerBody) -> DeliveryList:
     """Let a webhook event come about now. The job that it tells of is listed, and booked nowhere."""
-    deliveries = twin.trigger(body.event, body.account_id, body.domain_id)
+    if body.event not in TRIGGERS:
+        raise BadInput(f"event: {no_such('event', body.event, tuple(TRIGGERS))}")
+    state, now = twin.service.state, twin.now()
+    twin.work(now)
+    first = state.keys.get(twin.keys.get("production", ""))
+    owner = state.accounts.get(body.account_id or ("" if first is None else first.account))
+    if owner is None:
+        raise BadInput(
+            f"account: there is none with the id {body.account_id!r}; say whose endpoints are meant"
+        )
+    before = state.serial
+    if body.event == TEST_EVENT:
+        enabled = [endpoint for endpoint in owner.endpoints if state.endpoints[endpoint].enabled]
+        for endpoint in enabled:
+            twin.call(Call("webhooks.test", surface="app", account=owner.id, path={"id": endpoint}))
+    else:
+        about = _domain_of(twin, owner, body.event, body.domain_id)
+        if about:
+            twin.service.trigger_job(domain=about, outcome=TRIGGERS[body.event], now=now)
+    deliveries = [delivery for delivery in state.deliveries.values() if delivery.number > before]
+    if not deliveries:
+        raise BadInput(
+            f"event: no enabled endpoint of {owner.id} takes {body.event}; create one with POST "
+            "/v1/webhooks, or enable it"
+        )
+    twin.after([], now)
     return {"data": [_delivery_shown(twin, delivery) for delivery in deliveries]}
+
+
+def _domain_of(twin: Twin, owner: Account, event_type: str, wanted: str) -> str:
+    """Return a domain of whose jobs an endpoint is told, one of an account's own; "" where none is."""
+    state = twin.service.state
+    if wanted and wanted not in owner.domains:
+        raise BadInput(f"domain: {owner.id} has none with the id {wanted!r}")
+    if not owner.domains and any(state.endpoints[endpoint].enabled for endpoint in owner.endpoints):
+        body = {"host": "triggered.example"}
+        twin.call(Call("domains.create", surface="app", account=owner.id, body=body))
+    domains = [wanted] if wanted else owner.domains
+    return next((domain for domain in domains if takers_of(state, owner, event_type, domain)), "")
 
 
 @router.add("GET", "/attempts/{id}/request")

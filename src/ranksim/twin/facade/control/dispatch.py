@@ -26,7 +26,7 @@ from ranksim.twin.facade.control.routes import PREFIX, ROUTES, find
 from ranksim.twin.facade.event_stream import EventsQuery, stream
 from ranksim.twin.facade.http import requests
 from ranksim.twin.facade.http.requests import JSON
-from ranksim.twin.facade.journal.protocol import NotKept
+from ranksim.twin.facade.journal.journaled_service import NotKept
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.asgi import Gone, Header, Receive, Scope, Send
 from ranksim.twin.serving.parsing import whole_number

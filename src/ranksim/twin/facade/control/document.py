@@ -10,8 +10,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ranksim.core.service.errors import PROBLEM_JSON
-from ranksim.twin.facade.control.command import Problem, Route
-from ranksim.twin.facade.control.fields import Json
+from ranksim.twin.facade.control.command import Json, Problem, Route
 from ranksim.twin.facade.control.routes import PREFIX, ROUTES
 from ranksim.twin.facade.event_stream import EventsQuery
 from ranksim.twin.facade.http.openapi import describe_default

@@ -11,8 +11,7 @@ from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.service.spend_decision import usd
 from ranksim.core.service.state import Job
-from ranksim.twin.facade.control.command import Conflict, Missing, Router
-from ranksim.twin.facade.control.fields import LISTED, Listed, Money
+from ranksim.twin.facade.control.command import LISTED, Conflict, Listed, Missing, Money, Router
 from ranksim.twin.facade.twin import Twin
 
 router = Router()

@@ -9,8 +9,7 @@ from pydantic import Field, model_validator
 from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
 
 from ranksim.core.contract.quantities import Frozen
-from ranksim.twin.facade.control.command import Missing, Router
-from ranksim.twin.facade.control.fields import LISTED, Environment, Listed
+from ranksim.twin.facade.control.command import LISTED, Environment, Listed, Missing, Router
 from ranksim.twin.facade.request_journal import NEAREST, Expected, NearMiss, RequestJournal
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.parsing import whole_number

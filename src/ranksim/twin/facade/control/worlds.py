@@ -13,8 +13,7 @@ from typing_extensions import TypedDict  # typing's has too little for pydantic 
 from ranksim.core.clock import iso
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.errors import BadInput
-from ranksim.twin.facade.control.command import Conflict, Missing, Router
-from ranksim.twin.facade.control.fields import Json
+from ranksim.twin.facade.control.command import Conflict, Json, Missing, Router
 from ranksim.twin.facade.journal.sqlite import packed
 from ranksim.twin.facade.journal.write_ahead import world_of
 from ranksim.twin.facade.page.overview import overview

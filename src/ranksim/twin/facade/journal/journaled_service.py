@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import logging
 from base64 import b64decode
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
-from ranksim.core.contract.facts import RateClass
-from ranksim.core.contract.policy import Policy
+from ranksim.core.clock import Micros
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Answer, Call, Fault, Reply, Step
 from ranksim.core.service.service import Service
 from ranksim.core.service.state import Event, State
-from ranksim.twin.facade.journal.protocol import Record
 
 log = logging.getLogger("ranksim.facade")
 
@@ -28,40 +27,40 @@ ADMINISTRATION = frozenset(
 """What the API itself does not offer: methods of `Service`, and of `JournaledService`."""
 
 
+class NotKept(Exception):
+    """What was asked for cannot be kept, so it was undone: nothing of it has happened."""
+
+
+class Record(Protocol):
+    """Told of every input of a world, in order: a method, the instant, the arguments.
+
+    Methods are those of `Service`, and some more: "moved" (an advance ended at the instant), "set_clock",
+    "began" (another world), "snapshot" (a saved world) and "faults" (the rules, changed or struck). "advance"
+    is told where it hands out attempts.
+    """
+
+    def __call__(self, method: str, now: Micros, arguments: dict[str, Any]) -> None:
+        """Note one input."""
+
+
 class JournaledService:
     """A service, with `record` told of every input. Its methods are those of `Service`."""
 
     def __init__(self, service: Service, record: Record) -> None:
-        self.service = service
-        self._record = record
+        self.service, self._record = service, record
+        self.policy, self.next_due, self.admits = service.policy, service.next_due, service.admits
+        self.save, self.fork = service.save, service.fork
 
-    # Reading
+    def __getattr__(self, name: str) -> Any:
+        """Return what administers, and records it: a method of `ADMINISTRATION`, or `trigger_job`."""
+        if name not in ADMINISTRATION and name != "trigger_job":
+            raise AttributeError(f"{name} is no input of a service, and nothing that is read of it")
+        return partial(self._administer, name)
 
     @property
     def state(self) -> State:
         """All state, as plain data; read it, do not write it."""
         return self.service.state
-
-    @property
-    def policy(self) -> Policy:
-        """The policy in force."""
-        return self.service.policy
-
-    def next_due(self) -> int | None:
-        """Return the instant of the next piece of work, or None."""
-        return self.service.next_due()
-
-    def admits(self, call: Call, classes: Collection[RateClass], traffic_now: int) -> bool:
-        """Return whether a request is neither refused for access nor for traffic."""
-        return self.service.admits(call, classes, traffic_now)
-
-    def save(self) -> bytes:
-        """Return the whole state as JSON."""
-        return self.service.save()
-
-    def fork(self) -> Service:
-        """Return a second service that continues from this one's state, and whose inputs nobody records."""
-        return self.service.fork()
 
     # Inputs
 
@@ -115,47 +114,13 @@ class JournaledService:
         self._record("resume", now, {})
         return self.service.resume(now)
 
-    # Administration
-
-    def open_account(self, now: int, **arguments: Any) -> str:
-        """Open an account and return its id. Raises BadInput."""
-        return str(self._administer("open_account", now, arguments))
-
-    def issue_key(self, now: int, **arguments: Any) -> str:
-        """Issue an API key and return its token. Raises BadInput."""
-        return str(self._administer("issue_key", now, arguments))
-
-    def withdraw_key(self, now: int, **arguments: Any) -> None:
-        """Withdraw an API key. Raises BadInput."""
-        self._administer("withdraw_key", now, arguments)
-
-    def change_plan(self, now: int, **arguments: Any) -> None:
-        """Put an account on another plan. Raises BadInput."""
-        self._administer("change_plan", now, arguments)
-
-    def set_add_on(self, now: int, **arguments: Any) -> None:
-        """Set how many of an add-on an account has. Raises BadInput."""
-        self._administer("set_add_on", now, arguments)
-
-    def set_status(self, now: int, **arguments: Any) -> None:
-        """Set the status of an account's subscription. Raises BadInput."""
-        self._administer("set_status", now, arguments)
-
-    def waive(self, now: int, **arguments: Any) -> None:
-        """Switch off limits. Raises BadInput."""
-        self._administer("waive", now, arguments)
-
-    def trigger_job(self, now: int, **arguments: Any) -> None:
-        """Have a domain's endpoints told of a job that nobody asked for. Raises BadInput."""
-        self._administer("trigger_job", now, arguments)
-
     def resend(self, event: Event, endpoint: str, now: int) -> None:
         """Deliver an event to an endpoint once more. Raises BadInput."""
         sent = asdict(replace(event, open=0))
         self.service.resend(event, endpoint, now)
         self._record("resend", now, {"event": sent, "endpoint": endpoint})
 
-    def _administer(self, method: str, now: int, arguments: dict[str, Any]) -> Any:
+    def _administer(self, method: str, now: int, **arguments: Any) -> Any:
         result = getattr(self.service, method)(now=now, **arguments)
         self._record(method, now, arguments)
         return result

@@ -30,8 +30,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.service.service import Service
 from ranksim.twin.facade.faults import Faults
 from ranksim.twin.facade.journal import journaled_service
-from ranksim.twin.facade.journal.journaled_service import JournaledService, bytes_of
-from ranksim.twin.facade.journal.protocol import NotKept
+from ranksim.twin.facade.journal.journaled_service import JournaledService, NotKept, bytes_of
 from ranksim.twin.facade.journal.sqlite import StateFile
 from ranksim.twin.facade.snapshots import SavedWorld, policy_digest
 from ranksim.twin.facade.twin import Twin

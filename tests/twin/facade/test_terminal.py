@@ -11,9 +11,8 @@ import pytest
 
 from ranksim.core.printable import printable
 from ranksim.testing import World
-from ranksim.twin.facade.event_lines import line_of
 from ranksim.twin.facade.event_log import KEPT
-from ranksim.twin.facade.terminal import Terminal
+from ranksim.twin.facade.terminal import Terminal, line_of
 from ranksim.twin.facade.twin import Twin
 
 TOOK = re.compile(r"[\d.]+(µs|ms|s)$", re.MULTILINE)
