@@ -10,9 +10,8 @@ from tests.kit.traces import a_trace, call, created, error, hook
 
 from ranksim.core.trace import Trace
 from ranksim.judge.conformance.compare import RULE_NAMED, RULES, compare, compare_all
-from ranksim.judge.conformance.exhibits import MASK, as_plain, attempt_as_plain, exhibits
+from ranksim.judge.conformance.exhibits import MASK, as_plain, attempt_as_plain, exhibits, found_in
 from ranksim.judge.conformance.following import causes
-from ranksim.judge.conformance.report.looked_at import found_in
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 LIMITS = {"RateLimit-Limit": "600", "RateLimit-Remaining": "599", "RateLimit-Reset": "12.5x"}

@@ -147,14 +147,14 @@ def show(
       ranksim trace show monday tuesday 2/0.38 evt_17/1
     """  # fmt: skip
     from ranksim.core.errors import BadInput
-    from ranksim.judge.conformance.showing import shown
+    from ranksim.judge.conformance.showing import render_ids
 
     first, *rest = map(Path, given)
     paths = [first, *takewhile(Path.exists, rest)]
     ids = given[len(paths) :]
     if not ids:
         raise BadInput(f"{given[-1]}: expected ids of a report behind the traces, such as 0.38")
-    text, unknown = shown(traces_in(paths), ids)
+    text, unknown = render_ids(traces_in(paths), ids)
     print_out(text)
     if unknown:
         raise BadInput(unknown)

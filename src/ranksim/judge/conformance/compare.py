@@ -210,7 +210,7 @@ def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgemen
     several, each = len(sources) > 1, 1 / len(sources)
     reading, judging = part(tell, 0.0, READING), part(tell, READING, 1.0)
     schemas = [SchemaJudge(options) for _ in sources]
-    histories = []
+    histories = list[History]()
     for number, (source, judge) in enumerate(zip(sources, schemas, strict=True)):
         passed = shares(part(reading, number * each, (number + 1) * each))
         histories.append(read(source, judge.see_raw, f"{number + 1}/" if several else "", passed))
@@ -229,7 +229,15 @@ def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgemen
         tallies += [schema.tally, *(judge.tally for judge in judges)]  # what was seen in reading came first
     merged = merged_findings(findings) if several else tuple(findings[0])
     differences = merged_differences(tallies)
-    named = {name for finding in merged for piece in finding.evidence for name in piece.exchanges}
-    named |= {name for difference in differences for name in difference.evidence.exchanges}
-    exhibits = {seen.id: seen for history in histories for seen in history.named(named)}
+    exhibits = _exhibits(merged, differences, histories)
     return Judgement(merged, differences, exhibits, tuple(histories), options.facts)
+
+
+def _exhibits(
+    findings: Sequence[Finding], differences: Sequence[Difference], histories: Sequence[History]
+) -> dict[str, Observation]:
+    """Return the exchanges that evidence points at, by id."""
+    pieces = [piece for finding in findings for piece in finding.evidence]
+    pieces += [difference.evidence for difference in differences]
+    named = {name for piece in pieces for name in piece.exchanges}
+    return {seen.id: seen for history in histories for seen in history.named(named)}

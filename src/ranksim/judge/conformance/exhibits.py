@@ -1,7 +1,9 @@
-"""The exchanges and webhook attempts that evidence points at, whole, as a trace has them.
+"""The exchanges and webhook attempts that evidence points at, whole, and what they say where a rule looks.
 
 Judges keep of an exchange what they compare. What a report shows folded open, headers, query and bodies, is
-read from the trace a second time, where there is any evidence: only the lines that are named.
+read from the trace a second time, where there is any evidence: only the lines that are named. Beside what
+would have been right stands what was found: "RateLimit-Reset 12.5" where a sentence says that it is no whole
+number.
 """
 
 from __future__ import annotations
@@ -10,17 +12,19 @@ import json
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from ranksim.core.records import read_lines
+from ranksim.core.records import parsed, read_lines
 from ranksim.core.trace import ENTRY, DeliveryAttempt, Exchange, Header, Trace
 from ranksim.judge.conformance.compare import Judgement
 from ranksim.judge.conformance.history.trace_reader import Source
+from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 MASK: Final = "$RANKSIM_KEY"
 """What stands for a key, which no trace has."""
@@ -32,6 +36,11 @@ HIDDEN: Final = frozenset(
 
 LONGEST: Final = 4_000
 """Characters of a body that are shown."""
+
+LONG: Final = 160
+"""Characters of one value that are shown where a rule looks."""
+
+NOWHERE: Final = object()
 
 UNSENT: Final = frozenset({"content-length", "host", "connection", "accept-encoding", "user-agent"})
 """Headers that a client makes by itself."""
@@ -52,54 +61,46 @@ def exhibits(sources: Sequence[Source], judgement: Judgement) -> Exhibits:
 
     A source that can be read but once, such as a generator, has nothing left to show.
     """
-    pieces = [piece for finding in judgement.findings for piece in finding.evidence]
-    pieces += [difference.evidence for difference in judgement.differences]
-    calls = {name for piece in pieces for name in piece.exchanges}
-    events = {name for piece in pieces for name in piece.deliveries}
+    calls, events = _pointed_at(judgement)
     exchanges, addresses = dict[str, Exchange](), dict[str, str]()
     attempts: dict[str, list[DeliveryAttempt]] = defaultdict(list)
     for number, source in enumerate(sources, 1):
         prefix = f"{number}/" if len(sources) > 1 else ""
         wanted = {name.removeprefix(prefix) for name in calls if name.startswith(prefix)}
-        header = Header()
-        for entry in _named(source, wanted, events) if wanted or events else ():
-            if isinstance(entry, Header):
-                header = entry
-            elif isinstance(entry, Exchange):
-                exchanges[prefix + entry.id] = entry
-                addresses[prefix + entry.id] = header.targets.get(entry.target, "")
-            else:
-                attempts[attempt_name(entry)].append(entry)
+        targets: Mapping[str, str] = {}
+        for entry in _entries(source, wanted, events) if wanted or events else ():
+            match entry:
+                case Header():
+                    targets = entry.targets
+                case Exchange() if entry.id in wanted:
+                    exchanges[prefix + entry.id] = entry
+                    addresses[prefix + entry.id] = targets.get(entry.target, "")
+                case DeliveryAttempt() if attempt_name(entry) in events:
+                    attempts[attempt_name(entry)].append(entry)
     return Exhibits(exchanges, dict(attempts), addresses)
+
+
+def _pointed_at(judgement: Judgement) -> tuple[set[str], set[str]]:
+    """Return the ids of exchanges and the names of attempts that evidence has."""
+    pieces = [piece for finding in judgement.findings for piece in finding.evidence]
+    pieces += [difference.evidence for difference in judgement.differences]
+    calls = {name for piece in pieces for name in piece.exchanges}
+    return calls, {name for piece in pieces for name in piece.deliveries}
 
 
 _ID: Final = re.compile(r'"(?:id|[sS]ervice-[eE]vent-[iI]d)"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
-def _named(
-    source: Source, calls: Collection[str], events: Collection[str]
-) -> Iterator[Header | Exchange | DeliveryAttempt]:
-    """Return the header, and the entries that are named; other lines are not parsed."""
+def _entries(source: Source, calls: Collection[str], events: Collection[str]) -> Iterator[object]:
+    """Yield the header and all entries that may be named; other lines are not parsed."""
     if isinstance(source, Trace):
-        yield source.header
-        yield from (exchange for exchange in source.exchanges if exchange.id in calls)
-        yield from (attempt for attempt in source.deliveries if attempt_name(attempt) in events)
+        yield from (source.header, *source.exchanges, *source.deliveries)
         return
     wanted = {*calls, *(name.rpartition("/")[0] for name in events)}
-    for number, line in enumerate(_lines(source)):
-        if number and wanted.isdisjoint(json.loads(text) for text in _ID.findall(line)):
-            continue
-        entry = ENTRY.validate_json(line)
-        if (
-            isinstance(entry, Header)
-            or (isinstance(entry, Exchange) and entry.id in calls)
-            or (isinstance(entry, DeliveryAttempt) and attempt_name(entry) in events)
-        ):
-            yield entry
-
-
-def _lines(source: str | Path | Iterable[str]) -> Iterator[str]:
-    return read_lines(source) if isinstance(source, str | Path) else iter(source)
+    lines = read_lines(source) if isinstance(source, str | Path) else source
+    for number, line in enumerate(lines):
+        if number == 0 or not wanted.isdisjoint(json.loads(text) for text in _ID.findall(line)):
+            yield ENTRY.validate_json(line)
 
 
 def attempt_name(attempt: DeliveryAttempt) -> str:
@@ -165,3 +166,84 @@ def attempt_as_plain(attempt: DeliveryAttempt) -> dict[str, Any]:
         "headers": headers_shown(attempt.headers),
         "body": body_shown(attempt.body),
     }
+
+
+# Where a rule looks
+
+
+def found_in(rule: Rule | None, piece: Evidence, exhibits: Exhibits) -> str:
+    """Return what the exchanges and attempts of evidence say where the rule looks; "" where none is whole.
+
+    A place is a response header, `>name` a header of the request, `a.b` what a reply says in its body, `>a`
+    what the request says, and `?a` its query.
+    """
+    in_exchange, in_attempt = (rule.looks_at, rule.attempt) if rule is not None else ((), ())
+    parts = [
+        f"{name} {_in_exchange(exhibits.exchanges[name], in_exchange)}"
+        for name in piece.exchanges
+        if name in exhibits.exchanges
+    ]
+    for name in piece.deliveries:
+        for attempt in exhibits.attempts.get(name, ())[:1]:
+            parts.append(f"attempt {name} {_in_attempt(attempt, in_attempt)}")
+    return "; ".join(parts)
+
+
+def _in_exchange(exchange: Exchange, places: Sequence[str]) -> str:
+    if exchange.status is None:
+        return "got no reply that was seen"
+    reply, request = parsed(exchange.response), parsed(exchange.body)
+    code = reply.get("code", "") if isinstance(reply, dict) else ""
+    key = {"Authorization": f"key {exchange.api_key}"} if exchange.api_key else {}
+    sent = {**(exchange.request_headers or {}), **key}
+    parts = [f"was answered {exchange.status} {code}".strip()]
+    for place in places:
+        bare = place.lstrip(">?")
+        if place.startswith("?"):
+            parts += _value(bare, (exchange.query or {}).get(bare, NOWHERE), "asked for ")
+        elif not bare[:1].isupper():
+            side, verb = (request, "asked for ") if place.startswith(">") else (reply, "")
+            parts += _value(bare, value_at(side, bare), verb)
+        elif place.startswith(">"):
+            parts.append(_header(sent, bare, exchange.request_headers is not None, "sent "))
+        else:
+            headers = exchange.response_headers
+            parts.append(_header(headers or {}, bare, headers is not None))
+    return ", ".join(parts)
+
+
+def _in_attempt(attempt: DeliveryAttempt, places: Sequence[str]) -> str:
+    parts = ["got no answer" if attempt.status is None else f"was answered {attempt.status}"]
+    body = parsed(attempt.body)
+    for place in places:
+        if place[:1].isupper():
+            parts.append(_header(attempt.headers, place))
+        else:
+            value = value_at(body, place)
+            parts.append(f"no {place}" if value is NOWHERE else f"{place} {_short(value)}")
+    return ", ".join(parts)
+
+
+def _header(headers: Mapping[str, str], name: str, recorded: bool = True, side: str = "") -> str:
+    values = {given.lower(): value for given, value in headers.items()}
+    if name.lower() in values:
+        return f"{side}{name} {values[name.lower()]}"
+    return f"no {name}" if recorded else f"{name} not recorded"
+
+
+def _value(name: str, value: Any, verb: str = "") -> list[str]:
+    return [] if value is NOWHERE else [f"{verb}{name} {_short(value)}".replace("  ", " ")]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONG else text[:LONG] + "…"
+
+
+def value_at(value: Any, path: str) -> Any:
+    """Return what stands at a dotted path, `NOWHERE` if nothing does."""
+    for name in path.split(".") if path else ():
+        if not isinstance(value, dict) or name not in value:
+            return NOWHERE
+        value = value[name]
+    return value

@@ -25,13 +25,9 @@ def causes(findings: Iterable[Finding]) -> dict[str, Cause]:
     for name, finding in broken.items():
         if len(finding.breaches) < finding.broken:
             continue  # some are not known any more
-        for cause in finding.rule.follows:
-            other = broken.get(cause.rule)
-            if (
-                other is not None
-                and broken.keys().isdisjoint(cause.unless)
-                and _explains(cause, finding, other)
-            ):
+        possible = (cause for cause in finding.rule.follows if broken.keys().isdisjoint(cause.unless))
+        for cause in possible:
+            if cause.rule in broken and _explains(cause, finding, broken[cause.rule]):
                 following[name] = cause
                 break
     return {name: _first(cause, following) for name, cause in following.items()}
@@ -41,21 +37,31 @@ def _explains(cause: Cause, finding: Finding, other: Finding) -> bool:
     """Return whether all instances of a finding follow from those of the cause."""
     followers, its = finding.breaches, other.breaches
     if cause.place:
-        places = {_class(by) for by in its}
-        if cause.uncounted and _beyond(other) and len(finding.evidence) == finding.broken:
-            places |= {_class((piece.about,)) for piece in finding.evidence if _ALL_LEFT.search(piece.says)}
-        return {_class(by) for by in followers} <= places
+        return {_class(by) for by in followers} <= _places(cause, finding, other)
     if cause.case:
         return _pairs(finding, "") <= {_class(by).removesuffix(" calls") for by in its}
     if cause.alike:
         return len({len(by) > 2 for by in (*followers, *its)}) == 1  # a refusal stands alone
     if cause.account:
+        accounts = {by[0] for by in its}
         evident = any(cause.tells in piece.says for piece in other.evidence)
-        return evident and {by[0] for by in followers} <= {by[0] for by in its}
-    named = {name for by in its for name in by[1:]}
-    if all(not named.isdisjoint(by[1:]) for by in followers):
+        return evident and all(by[0] in accounts for by in followers)
+    if _rest_on(followers, {name for by in its for name in by[1:]}):
         return True
     return bool(cause.check) and _pairs(finding, "") <= _pairs(other, cause.check)
+
+
+def _rest_on(breaches: Iterable[tuple[str, ...]], named: set[str]) -> bool:
+    """Return whether each breach has an exchange or an attempt among those."""
+    return all(not named.isdisjoint(by[1:]) for by in breaches)
+
+
+def _places(cause: Cause, finding: Finding, other: Finding) -> set[str]:
+    """Return the classes of windows that a cause is about."""
+    places = {_class(by) for by in other.breaches}
+    if cause.uncounted and _beyond(other) and len(finding.evidence) == finding.broken:
+        places |= {_class((piece.about,)) for piece in finding.evidence if _ALL_LEFT.search(piece.says)}
+    return places
 
 
 _ALL_LEFT: Final = re.compile(r"RateLimit-Remaining ([0-9]+) of \1$")

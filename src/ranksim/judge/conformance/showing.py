@@ -8,20 +8,20 @@ place of theirs: "2/x17".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
 from ranksim.core.clock import Micros, format_millis, iso
 from ranksim.core.records import parsed
 from ranksim.core.trace import DeliveryAttempt, Exchange, Trace
-from ranksim.judge.conformance.exhibits import attempt_name, body_shown, curl, headers_shown
+from ranksim.judge.conformance.exhibits import attempt_name, body_shown, curl, headers_shown, value_at
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.trace_reader import read
 from ranksim.judge.conformance.standing import standing
 
 
-def shown(paths: Sequence[Path], ids: Sequence[str]) -> tuple[str, str]:
+def render_ids(paths: Sequence[Path], ids: Sequence[str]) -> tuple[str, str]:
     """Return what ids of a report on these traces name, as text, and what to say of those that name nothing.
 
     Raises BadInput for a broken trace.
@@ -40,16 +40,15 @@ def shown(paths: Sequence[Path], ids: Sequence[str]) -> tuple[str, str]:
     for name in ids:
         if name in calls:
             exchange, number = calls[name]
-            if number not in histories:
-                histories[number] = read(traces[number])
-            [seen] = histories[number].named({exchange.id})
             trace = traces[number]
-            lines = [*_told(exchange, trace), *_stated_near(exchange, trace)]
+            if number not in histories:
+                histories[number] = read(trace)
+            [seen] = histories[number].named({exchange.id})
+            lines = [*_exchange(exchange, trace), *_stated_near(exchange, trace)]
             lines += standing(histories[number], seen)
-        else:
-            lines = list(_attempts_told(name, attempts))
-        if lines:
             parts.append("\n".join(lines) + "\n")
+        elif name in attempts:
+            parts.append("\n".join(_attempts(name, attempts)) + "\n")
         else:
             unknown.append(name)
     return "\n".join(parts), _unknown(unknown, paths, [*calls, *attempts]) if unknown else ""
@@ -65,18 +64,16 @@ def _unknown(names: Sequence[str], paths: Sequence[Path], ids: Sequence[str]) ->
     return f"{given}: no exchange or attempt is called {', '.join(map(repr, names))}; {expected}"
 
 
-def _attempts_told(name: str, attempts: dict[str, list[DeliveryAttempt]]) -> Iterator[str]:
+def _attempts(name: str, attempts: dict[str, list[DeliveryAttempt]]) -> Iterator[str]:
     """Tell of the attempts of this name, one at each endpoint, between the others of the same event there."""
     event = name.rpartition("/")[0]
-    for came in attempts.get(name, ()):
+    for came in attempts[name]:
         answer = "no answer" if came.status is None else f"answered {came.status}"
         if came.answered is not None:
             answer += f" after {(came.answered - came.received) / 1000:.1f} ms"
-        valid = {True: "signature valid", False: "signature not valid", None: "signature not checked"}
         yield f"{name}  {iso(came.received)}  {answer}  endpoint {came.endpoint}"
-        yield from (f"  > {header}: {value}" for header, value in headers_shown(came.headers).items())
-        yield from (f"  > {line}" for line in body_shown(came.body).splitlines())
-        yield f"  {valid[came.signature.valid]}"
+        yield from _message(">", came.headers, came.body)
+        yield f"  {VALID[came.signature.valid]}"
         others = [
             f"    {other}  {_distance(attempt.received - came.received)}"
             + ("" if attempt.status is None else f", answered {attempt.status}")
@@ -87,17 +84,23 @@ def _attempts_told(name: str, attempts: dict[str, list[DeliveryAttempt]]) -> Ite
         yield from ("  other attempts of the event there:", *others) if others else ()
 
 
-def _told(exchange: Exchange, trace: Trace) -> Iterator[str]:
+VALID = {True: "signature valid", False: "signature not valid", None: "signature not checked"}
+
+
+def _exchange(exchange: Exchange, trace: Trace) -> Iterator[str]:
     took = "no reply" if exchange.received is None else f"{(exchange.received - exchange.sent) / 1000:.1f} ms"
     yield f"{exchange.id}  {iso(exchange.sent)}  {took}  key {exchange.api_key or 'none'}"
     query = "?" + urlencode(exchange.query) if exchange.query else ""
     yield f"  {exchange.method} {exchange.path}{query}"
-    yield from (f"  > {name}: {value}" for name, value in headers_shown(exchange.request_headers).items())
-    yield from (f"  > {line}" for line in body_shown(exchange.body).splitlines())
+    yield from _message(">", exchange.request_headers, exchange.body)
     yield f"  {exchange.status if exchange.status is not None else exchange.error or 'no reply was seen'}"
-    yield from (f"  < {name}: {value}" for name, value in headers_shown(exchange.response_headers).items())
-    yield from (f"  < {line}" for line in body_shown(exchange.response).splitlines())
+    yield from _message("<", exchange.response_headers, exchange.response)
     yield f"  {curl(exchange, trace.header.targets.get(exchange.target, ''))}"
+
+
+def _message(mark: str, headers: Mapping[str, str] | None, body: str | None) -> Iterator[str]:
+    yield from (f"  {mark} {name}: {value}" for name, value in headers_shown(headers).items())
+    yield from (f"  {mark} {line}" for line in body_shown(body).splitlines())
 
 
 # Around it
@@ -105,43 +108,29 @@ def _told(exchange: Exchange, trace: Trace) -> Iterator[str]:
 
 def _stated_near(exchange: Exchange, trace: Trace) -> Iterator[str]:
     """Tell what replies nearest before and after state of its window and its account's cost."""
-    end = exchange.received if exchange.received is not None else exchange.sent
-    before = [
-        reply for reply in trace.exchanges if reply.received is not None and reply.received <= exchange.sent
-    ]
-    after = [reply for reply in trace.exchanges if reply.sent >= end and reply is not exchange]
-    before.sort(key=lambda reply: -(reply.received or 0))
-    after.sort(key=lambda reply: reply.sent)
+    sides = _nearest(exchange, trace)
     limit, account = _header(exchange, "ratelimit-limit"), _account(exchange, trace)
     if limit is not None:
         yield f"  what replies state of the window of key {exchange.api_key or 'none'}, limit {limit}:"
-        sides = [
-            next(
-                (
-                    _left(reply, exchange)
-                    for reply in side
-                    if reply.api_key == exchange.api_key and _header(reply, "ratelimit-limit") == limit
-                ),
-                "",
-            )
-            for side in (before, [exchange], after)
-        ]
-        yield from _beside(sides)
-    costs = [
-        next(
-            (
-                f"{cost} ({reply.id}, {_apart(reply, exchange)})"
-                for reply in side
-                if _account(reply, trace) == account
-                for cost in _cost(reply)
-            ),
-            "",
-        )
-        for side in (before, [exchange], after)
-    ]
+        yield from _beside([_first(_left(reply, exchange, limit) for reply in side) for side in sides])
+    costs = [_first(_spent(reply, exchange, trace) for reply in side) for side in sides]
     if any(costs):
         yield f"  what replies state of the cost of account {account or 'unknown'}:"
         yield from _beside(costs)
+
+
+def _nearest(exchange: Exchange, trace: Trace) -> tuple[list[Exchange], list[Exchange], list[Exchange]]:
+    """Return the replies before an exchange, itself, and those after it, the nearest first."""
+    end = exchange.received if exchange.received is not None else exchange.sent
+    answered = [reply for reply in trace.exchanges if reply.received is not None]
+    before = [reply for reply in answered if (reply.received or 0) <= exchange.sent]
+    before.sort(key=lambda reply: -(reply.received or 0))
+    after = [reply for reply in trace.exchanges if reply.sent >= end and reply is not exchange]
+    return before, [exchange], sorted(after, key=lambda reply: reply.sent)
+
+
+def _first(statements: Iterator[str]) -> str:
+    return next(filter(None, statements), "")
 
 
 def _beside(sides: Sequence[str]) -> Iterator[str]:
@@ -150,9 +139,22 @@ def _beside(sides: Sequence[str]) -> Iterator[str]:
             yield f"    {label}: {statements or 'nothing in the trace tells'}"
 
 
-def _left(reading: Exchange, exchange: Exchange) -> str:
+def _left(reading: Exchange, exchange: Exchange, limit: str) -> str:
+    """Return what a reply to the same key under the same limit says is left of it; "" for another."""
+    if reading.api_key != exchange.api_key or _header(reading, "ratelimit-limit") != limit:
+        return ""
     left, reset = _header(reading, "ratelimit-remaining"), _header(reading, "ratelimit-reset")
     return f"{left} left, resets in {reset} ({reading.id}, {_apart(reading, exchange)})"
+
+
+def _spent(reading: Exchange, exchange: Exchange, trace: Trace) -> str:
+    """Return what usage of the account, or its refusal at the ceiling, says of the month's cost, or ""."""
+    body = parsed(reading.response) if _account(reading, trace) == _account(exchange, trace) else None
+    for cost in (value_at(body, "data.cost"), value_at(body, "meta")):
+        if isinstance(cost, dict) and "ceiling" in cost:
+            spent = f"{cost.get('spent')} of {cost.get('ceiling')} spent, resets {cost.get('resets_at')}"
+            return f"{spent} ({reading.id}, {_apart(reading, exchange)})"
+    return ""
 
 
 def _apart(reading: Exchange, exchange: Exchange) -> str:
@@ -173,13 +175,3 @@ def _account(exchange: Exchange, trace: Trace) -> str:
 def _header(exchange: Exchange, name: str) -> str | None:
     headers = exchange.response_headers or {}
     return next((value for given, value in headers.items() if given.lower() == name), None)
-
-
-def _cost(exchange: Exchange) -> Iterator[str]:
-    """Return what usage, or the refusal at the ceiling, says of the month's cost."""
-    body = parsed(exchange.response)
-    data = body.get("data") if isinstance(body, dict) else None
-    given = body.get("meta") if isinstance(body, dict) else None
-    for cost in (data.get("cost") if isinstance(data, dict) else None, given):
-        if isinstance(cost, dict) and "ceiling" in cost:
-            yield f"{cost.get('spent')} of {cost.get('ceiling')} spent, resets {cost.get('resets_at')}"

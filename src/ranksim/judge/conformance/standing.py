@@ -42,20 +42,20 @@ class Span:
     least: End = End()
     most: End = End()
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Write it with what fixes each end."""
-        if self.least.value is None and self.most.value is None:
-            return "nothing in the trace bounds it"
-        if self.least.value == self.most.value:
-            by = dict.fromkeys((*self.least.by, *self.most.by))
-            return f"{self.least.value} ({', '.join(by)})"
-        ends = []
-        for name, end in (("at least", self.least), ("at most", self.most)):
-            if end.value is not None:
-                ends.append(f"{name} {end.value}" + (f" ({', '.join(end.by)})" if end.by else ""))
         least, most = self.least.value, self.most.value
-        none = "no value fits: " if least is not None and most is not None and least > most else ""
-        return none + ", ".join(ends)
+        if least is None and most is None:
+            return "nothing in the trace bounds it"
+        if least == most:
+            return f"{least} ({', '.join(dict.fromkeys((*self.least.by, *self.most.by)))})"
+        ends = [
+            f"{name} {end.value}" + (f" ({', '.join(end.by)})" if end.by else "")
+            for name, end in (("at least", self.least), ("at most", self.most))
+            if end.value is not None
+        ]
+        contradicts = least is not None and most is not None and least > most
+        return ("no value fits: " if contradicts else "") + ", ".join(ends)
 
     def within(self, limit: int | None) -> Span:
         """Return it between 0 and the limit, None for none; what nothing bounds, as it is."""
@@ -77,34 +77,60 @@ def spans(
     `alone`: nobody else moved it. `falls`: something may have been given back, so that nothing keeps it up.
     """
     own = [move for move in moves if move.id == at.id]
-    others = [move for move in moves if move.id != at.id]
-    low, high = at.sent, at.received
-    step = sum(move.least for move in own), sum(move.most for move in own)
-    period = max((mark.ends for mark in marks if mark.low <= high), default=None)
-    if period is None:
-        period = min((mark.ends for mark in marks), default=None)
-    least, most = list[End](), list[End]()
-    for mark in marks:
-        if mark.ends != period:
-            continue
-        if mark.high <= low or mark.id == at.id:  # a refusal states it at its own instant
-            sure = [m for m in others if m.least and m.low > mark.high and m.high < low]
-            may = [m for m in others if m.most and m.high >= mark.low and m.low <= high]
-            may = [] if mark.id == at.id else may
-            least += [] if falls else [_end(mark, sum(m.least for m in sure), sure)]
-            most += [_end(mark, sum(m.most for m in may), may)] if alone else []
-        elif mark.low >= high:
-            sure = [m for m in others if m.least and m.low > high and m.high < mark.low]
-            may = [m for m in others if m.most and m.high >= low and m.low <= mark.high]
-            most += [] if falls else [_end(mark, -sum(m.least for m in sure) - step[0], sure)]
-            least += [_end(mark, -sum(m.most for m in may) - step[1], may)] if alone else []
-    bounds = [end for end in least if end.value is not None and end.value > -UNBOUNDED]
-    bounded = [end for end in most if end.value is not None and end.value < UNBOUNDED]
+    surely, maybe = _least(own), _most(own)
+    here, least, most = (at.sent, at.received), list[End](), list[End]()
+    for mark in _in_its_period(marks, at):
+        there = mark.low, mark.high
+        if mark.id == at.id or mark.high <= at.sent:  # a refusal states it at its own instant
+            sure, may = _between(moves, there, here, at.id) if mark.id != at.id else ([], [])
+            least += [] if falls else [_end(mark, _least(sure), sure)]
+            most += [_end(mark, _most(may), may)] if alone else []
+        elif mark.low >= at.received:
+            sure, may = _between(moves, here, there, at.id)
+            most += [] if falls else [_end(mark, -_least(sure) - surely, sure)]
+            least += [_end(mark, -_most(may) - maybe, may)] if alone else []
     before = Span(
-        max(bounds, key=lambda end: end.value or 0, default=End()),
-        min(bounded, key=lambda end: end.value or 0, default=End()),
+        max(filter(_is_bound, least), key=_value, default=End()),
+        min(filter(_is_bound, most), key=_value, default=End()),
     )
-    return before, Span(_moved(before.least, step[0], at), _moved(before.most, step[1], at))
+    return before, Span(_moved(before.least, surely, at), _moved(before.most, maybe, at))
+
+
+def _least(moves: Sequence[Increment]) -> int:
+    return sum(move.least for move in moves)
+
+
+def _most(moves: Sequence[Increment]) -> int:
+    return sum(move.most for move in moves)
+
+
+def _is_bound(end: End) -> bool:
+    return end.value is not None
+
+
+def _value(end: End) -> int:
+    return end.value or 0
+
+
+def _in_its_period(marks: Sequence[Sample], at: Observation) -> list[Sample]:
+    """Return the readings of the last period that had begun by an exchange; of the first, if none had."""
+    ends = [mark.ends for mark in marks if mark.low <= at.received]
+    period = max(ends) if ends else min((mark.ends for mark in marks), default=0)
+    return [mark for mark in marks if mark.ends == period]
+
+
+Interval = tuple[Micros, Micros]
+
+
+def _between(
+    moves: Sequence[Increment], first: Interval, last: Interval, but: str
+) -> tuple[list[Increment], list[Increment]]:
+    """Return what surely, and what possibly, moved between two instants, `but` for one exchange."""
+    others = [move for move in moves if move.id != but]
+    return (
+        [move for move in others if move.least and move.low > first[1] and move.high < last[0]],
+        [move for move in others if move.most and move.high >= first[0] and move.low <= last[1]],
+    )
 
 
 def _end(mark: Sample, step: int, moves: Sequence[Increment]) -> End:
@@ -188,7 +214,7 @@ def _both(spans: tuple[Span, Span], marks: Sequence[Sample], limit: int | None) 
     """Tell what a counter was within its limit, which a deployment that shows more has not kept."""
     most = None if limit is None else max(limit, *(mark.value for mark in marks))
     for label, span in zip(("before", "after"), spans, strict=True):
-        yield f"    {label}: {span.within(most).told()}"
+        yield f"    {label}: {span.within(most).text()}"
 
 
 # The window of its key
@@ -200,28 +226,10 @@ def _window(history: History, at: Observation, options: Options) -> Iterator[str
     if at.limit is None or not at.key or not rate:
         return
     length = options.facts.rate_window // rate
-    alike = [
-        call
-        for call in history.where(lambda call: call.key == at.key and call.environment == at.environment)
-        if call.limit in (at.limit, None) and call.id != at.id and call.happened is not False
-    ]
-    sure = [
-        call
-        for call in alike
-        if call.limit == at.limit
-        and call.status not in (0, 429)
-        and call.sent > at.received - length
-        and call.received < at.sent
-    ]
-    may = [
-        call
-        for call in alike
-        if call.status != 429 and call.sent <= at.received and call.received > at.sent - length
-    ]
+    sure, may = _admitted(history, at, length)
     lasting = format_millis(length * rate)
     yield f"  window of key {at.key}, limit {at.limit}, calls admitted in the {lasting} before it:"
-    least = f"at least {len(sure)}" + (f" ({sure[0].id} to {sure[-1].id})" if sure else "")
-    most = f"at most {len(may)}" + (f" ({may[0].id} to {may[-1].id})" if may else "")
+    least, most = f"at least {_counted(sure)}", f"at most {_counted(may)}"
     began = history.run.header.started or history.run.began or 0
     if not history.run.exclusive:
         most = "and what others may have sent"
@@ -232,6 +240,27 @@ def _window(history: History, at: Observation, options: Options) -> Iterator[str
     after = "one more" if admitted else "the same" if at.status == 429 else "the same, or one more"
     stated = "" if at.remaining is None else f"; it says that {at.remaining} are left"
     yield f"    after: {after} ({at.id}){stated}"
+
+
+def _admitted(
+    history: History, at: Observation, length: Micros
+) -> tuple[list[Observation], list[Observation]]:
+    """Return which calls surely, and which possibly, were admitted in so long (µs) before an exchange."""
+    alike = [call for call in _alike(history, at) if call.status != 429]
+    sure = [call for call in alike if call.sent > at.received - length and call.received < at.sent]
+    sure = [call for call in sure if call.limit == at.limit and call.status != 0]
+    return sure, [call for call in alike if call.sent <= at.received and call.received > at.sent - length]
+
+
+def _alike(history: History, at: Observation) -> Iterator[Observation]:
+    """Yield the other calls of its key that may share its window."""
+    for call in history.where(lambda call: call.key == at.key and call.environment == at.environment):
+        if call.limit in (at.limit, None) and call.id != at.id and call.happened is not False:
+            yield call
+
+
+def _counted(calls: Sequence[Observation]) -> str:
+    return f"{len(calls)}" + (f" ({calls[0].id} to {calls[-1].id})" if calls else "")
 
 
 # Cooldowns
@@ -265,12 +294,10 @@ def _cooldown(activity: AccountActivity, at: Observation, rate: int, options: Op
 def _until(work: SpendWork | None, at: Observation, runs: CooldownGroups, length: Micros) -> str:
     if work is None:
         return "not cooling by any call of the trace"
-    fate = runs.fate(work)
     low, high = (t + length // runs.rate for t in (work.low, work.high))
-    perhaps = "" if work.sure else "perhaps "
-    failed = "" if runs.unfailed(work, at.received) else ", unless that run had failed"
-    if work.high >= DISTANT_FUTURE or fate.failed < DISTANT_FUTURE:
-        failed = ", unless that run had failed"
-    until = f"{iso(low)} at the earliest" if work.high >= DISTANT_FUTURE else f"{iso(low)} to {iso(high)}"
-    over = " (over by then)" if work.high < DISTANT_FUTURE and high < at.sent else ""
-    return f"{perhaps}until {until}{over}, by {work.exchange.id}{failed}"
+    endless = work.high >= DISTANT_FUTURE
+    fails = endless or runs.fate(work).failed < DISTANT_FUTURE or not runs.unfailed(work, at.received)
+    until = f"{iso(low)} at the earliest" if endless else f"{iso(low)} to {iso(high)}"
+    over = " (over by then)" if not endless and high < at.sent else ""
+    failed = ", unless that run had failed" if fails else ""
+    return f"{'' if work.sure else 'perhaps '}until {until}{over}, by {work.exchange.id}{failed}"

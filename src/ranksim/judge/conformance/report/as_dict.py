@@ -9,7 +9,7 @@ from typing import Any
 from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.core.contract.register import assumption
 from ranksim.judge.conformance.compare import Judgement
-from ranksim.judge.conformance.exhibits import Exhibits, as_plain, attempt_as_plain
+from ranksim.judge.conformance.exhibits import Exhibits, as_plain, attempt_as_plain, found_in
 from ranksim.judge.conformance.explain import fact
 from ranksim.judge.conformance.following import causes
 from ranksim.judge.conformance.history.history import History
@@ -17,7 +17,6 @@ from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.joining import moved
 from ranksim.judge.conformance.report import throughput
 from ranksim.judge.conformance.report.figures import drawn
-from ranksim.judge.conformance.report.looked_at import found_in
 from ranksim.judge.conformance.report.model_fit import Compared
 from ranksim.judge.conformance.verdict.rule import Cause, Rule
 from ranksim.judge.conformance.verdict.verdicts import Difference, Evidence, Finding

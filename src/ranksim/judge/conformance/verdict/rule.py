@@ -137,7 +137,7 @@ class Rule:
     ways: tuple[Breach, ...] = ()
     """The ways to break facts that its cases would show."""
     looks_at: tuple[str, ...] = ()
-    """Where it looks in an exchange, as `report.looked_at` reads it."""
+    """Where it looks in an exchange, as `exhibits.found_in` reads it."""
     attempt: tuple[str, ...] = ()
     """Where it looks in a webhook attempt."""
     follows: tuple[Cause, ...] = ()
