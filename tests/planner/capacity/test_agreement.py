@@ -11,7 +11,7 @@ from ranksim.core.callers.programs.calendars import Schedule
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.planner.capacity.limits import SPEND, TRACKED
 from ranksim.planner.capacity.plan_fit import PlanFit, fit
-from ranksim.planner.capacity.planned import own_account, workload_of
+from ranksim.planner.capacity.planned import OwnAccount, workload_of
 from ranksim.planner.capacity.portfolio import largest
 from ranksim.planner.capacity.workers_world import workers_of_scenario
 
@@ -110,10 +110,10 @@ def test_workers_are_enough_in_the_world_and_no_fewer_are(scenario: rs.Scenario)
 @pytest.mark.slow
 @given(scenarios(timeline=False))
 def test_an_account_has_as_many_words_and_slots_as_its_world(scenario: rs.Scenario) -> None:
-    own, world = own_account(scenario), rs.World(scenario)
+    own, world = OwnAccount(scenario), rs.World(scenario)
     lists = world.service.state.keyword_lists
     assert sorted(own.lists) == sorted(len(one.words) for one in lists.values())
     books = world.service.state.accounts[world.actors[ACCOUNT].account].books
     assert own.slots_left == own.plan.slot_limit - books.active
     bare = scenario.model_copy(update={"clients": {}})
-    assert own_account(bare).jobs() == {"rank_run": own.load.domains}
+    assert OwnAccount(bare).jobs() == {"rank_run": own.load.domains}

@@ -15,7 +15,7 @@ from ranksim.core.contract.plans import Plan
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.limits import limits
 from ranksim.planner.capacity.plan_fit import Fit, LimitUse, fit
-from ranksim.planner.capacity.planned import own_account, workload_of
+from ranksim.planner.capacity.planned import OwnAccount, workload_of
 from ranksim.planner.capacity.portfolio import Portfolio, largest
 from ranksim.planner.capacity.slots import Churn, slot_use
 from ranksim.planner.capacity.slots_world import simulate_slot_use
@@ -191,7 +191,7 @@ def test_only_scenarios_have_accounts() -> None:
 
 def test_slots_begin_with_what_is_held_in_the_midst_of_the_month() -> None:
     """1,250 of 5,000 slots and 600 held on 10 March; 22 days on, on 1 April, the held ones are free again."""
-    own = own_account(planned(), "acme")
+    own = OwnAccount(planned(), "acme")
     assert (own.load.slots, own.load.keywords, own.load.each, own.slots_left) == (1250, 350, 4, 3150)
     churn = Churn(-(-1250 // 4), 4, 1, adds=10, law="fixed", held=600)
     found = slot_use(churn, own.plan.slot_limit, start=own.now, days=23, anchor=own.anchor)
@@ -205,7 +205,7 @@ def test_slots_begin_with_what_is_held_in_the_midst_of_the_month() -> None:
 
 def test_what_is_held_is_room_once_the_month_is_over() -> None:
     """With 20 words of room to 1 April and 100 more from then on, ten a day are refused on the third day."""
-    own = own_account(planned(start="2026-03-29T00:00:00Z"), "acme")
+    own = OwnAccount(planned(start="2026-03-29T00:00:00Z"), "acme")
     churn = Churn(100, adds=10, law="fixed", held=100)
     found = slot_use(churn, 220, start=own.now, days=14, anchor=own.anchor)
     assert [day.refused_by for day in found.days][:3] == [0, 0, 1]
@@ -216,7 +216,7 @@ def test_what_is_held_is_room_once_the_month_is_over() -> None:
 
 
 def test_what_one_occasion_starts_is_what_the_clients_do_together() -> None:
-    own = own_account(planned(), "acme")
+    own = OwnAccount(planned(), "acme")
     assert own.jobs() == {"rank_run": 4, "crawl": 2}
     assert own.room_for_words() == (
         "Of the 5,000 slots of the plan pro 1,250 are used and 600 held: 3,150 more words of 1 slot or 787 "
@@ -362,7 +362,7 @@ def test_a_portfolio_carries_as_many_domains_as_its_plan_fits() -> None:
 def test_a_request_of_a_sync_is_for_one_list() -> None:
     """1,000 domains of 10 words are 1,000 requests, of which 120 pass in a minute: eight minutes."""
     few = {"domains": 1000, "keywords": 10, "scans": ({},)}
-    own = own_account(
+    own = OwnAccount(
         planned(accounts={"acme": {"plan": "agency", "portfolio": few, "further": ()}}), simulate=False
     )
     answer = sync_time(Sync(10_000, lists=own.lists))
@@ -374,13 +374,13 @@ def test_a_request_of_a_sync_is_for_one_list() -> None:
         True,
     )
     two = planned(accounts={"acme": {"portfolio": {"lists": 2, "keywords": 101}, "further": ()}})
-    assert own_account(two, "acme").lists == (51, 50) * 3
+    assert OwnAccount(two, "acme").lists == (51, 50) * 3
     with pytest.raises(BadInput, match="lists: expected the 10 keywords, dealt over them, found 9"):
         Sync(10, lists=(4, 5))
 
 
 def test_words_of_one_domain_or_another_take_more_slots_or_fewer() -> None:
-    own = own_account(planned(accounts={"acme": {"used": None}}), "acme")
+    own = OwnAccount(planned(accounts={"acme": {"used": None}}), "acme")
     assert own.room_for_words() == (
         "Of the 5,000 slots of the plan pro 1,250 are used: 3,750 more words of 1 slot or 937 more words of "
         "4 slots each fit."

@@ -112,10 +112,10 @@ def own_of(
         if account:
             raise BadInput("--account: only a scenario has accounts; give one with --scenario FILE")
         return None, policy_of(policy)
-    from ranksim.planner.capacity.planned import own_account
+    from ranksim.planner.capacity.planned import OwnAccount
     from ranksim.twin.sim.scenario import Scenario
 
-    own = own_account(Scenario.load(scenario), account, simulate=simulate, **done)
+    own = OwnAccount(Scenario.load(scenario), account, simulate=simulate, **done)
     return own, own.policy if policy is None else policy_of(policy)
 
 

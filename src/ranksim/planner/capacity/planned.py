@@ -8,40 +8,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from ranksim.core.callers.portfolio import AccountSpec
-from ranksim.core.callers.programs import AnyClient, Programmed, Python
-from ranksim.core.callers.programs.planned import (
-    ClientPlan,
-    Occasions,
-    OccasionStarts,
-    OccasionWork,
-    TrackedPart,
-)
-from ranksim.core.clock import (
-    Micros,
-    billing_month,
-    calendar_anchor,
-    format_duration,
-    week_start,
-)
+from ranksim.core.callers.portfolio import PortfolioSpec, ScanSpec
+from ranksim.core.callers.programs import Programmed, Python
+from ranksim.core.callers.programs.planned import Occasions, OccasionStarts, OccasionWork, TrackedPart
+from ranksim.core.clock import Micros, billing_month, calendar_anchor, week_start
 from ranksim.core.contract.plans import JobLabel, Plan
-from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, no_such
 from ranksim.planner.capacity.bursts import least_gaps
-from ranksim.planner.capacity.common import plan_named
+from ranksim.planner.capacity.planned_notes import SIZED, notes_of
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_of
 from ranksim.planner.capacity.sync import dealt
 from ranksim.planner.capacity.workload import MONTH, JobStarts, PlannedWork, Uncounted, Used, Workload
 from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.timeline import (
-    Action,
     AddKeywords,
     ChangePlan,
     PauseScan,
@@ -77,23 +62,213 @@ class Recurring(NamedTuple):
     work: Sequence[OccasionWork]
     starts: OccasionStarts | None
 
+    def most(self, start: Micros) -> int | None:
+        """Return how many occasions there are in all, in a scenario from `start` on, None without end."""
+        if self.client.stops is None:
+            return None
+        return len(list(self.occasions.times(start + self.client.starts, start + self.client.stops)))
 
-@dataclass(frozen=True, slots=True)
+
 class OwnAccount:
     """An account of a scenario, such as that of a mirrored world, as every question may start from it.
 
-    `load` is what it tracks and has done, `plan` is the one it is on; `now` is when the
-    scenario begins, and `anchor` where its billing months are counted from (both µs). `lists` has the
-    number of keywords of each list, `sizes` how many slots a word has in one domain or another.
+    `load` is what it tracks and has done, of the fields of a `Portfolio` in place of what its clients do
+    (`done`); `now` is when the scenario begins (µs).
     """
 
-    load: Workload
-    plan: Plan
-    policy: Policy
-    now: Micros
-    anchor: Micros
-    lists: tuple[int, ...]
-    sizes: tuple[int, ...]
+    def __init__(
+        self, scenario: Scenario | str | Path, account: str = "", *, simulate: bool = True, **done: Any
+    ) -> None:
+        for field in TRACKED:
+            if field in done:
+                raise BadInput(f"{field}: the scenario says it; leave it out, or leave the scenario out")
+        self.scenario = scenario_of(scenario)
+        self.policy, self.now = self.scenario.policy, self.scenario.start
+        self.name = account_named(self.scenario, account)
+        self.spec = self.scenario.accounts[self.name]
+        self.parts = [
+            TrackedPart(len(tracked.hosts(self.name)), tracked.keywords, sum(map(_slots, _active(tracked))))
+            for tracked in self.spec.portfolios
+        ]
+        if not self.parts:
+            raise BadInput(f"{self.scenario.name}: account {self.name!r} has no portfolio; give it one")
+        self.done, self.given = done, Portfolio(**done)
+        self.clients = {
+            label: client
+            for label, client in self.scenario.clients.items()
+            if {self.name, None} & set(client.owners)
+        }
+        sizes = {operation: getattr(self.given, what) for operation, what in SIZED.items()}
+        plans = {label: client.planned(self.parts, sizes) for label, client in self.clients.items()}
+        self.uncounted = [label for label, plan in plans.items() if plan is None]
+        self.recurring = [
+            Recurring(label, client, plan.occasions, plan.work, plan.starts)
+            for label, client in self.clients.items()
+            if (plan := plans[label]) and plan.occasions is not None and not isinstance(client, Python)
+        ]
+        self.load = self._workload(simulate)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that it is on."""
+        return self.policy.catalogue.plans[self.spec.plan]
+
+    @property
+    def lists(self) -> tuple[int, ...]:
+        """The number of keywords of each list."""
+        return tuple(
+            keywords
+            for tracked in self.spec.portfolios
+            for keywords in dealt(tracked.keywords, tracked.lists) * len(tracked.hosts(self.name))
+        )
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many slots a word has in one domain or another."""
+        return sorted({part.each for part in self.parts})
+
+    @property
+    def anchor(self) -> Micros:
+        """Where the billing months of the account are counted from (U51)."""
+        if self.policy.assumptions.month == "calendar":
+            return calendar_anchor()
+        return self.now if self.spec.anchor is None else self.spec.anchor
+
+    @property
+    def domains(self) -> int:
+        """All domains of the account."""
+        return sum(part.domains for part in self.parts)
+
+    @property
+    def replaced(self) -> set[str]:
+        """The operations that are done as is given, or as nobody says, in place of what clients plan."""
+        replaced = {operation for field, operation in SETS.items() if field in self.done}
+        planned = {work.operation for client in self.recurring for work in client.work}
+        return replaced if "rank_run" in planned else replaced | {"rank_run"}
+
+    def _workload(self, simulate: bool) -> Workload:
+        scans = [scan for portfolio in self.spec.portfolios for scan in _active(portfolio)]
+        work, starts = tuple(self._work()), tuple(self._starts())
+        left_out, note = self._left_out(simulate)
+        load = Workload(
+            domains=self.domains,
+            keywords=sum(part.domains * part.keywords for part in self.parts),
+            each=max(part.each for part in self.parts),
+            slots=sum(part.domains * part.keywords * part.each for part in self.parts),
+            pairings=max((len(scan.engine_devices) for scan in scans), default=1),
+            geographies=max((len(scan.geographies) for scan in scans), default=1),
+            work=work,
+            starts=starts,
+            gaps=least_gaps(starts, self._running()),
+            start_within=self.given.start_within,
+            keys=self.given.keys,
+            add_ons=self.done.get("add_ons", self.spec.add_ons),
+            name=self.name,
+            plan=self.spec.plan,
+            used=self._used(),
+            left_out=left_out,
+            notes=(*notes_of(self, work), *note),
+        )
+        return load.over(self.given.spread) if "spread" in self.done else load
+
+    def _work(self) -> Iterator[PlannedWork]:
+        """Yield the work of the billing month that has begun: as clients plan it, or as it is given."""
+        start, replaced = self.now, self.replaced
+        begun = billing_month(self.anchor, start)[0]
+        for client in self.recurring:
+            period = client.occasions.period
+            first = client.occasions.phase(start + client.client.starts, begun)
+            for work in client.work:
+                if work.operation not in replaced:
+                    yield PlannedWork(
+                        work.operation, work.count, 1, period, work.size, first, client.most(start)
+                    )
+        for part in self.parts:
+            for own in work_of(self.given, part.domains, part.keywords, part.each):
+                if own.operation in replaced:
+                    yield own
+
+    def _starts(self) -> Iterator[JobStarts]:
+        """Yield when clients start what is charged to the expensive class of their keys, as the world would.
+
+        That is as long as it takes to see every occasion twice.
+        """
+        policy, start, replaced = self.policy.assumptions, self.now, self.replaced
+        if "rank_run" in replaced:
+            yield replace(runs_of(self.given, self.domains), key=self._key(None))
+        by_key = [one for one in self.recurring if one.starts is not None and one.client.surface != "app"]
+        again = math.lcm(*(client.occasions.period for client in by_key))
+        end = min(MONTH, 2 * again) + max((client.client.starts for client in by_key), default=0)
+        for _, client, occasions, _, starts in by_key:
+            assert starts is not None
+            if starts.operation in replaced or not starts.requests:
+                continue
+            key = self._key(client.key)
+            if client.surface == "graphql" and policy.graphql_cost == "separate":
+                key += "/graphql"
+            stops = end if client.stops is None else min(end, client.stops)
+            times = tuple(occasions.times(start + client.starts, start + stops))
+            yield JobStarts(
+                starts.operation,
+                starts.requests,
+                times,
+                starts.spread,
+                tries=client.max_tries,
+                calls=2 if starts.dry_run_first and policy.dry_run_class == "same" else 1,
+                key=key,
+                gap=starts.gap,
+            )
+
+    def _key(self, name: str | None) -> str:
+        """Return the key that a client uses: the one of its own, or the account's first."""
+        return name or (self.spec.keys[0].name if self.spec.keys else "")
+
+    def _running(self) -> dict[str, Micros]:
+        """Return by kind how long a job takes at least (µs), where what starts meanwhile joins it."""
+        policy, pool = self.policy, self.scenario.pools.get("rank_run")
+        if policy.assumptions.join not in ("after_health", "before_checks"):
+            return {}
+        sized = pool is not None and (pool.duration or pool.per_unit)
+        length = pool.duration if pool and sized else policy.catalogue.job_durations["rank_run"]
+        if length is None or length.kind in ("lognormal", "exponential"):
+            return {"rank_run": 0}
+        return {"rank_run": min(length.durations)}
+
+    def _used(self) -> Used | None:
+        """Return what was used when the scenario begins, and how far its month and week are."""
+        used, now = self.spec.used, self.now
+        if used is None:
+            return None
+        begun = billing_month(self.anchor, now)[0]
+        week = week_start(now, self.policy.assumptions.week_offset)
+        return Used(used.metrics, used.spent, used.held, now - begun, now - week)
+
+    def _left_out(self, simulate: bool) -> tuple[Uncounted, Sequence[str]]:
+        """Return how much is not counted of the account, as worlds show it, and say what that is."""
+        changes = [
+            change
+            for change in self.scenario.timeline
+            if isinstance(change, CHANGES) and change.account == self.name
+        ]
+        clients = [name for name in self.uncounted if not isinstance(self.clients[name], Python)]
+        done = Counter(change.do for change in changes)
+        timeline = ", ".join(f"{count:,} × {do}" for do, count in done.items())
+        what = [f"{timeline} of the timeline"] if changes else []
+        what += [f"what these clients spend: {', '.join(clients)}"] if clients else []
+        if not what:
+            return Uncounted(), ()
+        if not simulate:
+            return Uncounted(), (f"Left out: {'; '.join(what)}. `ranksim run` simulates it.",)
+        from ranksim.planner.capacity.left_out import left_out_of  # worlds take time to import
+
+        left_out = left_out_of(self.scenario, self.name, self.uncounted)
+        amounts = [
+            units.many(left_out.slots, "slot"),
+            f"{units.write('money', left_out.spent)} a month",
+            *(f"{count:,} {metric}" for metric, count in left_out.metrics.items() if count),
+        ]
+        comes_to = f"Simulated once, that comes to {' and '.join(amounts)} more at most."
+        return left_out, (f"Left out: {'; '.join(what)}. {comes_to}",)
 
     @property
     def held(self) -> int:
@@ -124,31 +299,13 @@ class OwnAccount:
     def jobs(self) -> dict[JobLabel, int]:
         """Return how many jobs of each kind one occasion starts at most, as long as it may be spread over."""
         together: Counter[tuple[JobLabel, Micros]] = Counter()
-        for one in self.load.starts:
-            if one.kind in KINDS:
-                together.update(dict.fromkeys(((one.kind, at) for at in one.times), one.domains))
+        for start in self.load.starts:
+            if start.kind in KINDS:
+                together.update(dict.fromkeys(((start.kind, at) for at in start.times), start.domains))
         most: dict[JobLabel, int] = {}
         for (kind, _), jobs in together.items():
             most[kind] = max(most.get(kind, 0), jobs)
         return most
-
-
-def own_account(scenario: Scenario, account: str = "", *, simulate: bool = True, **done: Any) -> OwnAccount:
-    """Return an account by its name, or the only one; the rest as in `workload_of`. Raises BadInput."""
-    load = workload_of(scenario, account, simulate=simulate, **done)
-    plan = plan_named(scenario.policy, load.plan)
-    spec = scenario.accounts[load.name]
-    lists = (dealt(one.keywords, one.lists) * len(one.hosts(load.name)) for one in spec.portfolios)
-    sizes = sorted({sum(_slots(scan) for scan in one.scans if scan.active) for one in spec.portfolios})
-    return OwnAccount(
-        load,
-        plan,
-        scenario.policy,
-        scenario.start,
-        _anchor(spec, scenario),
-        tuple(chain.from_iterable(lists)),
-        tuple(sizes),
-    )
 
 
 def workload_of(
@@ -160,74 +317,7 @@ def workload_of(
     `done` are fields of a `Portfolio` about what is done, `crawls=2`, which stand in place of what the
     scenario's clients do of it. Raises BadInput.
     """
-    for field in TRACKED:
-        if field in done:
-            raise BadInput(f"{field}: the scenario says it; leave it out, or leave the scenario out")
-    scenario = scenario_of(scenario)
-    name = account_named(scenario, account)
-    spec = scenario.accounts[name]
-    parts = [
-        TrackedPart(
-            len(one.hosts(name)), one.keywords, sum(_slots(scan) for scan in one.scans if scan.active)
-        )
-        for one in spec.portfolios
-    ]
-    if not parts:
-        raise BadInput(f"{scenario.name}: account {name!r} has no portfolio; give it one")
-    clients = {label: one for label, one in scenario.clients.items() if {name, None} & set(one.owners)}
-    given = Portfolio(**done)
-    replaced = {operation for field, operation in SETS.items() if field in done}
-    begun = billing_month(_anchor(spec, scenario), scenario.start)[0]
-    sizes = {operation: getattr(given, what) for operation, what in SIZED.items()}
-    plans = {label: client.planned(parts, sizes) for label, client in clients.items()}
-    recurring = list(_recurring(clients, plans))
-    planned = [work for one in recurring for work in _work(one, scenario, begun)]
-    work = [one for one in planned if one.operation not in replaced]
-    if not any(one.operation == "rank_run" for one in work):
-        replaced.add("rank_run")
-    for part in parts:
-        own = work_of(given, part.domains, part.keywords, part.each)
-        work += [one for one in own if one.operation in replaced]
-    total = sum(part.domains for part in parts)
-    starts = [one for one in _starts(recurring, spec, scenario) if one.kind not in replaced and one.domains]
-    if "rank_run" in replaced:
-        starts.insert(0, replace(runs_of(given, total), key=_key(None, spec)))
-    joins = scenario.policy.assumptions.join in ("after_health", "before_checks")
-    running = {"rank_run": _shortest(scenario, "rank_run")} if joins else {}
-    scans = [scan for one in spec.portfolios for scan in one.scans if scan.active]
-    uncounted = [label for label, plan in plans.items() if plan is None]
-    simulated = [label for label in uncounted if not isinstance(clients[label], Python)]
-    changes = [one for one in scenario.timeline if isinstance(one, CHANGES) and one.account == name]
-    left_out = None
-    if simulate and (simulated or changes):
-        from ranksim.planner.capacity.left_out import left_out_of  # worlds take time to import
-
-        left_out = left_out_of(scenario, name, uncounted)
-    load = Workload(
-        domains=total,
-        keywords=sum(part.domains * part.keywords for part in parts),
-        each=max(part.each for part in parts),
-        slots=sum(part.domains * part.keywords * part.each for part in parts),
-        pairings=max((len(scan.engine_devices) for scan in scans), default=1),
-        geographies=max((len(scan.geographies) for scan in scans), default=1),
-        work=tuple(work),
-        starts=tuple(starts),
-        gaps=least_gaps(starts, running),
-        start_within=given.start_within,
-        keys=given.keys,
-        add_ons=done.get("add_ons", spec.add_ons),
-        name=name,
-        plan=spec.plan,
-        used=_used(spec, scenario),
-        left_out=left_out or Uncounted(),
-        notes=(
-            *_notes(recurring, work, given, done),
-            *_not_simulated(clients),
-            *_bounds(recurring, scenario),
-            *_left_out(left_out, changes, simulated),
-        ),
-    )
-    return load.over(given.spread) if "spread" in done else load
+    return OwnAccount(scenario, account, simulate=simulate, **done).load
 
 
 def account_named(scenario: Scenario, name: str) -> str:
@@ -242,164 +332,13 @@ def account_named(scenario: Scenario, name: str) -> str:
     return known[0]
 
 
-def _slots(scan: Any) -> int:
+def _active(portfolio: PortfolioSpec) -> list[ScanSpec]:
+    return [scan for scan in portfolio.scans if scan.active]
+
+
+def _slots(scan: ScanSpec) -> int:
     """Slots that a scan takes of a word (S23)."""
     return len(scan.engine_devices) * len(scan.geographies)
-
-
-def _recurring(
-    clients: Mapping[str, AnyClient], plans: Mapping[str, ClientPlan | None]
-) -> Iterator[Recurring]:
-    """Yield the clients that act at occasions."""
-    for name, client in clients.items():
-        plan = plans[name]
-        if plan is not None and plan.occasions is not None and not isinstance(client, Python):
-            yield Recurring(name, client, plan.occasions, plan.work, plan.starts)
-
-
-def _work(one: Recurring, scenario: Scenario, begun: Micros) -> Iterator[PlannedWork]:
-    """Yield the work of a client's occasions in the billing month that has `begun` (µs)."""
-    client, occasions = one.client, one.occasions
-    first = occasions.phase(scenario.start + client.starts, begun)
-    most = _most(client, occasions, scenario)
-    for work in one.work:
-        yield PlannedWork(work.operation, work.count, 1, occasions.period, work.size, first, most)
-
-
-def _starts(recurring: Sequence[Recurring], spec: AccountSpec, scenario: Scenario) -> Iterator[JobStarts]:
-    """Yield when clients start what is charged to the expensive class of their keys, as the world would.
-
-    That is as long as it takes to see every occasion twice.
-    """
-    policy = scenario.policy.assumptions
-    by_key = [one for one in recurring if one.starts is not None and one.client.surface != "app"]
-    again = math.lcm(*(one.occasions.period for one in by_key))
-    end = scenario.start + min(MONTH, 2 * again) + max((one.client.starts for one in by_key), default=0)
-    for _, client, occasions, _, starts in by_key:
-        assert starts is not None
-        key = _key(client.key, spec)
-        if client.surface == "graphql" and policy.graphql_cost == "separate":
-            key += "/graphql"
-        stops = end if client.stops is None else min(end, scenario.start + client.stops)
-        times = tuple(occasions.times(scenario.start + client.starts, stops))
-        calls = 2 if starts.dry_run_first and policy.dry_run_class == "same" else 1
-        yield JobStarts(
-            starts.operation, starts.requests, times, starts.spread, client.max_tries, calls, key, starts.gap
-        )
-
-
-def _key(name: str | None, spec: AccountSpec) -> str:
-    """The key that a client uses: the one of its own, or the account's first."""
-    return name or (spec.keys[0].name if spec.keys else "")
-
-
-def _shortest(scenario: Scenario, kind: JobLabel) -> Micros:
-    """How long a job of a kind takes at least (µs)."""
-    pool = scenario.pools.get(kind)
-    if pool is not None and (pool.duration or pool.per_unit):
-        drawn = pool.duration
-    else:
-        drawn = scenario.policy.catalogue.job_durations[kind]
-    return 0 if drawn is None or drawn.kind in ("lognormal", "exponential") else min(drawn.durations)
-
-
-def _anchor(spec: AccountSpec, scenario: Scenario) -> Micros:
-    """Where the billing months of an account are counted from (U51)."""
-    if scenario.policy.assumptions.month == "calendar":
-        return calendar_anchor()
-    return scenario.start if spec.anchor is None else spec.anchor
-
-
-def _used(spec: AccountSpec, scenario: Scenario) -> Used | None:
-    """Return what was used when the scenario begins, and how far its month and week are."""
-    if spec.used is None:
-        return None
-    now = scenario.start
-    begun = billing_month(_anchor(spec, scenario), now)[0]
-    week = week_start(now, scenario.policy.assumptions.week_offset)
-    return Used(spec.used.metrics, spec.used.spent, spec.used.held, now - begun, now - week)
-
-
-SIZED: Mapping[str, str] = {"crawl": "pages", "site_optimization": "pages", "ai_scan": "questions"}
-"""What a portfolio calls the size of a job that a scenario leaves open."""
-
-
-def _notes(
-    recurring: Sequence[Recurring], work: Sequence[PlannedWork], given: Portfolio, done: Mapping[str, Any]
-) -> Iterator[str]:
-    """Yield what the scenario does not say, and what is taken in its place."""
-    if not any(one.starts is not None and one.starts.operation == "rank_run" for one in recurring):
-        every = format_duration(next(one.gap for one in work if one.operation == "rank_run"))
-        yield f"No client of the scenario runs ranks: every domain is taken to be run every {every}."
-    for operation in dict.fromkeys(one.operation for one in work):
-        what = SIZED.get(operation, "")
-        if what and what not in done:
-            yield f"A {operation} is taken to have {getattr(given, what)} {what}: the scenario does not say."
-    hasty = [one.name for one in recurring if _is_spread(one) and one.client.on_limit != "obey"]
-    if hasty:
-        yield f"These clients are taken to call again when Retry-After has gone: {', '.join(hasty)}."
-
-
-def _is_spread(one: Recurring) -> bool:
-    """Return whether a client's requests are spread over time, whatever becomes of the ones before."""
-    return one.starts is not None and one.starts.gap is None
-
-
-def _not_simulated(clients: Mapping[str, AnyClient]) -> Iterator[str]:
-    programs = [name for name, one in clients.items() if isinstance(one, Python)]
-    if programs:
-        yield f"Not counted is what these clients spend: {', '.join(programs)}; `ranksim run` simulates it."
-
-
-def _bounds(recurring: Sequence[Recurring], scenario: Scenario) -> Iterator[str]:
-    """Say of which clients another month is counted than the scenario's first, or other instants."""
-    drawn = [one.name for one in recurring if one.starts is not None and one.starts.drawn]
-    if drawn:
-        yield f"These clients are taken to spread their starts evenly: {', '.join(drawn)}."
-    networked = [
-        one.name for one in recurring if one.client.network is not None or scenario.network is not None
-    ]
-    if networked:
-        yield f"Calls are taken to need no time, though these clients have a network: {', '.join(networked)}."
-    for name, client, occasions, *_ in recurring:
-        if client.starts:
-            first = occasions.times(scenario.start + client.starts, scenario.start + MONTH)
-            yield (
-                f"{name} begins {format_duration(client.starts)} into the scenario: a whole month of it is "
-                f"counted, {-(-MONTH // occasions.period)} occasions, "
-                f"of which the first month has {len(list(first))}."
-            )
-        if client.stops is not None:
-            most = _most(client, occasions, scenario) or 0
-            yield (
-                f"{name} stops {format_duration(client.stops)} into the scenario: a month has at most its "
-                f"{units.many(most, 'occasion')}."
-            )
-
-
-def _most(client: Programmed, occasions: Occasions, scenario: Scenario) -> int | None:
-    """Return how many occasions a client has in all, None where it never stops."""
-    if client.stops is None:
-        return None
-    return len(list(occasions.times(scenario.start + client.starts, scenario.start + client.stops)))
-
-
-def _left_out(left_out: Uncounted | None, changes: Sequence[Action], clients: Sequence[str]) -> Iterator[str]:
-    """Say what is not counted of an account, and how much that is."""
-    done = Counter(one.do for one in changes)
-    what = [f"{', '.join(f'{count:,} × {do}' for do, count in done.items())} of the timeline"] if done else []
-    what += [f"what these clients spend: {', '.join(clients)}"] if clients else []
-    if not what:
-        return
-    if left_out is None:
-        yield f"Left out: {'; '.join(what)}. `ranksim run` simulates it."
-        return
-    amounts = [
-        units.many(left_out.slots, "slot"),
-        f"{units.write('money', left_out.spent)} a month",
-        *(f"{count:,} {metric}" for metric, count in left_out.metrics.items() if count),
-    ]
-    yield f"Left out: {'; '.join(what)}. Simulated once, that comes to {' and '.join(amounts)} more at most."
 
 
 CHANGES = AddKeywords | RemoveKeywords | PauseScan | ResumeScan | ChangePlan | SetAddOn | SetStatus
