@@ -22,8 +22,9 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.service.service import Service
 from ranksim.core.trace import Exchange, Trace
 from ranksim.judge.conformance.calibrate.calibrate import Calibration, calibrate, numbers_of
+from ranksim.judge.conformance.calibrate.exclusions import reset_signs
 from ranksim.judge.conformance.calibrate.job_lifetimes import fitted, job_durations, median_bounds
-from ranksim.judge.conformance.calibrate.windows import phases, reset_signs
+from ranksim.judge.conformance.calibrate.measures import phases
 from ranksim.judge.conformance.compare import compare
 from ranksim.judge.conformance.history.history import Offset
 from ranksim.judge.conformance.history.trace_reader import read

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -85,13 +85,18 @@ def cooldowns(history: History, options: Options) -> Cooldowns:
                 reading.bounds[which].most(length, by)
             world.try_out(reading)
     left = [reading for reading in readings if reading.against is None]
-    against: dict[str, dict[Any, Evidence]] = {}
-    for name in FIELDS:
-        for value in options.candidates(name):
-            evidence = [reading.against for reading in readings if reading.value(name) == value]
-            if left and evidence and None not in evidence:
-                against.setdefault(name, {})[value] = next(filter(None, evidence))
+    against = {name: _excluded(name, readings, options) for name in FIELDS if left}
     return Cooldowns(against, tuple(_measures(left or readings, stated)), refused)
+
+
+def _excluded(name: str, readings: Sequence[CooldownFit], options: Options) -> dict[Any, Evidence]:
+    """Return what excludes each value of an assumption with which no reading is left."""
+    excluded = {}
+    for value in options.candidates(name):
+        evidence = [reading.against for reading in readings if reading.value(name) == value]
+        if evidence and None not in evidence:
+            excluded[value] = next(filter(None, evidence))
+    return excluded
 
 
 def _measures(
@@ -189,23 +194,16 @@ class _World:
         self, attempt: Tried, runs: list[Tried], made: bool, reading: CooldownFit, bounds: Bounds
     ) -> None:
         own = attempt.exchange
-        begun = [(run, self._begun(run, own, reading)) for run in runs]
+        begun = [(run.exchange.id, self._begun(run, own, reading)) for run in runs]
         spans = [(span, run) for run, span in begun if span]
         unknown = any(span is None for _, span in begun)
         if (unknown and not attempt.free) or (spans and self._may_clear(runs, reading)):
             return
         if attempt.free:
             for span, run in spans:
-                bounds.most((own.received - span[0]) * self.rate, run.exchange.id, own.id)
+                bounds.most((own.received - span[0]) * self.rate, run, own.id)
         elif spans:
-            span, run = max(spans, key=lambda begun_span: begun_span[0][1])
-            earliest = max(begun_span[0] for begun_span, _ in spans)
-            least, most = own.sent - span[1], own.received - earliest
-            bounds.least(least * self.rate, run.exchange.id, own.id)
-            if attempt.left is not None:
-                bounds.least(least * self.rate + (attempt.left - 1) * SECOND, run.exchange.id, own.id)
-                seconds = attempt.left * self.rate  # of the caller's clock, or fewer of business time
-                bounds.most(most * self.rate + seconds * SECOND, run.exchange.id, own.id)
+            self._bound_by_refusal(attempt, spans, bounds)
         elif made and reading.against is None:
             says = (
                 f"{attempt.kind} was refused as cooldown_active, and no run had begun one if it is per "
@@ -213,6 +211,17 @@ class _World:
                 f"{'' if reading.failed_arms else ', and failed runs do not arm it'}"
             )
             reading.against = Evidence(says, (*(run.exchange.id for run in runs[-2:]), own.id))
+
+    def _bound_by_refusal(self, attempt: Tried, spans: Sequence[tuple[Span, str]], bounds: Bounds) -> None:
+        own = attempt.exchange
+        span, run = max(spans, key=lambda begun: begun[0][1])
+        least = (own.sent - span[1]) * self.rate
+        bounds.least(least, run, own.id)
+        if attempt.left is not None:
+            bounds.least(least + (attempt.left - 1) * SECOND, run, own.id)
+            most = own.received - max(begun[0] for begun, _ in spans)
+            seconds = attempt.left * self.rate  # of the caller's clock, or fewer of business time
+            bounds.most(most * self.rate + seconds * SECOND, run, own.id)
 
     def _may_clear(self, runs: list[Tried], reading: CooldownFit) -> bool:
         """Whether a run that failed may have cleared the cooldown of one before it (U91)."""
@@ -242,27 +251,29 @@ class _World:
 
 def _tried(exchange: Observation) -> Tried | None:
     """Read one POST jobs; None where it says nothing of cooldowns, such as a joined or a replayed one."""
-    body = exchange.body if isinstance(exchange.body, dict) else {}
-    kind, domain = str(body.get("kind")), str(body.get("domain_id"))
     if exchange.surface != "rest" or exchange.replayed or exchange.happened is False:
         return None
-    if exchange.lost:
-        return None if exchange.dry_run else Tried(exchange, kind, domain)
-    if exchange.code == "cooldown_active":
-        return Tried(exchange, kind, domain, refused=True, left=_seconds(exchange.meta))
+    body = exchange.body if isinstance(exchange.body, dict) else {}
+    attempt = Tried(exchange, str(body.get("kind")), str(body.get("domain_id")))
     data = exchange.data if exchange.ok and isinstance(exchange.data, dict) else {}
+    if exchange.code == "cooldown_active":
+        return _refused(attempt, exchange.meta)
     if exchange.dry_run:
-        refusal = data.get("refusal")
-        if data.get("allowed") is True and not data.get("would_join"):
-            return Tried(exchange, kind, domain, free=True)
-        if isinstance(refusal, dict) and refusal.get("code") == "cooldown_active":
-            return Tried(exchange, kind, domain, refused=True, left=_seconds(refusal.get("meta")))
-        return None
-    if data.get("id"):
-        return Tried(exchange, kind, domain, job=job_name(data), free=True)
+        return None if exchange.lost else _tried_dry(attempt, data)
+    if exchange.lost:
+        return attempt
+    return replace(attempt, job=job_name(data), free=True) if data.get("id") else None
+
+
+def _tried_dry(attempt: Tried, data: Mapping[str, Any]) -> Tried | None:
+    refusal = data.get("refusal")
+    if data.get("allowed") is True and not data.get("would_join"):
+        return replace(attempt, free=True)
+    if isinstance(refusal, dict) and refusal.get("code") == "cooldown_active":
+        return _refused(attempt, refusal.get("meta"))
     return None
 
 
-def _seconds(meta: object) -> int | None:
+def _refused(attempt: Tried, meta: object) -> Tried:
     left = meta.get("retry_after") if isinstance(meta, Mapping) else None
-    return left if isinstance(left, int) else None
+    return replace(attempt, refused=True, left=left if isinstance(left, int) else None)

@@ -10,13 +10,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from ranksim.core.clock import DAY, SECOND, billing_month, calendar_anchor
 from ranksim.core.contract.facts import RateClass
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.judge.conformance.history.fields import moment
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation, ReceivedAttempt
-from ranksim.judge.conformance.rate.ledger import classes_by_limit, nominal
+from ranksim.judge.conformance.rate.elimination import default_reading
+from ranksim.judge.conformance.rate.ledger import calls_of, classes_by_limit, logged, nominal, steady
+from ranksim.judge.conformance.rate.window_calls import WindowCalls
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
@@ -27,7 +31,7 @@ def signs(history: History, options: Options) -> Iterator[Sign]:
     """Return all signs of a trace."""
     for exchange in history.as_judged():
         if not exchange.lost:
-            for read in ONE:
+            for read in SINGLE:
                 yield from read(exchange, options)
     yield from _repeated_keys(history)
     yield from _months(history)
@@ -59,14 +63,11 @@ def _dry_run(exchange: Observation, options: Options) -> Iterator[Sign]:
     operation = OPERATIONS.get(exchange.operation)
     if not exchange.dry_run or operation is None or not operation.spends:
         return
+    says = f"a dry run was answered {exchange.status}"
     if exchange.code in AFTER_RATE_LIMIT and not exchange.code.startswith(("idempotency", "invalid")):
-        yield _sign(
-            "dry_run_reply", "report", f"a dry run was answered {exchange.status} {exchange.code}", exchange
-        )
+        yield _sign("dry_run_reply", "report", f"{says} {exchange.code}", exchange)
     elif exchange.ok and isinstance(exchange.data, dict) and exchange.data.get("allowed") is False:
-        yield _sign(
-            "dry_run_reply", "live_error", f"a dry run was answered {exchange.status}, not allowed", exchange
-        )
+        yield _sign("dry_run_reply", "live_error", f"{says}, not allowed", exchange)
 
 
 def _bad_key(exchange: Observation, options: Options) -> Iterator[Sign]:
@@ -75,48 +76,38 @@ def _bad_key(exchange: Observation, options: Options) -> Iterator[Sign]:
     if exchange.status != 401 or wanted in (None, RateClass.READ) or stated is None:
         return
     says = f"a 401 of a {wanted.label if wanted is not None else ''} call tells of the limit {exchange.limit}"
-    yield _sign(
-        "limiter_order", "limiter_first" if stated == RateClass.READ else "auth_first", says, exchange
-    )
+    excluded = "limiter_first" if stated == RateClass.READ else "auth_first"
+    yield _sign("limiter_order", excluded, says, exchange)
 
 
 def _codes(exchange: Observation, options: Options) -> Iterator[Sign]:
     """Codes that only one option has."""
-    if exchange.code == "idempotency_in_progress":
-        yield _sign(
-            "in_flight_until", "never", "a repeated key was answered idempotency_in_progress", exchange
-        )
-    if exchange.code == "allowance_exhausted":
-        yield _sign("weekly_exhaustion_code", "quota_exhausted", f"the code is {exchange.code}", exchange)
-    if exchange.code == "quota_exhausted" and str(exchange.meta.get("metric", "")).startswith(
-        "keyword_brief"
-    ):
-        yield _sign("weekly_exhaustion_code", "allowance_exhausted", f"the code is {exchange.code}", exchange)
-    if exchange.code == "cost_cap_reached" and exchange.operation in ("keywords.create", "scans.create"):
-        yield _sign(
-            "ceiling_stops_tracking", False, f"{exchange.operation} was refused as {exchange.code}", exchange
-        )
-    if exchange.replayed and exchange.code in AFTER_RATE_LIMIT - {
-        "idempotency_mismatch",
-        "idempotency_in_progress",
-    }:
-        yield _sign("idempotency_stores", "success", f"a refusal ({exchange.code}) was replayed", exchange)
+    code, says = exchange.code, f"the code is {exchange.code}"
+    if code == "idempotency_in_progress":
+        repeated = "a repeated key was answered idempotency_in_progress"
+        yield _sign("in_flight_until", "never", repeated, exchange)
+    if code == "allowance_exhausted":
+        yield _sign("weekly_exhaustion_code", "quota_exhausted", says, exchange)
+    if code == "quota_exhausted" and str(exchange.meta.get("metric", "")).startswith("keyword_brief"):
+        yield _sign("weekly_exhaustion_code", "allowance_exhausted", says, exchange)
+    if code == "cost_cap_reached" and exchange.operation in ("keywords.create", "scans.create"):
+        refused = f"{exchange.operation} was refused as {code}"
+        yield _sign("ceiling_stops_tracking", False, refused, exchange)
+    if exchange.replayed and code in AFTER_RATE_LIMIT - {"idempotency_mismatch", "idempotency_in_progress"}:
+        yield _sign("idempotency_stores", "success", f"a refusal ({code}) was replayed", exchange)
 
 
 def _reserved(exchange: Observation, options: Options) -> Iterator[Sign]:
     """Only reservations make usage show a reserved part (U49)."""
-    cost = (
-        exchange.data.get("cost")
-        if exchange.operation == "account.usage" and isinstance(exchange.data, dict)
-        else None
-    )
+    usage = exchange.operation == "account.usage" and isinstance(exchange.data, dict)
+    cost = exchange.data.get("cost") if usage else None
     reserved = cost.get("reserved") if isinstance(cost, dict) else None
     if isinstance(reserved, str) and reserved.strip("0.") != "":
         for value in ("acceptance", "completion"):
             yield _sign("cost_timing", value, f"usage shows {reserved} reserved", exchange)
 
 
-ONE: tuple[Callable[[Observation, Options], Iterator[Sign]], ...] = (
+SINGLE: tuple[Callable[[Observation, Options], Iterator[Sign]], ...] = (
     _page_limit,
     _dry_run,
     _bad_key,
@@ -132,34 +123,30 @@ def _repeated_keys(history: History) -> Iterator[Sign]:
     """One Idempotency-Key again: with its members in another order (U28), or with another API key (U27)."""
     groups: dict[tuple[str, str], list[Observation]] = defaultdict(list)
     for exchange in history.as_judged():
-        if (
-            exchange.idempotency_key
-            and exchange.method == "POST"
-            and not exchange.lost
-            and exchange.surface == "rest"
-        ):
-            groups[exchange.account, exchange.idempotency_key].append(exchange)
-    for group in groups.values():
-        first = group[0]
-        if not first.ok:
-            continue
-        for later in group[1:]:
+        keyed = exchange.idempotency_key and exchange.method == "POST"
+        if keyed and not exchange.lost and exchange.surface == "rest":
+            groups[exchange.account, str(exchange.idempotency_key)].append(exchange)
+    for first, *others in groups.values():
+        for later in others if first.ok else ():
             if first.received <= later.sent and later.sent - first.received < DAY // 2:
                 yield from _repeated(first, later)
 
 
 def _repeated(first: Observation, later: Observation) -> Iterator[Sign]:
-    same = later.ok and _made(first) is not None and _made(first) == _made(later)
-    other = later.ok and _made(first) is not None and not same and not later.replayed
+    """A key that is known replays, or tells of a mismatch; one that is new makes another thing."""
+    made = _made(first)
+    same = later.ok and made is not None and made == _made(later)
+    other = later.ok and made is not None and not same and not later.replayed
+    mismatch = later.code == "idempotency_mismatch"
     if first.key != later.key:
-        if same or later.code == "idempotency_mismatch":
+        if same or mismatch:
             yield _sign("idempotency_scope", "api_key", "a key of another API key was known", first, later)
         elif other:
             yield _sign("idempotency_scope", "account", "a key of another API key was new", first, later)
     elif first.fingerprint == later.fingerprint and first.wording != later.wording:
         if same:
             yield _sign("fingerprint", "raw", "another wording of one body was the same", first, later)
-        elif later.code == "idempotency_mismatch":
+        elif mismatch:
             yield _sign("fingerprint", "canonical", "another wording of one body was another", first, later)
 
 
@@ -208,3 +195,37 @@ def _signed(history: History) -> Iterator[Sign]:
             yield "signature_time", "first", Evidence("t differs between attempts", (), names)
         elif came.received - before.received > 5 * SECOND and history.run.rate:
             yield "signature_time", "attempt", Evidence("t is the same in a later attempt", (), names)
+
+
+# Rate windows, once their algorithm is known
+
+
+def default_calls(history: History, options: Options) -> Iterator[WindowCalls]:
+    """Yield the calls of each key and class, as the default reading of rate windows has them."""
+    for ledger in logged(history).ledgers(history.run, options).values():
+        for rate_class in RateClass:
+            if ledger.has(rate_class):
+                yield calls_of(ledger, rate_class, default_reading(options), history.run, options)
+
+
+def reset_signs(history: History, options: Options, left: tuple[Any, ...]) -> Iterator[Sign]:
+    """Return what RateLimit-Reset of a sliding log points at: its oldest call leaving, or all (U88)."""
+    if left == ("sliding_log",) and steady(history.run):
+        for calls in default_calls(history, options):
+            yield from _reset_signs(calls)
+
+
+def _reset_signs(calls: WindowCalls) -> Iterator[Sign]:
+    """Full is no window that ends before this call leaves; the oldest's none that ends with it."""
+    stated, margin = calls.stated, 2 * calls.second
+    complete = stated.high >= stated.low
+    soon = np.flatnonzero(complete & (stated.high < stated.sent + calls.short - margin))
+    if len(soon):
+        says = "RateLimit-Reset ends sooner than this very call leaves the window"
+        yield "reset_reports", "full", calls.evidence(says, int(stated.who[soon[0]]))
+    side = calls.admitted.within(calls.short)
+    older = side.before(stated.sent - 2 * margin) - side.begun(stated.done - calls.short)
+    late = np.flatnonzero(complete & (older > 0) & (stated.low > stated.done + calls.length - margin))
+    if len(late):
+        says = "RateLimit-Reset ends as this call leaves, though an older one leaves sooner"
+        yield "reset_reports", "algorithm", calls.evidence(says, int(stated.who[late[0]]))

@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ranksim.core.clock import DISTANT_FUTURE, SECOND, WEEK, Micros, week_start
 from ranksim.core.contract.quantities import Distribution
+from ranksim.judge.conformance.calibrate.exclusions import default_calls
 from ranksim.judge.conformance.calibrate.job_lifetimes import job_durations
 from ranksim.judge.conformance.history.fields import moment
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import ReceivedAttempt
+from ranksim.judge.conformance.rate.clocked import Arcs, clock_arcs, open_phases
+from ranksim.judge.conformance.rate.ledger import steady
+from ranksim.judge.conformance.rate.stated import edge_arcs
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.webhooks.failure_runs import outcome
 
@@ -102,7 +107,7 @@ def _longest_key(history: History) -> Iterator[Measure]:
         yield from bounds.measure("idempotency_key_max", 32, "characters")
 
 
-# Calendar
+# Calendar, and the clock
 
 
 def _week_offset(history: History) -> Iterator[Measure]:
@@ -119,6 +124,33 @@ def _week_offset(history: History) -> Iterator[Measure]:
     if len(stated) == 1:
         ((offset, by),) = stated.items()
         yield Measure("week_offset", 52, offset, offset, exchanges=(by,))
+
+
+def phases(history: History, options: Options, left: tuple[Any, ...]) -> Iterator[Measure]:
+    """Return the phase of clock windows, in µs after a whole window of the deployment's clock, if it has one.
+
+    All keys and classes are taken together; where the deployment's clock is unknown, or the windows of keys
+    stand apart, nothing is said.
+    """
+    if left != ("clock",) or not steady(history.run) or not history.run.offset.bounded:
+        return
+    joined: Arcs | None = None
+    length = options.facts.rate_window // history.run.traffic_rate
+    for calls in default_calls(history, options):
+        arcs = clock_arcs(calls).joined(edge_arcs(calls))
+        joined = arcs if joined is None else joined.joined(arcs)
+    if joined is None or history.run.traffic_rate != 1:
+        return
+    match open_phases(joined, length):
+        case [(low, high)]:
+            pass
+        case [(0, high), (begin, end)] if end >= length:  # across the end of a window
+            low = begin - length
+        case _:
+            return
+    low, high = low + history.run.offset.low, high + history.run.offset.high
+    turns = (low + SECOND) // length * length  # so that it is stated as near to zero as it may be
+    yield Measure("window phase", 1, low - turns, high - turns, count=len(joined.low))
 
 
 # Retries

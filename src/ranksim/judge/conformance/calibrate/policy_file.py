@@ -17,14 +17,14 @@ from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.spending.statements import money
 
 if TYPE_CHECKING:
+    from ranksim.judge.conformance.calibrate.calibrate import Calibration, Choice
     from ranksim.judge.conformance.calibrate.measures import Measure
-    from ranksim.judge.conformance.calibrate.outcome import CalibrationOutcome, Choice
     from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 SPENDS = ("rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs", "keywords", "scans")
 
 
-def policy_of(outcome: CalibrationOutcome) -> Policy:
+def policy_of(outcome: Calibration) -> Policy:
     """Make the policy: what is pinned from the trace, all else from the policy that was given.
 
     It states what is pinned and what was given, and nothing more, so that a judge leaves the rest open.
@@ -46,7 +46,7 @@ def policy_of(outcome: CalibrationOutcome) -> Policy:
     return base.model_copy(update=changes)
 
 
-def _exact(outcome: CalibrationOutcome) -> dict[str, Measure]:
+def _exact(outcome: Calibration) -> dict[str, Measure]:
     """Measures that are fields of the assumptions and known exactly."""
     return {
         measure.name: measure
@@ -58,7 +58,7 @@ def _exact(outcome: CalibrationOutcome) -> dict[str, Measure]:
 # Plans and jobs
 
 
-def _catalogue(outcome: CalibrationOutcome) -> Catalogue | None:
+def _catalogue(outcome: Calibration) -> Catalogue | None:
     """The catalogue with the durations that were fitted, and plans as accounts could read them; else None.
 
     What needs which capability no trace shows: unless a policy stated it, the catalogue does not.
@@ -73,9 +73,8 @@ def _catalogue(outcome: CalibrationOutcome) -> Catalogue | None:
     named = set(catalogue.capability_of.values())
     for account, name, read in _read_plans(outcome.history):
         plan = _plan(name, read, _cooldowns(outcome, account), plans.get(name))
-        if plan is not None and named >= set(
-            plan.capabilities
-        ):  # else its capabilities go by names that the rules do not know
+        # else its capabilities go by names that the rules do not know
+        if plan is not None and named >= set(plan.capabilities):
             plans[name] = plan
     if not durations and plans == catalogue.plans:
         return None
@@ -91,15 +90,14 @@ def _catalogue(outcome: CalibrationOutcome) -> Catalogue | None:
     return Catalogue(**{name: getattr(catalogue, name) for name in given} | learnt)
 
 
-def _cooldowns(outcome: CalibrationOutcome, account: str) -> dict[str, int]:
+def _cooldowns(outcome: Calibration, account: str) -> dict[str, int]:
     """An account's cooldowns by operation, at the whole second in the middle of what is left."""
     lengths = {}
     for measure in outcome.measures:
         kind = measure.name.removeprefix("cooldown ")
         if measure.account == account and kind in SPENDS and measure.high is not None:
-            lengths[kind] = (
-                (measure.low + measure.high) // 2 // SECOND * SECOND if not measure.exact else measure.low
-            )
+            middle = (measure.low + measure.high) // 2 // SECOND * SECOND
+            lengths[kind] = measure.low if measure.exact else middle
     return lengths
 
 
@@ -129,19 +127,18 @@ def _plan(name: str, read: Mapping[str, Any], cooldowns: dict[str, int], shipped
     sizes = entitled.get("dimensions") if isinstance(entitled.get("dimensions"), Mapping) else {}
     given: dict[str, Any] = {
         "name": name,
-        "price": 0 if shipped is None else shipped.price,
+        "price": getattr(shipped, "price", 0),
         "capabilities": tuple(map(str, capabilities)) if isinstance(capabilities, list) else (),
         "quotas": _quotas(usage, shipped),
-        "slot_limit": _count(entitled.get("slot_limit"), 0 if shipped is None else shipped.slot_limit),
         "dimensions": {
             "max_engine_devices": _count(sizes.get("engine_devices"), 1),
             "max_geographies": _count(sizes.get("geographies"), 1),
         },
-        "cost_ceiling": _money(usage, 0 if shipped is None else shipped.cost_ceiling),
+        "cost_ceiling": _money(usage, getattr(shipped, "cost_ceiling", 0)),
         "cooldowns": {kind: _length(entitled, kind, length) for kind, length in cooldowns.items()},
-        "page_cap": _count(entitled.get("page_cap"), 0 if shipped is None else shipped.page_cap),
-        "call_cap": _count(entitled.get("call_cap"), 0 if shipped is None else shipped.call_cap),
     }
+    for cap in ("slot_limit", "page_cap", "call_cap"):
+        given[cap] = _count(entitled.get(cap), getattr(shipped, cap, 0))
     try:
         return Plan.model_validate(given)
     except ValidationError:
@@ -183,20 +180,24 @@ def _money(usage: Mapping[str, Any], otherwise: int) -> int:
 # Writing
 
 
-def dump(outcome: CalibrationOutcome) -> str:
+def dump(outcome: Calibration) -> str:
     """Write the policy as YAML: all that is pinned, defaults included, and in comments what pins it."""
     policy = policy_of(outcome)
     document = CommentedMap(name=policy.name)
     document.yaml_set_start_comment("Pinned by a trace; what is not listed stays open.\n")
     written = YAML(typ="safe", pure=True).load(policy.dump())
-    for section in ("facts",):
-        if section in written:
-            document[section] = written[section]
-    document["assumptions"] = _assumptions(outcome, policy)
-    document["statuses"] = _statuses(outcome, policy)
-    for section in ("assumptions", "statuses"):
-        if not document[section]:
-            del document[section]
+    if "facts" in written:
+        document["facts"] = written["facts"]
+    for name, lines in (
+        ("assumptions", _assumptions(outcome, policy)),
+        ("statuses", _statuses(outcome, policy)),
+    ):
+        section = CommentedMap()
+        for field, value, why in lines:
+            section[field] = value
+            section.yaml_add_eol_comment(comment(why), field)
+        if section:
+            document[name] = section
     if "catalogue" in policy.model_fields_set:
         same = [name for name in CATALOGUES if shipped_catalogue(name) == policy.catalogue]
         document["catalogue"] = (
@@ -205,42 +206,29 @@ def dump(outcome: CalibrationOutcome) -> str:
     return write_yaml(document, footing=[*_measured(outcome), *_unpinned(outcome)], width=1000)
 
 
-def _assumptions(outcome: CalibrationOutcome, policy: Policy) -> CommentedMap:
-    plain = policy.assumptions.model_dump(mode="json")
-    section = CommentedMap()
+def _assumptions(outcome: Calibration, policy: Policy) -> Iterator[tuple[str, Any, str]]:
+    """Yield each assumption that the policy states, its value, and why."""
     pinned = {choice.name: choice for choice in outcome.choices if choice.name and choice.pinned}
     exact = _exact(outcome)
-    for name in plain:
+    for name, value in policy.assumptions.model_dump(mode="json").items():
         if name in pinned:
-            section[name] = plain[name]
-            section.yaml_add_eol_comment(comment(_why(pinned[name])), name)
+            yield name, value, _why(pinned[name])
         elif name in exact:
-            section[name] = plain[name]
-            section.yaml_add_eol_comment(
-                comment(f"U{exact[name].number}: {_by(exact[name].exchanges)}"), name
-            )
-        elif name == "replay_header" and plain[name] is None:
-            section[name] = None
-            section.yaml_add_eol_comment("U31: replays carry no such header", name)
+            yield name, value, f"U{exact[name].number}: {_by(exact[name].exchanges)}"
+        elif name == "replay_header" and value is None:
+            yield name, None, "U31: replays carry no such header"
         elif name in outcome.base.assumptions.model_fields_set:
-            section[name] = plain[name]
-            section.yaml_add_eol_comment("as given", name)
-    return section
+            yield name, value, "as given"
 
 
-def _statuses(outcome: CalibrationOutcome, policy: Policy) -> CommentedMap:
-    section = CommentedMap()
-    for status in outcome.statuses:
-        if status.status is not None:
-            section[status.name] = status.status
-            section.yaml_add_eol_comment(
-                comment(f"{status.number}: {sum(status.seen.values())} times, first {status.example}"),
-                status.name,
-            )
-    for name in sorted(outcome.base.statuses.model_fields_set - set(section)):
-        section[name] = getattr(policy.statuses, name)
-        section.yaml_add_eol_comment("as given", name)
-    return section
+def _statuses(outcome: Calibration, policy: Policy) -> Iterator[tuple[str, int, str]]:
+    """Yield each status that the policy states, and why."""
+    pinned = {status.name: status for status in outcome.statuses if status.status is not None}
+    for name, status in pinned.items():
+        times = sum(status.seen.values())
+        yield name, status.status or 0, f"{status.number}: {times} times, first {status.example}"
+    for name in sorted(outcome.base.statuses.model_fields_set - pinned.keys()):
+        yield name, getattr(policy.statuses, name), "as given"
 
 
 def _why(choice: Choice) -> str:
@@ -257,10 +245,9 @@ def _by(names: tuple[str, ...]) -> str:
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
-def _measured(outcome: CalibrationOutcome) -> list[str]:
-    return (
-        ["", "Measured:"] + [f"  {text(measure)}" for measure in outcome.measures] if outcome.measures else []
-    )
+def _measured(outcome: Calibration) -> list[str]:
+    lines = [f"  {text(measure)}" for measure in outcome.measures]
+    return ["", "Measured:", *lines] if lines else []
 
 
 def text(measure: Measure) -> str:
@@ -284,7 +271,7 @@ def text(measure: Measure) -> str:
     return f"{measure.name}{whose} (U{measure.number}): {length}{fit}, {measure.count} observed{by}"
 
 
-def _unpinned(outcome: CalibrationOutcome) -> list[str]:
+def _unpinned(outcome: Calibration) -> list[str]:
     """Return what is left open, and what would pin it."""
     lines = ["", "Open, and how to observe it:"]
     if outcome.untried:
