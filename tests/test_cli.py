@@ -528,7 +528,7 @@ def test_a_bug_is_not_passed_off_as_bad_input(scenario: Path, monkeypatch: pytes
     def broken(*args: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(cli, "_simulate", broken)
+    monkeypatch.setattr(cli, "_scenario", broken)
     told = Told("run", scenario)
     assert told.code == 1
     assert isinstance(told.error, ZeroDivisionError)

@@ -7,9 +7,10 @@ Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 70 a f
 """
 
 import shlex
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -27,6 +28,7 @@ from ranksim.planner.pricing import cli as pricing
 from ranksim.planner.pricing import import_cli as importing
 from ranksim.planner.study import cli as studying
 from ranksim.report.command_line import FAILED, new_app, run, spoken
+from ranksim.report.options import JsonNotTables, JsonNotText, Plots
 from ranksim.report.progress import shown
 from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say, say_code
 from ranksim.twin.facade import control_cli, state_cli
@@ -47,48 +49,54 @@ def main() -> None:
     run(app)
 
 
+Replications = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Independent runs to average, instead of the scenario's; from 2 on numbers have intervals.",
+    ),
+]
+RunDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Write result.json, scenario.json, tables/, plots/, page.html and trace.jsonl into this "
+        "directory. It must be new, empty, or results of an earlier run, which are replaced.",
+    ),
+]
+TraceFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the calls and webhook deliveries of the first replication here, as JSON Lines "
+        "(.gz packs).",
+    ),
+]
+ArrivalsFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="TRACE",
+        help="Let the scenario's replaying clients send the calls of this trace instead of their own.",
+    ),
+]
+
+
 @app.command("run", short_help="Simulate a scenario and print a summary.")
 def run_command(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The world to simulate.")],
     seed: Annotated[
         int | None, typer.Option(help="Seed of all randomness, instead of the scenario's.")
     ] = None,
-    replications: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Independent runs to average, instead of the scenario's; from 2 on numbers have intervals.",
-        ),
-    ] = None,
+    replications: Replications = None,
     workers: Annotated[
         int,
         typer.Option(min=1, help="Processes that share the replications; the result does not depend on it."),
     ] = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write result.json, scenario.json, tables/, plots/, page.html and trace.jsonl into this "
-            "directory. It must be new, empty, or results of an earlier run, which are replaced.",
-        ),
-    ] = None,
+    out: RunDirectory = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, not a summary.")] = False,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the calls and webhook deliveries of the first replication here, as JSON Lines "
-            "(.gz packs).",
-        ),
-    ] = None,
-    arrivals: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TRACE",
-            help="Let the scenario's replaying clients send the calls of this trace instead of their own.",
-        ),
-    ] = None,
-    plots: Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")] = True,
+    trace: TraceFile = None,
+    arrivals: ArrivalsFile = None,
+    plots: Plots = True,
     keep_trace: Annotated[
         bool, typer.Option("--keep-trace/--no-trace", help="Whether --out keeps a trace.")
     ] = True,
@@ -105,22 +113,26 @@ def run_command(
       ranksim run scenarios/quickstart.yaml --replications 20 --out results
     """  # fmt: skip
     with spoken():
-        from ranksim.core.files import check_outputs
+        from ranksim.core.files import check_outputs, new_directory
+        from ranksim.report.summary import summary
         from ranksim.twin.sim.result_heading import heading_of
+        from ranksim.twin.sim.runner import run as simulate
 
         made = _scenario(scenario, arrivals)
         check_results(out, plots, trace)
         check_outputs((trace,), (scenario, arrivals))
         with ExitStack() as stack:
-            folder = _open_directory(stack, out)
+            folder = None if out is None else stack.enter_context(new_directory(out))
             recorder = _open_trace(stack, made, folder if keep_trace else None, trace)
-            result = _simulate(made, seed, replications, workers, recorder)
+            with shown("simulating") as tell:
+                result = simulate(made, seed, replications, workers, recorder, tell)
             heading = heading_of(made, result, _command(scenario, result, arrivals))
             if folder is not None:
                 _write(folder, made, result, heading, plots)
-        print_out(result.to_json() if json else _summary(result, heading))
+        print_out(result.to_json() if json else rendered(summary(heading, result.tables)))
         if out is not None and not json:
-            print_out(f"\nWritten to {out}{_written(out)}\n")
+            csv = f"; tables are CSV, since Parquet needs pyarrow: {install_line('plots')}"
+            print_out(f"\nWritten to {out}{csv if any((out / 'tables').glob('*.csv')) else ''}\n")
         failed = [verdict.text for verdict in heading.verdicts if not verdict.holds]
         for text in failed:
             say(f"expectation failed: {text}")
@@ -137,7 +149,7 @@ def assumptions_command(
     policy: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Show the values of this policy file.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, not text.")] = False,
+    json: JsonNotText = False,
 ) -> None:
     """List what the specification leaves open: what is assumed, why, how sure, and how to observe it.
 
@@ -166,7 +178,7 @@ def plans_command(
     catalogue: Annotated[
         str, typer.Option(metavar="FILE", help="A catalogue's YAML file, or the name of a shipped one.")
     ] = "illustrative",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")] = False,
+    json: JsonNotTables = False,
 ) -> None:
     """List what a catalogue sells: plans with their limits and prices, and add-ons; and what work costs.
 
@@ -192,7 +204,6 @@ def plans_command(
 
 
 def _kinds(incomplete: str) -> list[str]:
-    """The kinds of files that a shell completes a word to."""
     from ranksim.schema import FILES
 
     return [kind for kind in FILES if kind.startswith(incomplete)]
@@ -268,24 +279,16 @@ def _with_arrivals(scenario: "Scenario", trace: Path) -> "Scenario":
     from ranksim.core.callers.programs.call_streams import Arrivals, Source
     from ranksim.core.trace import entries
 
-    found = {name: client for name, client in scenario.clients.items() if isinstance(client, Arrivals)}
-    if len(found) != 1:
+    replaying = {name: client for name, client in scenario.clients.items() if isinstance(client, Arrivals)}
+    if len(replaying) != 1:
         raise BadInput(
-            f"--arrivals: {scenario.name} has {len(found)} clients of kind arrivals; "
+            f"--arrivals: {scenario.name} has {len(replaying)} clients of kind arrivals; "
             "expected one, which takes the place of its source"
         )
     next(entries(trace))  # a file that is no trace is refused now, not in the middle of the run
-    ((name, client),) = found.items()
-    replaying = client.model_copy(update={"source": Source(trace=str(trace))})
-    return scenario.model_copy(update={"clients": {**scenario.clients, name: replaying}})
-
-
-def _open_directory(stack: ExitStack, out: Path | None) -> Path | None:
-    if out is None:
-        return None
-    from ranksim.core.files import new_directory
-
-    return stack.enter_context(new_directory(out))
+    ((name, client),) = replaying.items()
+    client = client.model_copy(update={"source": Source(trace=str(trace))})
+    return scenario.model_copy(update={"clients": {**scenario.clients, name: client}})
 
 
 def _open_trace(stack: ExitStack, scenario: "Scenario", folder: Path | None, file: Path | None) -> Any:
@@ -297,17 +300,6 @@ def _open_trace(stack: ExitStack, scenario: "Scenario", folder: Path | None, fil
     from ranksim.core.trace_writer import TraceWriter
 
     return stack.enter_context(TraceWriter(file, started=scenario.start))
-
-
-def _simulate(
-    scenario: "Scenario", seed: int | None, replications: int | None, workers: int, recorder: Any
-) -> "Result":
-    from ranksim.twin.sim.runner import run
-
-    with shown("simulating") as tell:
-        return run(
-            scenario, seed=seed, replications=replications, workers=workers, trace=recorder, progress=tell
-        )
 
 
 # Reporting
@@ -342,55 +334,54 @@ def _write(folder: Path, scenario: "Scenario", result: "Result", heading: "Headi
     write_text(folder / "page.html", page(heading, result.tables, images))
 
 
-def _written(out: Path) -> str:
-    """Return what is worth saying about a directory of results."""
-    if any((out / "tables").glob("*.csv")):
-        return f"; tables are CSV, since Parquet needs pyarrow: {install_line('plots')}"
-    return ""
-
-
-def _summary(result: "Result", heading: "Heading") -> str:
-    from ranksim.report.summary import summary
-
-    return rendered(summary(heading, result.tables))
-
-
 # Commands that live with their drivers
 
+
+Commands: TypeAlias = Mapping[str, tuple[Callable[..., None], str]]
+"""By name a function, and what the list of commands says of it."""
+
+
+def _add(to: typer.Typer, commands: Commands) -> None:
+    for name, (function, line) in commands.items():
+        to.command(name, short_help=line)(spoken()(function))
+
+
+def _add_group(name: str, line: str, commands: Commands) -> None:
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(lambda: None)  # one command alone would be the group
+    _add(group, commands)
+    app.add_typer(group, name=name, help=line)
+
+
+STATE: Commands = {
+    "export": (state_cli.export_state, "Write a world into one file."),
+    "import": (state_cli.import_state, "Begin a state file with it."),
+}
+DEPLOYMENTS: Commands = {
+    "trigger": (control_cli.trigger, "Let a webhook event come about."),
+    "resend": (control_cli.resend, "Deliver a webhook event once more."),
+    "view": (viewing.view, "Show a run in a browser."),
+    "receive": (receive_cli.receive, "Record webhook deliveries."),
+    "check": (checking.check, "Check a deployment in one command: plan, run, judge."),
+    "load": (loading.load, "Drive a deployment and record a trace."),
+    "tidy": (tidying.tidy, "Remove what earlier runs created."),
+    "why": (asking.why, "Tell when something became inevitable."),
+    "study": (studying.study, "Run a study: many runs compared."),
+}
+RECORDINGS: Commands = {
+    "import": (importing.import_recording, "Make columns of recorded calls."),
+    "compare": (judging.compare, "Judge a recorded trace, rule by rule."),
+}
+VERDICTS: Commands = {
+    "mirror": (mirroring.mirror, "Make a twin of your account, by reading."),
+    "explain": (judging.explain, "Tell what an id in a report means."),
+    "calibrate": (calibrating.calibrate, "Find out from a trace which options a deployment takes."),
+}
 add_serve(app)
-state = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-state.command("export", short_help="Write a world into one file.")(spoken()(state_cli.export_state))
-state.command("import", short_help="Begin a state file with it.")(spoken()(state_cli.import_state))
-app.add_typer(state, name="state", help="Back up the world that a deployment serves.")
-app.command("trigger", short_help="Let a webhook event come about.")(spoken()(control_cli.trigger))
-app.command("resend", short_help="Deliver a webhook event once more.")(spoken()(control_cli.resend))
-app.command("view", short_help="Show a run in a browser.")(spoken()(viewing.view))
-app.command("receive", short_help="Record webhook deliveries.")(spoken()(receive_cli.receive))
-app.command("check", short_help="Check a deployment in one command: plan, run, judge.")(
-    spoken()(checking.check)
-)
-app.command("load", short_help="Drive a deployment and record a trace.")(spoken()(loading.load))
-app.command("tidy", short_help="Remove what earlier runs created.")(spoken()(tidying.tidy))
-app.command("why", short_help="Tell when something became inevitable.")(spoken()(asking.why))
-app.command("study", short_help="Run a study: many runs compared.")(spoken()(studying.study))
-
-capacity = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-for _name, (_question, _help) in planning.QUESTIONS.items():
-    capacity.command(_name, short_help=_help)(spoken()(_question))
-app.add_typer(capacity, name="capacity", help="Answer a question of capacity planning.")
-
-price = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-for _name, (_question, _help) in pricing.QUESTIONS.items():
-    price.command(_name, short_help=_help)(spoken()(_question))
-app.add_typer(price, name="price", help="Answer a question of pricing.")
-app.command("import", short_help="Make columns of recorded calls.")(spoken()(importing.import_recording))
-app.command("compare", short_help="Judge a recorded trace, rule by rule.")(spoken()(judging.compare))
-trace_commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-trace_commands.callback()(lambda: None)
-trace_commands.command("show", short_help="Print exchanges whole.")(spoken()(judging.show))
-app.add_typer(trace_commands, name="trace", help="Look into a recorded trace.")
-app.command("mirror", short_help="Make a twin of your account, by reading.")(spoken()(mirroring.mirror))
-app.command("explain", short_help="Tell what an id in a report means.")(spoken()(judging.explain))
-app.command("calibrate", short_help="Find out from a trace which options a deployment takes.")(
-    spoken()(calibrating.calibrate)
-)
+_add_group("state", "Back up the world that a deployment serves.", STATE)
+_add(app, DEPLOYMENTS)
+_add_group("capacity", "Answer a question of capacity planning.", planning.QUESTIONS)
+_add_group("price", "Answer a question of pricing.", pricing.QUESTIONS)
+_add(app, RECORDINGS)
+_add_group("trace", "Look into a recorded trace.", {"show": (judging.show, "Print exchanges whole.")})
+_add(app, VERDICTS)

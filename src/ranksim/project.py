@@ -39,12 +39,12 @@ def begin(folder: Path) -> str:
 
 
 def _files(folder: Traversable, above: str = "") -> list[tuple[str, str]]:
-    found = []
-    for one in folder.iterdir():
-        name = f"{above}{one.name}"
-        if one.is_dir():
-            found += _files(one, f"{name}/") if one.name != "__pycache__" else []
-        else:
-            shown = name.replace("github/", ".github/", 1)  # what is hidden is not shipped
-            found.append((shown, one.read_text(encoding="utf-8")))
-    return sorted(found)
+    files = []
+    for entry in folder.iterdir():
+        name = f"{above}{entry.name}"
+        if entry.is_file():
+            path = name.replace("github/", ".github/", 1)  # what is hidden is not shipped
+            files.append((path, entry.read_text(encoding="utf-8")))
+        elif entry.name != "__pycache__":
+            files += _files(entry, f"{name}/")
+    return sorted(files)

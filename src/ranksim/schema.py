@@ -67,14 +67,14 @@ def schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a kind of file, one of `FILES`. Raises BadInput."""
     if kind not in FILES:
         raise BadInput(f"schema: {no_such('kind', kind, tuple(FILES))}")
-    told = FILES[kind].json_schema()
-    _without_inner_defaults(told)
+    plain = FILES[kind].json_schema()
+    _without_inner_defaults(plain)
     if kind == "trace":
-        told["anyOf"] = told.pop("oneOf")  # a note may have any fields beside its own
+        plain["anyOf"] = plain.pop("oneOf")  # a note may have any fields beside its own
     if kind == "result":
-        told["properties"]["kind"] = {"enum": list(RESULTS), **told["properties"]["kind"]}
+        plain["properties"]["kind"] = {"enum": list(RESULTS), **plain["properties"]["kind"]}
     about = "A line of a trace of ranksim" if kind == "trace" else f"A {kind} of ranksim"
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **told, "title": about}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **plain, "title": about}
 
 
 def write(folder: Path) -> None:
@@ -84,9 +84,9 @@ def write(folder: Path) -> None:
             temporary.write_text(as_text(schema(kind)), encoding="utf-8")
 
 
-def as_text(told: dict[str, Any]) -> str:
+def as_text(plain: dict[str, Any]) -> str:
     """Return a schema as JSON text."""
-    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
 
 
 JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}

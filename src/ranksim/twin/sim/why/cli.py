@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.errors import BadInput
+from ranksim.report.options import JsonNotText
 from ranksim.report.progress import shown
 from ranksim.report.terminal import say_code
 
@@ -48,7 +49,7 @@ def why(
     seed: Annotated[
         int | None, typer.Option(help="Seed of a scenario file's run; its own if not given.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, not text.")] = False,
+    json: JsonNotText = False,
 ) -> None:
     """When it became inevitable in a run, and the smallest change of one parameter that prevents it.
 
