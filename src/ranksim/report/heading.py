@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ranksim.report import units
+from ranksim.report.tables import Row, Tables
 
 MOST_NAMED = 4
 """So many accounts are named with their plans; of more, it is told how many are on each."""
 
 MOST_TILES = 6
 """Of what expectations ask about, so many numbers stand on top of a page and in its answer."""
+
 TELLING = re.compile(r"lost|disabled|refus|limited|exceeded|exhausted|reached|delay|wait|unanswered")
 """What metrics are called that answer a question, rather than count what was done."""
 
@@ -109,9 +111,7 @@ def verdict_on(verdicts: Sequence[ExpectationVerdict]) -> str:
     return "The expectation holds." if len(verdicts) == 1 else f"All {len(verdicts)} expectations hold."
 
 
-def tiles_of(
-    heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> list[tuple[str, str, bool]]:
+def tiles_of(heading: Heading, tables: Tables) -> list[tuple[str, str, bool]]:
     """The numbers that a page shows first: value, what it is, and whether it is as expected.
 
     They are those that the scenario expects something of, what fails before what holds, and what it costs;
@@ -135,35 +135,42 @@ def most_telling(verdicts: Sequence[ExpectationVerdict]) -> list[ExpectationVerd
     """Verdicts with those first that fail, then those that answer a question with more than nothing."""
     return sorted(
         verdicts,
-        key=lambda verdict: (verdict.holds, TELLING.search(verdict.metric) is None or verdict.found == "0"),
+        key=lambda verdict: (verdict.holds, not _answers(verdict)),
     )
 
 
-def answer_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def answer_of(heading: Heading, tables: Tables) -> str:
     """What came of a run, with its numbers: what was done and refused, then what expectations ask about."""
-    totals = {row["what"]: (row, value) for row, (_, value) in _totals(tables)}
-    work = []
-    if "jobs_done" in totals:
-        jobs = totals["jobs_done"][1]
-        work.append(f"{jobs} {'job was' if jobs == '1' else 'jobs were'} done")
-    if "refused" in totals:
-        row, share = totals["refused"]
-        refused = f"{share} of {totals['calls'][1]} calls were refused"
-        work.append(refused if row["value"] else f"none of {totals['calls'][1]} calls was refused")
+    totals = {row["what"]: row for row in tables.get("totals", ())}
+    verdicts = [verdict for verdict in most_telling(heading.verdicts) if verdict.found]
     statements = {
-        verdict.metric: verdict.statement
-        for verdict in most_telling(heading.verdicts)
-        if verdict.found and (not verdict.holds or (TELLING.search(verdict.metric) and verdict.found != "0"))
+        verdict.metric: verdict.statement for verdict in verdicts if not verdict.holds or _answers(verdict)
     }
     first = dict(list(statements.items())[:MOST_TILES])
     lost = ""
     if "lost" in totals and not any(metric.endswith(".lost") for metric in first):
-        lost = _lost(tables, totals["events"][1], totals["lost"][1])
-    parts = [" and ".join(work), lost, "; ".join(first.values())]
+        lost = _lost(tables, _value(totals["events"]), _value(totals["lost"]))
+    parts = [" and ".join(_work(totals)), lost, "; ".join(first.values())]
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 
 
-def _lost(tables: Mapping[str, Sequence[Mapping[str, Any]]], events: str, lost: str) -> str:
+def _answers(verdict: ExpectationVerdict) -> bool:
+    """Whether a verdict answers a question, rather than counts what was done, with more than nothing."""
+    return TELLING.search(verdict.metric) is not None and verdict.found != "0"
+
+
+def _work(totals: Mapping[str, Row]) -> Iterator[str]:
+    """Say how many jobs were done, and which share of calls was refused."""
+    if "jobs_done" in totals:
+        jobs = _value(totals["jobs_done"])
+        yield f"{jobs} {'job was' if jobs == '1' else 'jobs were'} done"
+    if "refused" in totals:
+        share, calls = totals["refused"], _value(totals["calls"])
+        refused = f"{_value(share)} of {calls} calls were refused"
+        yield refused if share["value"] else f"none of {calls} calls was refused"
+
+
+def _lost(tables: Tables, events: str, lost: str) -> str:
     """Say how many webhook events never arrive, and how many of them were not even sent."""
     off = [row for row in tables.get("endpoints", ()) if row["lost_suppressed"]]
     text = f"{lost} of {events} webhook events {'was' if lost == '1' else 'were'} lost"
@@ -173,12 +180,6 @@ def _lost(tables: Mapping[str, Sequence[Mapping[str, Any]]], events: str, lost: 
     who = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} endpoints"
     number = sum(row["lost_suppressed"] for row in off)
     return f"{text}, {units.count(number)} of them never sent: {who} had been disabled after failures"
-
-
-def numbers_of(heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
-    """The few numbers to see first, the invoice beside what the work costs the provider."""
-    invoice = [] if heading.invoice is None else [("invoice of a month", units.usd(heading.invoice))]
-    return [*key_numbers(tables), *invoice]
 
 
 TOTALS = {
@@ -192,15 +193,11 @@ TOTALS = {
 """What the rows of the table `totals` are called."""
 
 
-def key_numbers(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
-    """The few numbers to see first, each with its interval: label and value."""
-    return [number for _, number in _totals(tables)]
+def numbers_of(heading: Heading, tables: Tables) -> list[tuple[str, str]]:
+    """Return the few numbers to see first, each with its interval, and the invoice: label and value."""
+    invoice = [] if heading.invoice is None else [("invoice of a month", units.usd(heading.invoice))]
+    return [*((TOTALS[row["what"]], _value(row)) for row in tables.get("totals", ())), *invoice]
 
 
-def _totals(
-    tables: Mapping[str, Sequence[Mapping[str, Any]]],
-) -> list[tuple[Mapping[str, Any], tuple[str, str]]]:
-    return [
-        (row, (TOTALS[row["what"]], units.write(row["unit"], row["value"], row["low"], row["high"])))
-        for row in tables.get("totals", ())
-    ]
+def _value(row: Row) -> str:
+    return units.write(row["unit"], row["value"], row["low"], row["high"])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from html import escape
 from typing import Any
 
@@ -14,8 +12,9 @@ from ranksim.core.contract.register import register
 from ranksim.core.printable import LINES, printable
 from ranksim.report.assumptions import Basis, settings
 from ranksim.report.heading import Heading, answer_of, most_telling, tiles_of
+from ranksim.report.mentions import foldable, linked, named_here, with_links
 from ranksim.report.summary import views
-from ranksim.report.tables import View, bounded
+from ranksim.report.tables import Tables, View, bounded
 from ranksim.report.units import many
 
 MOST_ROWS = 200
@@ -97,9 +96,7 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .9rem; }
 """
 
 
-def page(
-    heading: Heading, tables: Mapping[str, Sequence[Mapping[str, Any]]], drawn: Mapping[str, str]
-) -> str:
+def page(heading: Heading, tables: Tables, drawn: Mapping[str, str]) -> str:
     """The page as text: the question, the answer, the figure that shows it, then the rest.
 
     `drawn` maps the name of a plot to its SVG; there may be none.
@@ -172,7 +169,7 @@ def html_document(title: str, body: Iterable[str], style: str = "") -> str:
         "</head>",
         "<body>",
         *parts_before,
-        *_named_here(parts_before),
+        *named_here(parts_before),
         footer,
         "</body>",
         "</html>",
@@ -180,7 +177,7 @@ def html_document(title: str, body: Iterable[str], style: str = "") -> str:
     return printable("\n".join(parts) + "\n", LINES)
 
 
-def _head(heading: Heading, title: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+def _head(heading: Heading, title: str, tables: Tables) -> list[str]:
     parts = [f"<h1>{foldable(title)}</h1>", f'<p class="soft">{escape(heading.line)}</p>']
     parts += [
         f"<p>{escape(paragraph)}</p>" for paragraph in heading.description.split("\n\n") if paragraph.strip()
@@ -333,81 +330,6 @@ def _assumptions(
 
 def _again(command: str) -> list[str]:
     return ["<h2>Run it again</h2>", f"<pre>{escape(command)}</pre>"] if command else []
-
-
-@cache
-def _statements() -> dict[str, str]:
-    """Return what a page tells of each fact and assumption that it names, by number."""
-    facts = {f"S{fact.number}": fact.statement for fact in FACTS}
-    assumed = {
-        f"U{entry.number}": f"{entry.statement}: {entry.default}; {entry.reason}. "
-        f"Confidence: {entry.confidence}."
-        for entry in register()
-    }
-    return facts | assumed
-
-
-MENTION = re.compile(r'href="#([SU][0-9]+)"')
-
-
-def _named_here(body: Iterable[str]) -> list[str]:
-    """What the facts and assumptions say that a page names, where its links lead: it needs no other page."""
-    mentioned = {name for part in body for name in MENTION.findall(part)}
-    names = sorted(mentioned, key=lambda name: (name[0], int(name[1:])))
-    statements = _statements()
-    rows = [f'<dt id="{name}">{_on_the_site(name)}</dt><dd>{escape(statements[name])}</dd>' for name in names]
-    return ["<h2>Facts and assumptions named here</h2>", '<dl class="told">', *rows, "</dl>"] if rows else []
-
-
-DOCS = "RANKSIM_DOCS"
-"""The environment variable with the address of the documents' site, to which pages link where it is set."""
-
-PAGES = {"S": "facts", "U": "assumptions"}
-"""The page of the site that tells of a fact, and of an assumption."""
-
-
-def linked(name: str, text: str) -> str:
-    """Return a fact's or an assumption's id as a link to what the end of the page tells of it.
-
-    `told` is shown where one points at it.
-    """
-    return f'<a href="#{name}" title="{escape(text)}">{name}</a>'
-
-
-def _on_the_site(name: str) -> str:
-    """Return an id as a link to its page on the documents' site, where its address is known."""
-    base = os.environ.get(DOCS, "").rstrip("/")
-    address = f"{base}/reference/{PAGES[name[0]]}.html#{name.lower()}"
-    return f'<a href="{escape(address)}">{name}</a>' if base else name
-
-
-def foldable(text: str) -> str:
-    """Return text as HTML in which a dotted name goes on in the next line where one is too narrow for it.
-
-    An instant is never parted, as it would be at its hyphens.
-    """
-    return INSIDE.sub("<wbr>", INSTANT.sub(r'<span class="line">\g<0></span>', escape(text)))
-
-
-INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z")
-
-
-INSIDE = re.compile(r"(?<=[a-z][._])(?=[a-z])")
-"""Where a name such as policy.catalogue.plans.pro.cost_ceiling may be parted."""
-
-
-def with_links(text: str) -> str:
-    """Return text as HTML, with the facts and assumptions that it names linked, or told where one points."""
-    statements = _statements()
-
-    def link(name: re.Match[str]) -> str:
-        return linked(name[0], statements[name[0]]) if name[0] in statements else name[0]
-
-    return ID.sub(link, foldable(text))
-
-
-ID = re.compile(r"\b[SU]\d{1,3}\b")
-"""The number of a fact or an assumption."""
 
 
 def _notes(heading: Heading) -> list[str]:

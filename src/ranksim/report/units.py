@@ -127,8 +127,7 @@ def write(quantity: str, value: Any, low: Number | None = None, high: Number | N
         return form(value)
     unit = UNITS.get(quantity, "")
     if quantity == "money":
-        cents = 0 if min(abs(value - low), abs(high - value)) >= WHOLE else _decimals(value or high or low)
-        form = partial(_usd, decimals=cents)
+        form = _form_of_money(value, low, high)
     halves = {_half(quantity, form, value - low), _half(quantity, form, high - value)}
     if len(halves) == 1 and quantity != "instant":
         return f"{form(value).removesuffix(unit)} ± {halves.pop().removesuffix(unit)}{unit}"
@@ -146,8 +145,9 @@ WHOLE = 10 * MICRO_USD
 """From this half of an interval on, cents say nothing (µUSD)."""
 
 
-def _usd(micros: Number, decimals: int) -> str:
-    return _dollars(micros, decimals) + " USD"
+def _form_of_money(value: Number, low: Number, high: Number) -> Callable[[Number], str]:
+    whole = min(abs(value - low), abs(high - value)) >= WHOLE
+    return partial(_usd, decimals=0 if whole else _decimals(value or high or low))
 
 
 def _half(quantity: str, form: Callable[[Number], str], width: Number) -> str:
@@ -161,9 +161,9 @@ def _decimals(micros: Number) -> int:
     return min(6, 8 - math.floor(math.log10(abs(micros))))
 
 
-def _dollars(micros: Number, decimals: int) -> str:
+def _usd(micros: Number, decimals: int) -> str:
     number = f"{micros / MICRO_USD:,.{decimals}f}"
-    return _signed(number.rstrip("0").rstrip(".") if decimals > 2 else number)
+    return _signed(number.rstrip("0").rstrip(".") if decimals > 2 else number) + " USD"
 
 
 def _signed(number: str) -> str:

@@ -33,7 +33,8 @@ from ranksim.judge.report.run_summary import (
     why_open,
 )
 from ranksim.report import units
-from ranksim.report.page import cell, figure, foldable, html_document, linked, plots, with_links
+from ranksim.report.mentions import foldable, linked, with_links
+from ranksim.report.page import cell, figure, html_document, plots
 
 Plain = Mapping[str, Any]
 
