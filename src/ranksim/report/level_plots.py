@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ranksim.report import units
@@ -10,6 +10,7 @@ from ranksim.report.figure import BLUE, COLOURS, INK, SKY, SKY_INK, VERMILLION, 
 from ranksim.report.over_time import (
     FAR,
     Labels,
+    crosses,
     finish_time,
     grouped,
     in_dollars,
@@ -18,6 +19,7 @@ from ranksim.report.over_time import (
     of_many,
     times,
     tooltips,
+    total,
 )
 from ranksim.report.tables import Row, Tables
 
@@ -40,17 +42,18 @@ Line: TypeAlias = tuple[list[Any], list[float], list[float], list[float]]
 def slots(tables: Tables, ax: Axes) -> None:
     """Draw the slots of an account, active and held, or how full those of several are."""
     accounts = grouped(tables["slots"], "account")
-    refused = round(sum(row["refused"] for row in tables["slots"]))
+    refused = round(total(tables["slots"], "refused"))
     refusals = f"{units.many(refused, 'call')} found too few slots: " if refused else ""
-    if len(accounts) == 1:
-        ((account, rows),) = accounts.items()
-        fullest = max(rows, key=lambda row: row["used"])
-        _stack(ax, rows, {"active": "active", "held": "held to month end"}, limit="limit", noun="limit")
-        title(ax, f"{refusals}{account} uses up to {_of(fullest['used'], fullest['limit'])} slots")
-        ax.set_ylabel("slots")
+    if len(accounts) > 1:
+        lines = {name: _shares(rows, ("active", "held"), "limit") for name, rows in accounts.items()}
+        _share_lines(ax, lines, refusals + "{fullest} uses up to {share} of its slots", "accounts")
         return
-    lines = {name: _shares(rows, ("active", "held"), "limit") for name, rows in accounts.items()}
-    _share_lines(ax, lines, refusals + "{fullest} uses up to {share} of its slots", "accounts")
+    ((account, rows),) = accounts.items()
+    _stack(ax, rows, {"active": "active", "held": "held to month end"}, limit="limit", noun="limit")
+    fullest = max(rows, key=lambda row: row["used"])
+    of = "" if fullest["limit"] is None else f" of {units.count(fullest['limit'])}"
+    title(ax, f"{refusals}{account} uses up to {units.count(fullest['used'])}{of} slots")
+    ax.set_ylabel("slots")
 
 
 def meters(tables: Tables, ax: Axes) -> None:
@@ -69,62 +72,34 @@ def meters(tables: Tables, ax: Axes) -> None:
 def spend(tables: Tables, ax: Axes) -> None:
     """Draw the provider cost of an account in its month, or how near several come to their ceilings."""
     accounts = grouped(tables["spend"], "account")
-    if len(accounts) == 1:
-        ((account, rows),) = accounts.items()
-        dollars = [in_dollars(row) for row in rows]
-        _stack(
-            ax,
-            dollars,
-            {"settled_uusd": "settled", "reserved_uusd": "reserved"},
-            limit="ceiling_uusd",
-            noun="ceiling",
-        )
-        dearest = max(rows, key=lambda row: row["settled_uusd"] + row["reserved_uusd"])
-        cost = units.usd(dearest["settled_uusd"] + dearest["reserved_uusd"])
-        title(ax, f"{account} costs the provider up to {cost} in a billing month")
-        ax.set_ylabel("USD")
+    parts = {"settled_uusd": "settled", "reserved_uusd": "reserved"}
+    if len(accounts) > 1:
+        lines = {name: _shares(rows, parts, "ceiling_uusd") for name, rows in accounts.items()}
+        _share_lines(ax, lines, "{fullest} reaches {share} of the ceiling of its provider cost", "accounts")
         return
-    lines = {
-        name: _shares(rows, ("settled_uusd", "reserved_uusd"), "ceiling_uusd")
-        for name, rows in accounts.items()
-    }
-    _share_lines(ax, lines, "{fullest} reaches {share} of the ceiling of its provider cost", "accounts")
-
-
-def _of(value: float, limit: float | None) -> str:
-    return units.count(value) if limit is None else f"{units.count(value)} of {units.count(limit)}"
+    ((account, rows),) = accounts.items()
+    _stack(ax, [in_dollars(row) for row in rows], parts, limit="ceiling_uusd", noun="ceiling")
+    dearest = max(row["settled_uusd"] + row["reserved_uusd"] for row in rows)
+    title(ax, f"{account} costs the provider up to {units.usd(dearest)} in a billing month")
+    ax.set_ylabel("USD")
 
 
 def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, noun: str) -> None:
     """Draw two parts on top of each other, against a limit; `low` and `high` are of their sum."""
     at = times(rows)
     below = [0.0] * len(rows)
-    labels = []
+    labels: Labels = []
     for (column, label), (colour, ink) in zip(parts.items(), ((BLUE, BLUE), (SKY, SKY_INK)), strict=True):
         above = [base + row[column] for base, row in zip(below, rows, strict=True)]
         ax.fill_between(at, below, above, step="post", color=colour, linewidth=0)
         if any(row[column] for row in rows):
             labels.append(((below[-1] + above[-1]) / 2, label, ink))
         below = above
-    if rows[0].get("low") is not None and rows[0].get("high") is not None:
-        low, high = [row["low"] for row in rows], [row["high"] for row in rows]
-        ax.fill_between(at, low, high, step="post", color=INK, alpha=0.25, linewidth=0)
-        below = [max(pair) for pair in zip(below, high, strict=True)]
-        if any(high[n] - low[n] > max(below) / 200 for n in range(len(rows))):
-            labels.append((high[-1], "95 % interval", INK))
-    top = max(below)
-    limits = [row[limit] for row in rows]
-    if None not in limits and (top * FAR >= max(limits) or top == 0):
-        ax.step(at, limits, where="post", color=VERMILLION, linestyle="--", linewidth=1.2)
-        labels.append((limits[-1], f"{noun} {units.count(limits[-1])}", VERMILLION))
-        top = max(top, *limits)
-    elif None not in limits:
-        note_above(ax, f"{noun} {units.count(limits[-1])}, above", VERMILLION)
-        top *= ROOM
-    lacking = [(when, row["used"]) for when, row in zip(at, rows, strict=True) if row.get("refused")]
+    top = _limit(ax, rows, limit, noun, _interval(ax, rows, below, labels), labels)
+    lacking = [row for row in rows if row.get("refused")]
     if lacking:
-        ax.plot(*zip(*lacking, strict=True), "x", color=INK, markersize=6, markeredgewidth=1.6, zorder=4)
-        labels.append((lacking[-1][1], "× refused", INK))
+        crosses(ax, times(lacking), [row["used"] for row in lacking], INK)
+        labels.append((lacking[-1]["used"], "× refused", INK))
     ax.set_ylim(0, top * 1.08 or 1)
     separated(ax.yaxis)
     named = {**parts, limit: noun} | ({"refused": "refused"} if lacking else {})
@@ -132,13 +107,40 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
     finish_time(ax, [(ax, labels)])
 
 
-def _shares(rows: Sequence[Row], parts: Iterable[str], limit: str) -> Line:
+def _interval(ax: Axes, rows: Sequence[Row], heights: Sequence[float], labels: Labels) -> float:
+    """Draw the band of an interval, if there is one, over heights; return the top of all."""
+    if rows[0].get("low") is None or rows[0].get("high") is None:
+        return max(heights)
+    low, high = [row["low"] for row in rows], [row["high"] for row in rows]
+    ax.fill_between(times(rows), low, high, step="post", color=INK, alpha=0.25, linewidth=0)
+    top = float(max(*heights, *high))
+    if any(upper - lower > top / 200 for lower, upper in zip(low, high, strict=True)):
+        labels.append((high[-1], "95 % interval", INK))
+    return top
+
+
+def _limit(ax: Axes, rows: Sequence[Row], limit: str, noun: str, top: float, labels: Labels) -> float:
+    """Draw a limit if it is in reach, else note what it is; return the top of all."""
+    limits = [row[limit] for row in rows]
+    if None in limits:
+        return top
+    label = f"{noun} {units.count(limits[-1])}"
+    if top * FAR < max(limits) and top:
+        note_above(ax, f"{label}, above", VERMILLION)
+        return top * ROOM
+    ax.step(times(rows), limits, where="post", color=VERMILLION, linestyle="--", linewidth=1.2)
+    labels.append((limits[-1], label, VERMILLION))
+    return float(max(top, *limits))
+
+
+def _shares(rows: Sequence[Row], parts: Collection[str], limit: str) -> Line:
     """The sum of some columns as a percentage of a limit; a band where the rows have low and high."""
-    parts = tuple(parts)
     limits = [row[limit] or 0 for row in rows]
     values = [sum(row[part] for part in parts) for row in rows]
-    low = [or_value(row.get("low"), value) for row, value in zip(rows, values, strict=True)]
-    high = [or_value(row.get("high"), value) for row, value in zip(rows, values, strict=True)]
+    low, high = (
+        [or_value(row.get(end), value) for row, value in zip(rows, values, strict=True)]
+        for end in ("low", "high")
+    )
 
     def percent(numbers: Sequence[float]) -> list[float]:
         return [100 * n / cap if cap else 0.0 for n, cap in zip(numbers, limits, strict=True)]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 PANEL_GAP = 0.28
 """Between two panels, as a share of a panel's height: room for the title of the lower."""
 
-
 Labels: TypeAlias = list[Label]
 
 SAMPLED = ("slots", "windows", "queues")
@@ -103,6 +102,22 @@ FAR = 4
 """A limit so many times above all there is would flatten it: it is told, and not drawn."""
 
 
+def crosses(ax: Axes, at: Sequence[Any], heights: Sequence[float], colour: str, **style: Any) -> None:
+    """Mark points of a plot with crosses in front of all else."""
+    usual: dict[str, Any] = {"color": colour, "markersize": 6, "markeredgewidth": 1.6, "zorder": 4}
+    ax.plot(at, heights, "x", **usual | style)
+
+
+def most(rows: Iterable[Row], column: str) -> float:
+    """Return the largest value of a column."""
+    return float(max(row[column] for row in rows))
+
+
+def total(rows: Iterable[Row], column: str) -> float:
+    """Return the sum of a column."""
+    return float(sum(row[column] for row in rows))
+
+
 def note_above(ax: Axes, text: str, colour: str = INK) -> None:
     """Tell in the upper corner what lies too far above to be drawn."""
     ax.annotate(text, (0.99, 0.97), xycoords="axes fraction", color=colour, ha="right", va="top", fontsize=8)
@@ -119,13 +134,8 @@ def whole_run(ax: Axes, tables: Tables) -> None:
     """Let an axis of time show the run from its start to its end, as far as series were sampled."""
     sampled = next((rows for name in SAMPLED if (rows := tables.get(name))), None)
     if sampled is not None:
-        ends = [min(sampled, key=_instant), max(sampled, key=_instant)]
-        ax.set_xlim(*times(ends))
-
-
-def _instant(row: Row) -> float:
-    at: float = row["t"]
-    return at
+        at = [row["t"] for row in sampled]
+        ax.set_xlim(*times({"t": t} for t in (min(at), max(at))))
 
 
 def shade(ax: Axes, outages: Iterable[Row], endpoints: Iterable[str]) -> None:

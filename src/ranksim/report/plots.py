@@ -7,7 +7,7 @@ many, the fullest are shown and the title says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,8 +26,8 @@ from ranksim.report.figure import (
     to_svg,
 )
 from ranksim.report.level_plots import meters, slots, spend
-from ranksim.report.over_time import grouped
-from ranksim.report.tables import Row, Tables
+from ranksim.report.over_time import grouped, total
+from ranksim.report.tables import Tables
 from ranksim.report.traffic_plots import jobs, windows
 from ranksim.report.webhook_plots import bar_width, delays, deliveries, timeline
 
@@ -73,17 +73,12 @@ def drawable(tables: Tables) -> list[str]:
 
 def save_all(tables: Tables, directory: Path) -> dict[str, str]:
     """Write every plot that these tables fill as NAME.png into a directory; give the SVGs by name."""
-    return {name: save(figure, directory / f"{name}.png") for name, figure in _figures(tables)}
+    return {name: save(_own(tables, name), directory / f"{name}.png") for name in drawable(tables)}
 
 
 def svgs(tables: Tables) -> dict[str, str]:
     """Every plot that these tables fill as an SVG element for a page, by name."""
-    return {name: to_svg(figure) for name, figure in _figures(tables)}
-
-
-def _figures(tables: Tables) -> Iterator[tuple[str, Figure]]:
-    for name in drawable(tables):
-        yield name, _own(tables, name)
+    return {name: to_svg(_own(tables, name)) for name in drawable(tables)}
 
 
 def refusals(tables: Tables, ax: Axes) -> None:
@@ -91,22 +86,21 @@ def refusals(tables: Tables, ax: Axes) -> None:
     rows = sorted(tables["refusals"], key=lambda row: (row["check"], row["code"]))
     groups = grouped(rows, "code")
     names = [f"{check} {code}" if (check := group[0]["check"]) else code for code, group in groups.items()]
-    counts = [sum(row["count"] for row in group) for group in groups.values()]
+    counts = [total(group, "count") for group in groups.values()]
     errors = error_bars([group[0] if len(group) == 1 else {} for group in groups.values()], counts)
     height = bar_width(len(names))
     ax.barh(names, counts, color=BLUE, height=height, xerr=errors, error_kw={"ecolor": INK, "elinewidth": 1})
     _bar_labels(ax, counts, errors[1] if errors else [0] * len(counts))
     ax.set_ylim(len(names) - 0.5, -0.5)
-    most = max(groups, key=lambda code: sum(row["count"] for row in groups[code]))
-    sentence = _most_refused(most, groups[most], sum(counts))
+    sentence = _most_refused(dict(zip(groups, counts, strict=True)))
     finish(ax, sentence, x="refused calls, in the order of the checks", grid="x")
 
 
-def _most_refused(code: str, rows: Sequence[Row], total: float) -> str:
-    count = sum(row["count"] for row in rows)
-    if count == total:
-        return f"{units.count(total)} calls are refused, all with {code}"
-    return f"{units.count(count)} of {units.count(total)} refusals are {code}"
+def _most_refused(counts: Mapping[str, float]) -> str:
+    code, refused = max(counts, key=lambda code: counts[code]), sum(counts.values())
+    if counts[code] == refused:
+        return f"{units.count(refused)} calls are refused, all with {code}"
+    return f"{units.count(counts[code])} of {units.count(refused)} refusals are {code}"
 
 
 def _bar_labels(ax: Axes, counts: Sequence[float], errors: Sequence[float]) -> None:

@@ -11,14 +11,17 @@ from ranksim.report.figure import BLUE, COLOURS, GREY, INK, ORANGE, VERMILLION, 
 from ranksim.report.over_time import (
     FAR,
     Labels,
+    crosses,
     finish_time,
     grouped,
     in_words,
+    most,
     note_above,
     of_many,
     panels,
     times,
     tooltips,
+    total,
     whole_ticks,
 )
 from ranksim.report.tables import Row, Tables
@@ -55,8 +58,7 @@ def windows(tables: Tables, ax: Axes) -> None:
 def _pressed(rows: Sequence[Row]) -> float:
     """How much of a limit is used, and more than all of it where calls are refused."""
     fullest = max((row["fullest"] / row["limit"] for row in rows if row["limit"]), default=0.0)
-    refused: float = sum(row["refused"] for row in rows)
-    return fullest + refused
+    return fullest + total(rows, "refused")
 
 
 def _length(us: float) -> str:
@@ -66,15 +68,15 @@ def _length(us: float) -> str:
 
 def _fullest(rows: Sequence[Row], length: str) -> str:
     """Say what there is to see of the windows."""
-    refused = round(sum(row["refused"] for row in rows))
-    if refused:
+    refused = total(rows, "refused")
+    if round(refused):
         of = grouped(rows, "key", "rate_class")
-        most = max(of.values(), key=lambda group: sum(row["refused"] for row in group))
-        worst = f"{most[0]['rate_class']} calls of {most[0]['key']}"
-        limit = units.count(max(row["limit"] for row in most))
-        share = sum(row["refused"] for row in most) / sum(row["refused"] for row in rows)
+        worst = max(of.values(), key=lambda group: total(group, "refused"))
+        whose = f"{worst[0]['rate_class']} calls of {worst[0]['key']}"
+        limit = units.count(most(worst, "limit"))
+        share = total(worst, "refused") / refused
         mostly = "all" if share == 1 else f"{units.percent(min(round(share, 2), 0.99))} of them"
-        return f"{units.many(refused, 'call')} refused, {mostly} {worst}, beyond {limit} in {length}"
+        return f"{units.many(round(refused), 'call')} refused, {mostly} {whose}, beyond {limit} in {length}"
     fullest = max(rows, key=lambda row: row["fullest"] / row["limit"] if row["limit"] else 0)
     held, limit = units.count(fullest["fullest"]), units.count(fullest["limit"])
     return f"No window is ever full: up to {held} of {limit} {fullest['rate_class']} calls in {length}"
@@ -87,39 +89,40 @@ def _windows_of(ax: Axes, rows: Sequence[Row], *, single: bool) -> tuple[Labels,
     names = [name for name in names if _weight(keys[name])] or names[:1]
     labels: Labels = []
     for name, colour in zip(names, LINES, strict=False):
-        of_key = keys[name]
-        at, fullest = times(of_key), [row["fullest"] for row in of_key]
+        at, fullest = times(keys[name]), [row["fullest"] for row in keys[name]]
         if len(names) == 1:
             ax.fill_between(at, fullest, step="pre", color=colour, alpha=0.25, linewidth=0)
         ax.step(at, fullest, where="pre", color=colour, linewidth=1.1)
         labels.append((fullest[-1], name, colour))
-        if len(names) == 1 and any(row["low"] is not None and row["low"] < row["high"] for row in of_key):
-            low, high = ([row[end] for row in of_key] for end in ("low", "high"))
-            ax.fill_between(at, low, high, step="pre", color=INK, alpha=0.3, linewidth=0)
-            labels.append((fullest[-1], "95 % interval", INK))
-    _limit(ax, rows, max(row["fullest"] for row in rows), labels)
-    refused = [(row["t"], row["fullest"]) for name in names for row in keys[name] if row["refused"]]
+    if len(names) == 1:
+        _interval(ax, keys[names[0]], labels)
+    _limit(ax, rows, most(rows, "fullest"), labels)
+    refused = [row for name in names for row in keys[name] if row["refused"]]
     if refused:
-        height = [value for _, value in refused]
-        ax.plot(
-            times({"t": t} for t, _ in refused), height,
-            "x", color=VERMILLION, markersize=5, markeredgewidth=1.4, zorder=4, clip_on=False,
-        )  # fmt: skip
-        count = units.count(sum(row["refused"] for row in rows))
-        labels.append((max(height), f"× {count} refused", VERMILLION))
+        style = {"markersize": 5, "markeredgewidth": 1.4, "clip_on": False}
+        crosses(ax, times(refused), [row["fullest"] for row in refused], VERMILLION, **style)
+        label = f"× {units.count(total(rows, 'refused'))} refused"
+        labels.append((most(refused, "fullest"), label, VERMILLION))
     texts = [_calls_up_to(keys, names, at) for at in range(1, len(keys[names[0]]))]
     tooltips(ax, times(keys[names[0]]), [*texts, ""])
     return labels, len(keys) - len(names)
 
 
+def _interval(ax: Axes, rows: Sequence[Row], labels: Labels) -> None:
+    """Draw the interval of how full a window was, where it has a width."""
+    if any(row["low"] is not None and row["low"] < row["high"] for row in rows):
+        low, high = ([row[end] for row in rows] for end in ("low", "high"))
+        ax.fill_between(times(rows), low, high, step="pre", color=INK, alpha=0.3, linewidth=0)
+        labels.append((rows[-1]["fullest"], "95 % interval", INK))
+
+
 def _weight(rows: Sequence[Row]) -> float:
-    weight: float = sum(row["fullest"] + row["refused"] for row in rows)
-    return weight
+    return total(rows, "fullest") + total(rows, "refused")
 
 
 def _limit(ax: Axes, rows: Sequence[Row], top: float, labels: Labels) -> None:
     """Draw the limit of a rate class as far as accounts share one; else what the highest is."""
-    limit = max(row["limit"] for row in rows)
+    limit = most(rows, "limit")
     label = f"limit {units.count(limit)}" if len({row["limit"] for row in rows}) == 1 else "highest limit"
     if top and top * FAR < limit:
         note_above(ax, f"{label}, above")
@@ -143,7 +146,7 @@ def _calls_up_to(keys: Mapping[str, Sequence[Row]], names: Sequence[str], at: in
 def jobs(tables: Tables, ax: Axes) -> None:
     """Draw the jobs that run and that wait, against how many workers there are, a panel for each kind."""
     kinds = grouped(tables["queues"], "kind")
-    busiest = sorted(kinds, key=lambda kind: (-_most(kinds[kind], "waiting"), -_most(kinds[kind], "running")))
+    busiest = sorted(kinds, key=lambda kind: (-most(kinds[kind], "waiting"), -most(kinds[kind], "running")))
     kinds_drawn = busiest[:MOST_PANELS]
     drawn = panels(ax, kinds_drawn)
     labels = [
@@ -159,16 +162,11 @@ def _longest(kind: str, rows: Sequence[Row]) -> str:
     """Say what there is to see of the fullest queue."""
     longest = max(rows, key=lambda row: row["waiting"])
     if not longest["waiting"]:
-        running = units.count(_most(rows, "running"))
+        running = units.count(most(rows, "running"))
         return f"No job waits for a worker: up to {running} {kind} jobs run at once"
     workers = longest["workers"]
     beside = f" for {units.many(round(workers), 'worker')}" if workers is not None else ""
     return f"Up to {units.count(longest['waiting'])} {kind} jobs wait{beside}"
-
-
-def _most(rows: Sequence[Row], column: str) -> float:
-    most: float = max(row[column] for row in rows)
-    return most
 
 
 def _queue_of(ax: Axes, rows: Sequence[Row], *, last: bool) -> Labels:

@@ -19,7 +19,17 @@ from ranksim.report.figure import (
     tip,
     title,
 )
-from ranksim.report.over_time import Labels, finish_time, grouped, of_many, shade, times, whole_run
+from ranksim.report.over_time import (
+    Labels,
+    crosses,
+    finish_time,
+    grouped,
+    of_many,
+    shade,
+    times,
+    total,
+    whole_run,
+)
 from ranksim.report.tables import Row, Tables
 
 if TYPE_CHECKING:
@@ -49,10 +59,7 @@ def bar_width(bars: int) -> float:
 def _worst(tables: Tables) -> list[str]:
     """The endpoints, those that lost most first, then those that failed most."""
     rows = grouped(tables["delivering"], "endpoint")
-    weights = {
-        name: (-sum(row["lost"] for row in of), -sum(row["failed"] for row in of), name)
-        for name, of in rows.items()
-    }
+    weights = {name: (-total(of, "lost"), -total(of, "failed"), name) for name, of in rows.items()}
     return sorted(rows, key=lambda name: weights[name])
 
 
@@ -68,8 +75,7 @@ def timeline(tables: Tables, ax: Axes) -> None:
         for column, colour, up in (("acknowledged", BLUE, -0.17), ("failed", VERMILLION, 0.17)):
             rows = [row for row in endpoints[name] if row[column]]
             marks = ax.vlines(times(rows), lane + up - 0.15, lane + up + 0.15, color=colour, linewidth=1.6)
-            total = units.count(sum(row[column] for row in rows))
-            tip(marks, f"{name}: {total} attempts {column}")
+            tip(marks, f"{name}: {units.count(total(rows, column))} attempts {column}")
         spans = [row for row in tables.get("disabled", ()) if row["endpoint"] == name]
         _shade_lane(ax, lane, name, spans)
         if name in disabled:
@@ -100,14 +106,11 @@ def _shade_lane(ax: Axes, lane: int, name: str, spans: Iterable[Row]) -> None:
 
 def _what_became(tables: Tables, worst: Sequence[str]) -> str:
     """Say whose events were lost, or how late they came."""
-    lost = {
-        name: sum(row["lost"] for row in tables["delivering"] if row["endpoint"] == name) for name in worst
-    }
+    lost = {name: total(_of(tables, name), "lost") for name in worst}
     losers = [name for name in worst if lost[name]]
     if losers:
-        number = sum(lost.values())
-        who = losers[0] if len(losers) == 1 else f"{len(losers)} endpoints"
-        return f"{who} loses {_events(number)}" if len(losers) == 1 else f"{who} lose {_events(number)}"
+        who = f"{losers[0]} loses" if len(losers) == 1 else f"{len(losers)} endpoints lose"
+        return f"{who} {_events(sum(lost.values()))}"
     return f"No event is lost; the last comes {units.duration(_longest(tables))} late"
 
 
@@ -145,15 +148,11 @@ def delays(tables: Tables, ax: Axes) -> None:
     top = _duration_axis(ax, max(latest, longest))
     lost = [row for name in names for row in _of(tables, name) if row["lost"]]
     if lost:
-        ax.plot(
-            times(lost), [top] * len(lost), "x", color=VERMILLION, markersize=6, markeredgewidth=1.6,
-            clip_on=False, zorder=4,
-        )  # fmt: skip
-        number = units.count(sum(row["lost"] for row in lost))
-        labels.append((top, f"× {number} lost", VERMILLION))
+        crosses(ax, times(lost), [top] * len(lost), VERMILLION, clip_on=False)
+        labels.append((top, f"× {units.count(total(lost, 'lost'))} lost", VERMILLION))
     ax.set_ylabel("until it arrives, longest")
     sentence = f"Events arrive up to {units.duration(longest)} late" if latest else "No event arrives"
-    if never := sum(row["lost"] for row in tables["delivering"]):
+    if never := total(tables["delivering"], "lost"):
         sentence += f", {units.count(never)} never"
     title(ax, of_many(sentence, len(names), len(worst), "endpoints"))
     finish_time(ax, [(ax, labels)], "UTC, when the event happened")
@@ -169,9 +168,8 @@ def _duration_axis(ax: Axes, highest: float) -> float:
         top = max(highest, MILLISECOND) * 1.25
         ax.set_ylim(0, top)
         ticker: Any = import_module("matplotlib.ticker")
-        ax.yaxis.set_major_locator(
-            ticker.MaxNLocator(nbins=6, steps=(1, 2, 5, 10))
-        )  # what a label tells whole
+        # what a label tells whole
+        ax.yaxis.set_major_locator(ticker.MaxNLocator(nbins=6, steps=(1, 2, 5, 10)))
         ax.yaxis.set_major_formatter(lambda value, _: units.duration(value) if value else "0")
         return top
     end = next((mark for mark in MARKS if mark >= highest), highest)
@@ -187,22 +185,20 @@ def deliveries(tables: Tables, ax: Axes) -> None:
     """Draw how many attempts were acknowledged and failed, by their number."""
     attempts = grouped(tables["deliveries"], "attempt")
     names = [str(attempt) for attempt in sorted(attempts, key=int)]
-    good = [sum(row["acknowledged"] for row in attempts[name]) for name in names]
-    bad = [sum(row["failed"] for row in attempts[name]) for name in names]
+    good, bad = ([total(attempts[name], column) for name in names] for column in ("acknowledged", "failed"))
+    both = [g + b for g, b in zip(good, bad, strict=True)]
     width = bar_width(len(names))
     ax.bar(names, good, color=BLUE, width=width)
     ax.bar(names, bad, bottom=good, color=VERMILLION, width=width)
     for name, bar, g, b in zip(names, ax.patches, good, bad, strict=False):
         tip(bar, f"attempt {name}: {units.count(g)} acknowledged, {units.count(b)} failed")
-    top = max(g + b for g, b in zip(good, bad, strict=True)) or 1
-    for x, (g, b) in enumerate(zip(good, bad, strict=True)):
-        ax.text(x, g + b + top * 0.02, units.count(g + b), ha="center", color=INK, fontsize=8)
+    top = max(both) or 1
+    for x, count in enumerate(both):
+        ax.text(x, count + top * 0.02, units.count(count), ha="center", color=INK, fontsize=8)
     ax.set_xlim(-0.5, len(names) - 0.5)
     ax.set_ylim(0, top * 1.12)
     separated(ax.yaxis)
     labels = [(top * 0.9, "acknowledged", BLUE), (top, "failed", VERMILLION)]
-    failed, total = units.count(sum(bad)), units.count(sum(good) + sum(bad))
-    sentence = f"All {total} webhook attempts succeed"
-    if any(bad):
-        sentence = f"{failed} of {total} webhook attempts fail"
+    attempted = f"{units.count(sum(both))} webhook attempts"
+    sentence = f"{units.count(sum(bad))} of {attempted} fail" if any(bad) else f"All {attempted} succeed"
     finish(ax, sentence, "attempt number", "attempts", labels=labels if any(bad) else labels[:1])
