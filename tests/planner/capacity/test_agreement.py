@@ -9,8 +9,9 @@ from tests.planner.capacity.drawn_scenarios import ACCOUNT, scenarios, simulated
 import ranksim as rs
 from ranksim.core.callers.programs.calendars import Schedule
 from ranksim.core.clock import MINUTE, SECOND
+from ranksim.planner.capacity.fit_answer import PlanFit
 from ranksim.planner.capacity.limits import SPEND, TRACKED
-from ranksim.planner.capacity.plan_fit import PlanFit, fit
+from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.planned import OwnAccount, workload_of
 from ranksim.planner.capacity.portfolio import largest
 from ranksim.planner.capacity.workers_world import workers_of_scenario

@@ -12,7 +12,8 @@ from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.bursts import burst, burst_of, most_domains
-from ranksim.planner.capacity.plan_fit import Fit, LimitUse, PlanFit, fit
+from ranksim.planner.capacity.fit_answer import Fit, LimitUse, PlanFit
+from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.portfolio import Portfolio
 
 POLICY = rs.Policy()

@@ -13,8 +13,9 @@ from ranksim.core.callers.programs.calendars import Schedule
 from ranksim.core.clock import DAY, HOUR, MINUTE
 from ranksim.core.contract.plans import Plan
 from ranksim.core.errors import BadInput
+from ranksim.planner.capacity.fit_answer import Fit, LimitUse
 from ranksim.planner.capacity.limits import limits
-from ranksim.planner.capacity.plan_fit import Fit, LimitUse, fit
+from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.planned import OwnAccount, workload_of
 from ranksim.planner.capacity.portfolio import Portfolio, largest
 from ranksim.planner.capacity.slots import Churn, slot_use

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import count, pairwise
@@ -18,6 +18,7 @@ from ranksim.core.rules import windows
 from ranksim.planner.capacity.limits import MOST
 from ranksim.planner.capacity.sync import RateWindow
 from ranksim.planner.capacity.workload import TRIES, JobStarts, Workload
+from ranksim.report import units
 
 BURST = "job starts in a burst"
 """The name of the limit that `most_domains` is."""
@@ -162,6 +163,32 @@ def enough_spread(load: Workload, policy: Policy) -> Micros | None:
     """Return a spread of the starts of each occasion (whole minutes, µs) with which none is given up."""
     minutes = _first(lambda n: not burst_of(load.over(n * MINUTE), policy).given_up, DAY // MINUTE)
     return None if minutes is None else minutes * MINUTE
+
+
+def put_off(load: Workload, bursts: Collection[Burst], spread: Micros | None, keys: int | None) -> str:
+    """Say what the rate limit puts off of a workload, and with which `spread` and `keys` all are started."""
+    if not any(size.refused for size in bursts):
+        return ""
+    within = next(iter(bursts)).spread
+    when = f"Started within {units.duration(within)}" if within else "Started at one instant"
+    text = f"{when}, {'; '.join(_in_words(size, load) for size in bursts)}."
+    cures = [f"spread over {units.duration(spread)}"] if spread is not None else []
+    cures += [f"on {units.many(keys, 'key')}"] if keys is not None else []
+    cured = ", or ".join(cures)
+    return f"{text} {cured[0].upper()}{cured[1:]}, all are started." if cured else text
+
+
+def _in_words(size: Burst, load: Workload) -> str:
+    """Say what happens to the starts of one occasion, the busiest."""
+    what = "rank run" if all(start.kind == "rank_run" for start in load.starts) else "start"
+    if not size.refused:
+        return f"{units.many(size.starts, what)} meet no rate limit"
+    tries = min(start.tries for start in load.starts)
+    lost = f" and {size.given_up:,} given up after {tries} tries" if size.given_up else ""
+    return (
+        f"{units.many(size.starts, what)} meet {units.many(size.refused, 'refusal')} by the rate limit "
+        f"(429){lost}, and the last begins {units.duration(size.late)} late"
+    )
 
 
 def _first(holds: Callable[[int], bool], most: int) -> int | None:

@@ -11,7 +11,6 @@ from ranksim.report.figure import (
     GREEN,
     INK,
     VERMILLION,
-    beside,
     error_bars,
     finish,
     new_figure,
@@ -131,36 +130,6 @@ def outage(curve: Sequence[tuple[int, float]], rows: Sequence[Row], ax: Axes | N
     sentence = f"After {units.duration(length)} it is disabled with a chance of {units.percent(chance)}"
     axes = "hours since the outage began", "% chance that the endpoint is disabled"
     return finish(ax, sentence, *axes, labels=labels)
-
-
-def outages(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
-    """Draw by the length of an outage the share of events lost, and the chance that the endpoint is disabled.
-
-    A row has `length` (µs), the shares `lost` and `disabled`, and `simulated`, the share of simulated worlds
-    in which it was disabled, with `simulated_low` and `_high`, or None.
-    """
-    ax = new_figure().subplots() if ax is None else ax
-    hours = [row["length"] / 3.6e9 for row in rows]
-    sides = (("lost", "events lost", BLUE, "right"), ("disabled", "endpoint disabled", VERMILLION, "left"))
-    for name, label, colour, side in sides:
-        percent = [100 * row[name] for row in rows]
-        ax.plot(hours, percent, color=colour, linewidth=1.6)
-        middle = min(range(len(rows)), key=lambda at: abs(percent[at] - 50))
-        shift = (-8 if side == "right" else 8, 0)
-        beside(ax, label, (hours[middle], percent[middle]), shift, ha=side, color=colour, fontsize=9)
-    seen = [(at, row) for at, row in zip(hours, rows, strict=True) if row["simulated"] is not None]
-    edges = [
-        {"hours": at} | {name: 100 * row[name] for name in ("simulated", "simulated_low", "simulated_high")}
-        for at, row in seen
-    ]
-    _observed(ax, edges, "hours", "simulated", VERMILLION)
-    ax.set_xlim(left=0)
-    ax.set_ylim(-2, 105)
-    points = "; points: simulated, with 95 % intervals" if seen else ""
-    likely = [row["length"] for row in rows if row["disabled"] >= 0.5]
-    finding = f"from {units.duration(min(likely))} on" if likely else "by none of these outages"
-    sentence = f"More likely disabled than not {finding}{points}"
-    return finish(ax, sentence, "length of the outage, hours", "% of events; % chance")
 
 
 def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:

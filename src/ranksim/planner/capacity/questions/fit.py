@@ -9,7 +9,7 @@ from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, own_of
 from ranksim.planner.question import AccountName
 
 if TYPE_CHECKING:
-    from ranksim.planner.capacity.plan_fit import Fit
+    from ranksim.planner.capacity.fit_answer import Fit
 
 
 def fit(

@@ -1,0 +1,380 @@
+"""Which plan fits a portfolio: the answer, in rows and in words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from ranksim.core.clock import Micros
+from ranksim.planner.capacity.bursts import BURST, Burst, put_off
+from ranksim.planner.capacity.limits import MOST, SPEND, TRACKED, Limit
+from ranksim.planner.capacity.workload import Workload
+from ranksim.report import units
+from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
+from ranksim.report.notebook import fragment
+from ranksim.report.plans import UNKNOWN
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RESTS_ON = (
+    "It rests on what is assumed of rate windows and retries (U1, U4, U6), ceilings and caps (U47, U48), "
+    "refused sizes and capabilities (U59, U60), cooldowns (U46), held slots (U63) and allowances (U106)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitUse:
+    """One limit of a plan, `now` and `grown`, and how far it alone allows the domains to grow.
+
+    `breaks_at` is the first number of domains that is too many, None without end, and `factor` that number
+    by the domains there are. `day` and `grown_day` are the days of the billing month, counted from 1, on
+    which the first refusal falls; None where there is none.
+    """
+
+    now: Limit
+    grown: Limit
+    breaks_at: int | None
+    factor: float | None
+    day: int | None
+    grown_day: int | None
+
+    def row(self) -> Row:
+        """The limit as plain data."""
+        return {
+            "name": self.now.name,
+            "refusal": self.now.refusal,
+            "quantity": self.now.quantity,
+            "there": self.now.there,
+            "need": self.now.need,
+            "used": self.now.used if self.now.there else None,
+            "need_grown": self.grown.need,
+            "used_grown": self.grown.used if self.grown.there else None,
+            "breaks_at": self.breaks_at,
+            "factor": self.factor,
+            "day": self.day,
+            "day_grown": self.grown_day,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a plan comes to at one size of the portfolio: whether it `fits`, and the money of a month (µUSD).
+
+    `helps` are the add-ons, by count, without which it does not fit; `price` is that of the plan and of all
+    add-ons, and None where no add-ons are enough or prices are not known. `cost` is what the work would
+    cost the provider.
+    """
+
+    domains: int
+    fits: bool
+    helps: Mapping[str, int]
+    price: int | None
+    cost: int
+
+    def row(self, size: str) -> Row:
+        """The size as part of a plan's row, whose columns end with what says the size."""
+        return {
+            f"fits{size}": self.fits,
+            f"helps{size}": _named(self.helps),
+            f"price{size}_uusd": self.price,
+            f"provider_cost{size}_uusd": self.cost,
+        }
+
+    @property
+    def word(self) -> str:
+        """Whether it fits, in a word or two."""
+        return "no" if not self.fits else f"with {_named(self.helps)}" if self.helps else "yes"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFit:
+    """One plan: what it comes to now and grown, and the use of each limit, what breaks first on top.
+
+    `price` is that of the plan alone (µUSD a month), None where the catalogue does not know prices.
+    """
+
+    plan: str
+    price: int | None
+    now: Size
+    grown: Size
+    limits: tuple[LimitUse, ...]
+
+    @property
+    def first(self) -> LimitUse | None:
+        """The limit that breaks first, None where none ever does."""
+        return self.limits[0] if self.limits[0].breaks_at is not None else None
+
+    def row(self) -> Row:
+        """The plan as plain data; money is µUSD."""
+        first = {} if self.first is None else self.first.row()
+        return {
+            "plan": self.plan,
+            "plan_price_uusd": self.price,
+            **self.now.row(""),
+            **self.grown.row("_grown"),
+            "breaks_first": first.get("name"),
+            **{name: first.get(name) for name in ("refusal", "factor", "breaks_at", "day", "day_grown")},
+        }
+
+
+PLANS = TableSpec(
+    others={
+        **dict.fromkeys(("plan_price_uusd", "price_uusd", "price_grown_uusd"), "money"),
+        **dict.fromkeys(("provider_cost_uusd", "provider_cost_grown_uusd"), "money"),
+        **dict.fromkeys(("factor", "breaks_at", "burst_refused", "burst_given_up"), "count"),
+        **dict.fromkeys(("burst_late", "burst_late_grown"), "duration"),
+    },
+    keys=("plan",),
+    metrics=(
+        "plan_price_uusd", "price_uusd", "price_grown_uusd", "provider_cost_uusd", "provider_cost_grown_uusd",
+        "factor", "breaks_at", "burst_refused", "burst_given_up", "burst_late",
+    ),
+)  # fmt: skip
+LIMITS = TableSpec(
+    others={"used": "share", "used_grown": "share"}, keys=("plan", "name"), metrics=("used", "used_grown")
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Fit(ReadyAnswer):
+    """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet.
+
+    Where some of these are given up, `enough` is the spread (µs) and the number of keys that start them all,
+    None where no such thing does.
+    """
+
+    kind = "capacity fit"
+    title = "Which plan fits"
+    plots = ("limits",)
+    TABLES = MappingProxyType({"answer": PLANS, "limits": LIMITS})
+
+    load: Workload
+    growth: float
+    plans: tuple[PlanFit, ...]
+    burst: Burst
+    burst_grown: Burst
+    enough: tuple[Micros | None, int | None] = (None, None)
+
+    def cheapest(self, grown: bool = False) -> PlanFit | None:
+        """The plan with the lowest price a month among those that fit, None where none does.
+
+        Of plans whose prices are not known, which come last, it is the one there is, else the first.
+        """
+        fitting = [plan for plan in self.plans if (plan.grown if grown else plan.now).fits]
+
+        def costs(plan: PlanFit) -> tuple[bool, int, bool]:
+            price = (plan.grown if grown else plan.now).price
+            return price is None, price or 0, plan.plan != self.load.plan
+
+        return min(fitting, key=costs, default=None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was taken as given, and what is not counted."""
+        used = "What is used of the month so far is counted, by what is planned for the rest of it."
+        unpriced = (
+            "The catalogue does not know what every plan costs, as the API shows no prices: write them into "
+            "it, or name another catalogue (--catalogue)."
+        )
+        notes = [self.question, *self.load.notes]
+        notes += [] if self.load.used is None else [used]
+        notes += [unpriced] if any(plan.price is None for plan in self.plans) else []
+        return (*notes, RESTS_ON)
+
+    @property
+    def question(self) -> str:
+        """What was asked about: what is tracked, what is done, and the growth."""
+        load = self.load
+        alike: Counter[tuple[str, Micros]] = Counter()
+        for work in load.work:
+            alike[work.operation, work.gap] += math.ceil(work.each)
+        done = [f"{each:,} × {kind} every {units.duration(gap)}" for (kind, gap), each in alike.items()]
+        of = f"The account {load.name}" if load.name else "A portfolio"
+        grown = "" if self.growth == 1 else f"; and {_times(self.growth)} of it"
+        return (
+            f"{of}: {units.many(load.domains, 'domain')}, {units.many(load.keywords, 'keyword')} in "
+            f"{units.many(load.slots, 'slot')}; {', '.join(done)}{grown}."
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a few sentences."""
+        best = self.cheapest()
+        if best is None:
+            last = max(self.plans, key=self._nearness)
+            return f"No plan fits. The nearest is {last.plan}: {_broken(last)}. {self._bursts}".strip()
+        helped = f" with {_named(best.now.helps)}" if best.now.helps else ""
+        fits = (
+            f"The plan {best.plan}{helped} fits, {_for(best.now)}; the work costs the provider "
+            f"{units.usd(best.now.cost)}."
+        )
+        return " ".join(part for part in (fits, self._beyond(best), self._growth(best), self._bursts) if part)
+
+    def _beyond(self, best: PlanFit) -> str:
+        """What the plan has not enough of for what is left out, too, which the notes tell."""
+        out = self.load.left_out
+        more = {TRACKED: out.slots, SPEND: out.spent}
+        short = [
+            use.now.name
+            for use in best.limits
+            if use.now.need + more.get(use.now.name, out.metrics.get(use.now.metric, 0)) > use.now.there
+        ]
+        return f"With what is left out it does not: {' and '.join(short)} would be too much." if short else ""
+
+    def _nearness(self, plan: PlanFit) -> tuple[float, int, bool, int]:
+        """How far a plan that does not fit would reach; of equals what lacks least."""
+        reach = MOST if plan.first is None else plan.first.factor or 0
+        lacking = sum(use.now.exceeded for use in plan.limits)
+        return reach, -lacking, plan.plan == self.load.plan, -(plan.price or 0)
+
+    def _growth(self, best: PlanFit) -> str:
+        first, times = best.first, _times(self.growth)
+        breaks = "nothing breaks" if first is None else _broken(best)
+        if self.growth == 1:
+            return f"As domains are added, {breaks}."
+        if best.grown.fits and not best.grown.helps:
+            return f"At {times} it still fits; {breaks}."
+        if best.grown.fits:
+            return f"At {times} it wants {_named(best.grown.helps)}, {_for(best.grown)}; {breaks}."
+        other = self.cheapest(grown=True)
+        then = "no plan does" if other is None else f"{other.plan} does, {_for(other.grown)}"
+        return f"At {times} it does not, and {then}: {breaks}."
+
+    @property
+    def _bursts(self) -> str:
+        """What the rate limit puts off."""
+        return put_off(self.load, dict.fromkeys((self.burst, self.burst_grown)), *self.enough)
+
+    def views(self) -> list[View]:
+        """The answer as tables for people: a row a plan, what breaks first, and the use of each limit."""
+        return [self._plans_view(), self._first_view(), self._limits_view()]
+
+    def tables(self) -> Tables:
+        """A row a plan, and `limits` of all plans, what breaks first before the rest."""
+        burst = {
+            f"burst_{name}{size}": getattr(starts, name)
+            for size, starts in (("", self.burst), ("_grown", self.burst_grown))
+            for name in ("refused", "given_up", "late")
+        }
+        uses = [{"plan": plan.plan, **use.row()} for plan in self.plans for use in plan.limits]
+        return {"answer": [plan.row() | burst for plan in self.plans], "limits": uses}
+
+    @property
+    def _sizes(self) -> str:
+        """The sizes that a table shows."""
+        return "×1" if self.growth == 1 else f"×1 → {_times(self.growth)}"
+
+    def _named(self, plan: PlanFit) -> str:
+        return f"{plan.plan} (now)" if plan.plan == self.load.plan else plan.plan
+
+    def _plans_view(self) -> View:
+        rows = tuple(
+            (
+                self._named(plan),
+                _both(plan.now.word, plan.grown.word),
+                _both(_price(plan, plan.now), _price(plan, plan.grown)),
+                _both(units.usd(plan.now.cost), units.usd(plan.grown.cost)),
+            )
+            for plan in self.plans
+        )
+        note = (
+            "The price is the invoice, with add-ons where these make the plan fit; the provider cost is what "
+            "a month's work costs whoever runs the service, which the plan's ceiling bounds."
+        )
+        headings = ("plan", "fits", "price a month", "provider cost")
+        return View(f"Plans, at {self._sizes}", headings, 2, rows, note)
+
+    def _first_view(self) -> View:
+        rows = []
+        for plan in self.plans:
+            first = plan.first
+            if first is None or first.factor is None:
+                rows.append((self._named(plan), *[units.text(None)] * 4))
+                continue
+            day = units.text(first.day or first.grown_day)
+            then = f" at {_times(self.growth)}" if not first.day and first.grown_day else ""
+            broken = (first.now.name, _times(first.factor), units.count(first.breaks_at or 0), day + then)
+            rows.append((self._named(plan), *broken))
+        note = (
+            "The first size that loses work, in times of the domains there are; days are those of the "
+            "billing month."
+        )
+        headings = ("plan", "what breaks first", "breaks at", "domains", "from day")
+        return View("What breaks first", headings, 2, tuple(rows), note)
+
+    def _limits_view(self) -> View:
+        names = list(dict.fromkeys(use.now.name for plan in self.plans for use in plan.limits))
+        by_plan = [{use.now.name: use for use in plan.limits} for plan in self.plans]
+        rows = tuple((name, *(_share(uses.get(name)) for uses in by_plan)) for name in names)
+        title = f"Use of each limit, at {self._sizes}"
+        note = (
+            f"The limit of {BURST} is the number of domains of which the rate limit lets in every start "
+            "before it is given up."
+        )
+        return View(title, ("limit", *(plan.plan for plan in self.plans)), 1, rows, note)
+
+    def _repr_html_(self) -> str:
+        return fragment(self.sentence, self.notes, self.views())
+
+    def draw(self, name: str = "limits", ax: Axes | None = None) -> Axes:
+        """Draw the use of each limit of the cheapest plan that fits. Raises BadInput without matplotlib."""
+        from ranksim.planner.capacity import plots
+
+        best = self.cheapest() or self.plans[-1]
+        finding = f"{best.plan}: {_broken(best)}"
+        return plots.fit([use.row() for use in best.limits], finding, _times(self.growth), ax)
+
+
+# Words
+
+
+def _broken(plan: PlanFit) -> str:
+    """What breaks first, at which size and from which day."""
+    first = plan.first
+    if first is None or first.factor is None:
+        return "nothing breaks"
+    name = f"what breaks first is {first.now.name} ({first.now.refusal})"
+    when = f", from day {first.day} of a month" if first.day and first.now.name == SPEND else ""
+    if first.breaks_at == 1:
+        return f"{name}, at any size{when}"
+    return f"{name}, at {_times(first.factor)} ({units.many(first.breaks_at or 0, 'domain')}){when}"
+
+
+def _price(plan: PlanFit, size: Size) -> str:
+    """The invoice of a month; of a plan that does not fit, without further add-ons."""
+    price = plan.price if size.price is None else size.price
+    return UNKNOWN if price is None else units.usd(price)
+
+
+def _both(now: str, grown: str) -> str:
+    """Join what is told of both sizes; a unit stands once."""
+    return now if now == grown else f"{now.removesuffix(' USD')} → {grown}"
+
+
+def _for(size: Size) -> str:
+    """What a size costs whoever pays the invoice."""
+    return "for a price that is not known" if size.price is None else f"for {units.usd(size.price)} a month"
+
+
+def _share(use: LimitUse | None) -> str:
+    """The use of a limit at both sizes; beyond it, how many times."""
+    if use is None:
+        return "–"
+    if not use.now.there:
+        return "none there" if use.now.need else "–"
+    used = ((_times if limit.exceeded else units.percent)(limit.used) for limit in (use.now, use.grown))
+    return _both(*used)
+
+
+def _times(factor: float) -> str:
+    return f"×{factor:,.0f}" if factor >= 100 else f"×{factor:.3g}"
+
+
+def _named(add_ons: Mapping[str, int]) -> str:
+    return " and ".join(f"{count:,} {name}" for name, count in add_ons.items())
