@@ -30,13 +30,12 @@ class Arcs:
 
     def joined(self, other: Arcs) -> Arcs:
         """Return the arcs of both."""
-        pairs = zip(self.columns, other.columns, strict=True)
-        return Arcs(*(np.concatenate(pair) for pair in pairs))
-
-    @property
-    def columns(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """The four arrays."""
-        return self.low, self.high, self.who, self.other
+        return Arcs(
+            np.concatenate([self.low, other.low]),
+            np.concatenate([self.high, other.high]),
+            np.concatenate([self.who, other.who]),
+            np.concatenate([self.other, other.other]),
+        )
 
     def shrunk(self, calls: WindowCalls) -> Arcs:
         """Shrink by drift, which grows with the time since the trace began; drop what is left empty."""
@@ -44,6 +43,33 @@ class Arcs:
         low, high = self.low + drift, self.high - drift
         kept = high > low
         return Arcs(low[kept], high[kept], self.who[kept], self.other[kept])
+
+    def covering(self, length: int) -> list[int] | None:
+        """Return the calls of a few arcs that together cover the circle, or None when some phase is left.
+
+        Greedy: from the end of what is covered, the arc that reaches furthest. Arcs are taken closed, and
+        what they forbid has already been shrunk by more than the edges matter.
+        """
+        if not len(self.low):
+            return None
+        size = np.minimum(self.high - self.low, length)
+        begin = self.low % length
+        order = np.argsort(begin, kind="stable")
+        begin, end = begin[order], begin[order] + size[order]
+        # Twice round, so that arcs over the seam are met where they continue.
+        begin, end = np.concatenate([begin, begin + length]), np.concatenate([end, end + length])
+        reach = np.maximum.accumulate(end)
+        best = np.maximum.accumulate(np.where(end == reach, np.arange(len(end)), 0))
+        start = int(np.argmax(size[order]))
+        chosen, reached, goal = [start], int(end[start]), int(begin[start]) + length
+        while reached < goal:
+            index = int(np.searchsorted(begin, reached, "right")) - 1
+            if reach[index] <= reached:
+                return None
+            chosen.append(int(best[index]))
+            reached = int(reach[index])
+        arcs = order[np.array(chosen) % len(order)]
+        return sorted({*self.who[arcs].tolist(), *self.other[arcs].tolist()})
 
 
 def check_clock(calls: WindowCalls, refused_count: bool) -> Evidence | None:
@@ -58,12 +84,9 @@ def check_clock(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     if evidence is not None:
         return evidence
     arcs = clock_arcs(calls)
-    cover = covering(arcs, calls.length)
-    if cover is None:
+    who = arcs.covering(calls.length)
+    if who is None:
         return None
-    who = sorted(
-        {int(index_of_call) for index in cover for index_of_call in (arcs.who[index], arcs.other[index])}
-    )
     says = (
         f"wherever the edges of clock windows of {format_millis(calls.length)} stand, these calls exclude "
         f"it: more than {calls.limit} would be admitted in one, or fewer than {calls.limit} and then a "
@@ -117,33 +140,6 @@ def _unfilled(calls: WindowCalls) -> Arcs:
     tight = latest < refused.sent
     who = np.where(index >= 0, possible.ends_who[np.maximum(index, 0)], HIDDEN)
     return Arcs(latest[tight], refused.sent[tight], refused.who[tight], who[tight])
-
-
-def covering(arcs: Arcs, length: int) -> list[int] | None:
-    """Return a few arcs that together cover the circle, or None when some phase is left.
-
-    Greedy: from the end of what is covered, the arc that reaches furthest. Arcs are taken closed, and what
-    they forbid has already been shrunk by more than the edges matter.
-    """
-    if not len(arcs.low):
-        return None
-    size = np.minimum(arcs.high - arcs.low, length)
-    begin = arcs.low % length
-    order = np.argsort(begin, kind="stable")
-    begin, end = begin[order], begin[order] + size[order]
-    # Twice round, so that arcs over the seam are met where they continue.
-    begin, end = np.concatenate([begin, begin + length]), np.concatenate([end, end + length])
-    reach = np.maximum.accumulate(end)
-    best = np.maximum.accumulate(np.where(end == reach, np.arange(len(end)), 0))
-    start = int(np.argmax(size[order]))
-    chosen, reached, goal = [start], int(end[start]), int(begin[start]) + length
-    while reached < goal:
-        index = int(np.searchsorted(begin, reached, "right")) - 1
-        if reach[index] <= reached:
-            return None
-        chosen.append(int(best[index]))
-        reached = int(reach[index])
-    return [int(order[index % len(order)]) for index in chosen]
 
 
 def open_phases(arcs: Arcs, length: int) -> list[tuple[int, int]]:

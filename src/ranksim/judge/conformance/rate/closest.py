@@ -14,12 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from ranksim.core.contract.facts import RateClass
-from ranksim.judge.conformance.history.history import ObservedRun
-from ranksim.judge.conformance.rate.elimination import CHECKS, Counted, Examined, acts_otherwise, calls_under
-from ranksim.judge.conformance.rate.ledger import Interpretation, KeyLedger
+from ranksim.judge.conformance.rate.elimination import CHECKS, Examined
+from ranksim.judge.conformance.rate.ledger import Interpretation
 from ranksim.judge.conformance.rate.window_calls import NOBODY, CallIntervals, WindowCalls
-from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 NO_MORE, NO_FEWER = "no more", "no fewer"
@@ -36,28 +33,13 @@ def near(limit: int, side: str) -> list[int]:
     return [limit + sign * beyond for beyond in sorted(apart) if limit + sign * beyond > 0]
 
 
-def closest(
-    examined: Examined, ledger: KeyLedger, rate_class: RateClass, run: ObservedRun, options: Options
-) -> tuple[str, Evidence]:
+def closest(examined: Examined) -> tuple[str, Evidence]:
     """Return on which side a limit was not kept, and what the closest reading fails on there."""
-    counted: Counted = {}
-    under = {
-        reading: calls_under(reading, counted, ledger, rate_class, run, options)
-        for reading in examined.against
-    }
+    under = {reading: examined.window.calls(reading) for reading in examined.against}
     limit = examined.calls.limit
     one_sided = dict(_one_sided(under))
     others = {*near(limit, NO_MORE), *near(limit, NO_FEWER), *(other for other, _ in one_sided.values())}
-    explaining: list[tuple[Interpretation, str]] = []
-    for apart in sorted({abs(other - limit) for other in others}):
-        explaining = [
-            (reading, NO_MORE if other > limit else NO_FEWER)
-            for other in {limit + apart, limit - apart} & others
-            for reading, calls in under.items()
-            if acts_otherwise(ledger, rate_class, reading, calls.allowing(other)) is None
-        ]
-        if explaining:
-            break
+    explaining = _explaining(examined, others)
     if not explaining and one_sided:
         reading = min(one_sided, key=lambda name: abs(one_sided[name][0] - limit))
         explaining = [(reading, one_sided[reading][1])]
@@ -67,6 +49,21 @@ def closest(
     against = next(iter(examined.against.values()))
     refused = {examined.calls.log.id(int(name)) for name in examined.calls.refused.who}
     return NO_MORE if refused.isdisjoint(against.exchanges[-1:]) else NO_FEWER, against
+
+
+def _explaining(examined: Examined, limits: set[int]) -> list[tuple[Interpretation, str]]:
+    """Return the readings that explain all under the nearest of other limits, and on which side it is."""
+    limit = examined.calls.limit
+    for apart in sorted({abs(other - limit) for other in limits}):
+        explaining = [
+            (reading, NO_MORE if other > limit else NO_FEWER)
+            for other in {limit + apart, limit - apart} & limits
+            for reading in examined.against
+            if examined.window.contradicts(reading, other) is None
+        ]
+        if explaining:
+            return explaining
+    return []
 
 
 def _one_sided(

@@ -15,9 +15,11 @@ from ranksim.core.contract.facts import RATE_LABELS, RateClass
 from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, MARKED_ANSWERS, kind_of_answer
 from ranksim.judge.conformance.history.history import ObservedRun
-from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
+from ranksim.judge.conformance.history.observation import Observation
+from ranksim.judge.conformance.judge import Judge
 from ranksim.judge.conformance.rate.ledger import (
     EPOCH,
+    ByLimit,
     classes_by_limit,
     foreign,
     limited,
@@ -109,7 +111,7 @@ Window: TypeAlias = tuple[str, str, RateClass]
 
 
 @dataclass
-class HeaderJudge:
+class HeaderJudge(Judge):
     """Judges the headers of every response as it settles; of each window it keeps the last refusal."""
 
     options: Options
@@ -124,43 +126,39 @@ class HeaderJudge:
     """By when all earlier calls of a window were answered."""
     unsteady: bool = False
     """Whether it was said that the clock of the windows was changed."""
+    limits: ByLimit = field(init=False)
 
-    def wants(self, like: Observation) -> bool:
-        """All calls: each is in the way of what follows it."""
-        return True
+    def __post_init__(self) -> None:
+        self.limits = classes_by_limit(self.options)
 
     def see(self, exchange: Observation) -> None:
         """Keep it until the next settling."""
         self.pending.append(exchange)
 
-    def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """No rule here speaks of webhooks."""
-
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge each response, and each call that followed a refusal."""
-        limits, even = classes_by_limit(self.options), steady(run)
+        even = steady(run)
         for exchange in self.pending:
             rate_class, is_own = nominal(exchange, self.options), not foreign(exchange, run)
             if not exchange.lost and exchange.surface != "app":
-                _judge_headers(exchange, rate_class is not None and is_own, self.options, self.tally)
-                if limits:
-                    _judge_class(exchange, rate_class, limits, self.options, self.tally)
+                self._judge_headers(exchange, rate_class is not None and is_own)
+                if self.limits:
+                    self._judge_class(exchange, rate_class)
                 if limited(exchange):
-                    _judge_refusal(exchange, _label(exchange, rate_class, limits), self.options, self.tally)
+                    self._judge_refusal(exchange, self._label(exchange, rate_class))
             if even:
-                following = self._next_calls(exchange, rate_class, limits) if is_own else ()
-                for pair in following:
-                    _judge_honoured(*pair, run, self.options, self.tally)
+                for pair in self._next_calls(exchange, rate_class) if is_own else ():
+                    self._judge_honoured(*pair, run)
             elif limited(exchange) and not self.unsteady:
                 self.unsteady = True
                 self.tally.open(HONOURED, "the clock of the rate windows was changed while running")
         self.pending.clear()
         for window, pair in list(self.following.items()):
             if even and pair[1].received <= watermark:  # so no call that is yet to come lies between
-                _judge_honoured(*self.following.pop(window), run, self.options, self.tally)
+                self._judge_honoured(*self.following.pop(window), run)
 
     def _next_calls(
-        self, exchange: Observation, rate_class: RateClass | None, limits: dict[int, RateClass]
+        self, exchange: Observation, rate_class: RateClass | None
     ) -> Iterator[tuple[Observation, Observation]]:
         """Return each refusal with the call after it, where no other call of their window can lie between.
 
@@ -169,7 +167,7 @@ class HeaderJudge:
         """
         if rate_class is None or exchange.happened is False:
             return
-        own = limits.get(-1 if exchange.limit is None else exchange.limit)
+        own = self.limits.get(exchange.limit)
         for touched in _touched(exchange, rate_class, own):
             window = (exchange.environment, exchange.key, touched)
             pair = self.following.pop(window, None)
@@ -182,160 +180,145 @@ class HeaderJudge:
             if alone and limited(exchange) and own == touched:
                 self.refused[window] = exchange
 
+    # The three headers
+
+    def _judge_headers(self, exchange: Observation, keyed: bool) -> None:
+        if not exchange.shows("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"):
+            return
+        given = zip(LIMITS, (exchange.limit, exchange.remaining, exchange.reset), strict=True)
+        missing, kind = [name for name, value in given if value is None], kind_of_answer(exchange)
+        if missing and not exchange.outside:
+            if exchange.status in GATEWAY and len(missing) == len(LIMITS):
+                self.tally.open(HEADERS, "answered by a gateway")
+            else:
+                says = f"a {exchange.status} has no {', '.join(missing)} that is a whole number"
+                self.tally.broke(HEADERS, _evidence(says, exchange), case=kind)
+        if missing:
+            return
+        wrong = self._impossible(exchange, keyed)
+        if wrong:
+            self.tally.broke(HEADERS, _evidence(wrong, exchange), case=kind)
+        else:
+            self.tally.held(HEADERS, case=kind, by=(exchange.id,))
+        if exchange.reset:  # an instant instead of seconds is the other option of U5
+            stated, says = (
+                "epoch" if exchange.reset >= EPOCH else "delta",
+                f"RateLimit-Reset is {exchange.reset}",
+            )
+            self._format_differs(5, "reset_format", stated, says, exchange, rule=HEADERS, case=kind)
+
+    def _format_differs(
+        self,
+        number: int,
+        name: str,
+        stated: str,
+        says: str,
+        exchange: Observation,
+        *,
+        rule: str,
+        case: str,
+    ) -> None:
+        """Note another choice than the assumed one, which breaks a rule, too, where it is pinned."""
+        assumed = self.options.default(name)
+        if stated == assumed:
+            return
+        evidence = _evidence(says, exchange)
+        if self.options.pinned(name):
+            self.tally.broke(rule, evidence, case=case)
+        self.tally.differs(number, f"{name}: {assumed}", stated, evidence)
+
+    def _impossible(self, exchange: Observation, keyed: bool) -> str:
+        """Return what of the three headers cannot be true, or ""; stated limits are those of keys (U8)."""
+        limit, left = exchange.limit or 0, exchange.remaining or 0
+        limits = [self.options.facts.rates.of(rate_class) for rate_class in RateClass]
+        if keyed and exchange.status != 401 and limit not in limits:
+            return f"RateLimit-Limit is {limit}, and the limits are {', '.join(map(str, limits))}"
+        if left > limit:
+            return f"RateLimit-Remaining is {left}, above RateLimit-Limit {limit}"
+        return ""
+
+    # Classes
+
+    def _judge_class(self, exchange: Observation, wanted: RateClass | None) -> None:
+        """RateLimit-Limit names the class that an admitted call was counted in (S102-S104)."""
+        stated, operation = self.limits.get(exchange.limit), OPERATIONS.get(exchange.operation)
+        if wanted is None or stated is None or operation is None:
+            return
+        if exchange.status in (401, 429) or exchange.old:
+            return
+        case = exchange.operation + (", dry" if exchange.dry_run else "")
+        if stated == wanted:
+            self.tally.held(CLASSES, case=case, by=(exchange.id,))
+            return
+        says = (
+            f"RateLimit-Limit is {exchange.limit}, that of the class {stated.label}, and this is "
+            f"{wanted.label}"
+        )
+        expected = f"RateLimit-Limit {self.options.facts.rates.of(wanted)}"
+        evidence = _evidence(says, exchange, expected=expected)
+        by_dry_run = exchange.dry_run and RateClass.READ in (stated, wanted)
+        by_tracking = operation.tracking and stated != RateClass.READ
+        name = "dry_run_class" if by_dry_run else "tracking_class"
+        if not (by_dry_run or by_tracking) or self.options.pinned(name):
+            self.tally.broke(CLASSES, evidence, case=case)
+        assumed = f"{name}: {self.options.default(name)}"
+        if by_dry_run:
+            acting = "read" if stated == RateClass.READ else "same or free"
+            self.tally.differs(10, assumed, acting, evidence)
+        elif by_tracking:
+            self.tally.differs(2, assumed, stated.label, evidence)
+
+    # Refusals
+
+    def _label(self, exchange: Observation, rate_class: RateClass | None) -> str:
+        """Return the class whose window refused a call, as its RateLimit-Limit or its operation says."""
+        own = self.limits.get(exchange.limit, rate_class)
+        return "no key" if own is None else own.label
+
+    def _judge_refusal(self, exchange: Observation, case: str) -> None:
+        """A 429 says when to come back, and that nothing is left."""
+        present = exchange.retry_after is not None or exchange.retry_at is not None
+        if present or exchange.shows("retry-after"):
+            absent = _evidence("a 429 has no Retry-After that can be read", exchange)
+            self.tally.check(RETRY_AFTER, present, absent, case=case)
+        if present:
+            stated = "seconds" if exchange.retry_after is not None else "http_date"
+            says = f"Retry-After is {stated.replace('_', ' ')}"
+            self._format_differs(6, "retry_after_format", stated, says, exchange, rule=RETRY_AFTER, case=case)
+        if exchange.surface != "rest":
+            return
+        if exchange.code != "rate_limited":
+            evidence = _evidence(f"the code is {exchange.code!r}", exchange)
+            self.tally.differs(7, "rate_limited", exchange.code or "no code", evidence)
+        if exchange.remaining is not None:
+            says = f"refused with 429 although RateLimit-Remaining is {exchange.remaining}"
+            evidence = _evidence(says, exchange, expected="RateLimit-Remaining 0 with a 429")
+            self.tally.check(TRAFFIC_ONLY, exchange.remaining == 0, evidence, case=case)
+
+    def _judge_honoured(self, refused: Observation, following: Observation, run: ObservedRun) -> None:
+        """A call that is sent when Retry-After has passed, with no other since the refusal, is not refused.
+
+        Where others may have used the windows a second refusal would show nothing, so an admission does
+        neither.
+        """
+        wait = _wait(refused, run, SECOND // run.traffic_rate)
+        slack = self.options.facts.rate_window // run.traffic_rate // 5000
+        if wait is None or following.sent < wait + slack or following.lost or following.reply_unrecorded:
+            return
+        if limited(following) and not run.exclusive:
+            self.tally.open(HONOURED, "others may have used the windows")
+            return
+        waited = format_millis(following.sent - refused.received)
+        says = f"refused again {waited} after a 429 whose Retry-After was {refused.retry_after}"
+        case = self._label(following, nominal(following, self.options)) if run.exclusive else None
+        evidence = _evidence(says, refused, following, expected="no 429")
+        self.tally.check(HONOURED, not limited(following), evidence, case=case)
+
 
 def _evidence(says: str, *exchanges: Observation, expected: str = "") -> Evidence:
     about = f"key {exchanges[0].key or 'none'}, {exchanges[0].operation or exchanges[0].path}"
     ids = tuple(exchange.id for exchange in exchanges)
     return Evidence(says, ids, about=about, at=exchanges[0].sent, expected=expected)
-
-
-# The three headers
-
-
-def _judge_headers(exchange: Observation, keyed: bool, options: Options, tally: Tally) -> None:
-    if not exchange.shows("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"):
-        return
-    given = {
-        "RateLimit-Limit": exchange.limit,
-        "RateLimit-Remaining": exchange.remaining,
-        "RateLimit-Reset": exchange.reset,
-    }
-    missing, kind = [name for name, value in given.items() if value is None], kind_of_answer(exchange)
-    if missing and exchange.outside:
-        return
-    if missing:
-        if exchange.status in GATEWAY and len(missing) == len(given):
-            tally.open(HEADERS, "answered by a gateway")
-        else:
-            says = f"a {exchange.status} has no {', '.join(missing)} that is a whole number"
-            tally.broke(HEADERS, _evidence(says, exchange), case=kind)
-        return
-    wrong = _impossible(exchange, keyed, options)
-    if wrong:
-        tally.broke(HEADERS, _evidence(wrong, exchange), case=kind)
-    else:
-        tally.held(HEADERS, case=kind, by=(exchange.id,))
-    _judge_reset_format(exchange, options, tally)
-
-
-def _impossible(exchange: Observation, keyed: bool, options: Options) -> str:
-    """Return what of the three headers cannot be true, or ""; the stated limits are those of keys (U8)."""
-    limit, left = exchange.limit or 0, exchange.remaining or 0
-    limits = [options.facts.rates.of(rate_class) for rate_class in RateClass]
-    if keyed and exchange.status != 401 and limit not in limits:
-        return f"RateLimit-Limit is {limit}, and the limits are {', '.join(map(str, limits))}"
-    if left > limit:
-        return f"RateLimit-Remaining is {left}, above RateLimit-Limit {limit}"
-    return ""
-
-
-def _judge_reset_format(exchange: Observation, options: Options, tally: Tally) -> None:
-    """An instant instead of seconds is the other option of U5."""
-    stated_format = "epoch" if (exchange.reset or 0) >= EPOCH else "delta"
-    assumed = options.default("reset_format")
-    if stated_format == assumed or (assumed == "epoch" and exchange.reset == 0):
-        return
-    evidence = _evidence(f"RateLimit-Reset is {exchange.reset}", exchange)
-    if options.pinned("reset_format"):
-        tally.broke(HEADERS, evidence, case=kind_of_answer(exchange))
-    tally.differs(5, f"reset_format: {assumed}", stated_format, evidence)
-
-
-# Classes
-
-
-def _judge_class(
-    exchange: Observation,
-    wanted: RateClass | None,
-    limits: dict[int, RateClass],
-    options: Options,
-    tally: Tally,
-) -> None:
-    """RateLimit-Limit names the class that an admitted call was counted in (S102-S104)."""
-    stated = limits.get(-1 if exchange.limit is None else exchange.limit)
-    routed = exchange.operation in OPERATIONS
-    if wanted is None or stated is None or not routed or exchange.status in (401, 429) or exchange.old:
-        return
-    case = exchange.operation + (", dry" if exchange.dry_run else "")
-    if stated == wanted:
-        tally.held(CLASSES, case=case, by=(exchange.id,))
-        return
-    says = (
-        f"RateLimit-Limit is {exchange.limit}, that of the class {stated.label}, and this is {wanted.label}"
-    )
-    stands = next(limit for limit, named in limits.items() if named == wanted)
-    evidence = _evidence(says, exchange, expected=f"RateLimit-Limit {stands}")
-    if exchange.dry_run and RateClass.READ in (stated, wanted):
-        number, name, acting = 10, "dry_run_class", "read" if stated == RateClass.READ else "same or free"
-    elif OPERATIONS[exchange.operation].tracking and stated != RateClass.READ:
-        number, name, acting = 2, "tracking_class", stated.label
-    else:
-        tally.broke(CLASSES, evidence, case=case)
-        return
-    if options.pinned(name):
-        tally.broke(CLASSES, evidence, case=case)
-    tally.differs(number, f"{name}: {options.default(name)}", acting, evidence)
-
-
-# Refusals
-
-
-def _label(exchange: Observation, rate_class: RateClass | None, limits: dict[int, RateClass]) -> str:
-    """Return the class whose window refused a call, as its RateLimit-Limit or its operation says."""
-    own = limits.get(-1 if exchange.limit is None else exchange.limit, rate_class)
-    return "no key" if own is None else own.label
-
-
-def _judge_refusal(exchange: Observation, case: str, options: Options, tally: Tally) -> None:
-    """A 429 says when to come back, and that nothing is left."""
-    present = exchange.retry_after is not None or exchange.retry_at is not None
-    if present or exchange.shows("retry-after"):
-        absent = _evidence("a 429 has no Retry-After that can be read", exchange)
-        tally.check(RETRY_AFTER, present, absent, case=case)
-    if present:
-        stated_format, assumed = _retry_format(exchange), options.default("retry_after_format")
-        if stated_format != assumed:
-            evidence = _evidence(f"Retry-After is {stated_format.replace('_', ' ')}", exchange)
-            if options.pinned("retry_after_format"):
-                tally.broke(RETRY_AFTER, evidence, case=case)
-            tally.differs(6, f"retry_after_format: {assumed}", stated_format, evidence)
-    if exchange.code != "rate_limited" and exchange.surface == "rest":
-        tally.differs(
-            7,
-            "rate_limited",
-            exchange.code or "no code",
-            _evidence(f"the code is {exchange.code!r}", exchange),
-        )
-    if exchange.remaining is not None and exchange.surface == "rest":
-        says = f"refused with 429 although RateLimit-Remaining is {exchange.remaining}"
-        evidence = _evidence(says, exchange, expected="RateLimit-Remaining 0 with a 429")
-        tally.check(TRAFFIC_ONLY, exchange.remaining == 0, evidence, case=case)
-
-
-def _retry_format(exchange: Observation) -> str:
-    return "seconds" if exchange.retry_after is not None else "http_date"
-
-
-def _judge_honoured(
-    refused: Observation, following: Observation, run: ObservedRun, options: Options, tally: Tally
-) -> None:
-    """A call that is sent when Retry-After has passed, with no other since the refusal, is not refused.
-
-    Where others may have used the windows a second refusal would show nothing, so an admission does neither.
-    """
-    wait = _wait(refused, run, SECOND // run.traffic_rate)
-    slack = options.facts.rate_window // run.traffic_rate // 5000
-    if wait is None or following.sent < wait + slack or following.lost or following.reply_unrecorded:
-        return
-    if limited(following) and not run.exclusive:
-        tally.open(HONOURED, "others may have used the windows")
-        return
-    waited = format_millis(following.sent - refused.received)
-    says = f"refused again {waited} after a 429 whose Retry-After was {refused.retry_after}"
-    rate_class = nominal(following, options)
-    case = _label(following, rate_class, classes_by_limit(options))
-    evidence = _evidence(says, refused, following, expected="no 429")
-    tally.check(HONOURED, not limited(following), evidence, case=case if run.exclusive else None)
 
 
 def _wait(refused: Observation, run: ObservedRun, second: Micros) -> Micros | None:

@@ -8,15 +8,17 @@ one window counts.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field, replace
 from itertools import product
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.facts import RateClass
-from ranksim.core.service.operations import OPERATIONS
+from ranksim.core.service.operations import OPERATIONS, Operation
 from ranksim.judge.conformance.history.history import History, ObservedRun
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation
 from ranksim.judge.conformance.rate.window_calls import (
@@ -50,8 +52,7 @@ class Interpretation:
 
     def departs(self, default: Interpretation) -> int:
         """Count the fields in which it departs from another."""
-        names = ("window", "refused_count", "debits_write", "dry_run", "graphql")
-        return sum(getattr(self, name) != getattr(default, name) for name in names)
+        return sum(own != other for own, other in zip(astuple(self), astuple(default), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,14 @@ def steady(run: ObservedRun) -> bool:
     )
 
 
-def classes_by_limit(options: Options) -> dict[int, RateClass]:
+ByLimit: TypeAlias = Mapping[int | None, RateClass]
+"""A class by its RateLimit-Limit; none where that is None."""
+
+
+def classes_by_limit(options: Options) -> ByLimit:
     """Find a class by its limit, where no two have the same (S102-S104)."""
     rates = options.facts.rates
-    by_limit = {rates.of(rate_class): rate_class for rate_class in RateClass}
+    by_limit: ByLimit = {rates.of(rate_class): rate_class for rate_class in RateClass}
     return by_limit if len(by_limit) == len(RateClass) else {}
 
 
@@ -140,18 +145,20 @@ def nominal(exchange: Observation, options: Options) -> RateClass | None:
 def _class(exchange: Observation, tracking: str, dry_run: str) -> RateClass | None:
     if exchange.method == "OPTIONS" or not exchange.key:
         return None
-    if exchange.surface == "rest":
-        names = [exchange.operation] if exchange.operation else []
-    else:
-        names = [name for name in (exchange.operations or (exchange.operation,)) if name in OPERATIONS]
-    if not names:
+    operations = _operations(exchange)
+    if not operations:
         return RateClass.READ if exchange.method in ("GET", "HEAD") else RateClass.WRITE
-    if all(OPERATIONS[name].keyless for name in names):
+    if all(operation.keyless for operation in operations):
         return None
-    if exchange.dry_run and OPERATIONS[names[0]].spends and dry_run == "read":
+    if exchange.dry_run and operations[0].spends and dry_run == "read":
         return RateClass.READ
     tracked = RateClass.EXPENSIVE if tracking == "expensive" else RateClass.WRITE
-    return max(tracked if OPERATIONS[name].tracking else OPERATIONS[name].rate for name in names)
+    return max(tracked if operation.tracking else operation.rate for operation in operations)
+
+
+def _operations(exchange: Observation) -> list[Operation]:
+    several = () if exchange.surface == "rest" else exchange.operations
+    return [OPERATIONS[name] for name in several or (exchange.operation,) if name in OPERATIONS]
 
 
 def limited(exchange: Observation) -> bool:
@@ -168,8 +175,11 @@ def foreign(exchange: Observation, run: ObservedRun) -> bool:
 StatedLimits: TypeAlias = dict[tuple[str, bool], dict[int, None]]
 """Each RateLimit-Limit stated for an operation, or for its dry run, in order of the last statement."""
 
-Alike: TypeAlias = tuple[object, ...]
-"""What of an exchange tells how it is counted."""
+_alike = attrgetter(
+    *("environment", "account", "key", "surface", "operation", "method", "status", "code"),
+    *("dry_run", "limit", "replayed", "repeat", "happened"),
+)
+"""What of an exchange tells how it is counted, but for the operations of a GraphQL call."""
 
 
 @dataclass
@@ -182,7 +192,7 @@ class CallLog:
     limits: StatedLimits = field(default_factory=dict)
     resumes: bool = False
     _examples: list[Observation] = field(default_factory=list)
-    _numbers: dict[Alike, int] = field(default_factory=dict)
+    _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
     """The place of each kind's example."""
     _kind: array[int] = field(default_factory=lambda: array("I"))
     _sent: array[int] = field(default_factory=lambda: array("q"))
@@ -194,39 +204,15 @@ class CallLog:
 
     def add(self, exchange: Observation) -> None:
         """Log the next call."""
-        several = () if exchange.surface == "rest" else exchange.operations
-        alike = (
-            *(
-                exchange.environment,
-                exchange.account,
-                exchange.key,
-                exchange.surface,
-                exchange.operation,
-                several,
-                exchange.method,
-            ),
-            *(
-                exchange.status,
-                exchange.code,
-                exchange.dry_run,
-                exchange.limit,
-                exchange.replayed,
-                exchange.repeat,
-                exchange.happened,
-            ),
-        )
+        rest, limit = exchange.surface == "rest", exchange.limit
+        alike = (() if rest else exchange.operations, *_alike(exchange))
         number = self._numbers.setdefault(alike, len(self._examples))
         if number == len(self._examples):
             self._examples.append(exchange)
-        if (
-            exchange.limit is not None
-            and exchange.ok
-            and exchange.surface == "rest"
-            and not exchange.replayed
-        ):
+        if limit is not None and exchange.ok and rest and not exchange.replayed:
             limits = self.limits.setdefault((exchange.operation, exchange.dry_run), {})
-            limits.pop(exchange.limit, None)
-            limits[exchange.limit] = None
+            limits.pop(limit, None)
+            limits[limit] = None
         self._kind.append(number)
         stale = exchange.repeat  # headers of a replay may be those of the first reply
         self._sent.append(exchange.sent)
@@ -291,28 +277,17 @@ class CallLog:
             for limit in limits
             if limit in by_limit
         }
-        return [
-            []
-            if foreign(exchange, run)
-            else [
-                (
-                    kind,
-                    rate_class,
-                    int(exchange.dry_run),
-                    int(exchange.surface == "graphql"),
-                    -1 if exchange.limit is None else exchange.limit,
-                )
-                for kind, rate_class in _counts(exchange, by_limit, learnt, options)
-            ]
-            for exchange in self._examples
-        ]
+        rows: list[list[tuple[int, ...]]] = []
+        for exchange in self._examples:
+            counts = [] if foreign(exchange, run) else _counts(exchange, by_limit, learnt, options)
+            limit = -1 if exchange.limit is None else exchange.limit
+            own = int(exchange.dry_run), int(exchange.surface == "graphql"), limit
+            rows.append([(kind, int(rate_class), *own) for kind, rate_class in counts])
+        return rows
 
 
 def _counts(
-    exchange: Observation,
-    by_limit: dict[int, RateClass],
-    learnt: dict[tuple[str, bool], RateClass],
-    options: Options,
+    exchange: Observation, by_limit: ByLimit, learnt: Mapping[tuple[str, bool], RateClass], options: Options
 ) -> list[tuple[int, RateClass]]:
     """Return the kind and class by which an exchange is counted: each class that it may have debited.
 
@@ -323,7 +298,7 @@ def _counts(
     assumed = nominal(exchange, options)
     if assumed is None:
         return []
-    stated = by_limit.get(-1 if exchange.limit is None else exchange.limit)
+    stated = by_limit.get(exchange.limit)
     if stated is None and exchange.surface == "rest" and exchange.named:
         stated = learnt.get((exchange.operation, exchange.dry_run))
     kind = _kind(exchange)
@@ -332,14 +307,16 @@ def _counts(
         return [(UNSURE if unnamed else kind, stated)]
     if exchange.limit is not None and kind != UNSURE:
         return [(kind, assumed)]
-    choices = product(options.candidates("tracking_class"), options.candidates("dry_run_class"))
-    classes_of_choices = {_class(exchange, str(tracking), str(dry_run)) for tracking, dry_run in choices}
-    classes = sorted(rate_class for rate_class in classes_of_choices if rate_class is not None)
-    if not exchange.named:
-        classes = list(RateClass)
-    unnamed = kind == REFUSED and RateClass.EXPENSIVE in classes
-    sure = len(classes) == 1 and not unnamed
+    classes = _open_classes(exchange, options) if exchange.named else list(RateClass)
+    sure = len(classes) == 1 and not (kind == REFUSED and RateClass.EXPENSIVE in classes)
     return [(kind if sure else UNSURE, rate_class) for rate_class in classes]
+
+
+def _open_classes(exchange: Observation, options: Options) -> list[RateClass]:
+    """Return the classes that an exchange may debit by the open choices (U2, U10)."""
+    choices = product(options.candidates("tracking_class"), options.candidates("dry_run_class"))
+    classes = {_class(exchange, str(tracking), str(dry_run)) for tracking, dry_run in choices}
+    return sorted(rate_class for rate_class in classes if rate_class is not None)
 
 
 def _kind(exchange: Observation) -> int:
@@ -353,9 +330,7 @@ def _kind(exchange: Observation) -> int:
 def logged(history: History) -> CallLog:
     """Log the calls of a whole history that may have happened."""
     log = CallLog()
-    for exchange in history.where(
-        lambda exchange: exchange.happened is not False and not exchange.request_unrecorded
-    ):
+    for exchange in history.where(lambda like: like.happened is not False and not like.request_unrecorded):
         log.add(exchange)
     return log
 

@@ -7,10 +7,12 @@ with instants within a second.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ranksim.core.clock import format_millis
-from ranksim.judge.conformance.rate.clocked import Arcs, covering
+from ranksim.judge.conformance.rate.clocked import Arcs
 from ranksim.judge.conformance.rate.counter import check_counter
 from ranksim.judge.conformance.rate.first_hit import Chain
 from ranksim.judge.conformance.rate.sliding import drained_at_least, drained_at_most, most_counted
@@ -96,35 +98,66 @@ def _first(calls: WindowCalls, wrong: Mask, stated: Ints, bound: Ints, what: str
 # Fixed windows: each has one end, and counts 1, 2, 3, …
 
 
-def _by_window(calls: WindowCalls) -> tuple[Ints, Ints]:
-    """Return the statements in order of the end they tell of, and where among them each window begins."""
-    stated = calls.stated
-    stating = np.flatnonzero((stated.high >= stated.low) & (stated.done - stated.sent < calls.length // 4))
-    middle = (stated.low[stating] + stated.high[stating]) // 2
-    order = np.argsort(middle, kind="stable")
-    first = np.flatnonzero(np.concatenate([[True], np.diff(middle[order]) > calls.length // 2]))
-    return stating[order], first[: len(stating)]
+@dataclass(frozen=True, slots=True)
+class StatedEnds:
+    """The statements that tell an end, in its order, and the bounds of the end of each window.
+
+    `stating` are their positions, `first` where among them each window begins, `which` the window of each.
+    `low_who` and `high_who` are the calls that state the bounds.
+    """
+
+    stating: Ints
+    first: Ints
+    which: Ints
+    low: Ints
+    high: Ints
+    low_who: Ints
+    high_who: Ints
+
+    @classmethod
+    def of(cls, calls: WindowCalls) -> StatedEnds | None:
+        """Group what replies state by windows; None where none states an end."""
+        stated = calls.stated
+        stating = np.flatnonzero(
+            (stated.high >= stated.low) & (stated.done - stated.sent < calls.length // 4)
+        )
+        if not len(stating):
+            return None
+        middle = (stated.low[stating] + stated.high[stating]) // 2
+        order = np.argsort(middle, kind="stable")
+        begins = np.concatenate([[True], np.diff(middle[order]) > calls.length // 2])
+        first, stating = np.flatnonzero(begins), stating[order]
+        low, high, who = stated.low[stating], stated.high[stating], stated.who[stating]
+        spans = list(zip(first, [*first[1:], len(stating)], strict=True))
+        return cls(
+            stating,
+            first,
+            np.cumsum(begins) - 1,
+            np.maximum.reduceat(low, first),
+            np.minimum.reduceat(high, first),
+            who[[begin + int(np.argmax(low[begin:end])) for begin, end in spans]],
+            who[[begin + int(np.argmin(high[begin:end])) for begin, end in spans]],
+        )
 
 
 def _edges(calls: WindowCalls, window: str) -> Evidence | None:
     """One window has one end, no two of its calls have one number, and numbers follow the order of calls."""
-    stating, first = _by_window(calls)
-    if not len(stating):
+    ends = StatedEnds.of(calls)
+    if ends is None:
         return None
-    which = np.cumsum(np.isin(np.arange(len(stating)), first)) - 1
     return (
-        _one_number_twice(calls, stating, which)
-        or _out_of_order(calls, stating, which)
-        or _ends_apart(calls, stating, first)
-        or (_too_soon(calls, stating, first) if window == "first_hit" else _no_phase(calls, stating, first))
+        _one_number_twice(calls, ends)
+        or _out_of_order(calls, ends)
+        or _ends_apart(calls, ends)
+        or (_too_soon(calls, ends) if window == "first_hit" else _no_phase(calls, ends))
     )
 
 
-def _one_number_twice(calls: WindowCalls, stating: Ints, which: Ints) -> Evidence | None:
+def _one_number_twice(calls: WindowCalls, ends: StatedEnds) -> Evidence | None:
     """Two admitted replies of one window never state the same Remaining: one of them was not counted."""
-    stated = calls.stated
-    order = np.lexsort((stated.counted[stating], which))
-    number, window = stated.counted[stating][order], which[order]
+    stated, stating = calls.stated, ends.stating
+    order = np.lexsort((stated.counted[stating], ends.which))
+    number, window = stated.counted[stating][order], ends.which[order]
     twice = np.flatnonzero((np.diff(number) == 0) & (np.diff(window) == 0))
     if not len(twice):
         return None
@@ -136,21 +169,19 @@ def _one_number_twice(calls: WindowCalls, stating: Ints, which: Ints) -> Evidenc
     return calls.evidence(says, int(stated.who[call]), int(stated.who[other]))
 
 
-def _out_of_order(calls: WindowCalls, stating: Ints, which: Ints) -> Evidence | None:
+def _out_of_order(calls: WindowCalls, ends: StatedEnds) -> Evidence | None:
     """A call that was over before another was sent has the lower number in their window."""
     stated = calls.stated
-    order = stating[np.lexsort((stated.counted[stating], which))]
-    window = np.sort(which)
-    latest = stated.sent[order] + window * 0
+    order = ends.stating[np.lexsort((stated.counted[ends.stating], ends.which))]
     # The running latest sending restarts with each window.
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(window) > 0]))
-    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        latest[begin:end] = np.maximum.accumulate(latest[begin:end])
+    latest = np.concatenate(
+        [np.maximum.accumulate(part) for part in np.split(stated.sent[order], ends.first[1:])]
+    )
     wrong = np.flatnonzero(latest > stated.done[order])
     if not len(wrong):
         return None
     later = order[wrong[0]]
-    same = order[window == window[wrong[0]]]
+    same = order[ends.which == ends.which[wrong[0]]]
     before = same[np.argmax(stated.sent[same] == latest[wrong[0]])]
     says = (
         f"RateLimit-Remaining {calls.limit - int(stated.counted[before])} was told after "
@@ -159,84 +190,55 @@ def _out_of_order(calls: WindowCalls, stating: Ints, which: Ints) -> Evidence | 
     return calls.evidence(says, int(stated.who[later]), int(stated.who[before]))
 
 
-def _ends_apart(calls: WindowCalls, stating: Ints, first: Ints) -> Evidence | None:
+def _ends_apart(calls: WindowCalls, ends: StatedEnds) -> Evidence | None:
     """All replies of a window state one end."""
-    stated = calls.stated
-    low, high = (
-        np.maximum.reduceat(stated.low[stating], first),
-        np.minimum.reduceat(stated.high[stating], first),
-    )
-    apart = np.flatnonzero(low > high + calls.slack)
+    apart = np.flatnonzero(ends.low > ends.high + calls.slack)
     if not len(apart):
         return None
-    call = stating[np.argmax(stated.low[stating] == low[apart[0]])]
-    other = stating[np.argmax(stated.high[stating] == high[apart[0]])]
+    which = apart[0]
     says = (
-        f"RateLimit-Reset ends one window both after {calls.clock(low[apart[0]])} and before "
-        f"{calls.clock(high[apart[0]])}"
+        f"RateLimit-Reset ends one window both after {calls.clock(ends.low[which])} and before "
+        f"{calls.clock(ends.high[which])}"
     )
-    return calls.evidence(says, int(stated.who[call]), int(stated.who[other]))
+    return calls.evidence(says, int(ends.low_who[which]), int(ends.high_who[which]))
 
 
-def _too_soon(calls: WindowCalls, stating: Ints, first: Ints) -> Evidence | None:
+def _too_soon(calls: WindowCalls, ends: StatedEnds) -> Evidence | None:
     """Windows from first hits end at least one length apart."""
-    stated = calls.stated
-    low, high = (
-        np.maximum.reduceat(stated.low[stating], first),
-        np.minimum.reduceat(stated.high[stating], first),
-    )
-    soon = np.flatnonzero(high[1:] < low[:-1] + calls.short)
+    soon = np.flatnonzero(ends.high[1:] < ends.low[:-1] + calls.short)
     if not len(soon):
         return None
-    call = stating[np.argmax(stated.low[stating] == low[soon[0]])]
-    other = stating[np.argmax(stated.high[stating] == high[soon[0] + 1])]
+    which = soon[0]
     says = (
         f"RateLimit-Reset ends two windows of {format_millis(calls.length)} less than "
-        f"{format_millis(int(high[soon[0] + 1]) - int(low[soon[0]]))} apart"
+        f"{format_millis(int(ends.high[which + 1]) - int(ends.low[which]))} apart"
     )
-    return calls.evidence(says, int(stated.who[call]), int(stated.who[other]))
+    return calls.evidence(says, int(ends.low_who[which]), int(ends.high_who[which + 1]))
 
 
-def _no_phase(calls: WindowCalls, stating: Ints, first: Ints) -> Evidence | None:
+def _no_phase(calls: WindowCalls, ends: StatedEnds) -> Evidence | None:
     """Windows on a clock end whole lengths apart."""
-    arcs = stated_arcs(calls, stating, first)
-    cover = covering(arcs, calls.length)
-    if cover is None:
+    arcs = _arcs(calls, ends)
+    who = arcs.covering(calls.length)
+    if who is None:
         return None
     says = f"the ends that RateLimit-Reset tells are not whole windows of {format_millis(calls.length)} apart"
-    who = sorted(
-        {int(index_of_call) for index in cover for index_of_call in (arcs.who[index], arcs.other[index])}
-    )
     return calls.evidence(says, *who)
+
+
+def _arcs(calls: WindowCalls, ends: StatedEnds) -> Arcs:
+    """Return the phases that the stated ends exclude, as `clocked` counts them."""
+    return Arcs(ends.high, ends.low + calls.length, ends.low_who, ends.high_who).shrunk(calls)
 
 
 def edge_arcs(calls: WindowCalls) -> Arcs:
     """Return the phases that the stated ends exclude; rounding is up or down, which adds a second."""
-    stating, first = _by_window(calls)
-    if not len(stating):
+    ends = StatedEnds.of(calls)
+    if ends is None:
         return Arcs(NONE, NONE, NONE, NONE)
-    arcs = stated_arcs(calls, stating, first)
+    arcs = _arcs(calls, ends)
     kept = arcs.high - arcs.low > calls.second
     return Arcs(arcs.low[kept] + calls.second, arcs.high[kept], arcs.who[kept], arcs.other[kept])
-
-
-def stated_arcs(calls: WindowCalls, stating: Ints, first: Ints) -> Arcs:
-    """Return the phases that the stated ends exclude, as `clocked` counts them."""
-    stated = calls.stated
-    low, high = (
-        np.maximum.reduceat(stated.low[stating], first),
-        np.minimum.reduceat(stated.high[stating], first),
-    )
-    last = [*first[1:], len(stating)]
-    at_low = [
-        begin + int(np.argmax(stated.low[stating[begin:end]])) for begin, end in zip(first, last, strict=True)
-    ]
-    at_high = [
-        begin + int(np.argmin(stated.high[stating[begin:end]]))
-        for begin, end in zip(first, last, strict=True)
-    ]
-    who, other = stated.who[stating[at_low]], stated.who[stating[at_high]]
-    return Arcs(high, low + calls.length, who, other).shrunk(calls)
 
 
 def _openers(calls: WindowCalls) -> Evidence | None:

@@ -13,19 +13,18 @@ from typing import Final, TypeAlias
 from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros
 from ranksim.core.contract.facts import RATE_LABELS, RateClass
 from ranksim.judge.conformance.history.history import ObservedRun
-from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
+from ranksim.judge.conformance.history.observation import Observation
+from ranksim.judge.conformance.judge import Judge
 from ranksim.judge.conformance.rate.closest import NO_FEWER, NO_MORE, closest, near, with_readings
 from ranksim.judge.conformance.rate.elimination import (
     FIELDS,
     Examined,
     Excluded,
+    KeyWindow,
     default_reading,
-    examine,
-    excludes,
 )
 from ranksim.judge.conformance.rate.headers import LIMITS
-from ranksim.judge.conformance.rate.ledger import CallLog, KeyLedger, StatedLimits, steady
-from ranksim.judge.conformance.rate.window_calls import WindowCalls
+from ranksim.judge.conformance.rate.ledger import CallLog, StatedLimits, steady
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally
@@ -131,8 +130,11 @@ IDLE: Final = DAY
 """Traffic time without a call after which the windows of an account are long empty (S102-S106)."""
 
 
+UNPINNED = "another limit, under some algorithm, explains what was refused as well"
+
+
 @dataclass
-class WindowJudge:
+class WindowJudge(Judge):
     """Judges the windows of each key and class: of each call it keeps a row of numbers."""
 
     options: Options
@@ -154,9 +156,6 @@ class WindowJudge:
         if owner not in self.logs:
             self.logs[owner] = CallLog(self.limits, resumes=owner in self.excluded)
         self.logs[owner].add(exchange)
-
-    def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """No rule here speaks of webhooks."""
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge and forget the calls of each account that is idle; at the end, of every one."""
@@ -181,130 +180,87 @@ class WindowJudge:
         ledgers = log.ledgers(run, self.options).values()
         excluded = self.excluded.setdefault(owner, dict(self.earlier.get(owner, {})))
         for rate_class in RateClass:
-            examined_by_key = {}
+            by_key: dict[str, Examined] = {}
             for ledger in ledgers:
                 if ledger.has(rate_class):
-                    exclusions = excluded.get((ledger.name, rate_class), {})
-                    examined = examine(ledger, rate_class, run, self.options, exclusions)
-                    examined_by_key[ledger.name] = ledger, examined
+                    window = KeyWindow(ledger, rate_class, run, self.options)
+                    examined = window.examine(excluded.get((ledger.name, rate_class), {}))
+                    by_key[ledger.name] = examined
                     excluded[ledger.name, rate_class] = examined.excluded
-            _judge_account(examined_by_key, rate_class, run, self.options, self.tally)
+            shared = len(by_key) > 1 and self._judge_scope(by_key, rate_class, run)
+            for examined in by_key.values():
+                if shared:
+                    self.tally.open(BY_CLASS[rate_class], "the keys of the account share a window")
+                else:
+                    self._judge_window(examined)
 
+    def _judge_scope(self, by_key: dict[str, Examined], rate_class: RateClass, run: ObservedRun) -> bool:
+        """Return whether an account's keys share one window: explained together, and not alone.
 
-def _judge_account(
-    examined_by_key: dict[str, tuple[KeyLedger, Examined]],
-    rate_class: RateClass,
-    run: ObservedRun,
-    options: Options,
-    tally: Tally,
-) -> None:
-    shared = len(examined_by_key) > 1 and _judge_scope(examined_by_key, rate_class, run, options, tally)
-    for ledger, examined in examined_by_key.values():
-        if shared:
-            tally.open(BY_CLASS[rate_class], "the keys of the account share a window")
-        else:
-            _judge_window(ledger, examined, rate_class, run, options, tally)
-
-
-def _judge_scope(
-    examined_by_key: dict[str, tuple[KeyLedger, Examined]],
-    rate_class: RateClass,
-    run: ObservedRun,
-    options: Options,
-    tally: Tally,
-) -> bool:
-    """Return whether an account's keys share one window: explained together, and not alone.
-
-    They are apart when together they cannot be explained in any way, and each alone can.
-    """
-    together = _merged([ledger for ledger, _ in examined_by_key.values()])
-    explained = bool(examine(together, rate_class, run, options, {}).surviving)
-    failing = [examined for _, examined in examined_by_key.values() if not examined.surviving]
-    if failing:
-        if explained:
-            evidence = with_readings(next(iter(failing[0].against.values())), failing[0])
-            says = f"{evidence.says}; but the keys {', '.join(examined_by_key)} of the account share a window"
+        They are apart when together they cannot be explained in any way, and each alone can.
+        """
+        together, *others = [examined.window.ledger for examined in by_key.values()]
+        for other in others:
+            together = together.merged(other, f"{together.name} and {other.name}")
+        explained = bool(KeyWindow(together, rate_class, run, self.options).examine({}).surviving)
+        failing = next((examined for examined in by_key.values() if not examined.surviving), None)
+        if failing is not None and explained:
+            evidence = with_readings(next(iter(failing.against.values())), failing)
+            says = f"{evidence.says}; but the keys {', '.join(by_key)} of the account share a window"
             evidence = replace(evidence, says=says, expected="a window for each key")
-            tally.broke(PER_KEY, evidence, case=rate_class.label)
+            self.tally.broke(PER_KEY, evidence, case=rate_class.label)
             return True
-        tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
+        if failing is not None:
+            self.tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
+        elif explained:
+            self.tally.open(PER_KEY, "the keys of the account did not use enough at a time to tell")
+        else:
+            ids = [
+                name
+                for examined in by_key.values()
+                for name in examined.calls.evidence("", *examined.calls.admitted.who[:1]).exchanges
+            ]
+            self.tally.held(PER_KEY, case=rate_class.label, by=ids)
         return False
-    if explained:
-        tally.open(PER_KEY, "the keys of the account did not use enough at a time to tell")
-    else:
-        ids = [
-            name
-            for _, examined in examined_by_key.values()
-            for name in examined.calls.evidence("", *examined.calls.admitted.who[:1]).exchanges
-        ]
-        tally.held(PER_KEY, case=rate_class.label, by=ids)
-    return False
+
+    def _judge_window(self, examined: Examined) -> None:
+        calls, window, tally = examined.calls, examined.window, self.tally
+        key, rule = f"key {window.ledger.name}", BY_CLASS[window.rate_class]
+        about = f"{key}, {window.rate_class.label}"
+        if not examined.acting:
+            side, against = closest(examined)
+            tally.broke(rule, with_readings(against, examined), case=f"{key}, {side}")
+            return
+        tested = _tested(examined)
+        if tested:
+            tally.held(rule, case=None)
+            for case, ids in tested.items():
+                tally.covers(rule, f"{key}, {case}", ids)
+        elif len(calls.refused):
+            tally.open(rule, UNPINNED if calls.exclusive else "others may have used the windows")
+        if not len(calls.stated):
+            return
+        if not examined.surviving:
+            against = with_readings(examined.against[examined.acting[0]], examined)
+            tally.broke(REMAINING, against, case=about)
+            return
+        tally.held(REMAINING, case=about, by=calls.evidence("", int(calls.stated.who[0])).exchanges)
+        default = default_reading(self.options)
+        for name, (assumption, number) in FIELDS.items():
+            assumed = getattr(default, name)
+            left = sorted({str(getattr(reading, name)) for reading in examined.surviving})
+            if str(assumed) not in left:
+                against = next(iter(examined.against.values()))
+                tally.differs(number, f"{assumption}: {assumed}", " or ".join(left), against)
 
 
-def _merged(keys: list[KeyLedger]) -> KeyLedger:
-    merged = keys[0]
-    for other in keys[1:]:
-        merged = merged.merged(other, f"{merged.name} and {other.name}")
-    return merged
-
-
-def _judge_window(
-    ledger: KeyLedger,
-    examined: Examined,
-    rate_class: RateClass,
-    run: ObservedRun,
-    options: Options,
-    tally: Tally,
-) -> None:
-    calls, rule, about = examined.calls, BY_CLASS[rate_class], f"key {examined.name}, {rate_class.label}"
-    if not examined.acting:
-        side, against = closest(examined, ledger, rate_class, run, options)
-        tally.broke(rule, with_readings(against, examined), case=f"key {examined.name}, {side}")
-        return
-    tested = _tested(ledger, calls, rate_class, run, options)
-    if tested:
-        tally.held(rule, case=None)
-        for case, ids in tested.items():
-            tally.covers(rule, f"key {examined.name}, {case}", ids)
-    elif len(calls.refused):
-        tally.open(rule, UNPINNED if calls.exclusive else "others may have used the windows")
-    if not len(calls.stated):
-        return
-    if not examined.surviving:
-        against = with_readings(examined.against[examined.acting[0]], examined)
-        tally.broke(REMAINING, against, case=about)
-        return
-    tally.held(REMAINING, case=about, by=calls.evidence("", int(calls.stated.who[0])).exchanges)
-    _tell_differences(examined, options, tally)
-
-
-UNPINNED = "another limit, under some algorithm, explains what was refused as well"
-
-
-def _tested(
-    ledger: KeyLedger, calls: WindowCalls, rate_class: RateClass, run: ObservedRun, options: Options
-) -> dict[str, tuple[str, ...]]:
+def _tested(examined: Examined) -> dict[str, tuple[str, ...]]:
     """Return on which side the limit was pinned, and the calls that pin it.
 
     So it is where no reading explains what was admitted and refused by another limit that is near on that
     side: one that an algorithm or a phase excused would have been seen.
     """
-    if len(calls.admitted) < calls.limit:
-        return {}
-    tested: dict[str, tuple[str, ...]] = {}
-    for side in (NO_MORE, NO_FEWER):
-        against = excludes(near(calls.limit, side), ledger, rate_class, run, options)
-        if against is not None:
-            tested[side] = against.exchanges
-    return tested
-
-
-def _tell_differences(examined: Examined, options: Options, tally: Tally) -> None:
-    """Report which defaults no surviving reading has."""
-    default = default_reading(options)
-    for name, (assumption, number) in FIELDS.items():
-        assumed = getattr(default, name)
-        left = sorted({str(getattr(reading, name)) for reading in examined.surviving})
-        if str(assumed) not in left:
-            against = next(iter(examined.against.values()))
-            tally.differs(number, f"{assumption}: {assumed}", " or ".join(left), against)
+    limit = examined.calls.limit
+    sides = (NO_MORE, NO_FEWER) if len(examined.calls.admitted) >= limit else ()
+    excluding = {side: examined.window.excludes(near(limit, side)) for side in sides}
+    return {side: against.exchanges for side, against in excluding.items() if against is not None}
