@@ -10,9 +10,10 @@ from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND
 from ranksim.core.errors import BadInput
 from ranksim.core.records import parsed
 from ranksim.core.trace import Exchange, Note
+from ranksim.judge.conformance.history.exchange_reader import http_date, route
 from ranksim.judge.conformance.history.history import History, Offset
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.history.trace_reader import http_date, read, route
+from ranksim.judge.conformance.history.trace_reader import read
 
 
 def history(*entries: Entry) -> History:

@@ -3,7 +3,7 @@
 from tests.kit.traces import a_trace, call
 
 from ranksim.judge.conformance.history import trace_reader
-from ranksim.judge.conformance.history.observation_log import ObservationLog
+from ranksim.judge.conformance.history.packed import ObservationLog
 
 
 def test_exchanges_come_back_as_they_were_from_one_reading_or_two() -> None:

@@ -21,7 +21,7 @@ from ranksim.judge.conformance.calls.pagination import PaginationJudge
 from ranksim.judge.conformance.calls.updates import UpdateJudge
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.history.observation_log import ObservationLog
+from ranksim.judge.conformance.history.packed import ObservationLog
 from ranksim.judge.conformance.history.trace_reader import read
 from ranksim.judge.conformance.judging import FAMILIES, Judge, Maker, judged
 from ranksim.judge.conformance.rate.windows import WindowJudge

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ranksim.core.trace import Exchange
+from ranksim.judge.conformance.history.exchange_reader import lowered
 from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, MARKED_ANSWERS, kind_of_answer
 from ranksim.judge.conformance.history.observation import Json, Observation
 from ranksim.judge.conformance.judge import evidence_of
@@ -168,11 +169,6 @@ def _check_origin(exchange: Exchange, response: Mapping[str, str], seen: Observa
         good, case = True, "success" if seen.status < 400 else "error"
         says = f"was sent from {origin}, and allows {allowed or 'no origin'}"
     check_one(CORS, good and allowed in ("*", origin), says, seen, tally, case)
-
-
-def lowered(headers: Mapping[str, str] | None) -> dict[str, str]:
-    """Return headers by their names in lower case."""
-    return {name.lower(): value for name, value in (headers or {}).items()}
 
 
 def _header_names(value: str) -> set[str]:

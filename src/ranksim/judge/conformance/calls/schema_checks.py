@@ -25,8 +25,8 @@ from ranksim.judge.conformance.calls.response_headers import (
     check_headers,
     check_json,
     check_one,
-    lowered,
 )
+from ranksim.judge.conformance.history.exchange_reader import lowered
 from ranksim.judge.conformance.history.fields import moment, snaked, whole
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, leaves

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.core.contract.facts import CHECK_OF
@@ -18,6 +19,7 @@ from ranksim.core.service.operations import OPERATIONS
 from ranksim.judge.conformance.history.spill_file import SpillFile
 
 Json = Any
+T = TypeVar("T")
 
 AFTER_RATE_LIMIT: Final = frozenset(
     {
@@ -36,6 +38,17 @@ MARK: Final = "idempotent-replayed"
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110)."""
+
+
+class Shelved(Generic[T]):
+    """A field of a record that is looked up on its shelf."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._of = attrgetter(name)
+
+    def __get__(self, record: Any, owner: type) -> T:
+        value: T = self._of(record.shelf[record.index])
+        return value
 
 
 @dataclass(slots=True)
@@ -156,77 +169,36 @@ class Observation:
         lost.limit = lost.remaining = lost.reset = lost.retry_after = None
         return lost
 
-    # What it told, on the shelf
+    # What it said, on the shelf
 
-    @property
-    def path(self) -> str:
-        """The path as it was sent."""
-        return self.shelf[self.index].path
-
-    @property
-    def parameters(self) -> Mapping[str, str]:
-        """What the path names, or the id that a GraphQL mutation surely updated; empty for other GraphQL."""
-        return self.shelf[self.index].parameters
-
-    @property
-    def query(self) -> Mapping[str, str]:
-        """The query parameters."""
-        return self.shelf[self.index].query
-
-    @property
-    def operations(self) -> tuple[str, ...]:
-        """The operations of a GraphQL call."""
-        return self.shelf[self.index].operations
-
-    @property
-    def planned(self) -> Micros | None:
-        """When it was to be sent, in a load of constant arrival rate."""
-        return self.shelf[self.index].planned
-
-    @property
-    def body(self) -> Json:
-        """What was sent, but for GET."""
-        return self.shelf[self.index].body
-
-    @property
-    def fingerprint(self) -> bytes:
-        """Digest of the request's meaning, under an Idempotency-Key only (U28)."""
-        return self.shelf[self.index].fingerprint
-
-    @property
-    def wording(self) -> bytes:
-        """Digest of the request's exact text, under an Idempotency-Key only (U28)."""
-        return self.shelf[self.index].wording
-
-    @property
-    def answer(self) -> bytes:
-        """Digest of the reply without its request_id, under an Idempotency-Key only (E5)."""
-        return self.shelf[self.index].answer
-
-    @property
-    def data(self) -> Json:
-        """The envelope's data: a mapping for a single, the tuple of ids for a collection (names for jobs)."""
-        return self.shelf[self.index].data
-
-    @property
-    def items(self) -> Json:
-        """The whole items of a collection, where a judge reads them."""
-        return self.shelf[self.index].items
-
-    @property
-    def meta(self) -> Mapping[str, Json]:
-        """The meta of a refusal."""
-        return self.shelf[self.index].meta
-
-    @property
-    def next_cursor(self) -> str | None:
-        """The cursor of the page after this one."""
-        return self.shelf[self.index].next_cursor
-
-    @property
-    def retry_at(self) -> int | None:
-        """Retry-After as an HTTP-date, in Unix seconds (U6)."""
-        return self.shelf[self.index].retry_at
+    path = Shelved[str]()
+    """The path as it was sent."""
+    parameters = Shelved[Mapping[str, str]]()
+    """What the path names, or the id that a GraphQL mutation surely updated; empty for other GraphQL."""
+    query = Shelved[Mapping[str, str]]()
+    """The query parameters."""
+    operations = Shelved[tuple[str, ...]]()
+    """The operations of a GraphQL call."""
+    planned = Shelved[Micros | None]()
+    """When it was to be sent, in a load of constant arrival rate."""
+    body = Shelved[Json]()
+    """What was sent, but for GET."""
+    fingerprint = Shelved[bytes]()
+    """Digest of the request's meaning, under an Idempotency-Key only (U28)."""
+    wording = Shelved[bytes]()
+    """Digest of the request's exact text, under an Idempotency-Key only (U28)."""
+    answer = Shelved[bytes]()
+    """Digest of the reply without its request_id, under an Idempotency-Key only (E5)."""
+    data = Shelved[Json]()
+    """The envelope's data: a mapping for a single, the tuple of ids for a collection (names for jobs)."""
+    items = Shelved[Json]()
+    """The whole items of a collection, where a judge reads them."""
+    meta = Shelved[Mapping[str, Json]]()
+    """The meta of a refusal."""
+    next_cursor = Shelved[str | None]()
+    """The cursor of the page after this one."""
+    retry_at = Shelved[int | None]()
+    """Retry-After as an HTTP-date, in Unix seconds (U6)."""
 
 
 def leaves(value: Json) -> Iterator[Json]:
@@ -236,6 +208,15 @@ def leaves(value: Json) -> Iterator[Json]:
             yield from leaves(inner)
     elif value is not None:
         yield value
+
+
+def texts(value: Json) -> Iterator[str]:
+    """Return the strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from texts(inner)
 
 
 def job_name(job: Mapping[str, Json]) -> str:
@@ -302,12 +283,7 @@ class ReceivedAttempt:
         """Endpoint, event and number: what a deployment lists an attempt by."""
         return self.endpoint, self.event, self.attempt
 
-    @property
-    def body(self) -> Json:
-        """The parsed body."""
-        return self.shelf[self.index].body
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers, their names in lower case."""
-        return self.shelf[self.index].headers
+    body = Shelved[Json]()
+    """The parsed body."""
+    headers = Shelved[Mapping[str, str]]()
+    """The headers, their names in lower case."""

@@ -1,7 +1,7 @@
 """Exchanges in little room: what many have alike is kept once, the rest packed; a row is made when looked at.
 
 A row as an object takes five times as much, so judges hold on to few of them: what they group they choose by
-place.
+place, and what they look at again they add to a log.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import marshal
 from array import array
 from collections.abc import Callable, Container, Iterator, Sequence
+from copy import copy
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any, TypeAlias, overload
@@ -27,21 +28,40 @@ Test: TypeAlias = Callable[[Observation], bool]
 Taker: TypeAlias = Callable[[Observation], None]
 
 _alike = attrgetter(*ALIKE)
-_own = attrgetter("id", "sent", "received", "idempotency_key", "remaining", "reset", "retry_after")
 
 
-class PackedObservations(Sequence[Observation]):
-    """Exchanges, each made anew whenever it is looked at: what is changed in it then is lost."""
+class _PackedRows:
+    """Rows by number: the number of a kind, of what many have alike, and packed values of their own."""
 
-    def __init__(self, shelf: SpillFile[ObservationDetail]) -> None:
-        self._shelf = shelf
-        self._kinds: list[tuple[Any, ...]] = []
-        """What exchanges have alike."""
+    def __init__(self, *own: str) -> None:
+        self._own = attrgetter(*own)
         self._numbers: dict[tuple[Any, ...], int] = {}
         """The place of each kind."""
         self._kind = array("I")
         self._packed = bytearray()
         self._ends = array("Q", [0])
+
+    def _pack(self, seen: Observation, number: int) -> None:
+        self._kind.append(number)
+        self._packed += marshal.dumps(self._own(seen))
+        self._ends.append(len(self._packed))
+
+    def _fields(self, index: int) -> tuple[Any, ...]:
+        fields: tuple[Any, ...] = marshal.loads(self._packed[self._ends[index] : self._ends[index + 1]])
+        return fields
+
+    def __len__(self) -> int:
+        return len(self._kind)
+
+
+class PackedObservations(_PackedRows, Sequence[Observation]):
+    """Exchanges, each made anew whenever it is looked at: what is changed in it then is lost."""
+
+    def __init__(self, shelf: SpillFile[ObservationDetail]) -> None:
+        super().__init__("id", "sent", "received", "idempotency_key", "remaining", "reset", "retry_after")
+        self._shelf = shelf
+        self._kinds: list[tuple[Any, ...]] = []
+        """What exchanges have alike."""
         self._order = array("I")
         self.repeats = set[int]()
         """The indexes of those that may be replays."""
@@ -56,19 +76,14 @@ class PackedObservations(Sequence[Observation]):
         number = self._numbers.setdefault(alike, len(self._kinds))
         if number == len(self._kinds):
             self._kinds.append(alike)
-        self._order.append(len(self._kind))
-        self._kind.append(number)
-        self._packed += marshal.dumps(_own(seen))
-        self._ends.append(len(self._packed))
+        self._order.append(len(self))
+        self._pack(seen, number)
 
     def sort(self) -> None:
         """Bring them in order of sending; those of one instant stay as they came in the trace."""
         sent = array("q", (self._fields(index)[1] for index in range(len(self))))
         self._order = array("I", sorted(range(len(self)), key=sent.__getitem__))
         self.began, self.ended = (sent[self._order[0]], sent[self._order[-1]]) if sent else (0, 0)
-
-    def __len__(self) -> int:
-        return len(self._order)
 
     def __iter__(self) -> Iterator[Observation]:
         return map(self._row, self._order)
@@ -109,10 +124,6 @@ class PackedObservations(Sequence[Observation]):
         seen.repeat, seen.unsure = index in self.repeats, index in self.unsure
         return seen
 
-    def _fields(self, index: int) -> tuple[Any, ...]:
-        fields: tuple[Any, ...] = marshal.loads(self._packed[self._ends[index] : self._ends[index + 1]])
-        return fields
-
 
 def _example(kind: tuple[Any, ...]) -> Observation:
     """Make an exchange that has nothing but what many have alike; looking at more of it raises."""
@@ -120,3 +131,36 @@ def _example(kind: tuple[Any, ...]) -> Observation:
     for name, value in zip(ALIKE, kind, strict=True):
         setattr(seen, name, value)
     return seen
+
+
+class ObservationLog(_PackedRows):
+    """Some exchanges of a run in the order in which they were added, each made anew when it is looked at.
+
+    What many have alike is kept once, in an example; the details stay in their spill file.
+    """
+
+    OWN = (
+        *("index", "id", "sent", "received", "idempotency_key", "remaining", "reset"),
+        *("retry_after", "repeat", "unsure"),
+    )
+    """What each exchange has of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(*self.OWN)
+        self._examples: list[Observation] = []
+
+    def add(self, exchange: Observation) -> None:
+        """Add the next exchange; one whose details lie on another shelf wants an example of its own."""
+        alike = _alike(exchange)
+        place = self._numbers.get(alike)
+        if place is None or self._examples[place].shelf is not exchange.shelf:
+            place = self._numbers[alike] = len(self._examples)
+            self._examples.append(exchange)
+        self._pack(exchange, place)
+
+    def __iter__(self) -> Iterator[Observation]:
+        for number, kind in enumerate(self._kind):
+            exchange = copy(self._examples[kind])
+            for name, value in zip(self.OWN, self._fields(number), strict=True):
+                setattr(exchange, name, value)
+            yield exchange

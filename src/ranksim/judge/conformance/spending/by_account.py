@@ -12,7 +12,7 @@ from ranksim.core.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.judge.conformance.history.fields import body_of, plain, snaked, state_of, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt, job_name
-from ranksim.judge.conformance.history.observation_log import ObservationLog
+from ranksim.judge.conformance.history.packed import ObservationLog
 from ranksim.judge.conformance.spending import statements
 from ranksim.judge.conformance.spending.activity import (
     CHECKS,

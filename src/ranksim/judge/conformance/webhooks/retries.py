@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, MINUTE, SECOND, Micros, format_millis
-from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
-from ranksim.judge.conformance.history.trace_reader import texts
+from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt, texts
 from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
