@@ -63,7 +63,7 @@ def traced_calls(path: str) -> Iterator[Recorded]:
             entry.query,
             entry.body or "",
             entry.surface,
-            _idempotency_key(entry),
+            idempotency_key_of(entry),
             (entry.response or "") if entry.status is not None and entry.status < 300 else "",
             entry.surface != "app" and _is_strange(entry, header),
         )
@@ -73,7 +73,8 @@ def traced_calls(path: str) -> Iterator[Recorded]:
     return _in_order(rows)
 
 
-def _idempotency_key(exchange: Exchange) -> str | None:
+def idempotency_key_of(exchange: Exchange) -> str | None:
+    """Return the Idempotency-Key of an exchange, if its headers were recorded with one."""
     headers = exchange.request_headers or {}
     return next((value for name, value in headers.items() if name.lower() == "idempotency-key"), None)
 

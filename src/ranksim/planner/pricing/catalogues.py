@@ -231,10 +231,11 @@ class ComparedSides(NamedTuple):
     changes: tuple[Change, ...]
     unpriced: tuple[str, ...]
 
-    @property
-    def names(self) -> tuple[str, str]:
-        """The names of A and B."""
-        return self.sold[0].name, self.sold[1].name
+    def stated(self) -> dict[str, Any]:
+        """Return what an answer states of the sides, by the names of its fields."""
+        names = self.sold[0].name, self.sold[1].name
+        differing = {"changes": self.changes, "taken_over": self.taken_over}
+        return {"names": names, "unpriced": self.unpriced} | differing
 
 
 def compared_sides(

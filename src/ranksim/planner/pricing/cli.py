@@ -12,37 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.planner.pricing.command import (
-    ACCOUNTS,
-    CATALOGUE,
-    Answered,
-    CatalogueName,
-    CustomersFile,
-    KeywordsOfDomain,
-    Move,
-    PolicyFile,
-    PopulationFile,
-    Replications,
-    ScenarioFile,
-    Threads,
-    Vary,
-    about,
-    about_account,
-    check_subject,
-    customers_of,
-    give,
-    grid_of,
-    moves_of,
-    policy_of,
-    population_of,
-    rules_flag,
-)
+from ranksim.planner.pricing import command as flags
 from ranksim.planner.question import AccountName, Seed, command
 from ranksim.report.progress import part, shown
 
 if TYPE_CHECKING:
     from ranksim.planner.pricing.back_test import BackTest
     from ranksim.planner.pricing.column_back_test import ColumnBackTest
+    from ranksim.planner.pricing.compare import ComparisonAnswer
     from ranksim.planner.pricing.recorded_sides import Side
 
 Sides = Callable[[bool], "list[Side]"]
@@ -50,17 +27,17 @@ Sides = Callable[[bool], "list[Side]"]
 
 
 def compare(
-    b: Annotated[str, typer.Option("--b", metavar="CATALOGUE", help=CATALOGUE)],
-    population: CustomersFile = None,
-    scenario: ScenarioFile = None,
+    b: Annotated[str, typer.Option("--b", metavar="CATALOGUE", help=flags.CATALOGUE)],
+    population: flags.CustomersFile = None,
+    scenario: flags.ScenarioFile = None,
     account: AccountName = "",
     a: Annotated[
         str | None,
-        typer.Option("--a", metavar="CATALOGUE", help=f"{CATALOGUE}  [default: illustrative]"),
+        typer.Option("--a", metavar="CATALOGUE", help=f"{flags.CATALOGUE}  [default: illustrative]"),
     ] = None,
-    move: Move = None,
-    policy: PolicyFile = None,
-    replications: Replications = 10,
+    move: flags.Move = None,
+    policy: flags.PolicyFile = None,
+    replications: flags.Replications = 10,
     precision: Annotated[
         float | None,
         typer.Option(
@@ -69,8 +46,8 @@ def compare(
         ),
     ] = None,
     seed: Seed = 1,
-    threads: Threads = 1,
-) -> Answered:
+    threads: flags.Threads = 1,
+) -> flags.Answered:
     """What catalogue B would have earned, cost and refused the customers of A.
 
     Both serve the same customers with the same requests; intervals are of paired differences. A recorded
@@ -87,43 +64,43 @@ def compare(
     from ranksim.planner.pricing.compare import compare as compared
     from ranksim.planner.pricing.own_account import compare_account
 
-    check_subject(population, scenario, account)
-    other, moves = read_catalogue(b), moves_of(move or ())
-    under, first = policy_of(policy), None if a is None else read_catalogue(a)
+    flags.check_subject(population, scenario, account)
+    other, moves = read_catalogue(b), flags.moves_of(move or ())
+    under, first = flags.policy_of(policy), None if a is None else read_catalogue(a)
+    answer: ComparisonAnswer
     with shown("comparing") as tell:
         if scenario is not None:
-            of_account = compare_account(
+            answer = of_account = compare_account(
                 scenario, other, account=account, a=first, policy=under, moves=moves,
                 replications=replications, seed=seed, precision=precision, progress=tell,
             )  # fmt: skip
-            subject = about_account(of_account.own, replications, seed)
-            answered = Answered(of_account, subject, of_account.own.scenario.policy, of_account.consulted)
-            a_name, b_name = of_account.names
+            subject = flags.about_account(of_account.own, replications, seed)
+            under, consulted = of_account.own.scenario.policy, of_account.consulted
         else:
-            customers = customers_of(population)
-            of_customers = compared(
+            customers = flags.customers_of(population)
+            answer = compared(
                 customers, first or read_catalogue("illustrative"), other, policy=under, moves=moves,
                 replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
             )  # fmt: skip
-            answered = Answered(of_customers, about(customers, replications, seed), under, CONSULTED)
-            a_name, b_name = of_customers.names
-    question = f"What would catalogue B ({b_name}) earn, cost and refuse with the customers of A ({a_name})?"
-    return answered._replace(question=f"{question} {answered.question}")
+            subject, consulted = flags.about(customers, replications, seed), CONSULTED
+    a, b = answer.names
+    question = f"What would catalogue B ({b}) earn, cost and refuse with the customers of A ({a})?"
+    return flags.Answered(answer, f"{question} {subject}", under, consulted)
 
 
 def break_even(
-    population: PopulationFile,
-    catalogue: CatalogueName = "illustrative",
+    population: flags.PopulationFile,
+    catalogue: flags.CatalogueName = "illustrative",
     plan: Annotated[list[str] | None, typer.Option(help="Only this plan; may be repeated.")] = None,
     risk: Annotated[
         float, typer.Option(help="Customers with a negative margin that a ceiling may let be, as a share.")
     ] = 0.01,
     level: Annotated[float, typer.Option(help="The confidence asked for.")] = 0.95,
-    policy: PolicyFile = None,
-    replications: Replications = 5,
+    policy: flags.PolicyFile = None,
+    replications: flags.Replications = 5,
     seed: Seed = 1,
-    threads: Threads = 1,
-) -> Answered:
+    threads: flags.Threads = 1,
+) -> flags.Answered:
     """At which price each plan breaks even, and how high its cost ceiling may be.
 
     Example: ranksim price break-even --population examples/pricing/population.yaml --plan pro
@@ -132,12 +109,12 @@ def break_even(
     from ranksim.planner.pricing import catalogues
     from ranksim.planner.pricing.break_even import break_even as balanced
 
-    customers = population_of(
+    customers = flags.population_of(
         population,
         "a price breaks even, and a ceiling is safe, by the share of customers with a negative margin: give "
         "a population; of one account `ranksim capacity fit --scenario` says the cost",
     )
-    sold, under = catalogues.read_catalogue(catalogue), policy_of(policy)
+    sold, under = catalogues.read_catalogue(catalogue), flags.policy_of(policy)
     with shown("looking for ceilings") as tell:
         answer = balanced(
             customers, sold, policy=under, plans=plan or (), risk=risk, level=level,
@@ -145,25 +122,25 @@ def break_even(
         )  # fmt: skip
     question = (
         f"From which price on does a plan of {sold.name} lose nothing, and which ceiling of cost is safe? "
-        f"{about(customers, replications, seed)}"
+        f"{flags.about(customers, replications, seed)}"
     )
-    return Answered(answer, question, under, CONSULTED)
+    return flags.Answered(answer, question, under, CONSULTED)
 
 
 def pareto(
-    vary: Vary,
-    population: CustomersFile = None,
-    scenario: ScenarioFile = None,
+    vary: flags.Vary,
+    population: flags.CustomersFile = None,
+    scenario: flags.ScenarioFile = None,
     account: AccountName = "",
     catalogue: Annotated[
         str | None,
-        typer.Option("--catalogue", metavar="CATALOGUE", help=f"{CATALOGUE}  [default: illustrative]"),
+        typer.Option("--catalogue", metavar="CATALOGUE", help=f"{flags.CATALOGUE}  [default: illustrative]"),
     ] = None,
-    policy: PolicyFile = None,
-    replications: Replications = 5,
+    policy: flags.PolicyFile = None,
+    replications: flags.Replications = 5,
     seed: Seed = 1,
-    threads: Threads = 1,
-) -> Answered:
+    threads: flags.Threads = 1,
+) -> flags.Answered:
     """Margin against blocked customers over a grid of ceilings, quotas and prices.
 
     Example: ranksim price pareto --population examples/pricing/population.yaml --vary
@@ -176,9 +153,9 @@ def pareto(
     from ranksim.planner.pricing.pareto import pareto_account
     from ranksim.twin.sim.scenario import Scenario
 
-    check_subject(population, scenario, account)
+    flags.check_subject(population, scenario, account)
     sold = None if catalogue is None else read_catalogue(catalogue)
-    under, grid = policy_of(policy), grid_of(vary)
+    under, grid = flags.policy_of(policy), flags.grid_of(vary)
     with shown("trying catalogues") as tell:
         if scenario is not None:
             of = Scenario.load(scenario)
@@ -187,20 +164,20 @@ def pareto(
                 seed=seed, progress=tell,
             )  # fmt: skip
             own, sold = own_scenario(of, account, under), sold or of.policy.catalogue
-            subject, whom = about_account(own, replications, seed), "calls"
+            subject, whom = flags.about_account(own, replications, seed), "calls"
             under, consulted = own.scenario.policy, answer.consulted
         else:
-            customers, sold = customers_of(population), sold or read_catalogue("illustrative")
+            customers, sold = flags.customers_of(population), sold or read_catalogue("illustrative")
             answer = frontier(
                 customers, sold, grid, policy=under, replications=replications, seed=seed, threads=threads,
                 progress=tell,
             )  # fmt: skip
-            subject, whom, consulted = about(customers, replications, seed), "customers", CONSULTED
+            subject, whom, consulted = flags.about(customers, replications, seed), "customers", CONSULTED
     question = (
         f"Which of these values of {sold.name} earn more without blocking more {whom}: {'; '.join(vary)}? "
         f"{subject}"
     )
-    return Answered(answer, question, under, consulted)
+    return flags.Answered(answer, question, under, consulted)
 
 
 def back_test(
@@ -216,15 +193,15 @@ def back_test(
     ] = None,
     catalogue: Annotated[
         list[str] | None,
-        typer.Option("--catalogue", metavar="CATALOGUE", help=f"{CATALOGUE} A second one is B's."),
+        typer.Option("--catalogue", metavar="CATALOGUE", help=f"{flags.CATALOGUE} A second one is B's."),
     ] = None,
     accounts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"{ACCOUNTS} A is then what they are on.")
+        Path | None, typer.Option(metavar="FILE", help=f"{flags.ACCOUNTS} A is then what they are on.")
     ] = None,
-    move: Move = None,
-    rules: Annotated[Path | None, rules_flag("PRICE_BACK_TEST")] = None,
-    keywords: KeywordsOfDomain = 50,
-    policy: PolicyFile = None,
+    move: flags.Move = None,
+    rules: Annotated[Path | None, flags.rules_flag("PRICE_BACK_TEST")] = None,
+    keywords: flags.KeywordsOfDomain = 50,
+    policy: flags.PolicyFile = None,
     seed: Seed = 1,
     csv: Annotated[
         Path | None,
@@ -236,7 +213,7 @@ def back_test(
             metavar="FILE", help="The names of the accounts of columns, as ranksim import wrote them."
         ),
     ] = None,
-) -> Answered:
+) -> flags.Answered:
     """What recorded calls would have come to under other plans: refusals call by call, and invoices.
 
     With two plans or two catalogues A is compared with B, otherwise the recording with A. Of columns,
@@ -249,27 +226,22 @@ def back_test(
     from ranksim.planner.pricing.columns import is_columns
 
     check_outputs((csv,), (recording, accounts, rules, policy, names, *map(Path, catalogue or ())))
-    sides = partial(sides_of, plan or [], catalogue or ["illustrative"], moves_of(move or ()))
-    tested: BackTest | ColumnBackTest
+    sides = partial(sides_of, plan or [], catalogue or ["illustrative"], flags.moves_of(move or ()))
     columns = is_columns(recording)
-    if columns:
-        if accounts is not None or rules is not None:
-            raise BadInput(
-                f"{recording}: --accounts and --map are for ranksim import, which made these columns"
-            )
-        tested = _of_columns(recording, sides, names, policy, seed)
-    else:
-        if names is not None:
-            raise BadInput(f"{recording}: --names goes with columns, which ranksim import makes")
-        tested = _of_calls(recording, sides, accounts, rules, policy, seed, keywords)
+    if columns and (accounts is not None or rules is not None):
+        raise BadInput(f"{recording}: --accounts and --map are for ranksim import, which made these columns")
+    if names is not None and not columns:
+        raise BadInput(f"{recording}: --names goes with columns, which ranksim import makes")
+    given = recording, sides, policy, seed
+    tested = _of_columns(*given, names) if columns else _of_calls(*given, keywords, accounts, rules)
     if csv is not None:
         tested.save_csv(csv)
     question = f"What would the calls of {recording.name} have been answered, and billed, under other plans?"
-    return Answered(tested, question, policy_of(policy), CONSULTED if columns else ())
+    return flags.Answered(tested, question, flags.policy_of(policy), CONSULTED if columns else ())
 
 
 def _of_columns(
-    recording: Path, sides: Sides, names: Path | None, policy: Path | None, seed: int
+    recording: Path, sides: Sides, policy: Path | None, seed: int, names: Path | None
 ) -> "ColumnBackTest":
     from ranksim.planner.pricing.column_back_test import back_test_columns
     from ranksim.planner.pricing.columns import read_columns, read_names
@@ -277,12 +249,12 @@ def _of_columns(
     columns = read_columns(recording, None if names is None else read_names(names))
     of = sides(all(spec.plan for spec in columns.specs.values()))
     with shown("serving recorded calls") as tell:
-        return back_test_columns(columns, of, policy=policy_of(policy), seed=seed, progress=tell)
+        return back_test_columns(columns, of, policy=flags.policy_of(policy), seed=seed, progress=tell)
 
 
 def _of_calls(
-    recording: Path, sides: Sides, accounts: Path | None, rules: Path | None, policy: Path | None, seed: int,
-    keywords: int,
+    recording: Path, sides: Sides, policy: Path | None, seed: int, keywords: int, accounts: Path | None,
+    rules: Path | None,
 ) -> "BackTest":  # fmt: skip
     from ranksim.planner.pricing.back_test import back_test, read_accounts
     from ranksim.planner.pricing.recording import read_recording, read_rules
@@ -292,17 +264,17 @@ def _of_calls(
     with shown("serving recorded calls") as tell:
         calls = read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.2))
         return back_test(
-            calls, of, accounts=described, policy=policy_of(policy), keywords=keywords, seed=seed,
+            calls, of, accounts=described, policy=flags.policy_of(policy), keywords=keywords, seed=seed,
             progress=part(tell, 0.2, 1.0),
         )  # fmt: skip
 
 
 def search(
     columns: Annotated[Path, typer.Argument(metavar="COLUMNS", help="Recorded calls, from ranksim import.")],
-    vary: Vary,
-    catalogue: CatalogueName = "illustrative",
+    vary: flags.Vary,
+    catalogue: flags.CatalogueName = "illustrative",
     plan: Annotated[str, typer.Option(metavar="NAME", help="The plan that everybody is on.")] = "",
-    move: Move = None,
+    move: flags.Move = None,
     risk: Annotated[
         float, typer.Option(help="Customers who may meet a refusal that they never met, as a share.")
     ] = 0.01,
@@ -313,9 +285,9 @@ def search(
         float, typer.Option(help="Assumed: the share that leaves of those newly refused something.")
     ] = 0.0,
     level: Annotated[float, typer.Option(help="The confidence of intervals.")] = 0.95,
-    policy: PolicyFile = None,
+    policy: flags.PolicyFile = None,
     seed: Seed = 1,
-) -> Answered:
+) -> flags.Answered:
     """Which catalogue of a grid earns most from recorded customers and refuses next to nobody anew.
 
     All candidates are tried on a few customers, the better third of them on three times as many, and so on.
@@ -341,15 +313,15 @@ def search(
     sold = catalogues.read_catalogue(catalogue)
     with shown("searching") as tell:
         answer = best(
-            read_columns(columns), sold, grid_of(vary), plan=plan, moves=moves_of(move or ()),
-            policy=policy_of(policy), demand=demand, risk=risk, level=level, seed=seed,
+            read_columns(columns), sold, flags.grid_of(vary), plan=plan, moves=flags.moves_of(move or ()),
+            policy=flags.policy_of(policy), demand=demand, risk=risk, level=level, seed=seed,
             progress=tell,
         )  # fmt: skip
     question = (
         f"Which of these values of {sold.name} earn most from the customers of {columns.name} and refuse "
         f"next to nobody anew: {'; '.join(vary)}?"
     )
-    return Answered(answer, question, policy_of(policy), CONSULTED)
+    return flags.Answered(answer, question, flags.policy_of(policy), CONSULTED)
 
 
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":
@@ -372,10 +344,10 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
 
 
 QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
-    "compare": (command(compare, give), "Catalogue A against catalogue B on the same customers."),
-    "break-even": (command(break_even, give), "At which price and ceiling each plan breaks even."),
-    "pareto": (command(pareto, give), "Margin against blocked customers over a grid."),
-    "back-test": (command(back_test, give), "Recorded calls under other plans, and their invoices."),
-    "search": (command(search, give), "The best catalogue of a grid for recorded customers."),
+    "compare": (command(compare, flags.give), "Catalogue A against catalogue B on the same customers."),
+    "break-even": (command(break_even, flags.give), "At which price and ceiling each plan breaks even."),
+    "pareto": (command(pareto, flags.give), "Margin against blocked customers over a grid."),
+    "back-test": (command(back_test, flags.give), "Recorded calls under other plans, and their invoices."),
+    "search": (command(search, flags.give), "The best catalogue of a grid for recorded customers."),
 }
 """Name of a command to its function and its short help."""

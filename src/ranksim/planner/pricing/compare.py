@@ -299,10 +299,7 @@ def compare(
     unchanged = _unchanged(population, plans, sides.changes)
     priced = not sides.unpriced
     return Comparison(
-        names=sides.names,
-        changes=sides.changes,
-        taken_over=sides.taken_over,
-        unpriced=sides.unpriced,
+        **sides.stated(),
         replications=len(runs),
         seed=seed,
         level=level,

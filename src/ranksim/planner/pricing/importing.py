@@ -149,10 +149,8 @@ class _Importer:
         self.owners = {
             name: _owner(recording, name, spec, row, seed) for row, (name, spec) in enumerate(specs.items())
         }
-        self.created = recording.created
-        self.needed = {
-            (call.account, id_) for call in recording.calls for _, id_ in call.refers()
-        } & self.created
+        referred = {(call.account, id_) for call in recording.calls for _, id_ in call.refers()}
+        self.needed = referred & recording.created
 
     def rows(self, tell: Tell) -> Iterator[CallRow]:
         for number, call in self.recording.each(tell):
@@ -164,36 +162,37 @@ class _Importer:
             yield self._row(owner, call, number)
 
     def _row(self, owner: Owner, call: RecordedCall, number: int) -> CallRow:
-        operation = OPERATIONS[call.operation]
-        row = CallRow(account=owner.row, at=call.at, recorded=recorded_outcome(call))
-        if call.surface != "app" and not operation.keyless:
-            row.key = self.keys.setdefault((call.account, call.key), len(self.keys))
-        row.activity = READ if operation.rate == RateClass.READ else WRITE
-        row.needs = self._needs(owner, call)
+        operation, row = OPERATIONS[call.operation], self._opened(owner, call)
         body = _drafted(owner, call, number) if call.drafted else (call.body or {})
         was_wrong = row.recorded in (NOT_FOUND, FAULTY) and call.code != ""
         if call.operation in SPENDING:
             _spend(owner, row, call.operation, body)
         elif operation.method != "GET" and not was_wrong:
             _change(owner, row, call)
-        if call.drafted and on_one(call.operation):
-            owner.unmodelled[MADE_UP] += 1
+        dry = body.get("dry_run") is True and operation.spends
+        if _is_repeat(owner, call) or dry:
+            row.idle = row.idle or DRY
         if was_wrong:
             row.idle = WRONG
-        elif body.get("dry_run") is True and operation.spends:
-            row.idle = row.idle or DRY
-        if operation.method == "POST":
-            _mind_repeats(owner, row, call)
         if not row.idle:
             self._make(owner, row, call, body)
             if call.operation == "keywords.create":
                 _add(owner, row, call, body)
         return row
 
-    def _needs(self, owner: Owner, call: RecordedCall) -> int:
-        """The latest thing that the call is about, of those that calls make, be it later."""
-        made = (id_ for _, id_ in call.refers() if (call.account, id_) in self.created)
-        return max((self._thing(owner, id_) for id_ in made), default=-1)
+    def _opened(self, owner: Owner, call: RecordedCall) -> CallRow:
+        """The row of a call by who makes it, what it needs, and whether it reads."""
+        operation = OPERATIONS[call.operation]
+        row = CallRow(account=owner.row, at=call.at, recorded=recorded_outcome(call))
+        if call.surface != "app" and not operation.keyless:
+            row.key = self.keys.setdefault((call.account, call.key), len(self.keys))
+        row.activity = READ if operation.rate == RateClass.READ else WRITE
+        # The latest thing that it is about, of those that calls make, be it later.
+        made = (id_ for _, id_ in call.refers() if (call.account, id_) in self.recording.created)
+        row.needs = max((self._thing(owner, id_) for id_ in made), default=-1)
+        if call.drafted and on_one(call.operation):
+            owner.unmodelled[MADE_UP] += 1
+        return row
 
     def _thing(self, owner: Owner, which: str) -> int:
         if which not in owner.numbers:
@@ -389,11 +388,13 @@ def _change(owner: Owner, row: CallRow, call: RecordedCall) -> None:
             owner.unmodelled[BESIDE] += 1
 
 
-def _mind_repeats(owner: Owner, row: CallRow, call: RecordedCall) -> None:
-    if call.idempotency_key is None:
-        return
+def _is_repeat(owner: Owner, call: RecordedCall) -> bool:
+    """Whether a call repeats another one of its key; if so it is noted."""
+    if call.idempotency_key is None or OPERATIONS[call.operation].method != "POST":
+        return False
     which = (call.key, call.idempotency_key)
     if which in owner.repeated:
         owner.unmodelled[REPEATS] += 1
-        row.idle = row.idle or DRY
+        return True
     owner.repeated.add(which)
+    return False

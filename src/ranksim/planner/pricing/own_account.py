@@ -337,10 +337,7 @@ def compare_account(
         replications=replications, precision=precision, seed=seed, level=level, progress=progress,
     )  # fmt: skip
     return AccountComparison(
-        names=sides.names,
-        changes=sides.changes,
-        taken_over=sides.taken_over,
-        unpriced=sides.unpriced,
+        **sides.stated(),
         replications=len(runs),
         seed=seed,
         level=level,

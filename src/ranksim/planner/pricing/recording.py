@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field
 
-from ranksim.core.callers.recordings import RecordingRule
+from ranksim.core.callers.recordings import RecordingRule, idempotency_key_of
 from ranksim.core.clock import Micros
 from ranksim.core.contract.located import validate
 from ranksim.core.contract.quantities import Frozen
@@ -187,17 +187,13 @@ def _of_trace(path: str | Path, passed: Passed) -> Recording:
 
 def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCall | str:
     """Return the call of an exchange, or why it cannot be made again."""
-    operation, values = _matched(exchange.method, exchange.path)
-    if exchange.operations and exchange.operations[0] in OPERATIONS:
-        operation = exchange.operations[0]
-        values = values_of(operation, exchange.path.removeprefix(PREFIX)) or values
+    operation, values = _operation_of(exchange)
     body, key, account = parsed_object(exchange.body), exchange.api_key or None, exchange.account
     declared = keys.get(key) if key else None
     if key and declared:
         account = account or declared.account or key
     if why := _why_left_out(exchange, operation, account, body, declared):
         return why
-    headers = {name.lower(): value for name, value in (exchange.request_headers or {}).items()}
     answer = parsed_object(exchange.response) or {}
     return RecordedCall(
         id=exchange.id,
@@ -211,10 +207,19 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCa
         path=values,
         query=exchange.query or {},
         body=body,
-        idempotency_key=headers.get("idempotency-key"),
+        idempotency_key=idempotency_key_of(exchange),
         made=tuple(made_by(operation, answer)) if (exchange.status or 500) < 400 else (),
         cursor=str(answer.get("next_cursor") or ""),
     )
+
+
+def _operation_of(exchange: Exchange) -> tuple[str, Mapping[str, str]]:
+    """Return the operation of an exchange, "" where it is unknown, and what stands in its path."""
+    operation, values = _matched(exchange.method, exchange.path)
+    if exchange.operations and exchange.operations[0] in OPERATIONS:
+        operation = exchange.operations[0]
+        values = values_of(operation, exchange.path.removeprefix(PREFIX)) or values
+    return operation, values
 
 
 def _why_left_out(
