@@ -1,7 +1,5 @@
 """What a new project starts with: `ranksim init`."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path

@@ -4,8 +4,6 @@ A schema tells fields, kinds, names and short forms. What only a whole file show
 account that is not there, the commands tell that read the file.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -17,8 +17,6 @@ twenty and much larger than the others. Replications that all agree say only how
 taken to be no further off than the larger of the value and the bound, and a count by one at the least.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 

@@ -13,8 +13,6 @@ All assume independent pairs. Amounts that agree in every pair have no interval,
 to differ, if ever, by one at a time.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import StatisticsError, correlation, fmean

@@ -11,8 +11,6 @@ Source: I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random varia
 the Royal Statistical Society B 86(1), 2024: section 4 (the capital process), appendix B (diversified bets).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -21,8 +21,6 @@ Student's once the statistic is freed of the skewness that the values show.
   that all agree give an interval without width; counts and shares have exact intervals (`shares`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import fmean

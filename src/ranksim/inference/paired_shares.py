@@ -1,7 +1,5 @@
 """Whether, and by how much, a share differs between two looks at the same trials."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from statistics import NormalDist

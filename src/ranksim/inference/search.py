@@ -1,7 +1,5 @@
 """What a search for a value that meets a condition pays for looking often and at many values."""
 
-from __future__ import annotations
-
 import math
 
 GROWTH = 1.25

@@ -6,8 +6,6 @@ Statistical Society B 54(1), 1992, and its inverse. It is increasing, as that of
 corrected for.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import fmean, stdev

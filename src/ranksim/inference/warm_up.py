@@ -13,8 +13,6 @@ without any cut they are 7 % too short. No rule helps a run that is too short to
 | the best fixed cut | -2.2 % | 0 % |
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 BATCH = 5

@@ -36,7 +36,6 @@ SIZE = (6.4, 3.4)
 PANEL = 1.1
 """The height of each panel beyond a first, inches."""
 
-
 TIP = "tip: "
 """What the ids of artists begin with that have a tooltip, which follows."""
 

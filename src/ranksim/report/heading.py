@@ -1,7 +1,5 @@
 """What stands above the tables of a report: the scenario, the run and the verdict on its expectations."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

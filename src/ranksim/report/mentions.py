@@ -1,7 +1,5 @@
 """Facts and assumptions that a page names: links to what its end tells of them, and names that fold."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable
@@ -67,7 +65,6 @@ def foldable(text: str) -> str:
 
 
 INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z")
-
 
 INSIDE = re.compile(r"(?<=[a-z][._])(?=[a-z])")
 """Where a name such as policy.catalogue.plans.pro.cost_ceiling may be parted."""

@@ -1,7 +1,5 @@
 """Results as a notebook shows them: a title, a few lines and tables, as HTML without style sheet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from html import escape
 

@@ -1,7 +1,5 @@
 """One self-contained HTML page of a result: no script, nothing loaded from elsewhere, light and dark."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """A catalogue as people read it: a column a plan, its add-ons, and what work costs the provider."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How far something is that takes long: a bar on a terminal, a line now and then in a pipe or a notebook."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator

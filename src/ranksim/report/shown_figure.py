@@ -1,7 +1,5 @@
 """Axes and figures that a notebook shows: figures are made outside pyplot, which would show them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import matplotlib.axes

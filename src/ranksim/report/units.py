@@ -1,7 +1,5 @@
 """Numbers as people read them: counts, shares, money, durations and instants, each with its unit."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

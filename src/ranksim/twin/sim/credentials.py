@@ -1,7 +1,5 @@
 """Whose calls are whose: the names that steps use for keys and web apps, and the calls that they become."""
 
-from __future__ import annotations
-
 from ranksim.core.callers.portfolio import Actor
 from ranksim.core.callers.steps import Send
 from ranksim.core.callers.target import UNKNOWN

@@ -17,7 +17,6 @@ from ranksim.twin.sim.series import account_names, unique
 MAX_DISABLINGS = 20
 """The most disablings of one endpoint, and spans in which it was disabled, that are kept."""
 
-
 MAX_OUTAGES = 100
 """The most outages of one receiver that are kept."""
 

@@ -6,8 +6,6 @@ answer in one time. All else counts as drawn: the sizes of sites and of scans, f
 webhook retries, are. Slots are drawn only where clients change keywords or scans.
 """
 
-from __future__ import annotations
-
 from ranksim.core.callers.programs import AnyClient, Poller, Schedule
 from ranksim.core.contract.facts import JobKind
 from ranksim.core.service.routes import parameters

@@ -4,8 +4,6 @@ A field has words, a unit, the kind that chooses its interval, and how it is der
 replication. Names, values and sentences (`metrics`) and columns of tables (`tables`) are read from here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter

@@ -4,8 +4,6 @@ A name is a family, then what it is about (which may itself contain dots), then 
 declares them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Clients that are Python generators of the user's: found, called and run as processes of the world."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any

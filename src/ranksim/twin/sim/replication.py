@@ -1,7 +1,5 @@
 """The statistics of one replication: plain data to be pickled, written as JSON and put into tables."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

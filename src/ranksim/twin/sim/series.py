@@ -1,7 +1,5 @@
 """The series that a replication samples: each declared once, and the rows that they become."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Container, Hashable, Mapping
 from dataclasses import dataclass

@@ -48,7 +48,6 @@ LEFT_OUT = f"notes beyond the first {MAX_NOTES} are left out"
 NO_LIMIT = 1 << 62
 """What remains of a window in a reply that tells of none."""
 
-
 Tally = TypeVar("Tally")
 
 

@@ -5,8 +5,6 @@ exact because replications agree. The bands of sampled series are those of a mea
 width where all replications show one level, as at the start.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain

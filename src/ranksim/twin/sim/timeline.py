@@ -1,7 +1,5 @@
 """What happens to a world from outside its clients: plan changes, outages, resized pools and the like."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Protocol, assert_never
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Why something happened in a run: the moment from which on it was inevitable, and what would prevent it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ one there is. How far a value lies is its difference from the old as a share of 
 moment's, as a share of the run; what has no size, such as leaving something out, counts as a whole.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

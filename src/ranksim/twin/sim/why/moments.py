@@ -5,8 +5,6 @@ moment: what the timeline, an outage or a client that starts would bring later i
 was planned is seen when it sets in, and one that was drawn when it is drawn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
