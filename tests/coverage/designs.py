@@ -12,12 +12,11 @@ from tests.coverage.queues import Queue
 
 import ranksim as rs
 from ranksim.core.clock import MINUTE
-from ranksim.inference.decisions import Range, above, allowed
+from ranksim.inference.decisions import Range, above, allowed, error_of_value, first_stage, looks
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
 from ranksim.inference.precision import is_precise
-from ranksim.inference.search import error_of_value, first_stage, looks
 from ranksim.inference.shares import chance
 from ranksim.inference.warm_up import mser5, welch
 from ranksim.planner.study.goal import first_index

@@ -7,7 +7,7 @@ import pytest
 from tests.coverage.harness import coverage, covers
 from tests.coverage.queues import QUEUES, Queue
 
-from ranksim.inference.student import student_t
+from ranksim.inference.distributions import student_t
 
 
 def test_an_interval_covers_lies_below_or_lies_above() -> None:

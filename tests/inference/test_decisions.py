@@ -7,8 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from ranksim.inference import evidence
-from ranksim.inference.decisions import Range, above, allowed, share_above
-from ranksim.inference.search import error_of_value, first_stage, looks, spent
+from ranksim.inference.decisions import (
+    Range,
+    above,
+    allowed,
+    error_of_value,
+    first_stage,
+    looks,
+    share_above,
+    spent,
+)
 from ranksim.inference.skewed import agree, corrected_t
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import scipy
 
+from ranksim.inference.distributions import student_t
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
 from ranksim.inference.precision import FIRST_STAGE, is_precise, relative_half_width
 from ranksim.inference.skewed import skewed, unskewed
-from ranksim.inference.student import student_t
 from ranksim.inference.warm_up import longest, mser5, welch
 
 

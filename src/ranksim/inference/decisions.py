@@ -12,18 +12,18 @@
 other: a replication is one value. No bound on the mean of a quantity without limits is like that (R. R.
 Bahadur and L. J. Savage, "The nonexistence of certain statistical procedures in nonparametric problems",
 Annals of Mathematical Statistics 27, 1956). `skewed` is Student's t freed of the skewness that is seen, from
-`search.first_stage` replications on. It can be fooled by a kind of replication that is rarer than one in
+`first_stage` replications on. It can be fooled by a kind of replication that is rarer than one in
 twenty and much larger than the others. Replications that all agree say only how rare others are; these are
 taken to be no further off than the larger of the value and the bound, and a count by one at the least.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from ranksim.inference import evidence
-from ranksim.inference.search import spent
+from ranksim.inference.distributions import student_t
 from ranksim.inference.skewed import agree, corrected_t
-from ranksim.inference.student import student_t
 
 Range = Literal["fraction", "count", "from 0", "any"]
 """What is known of the values: in [0, 1], whole numbers from 0, numbers from 0, or nothing."""
@@ -43,7 +43,7 @@ class Allowed(NamedTuple):
 def allowed(total: float, count: int, before: int, most: int, stage: int) -> Allowed:
     """Share out the error of a value to a look after `count` replications, `before` at the last one.
 
-    A quarter is for `skewed`, spent (`search.spent`) from `stage` replications on.
+    A quarter is for `skewed`, spent (`spent`) from `stage` replications on.
     """
     now = 0.0 if count < stage else spent(total / 4, count, before if before >= stage else 0, most)
     return Allowed(total * 3 / 4, now, total)
@@ -101,3 +101,50 @@ def _agreed(value: float, count: int, at: float, least: float, error: float) -> 
     if abs(value - at) <= others * max(least, abs(value), abs(at)):
         return None
     return value > at
+
+
+# What a search for a value that meets a condition pays for looking often and at many values
+
+GROWTH = 1.25
+"""How many times as many replications there are at the next look."""
+
+RARE = 0.05
+"""How often a kind of replication may occur that a decision on an unbounded mean need not have seen."""
+
+
+def error_of_value(level: float, values: int) -> float:
+    """Return the error that each value is allowed, for a bisection of so many values to have 1 - `level`.
+
+    It is shared out evenly over the values that a search can come to (Bonferroni): those of a bisection for
+    the first that is shown to hold, and of another, among those below, for the last that is shown to fail.
+    """
+    tried = 2 + 2 * math.ceil(math.log2(max(2, values)))
+    return (1 - level) / min(tried, values)
+
+
+def first_stage(level: float) -> int:
+    """Return how many replications show every kind that one in twenty is of: 72 at 95 %.
+
+    They do but for half the error, which leaves as much for what they are used for. Source: S. S. Wilks,
+    "Determination of sample sizes for setting tolerance limits", Annals of Mathematical Statistics 12, 1941.
+    """
+    return math.ceil(math.log((1 - level) / 2) / math.log(1 - RARE))
+
+
+def looks(least: int, most: int, stage: int) -> list[int]:
+    """Return the numbers of replications after which a value is looked at, `stage` among them if in reach."""
+    counts = [max(2, least)]
+    while counts[-1] < most:
+        following = math.ceil(GROWTH * counts[-1])
+        counts.append(min(stage if counts[-1] < stage < following else following, most))
+    return counts
+
+
+def spent(error: float, count: int, before: int, most: int) -> float:
+    """Return the part of `error` that a look after `count` replications may spend, `before` at the last one.
+
+    It is spent as the replications come in, so that the early looks, where a t statistic is least to be
+    trusted, get little. Sources: K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical
+    trials", Biometrika 70(3), 1983; K. Kim and D. L. DeMets, Biometrika 74(1), 1987 (their power of 1).
+    """
+    return error * (count - before) / most

@@ -1,9 +1,10 @@
-"""Beta and gamma distributions, without SciPy: what exact intervals of shares and counts are made of.
+"""Beta, gamma and Student's t, without SciPy: what exact intervals of shares, counts and means are made of.
 
-Both are continued fractions or series that settle within a few dozen terms up to shapes of some thousands;
-the number of terms grows with the root of the shape. Sources: NIST Digital Library of Mathematical Functions,
-8.17.22 (beta), 8.11.4 and 8.9.2 (gamma); I. J. Thompson and A. R. Barnett, "Coulomb and Bessel functions of
-complex arguments and order", Journal of Computational Physics 64, 1986 (the modified Lentz method).
+The first two are continued fractions or series that settle within a few dozen terms up to shapes of some
+thousands; the number of terms grows with the root of the shape. Sources: NIST Digital Library of Mathematical
+Functions, 8.17.22 (beta), 8.11.4 and 8.9.2 (gamma); I. J. Thompson and A. R. Barnett, "Coulomb and Bessel
+functions of complex arguments and order", Journal of Computational Physics 64, 1986 (the modified Lentz
+method).
 """
 
 import math
@@ -116,3 +117,37 @@ def _solved(
             break
         x = ahead
     return x
+
+
+@lru_cache(maxsize=4096)
+def student_t(p: float, freedom: int) -> float:
+    """Return the quantile of Student's t at `p` in (0, 1) with a whole number of degrees of freedom >= 1.
+
+    The distribution has a finite series for whole degrees of freedom; it is inverted by halving the angle.
+    Raises ValueError outside these ranges. Source: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical
+    Functions", 26.7.3 and 26.7.4.
+    """
+    if not 0 < p < 1 or freedom < 1:
+        raise ValueError(f"no quantile of Student's t at {p} with {freedom} degrees of freedom")
+    if p < 0.5:
+        return -student_t(1 - p, freedom)
+    low, high = 0.0, math.pi / 2
+    for _ in range(64):
+        angle = (low + high) / 2
+        if _within(angle, freedom) < 2 * p - 1:
+            low = angle
+        else:
+            high = angle
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _within(angle: float, freedom: int) -> float:
+    """The probability that |T| is at most sqrt(freedom) * tan(angle)."""
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = freedom % 2
+    term = cosine if odd else 1.0
+    total = term if freedom > 1 else 0.0
+    for k in range(2 + odd, freedom - 1, 2):
+        term *= cosine * cosine * (k - 1) / k
+        total += term
+    return 2 / math.pi * (angle + sine * total) if odd else sine * total

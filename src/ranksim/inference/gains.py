@@ -18,8 +18,8 @@ import math
 from collections.abc import Sequence
 from statistics import correlation, fmean, variance
 
+from ranksim.inference.distributions import student_t
 from ranksim.inference.estimate import LEVEL, Estimate
-from ranksim.inference.student import student_t
 
 CANCELLED = 1e-6
 """What is left of a sum by subtraction, as a share of it, is not exact where it is less than this."""

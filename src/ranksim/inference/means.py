@@ -25,9 +25,9 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
+from ranksim.inference.distributions import student_t
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.skewed import skewed
-from ranksim.inference.student import student_t
 
 
 def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:

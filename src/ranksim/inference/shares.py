@@ -17,10 +17,9 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
-from ranksim.inference.distributions import beta_below, beta_quantile
+from ranksim.inference.distributions import beta_below, beta_quantile, student_t
 from ranksim.inference.estimate import LEVEL, Estimate, farther
 from ranksim.inference.means import estimate
-from ranksim.inference.student import student_t
 
 
 def chance(hits: float, trials: float, level: float = LEVEL) -> Estimate:

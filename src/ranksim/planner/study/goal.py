@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from ranksim.inference.decisions import allowed
+from ranksim.inference.decisions import GROWTH, allowed, error_of_value, first_stage, looks
 from ranksim.inference.kinds import MetricSample
-from ranksim.inference.search import GROWTH, error_of_value, first_stage, looks
 from ranksim.planner.study.condition import MetricCondition
 from ranksim.planner.study.design import Point, point, written
 from ranksim.planner.study.runs import Runs
