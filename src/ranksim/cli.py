@@ -29,7 +29,7 @@ from ranksim.planner.pricing import import_cli as importing
 from ranksim.planner.study import cli as studying
 from ranksim.report.command_line import FAILED, new_app, run, spoken
 from ranksim.report.options import JsonNotTables, JsonNotText, Plots
-from ranksim.report.progress import shown
+from ranksim.report.progress import show_progress
 from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say, say_code
 from ranksim.twin.facade import control_cli, state_cli
 from ranksim.twin.facade.cli import add_serve
@@ -124,7 +124,7 @@ def run_command(
         with ExitStack() as stack:
             folder = None if out is None else stack.enter_context(new_directory(out))
             recorder = _open_trace(stack, made, folder if keep_trace else None, trace)
-            with shown("simulating") as tell:
+            with show_progress("simulating") as tell:
                 result = simulate(made, seed, replications, workers, recorder, tell)
             heading = heading_of(made, result, _command(scenario, result, arrivals))
             if folder is not None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ranksim.core.errors import BadInput
 from ranksim.report import figure
-from ranksim.report.progress import shown
+from ranksim.report.progress import show_progress
 from ranksim.report.tables import View
 from ranksim.report.terminal import again, check_results, rendered
 
@@ -30,7 +30,7 @@ def test_text_is_as_wide_as_the_terminal_and_ends_without_blanks(monkeypatch: py
 
 
 def test_nothing_moves_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown("simulating") as tell:
+    with show_progress("simulating") as tell:
         tell(0.5, "half")
     assert capsys.readouterr() == ("", "")
 

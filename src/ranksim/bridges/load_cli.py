@@ -21,7 +21,7 @@ from ranksim.judge.load.cli_options import (
     TargetFile,
     hold_key,
 )
-from ranksim.report.progress import shares, shown
+from ranksim.report.progress import shares, show_progress
 from ranksim.report.terminal import Styled, print_out
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _run(
     if not _agreed(stays, asking=not (yes or is_local(deployment))):
         return
     print(printable(before(chosen, deployment, users, length)), file=sys.stderr)
-    with shown(f"loading, {chosen.name}") as tell:
+    with show_progress(f"loading, {chosen.name}") as tell:
         trace = run_load(
             options,
             profile=chosen.name,

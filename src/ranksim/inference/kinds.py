@@ -60,7 +60,7 @@ class MetricSample(NamedTuple):
             if value is not None and of
         ]
         # Where both are whole, so is their product, which a share kept as a float blurs.
-        return [_whole(value * of) for value, of in pairs], [of for _, of in pairs]
+        return [_rounded(value * of) for value, of in pairs], [of for _, of in pairs]
 
 
 def interval(sample: MetricSample, level: float = LEVEL) -> Estimate:
@@ -83,5 +83,5 @@ def interval(sample: MetricSample, level: float = LEVEL) -> Estimate:
     return Estimate(estimated.mean, max(0.0, estimated.low), min(most, estimated.high))
 
 
-def _whole(number: float) -> float:
+def _rounded(number: float) -> float:
     return float(round(number)) if abs(number - round(number)) < 1e-6 else number

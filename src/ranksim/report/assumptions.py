@@ -24,11 +24,11 @@ def select(numbers: Iterable[str]) -> list[Assumption]:
     by_number = {str(assumption.number): assumption for assumption in register()}
     chosen = []
     for number in numbers:
-        found = by_number.get(number.removeprefix("U").removeprefix("u"))
-        having = [found] if found is not None else _about(number)
+        assumption = by_number.get(number.removeprefix("U").removeprefix("u"))
+        having = [assumption] if assumption is not None else _about(number)
         if not having:
             other = re.fullmatch("[SsEe][0-9]+", number) is not None
-            close = near(number, [name.rpartition(".")[2] for one in register() for name in one.fields])
+            close = near(number, [name.rpartition(".")[2] for entry in register() for name in entry.fields])
             hint = f"; `ranksim explain {number}` tells of facts and edge cases" if other else ""
             raise BadInput(f"{number}: no such assumption; they are U1 to U{len(register())}{hint or close}")
         chosen += having
@@ -39,10 +39,11 @@ def _about(word: str) -> list[Assumption]:
     """The assumptions that name a word in what is open, in their settings or their options."""
     if re.fullmatch("[A-Za-z_]{4,}", word) is None:
         return []
+    word = word.lower()
     return [
-        one
-        for one in register()
-        if word.lower() in " ".join((one.statement, *one.fields, *map(str, one.options))).lower()
+        entry
+        for entry in register()
+        if word in " ".join((entry.statement, *entry.fields, *map(str, entry.options))).lower()
     ]
 
 
@@ -72,8 +73,8 @@ def overrides(policy: Policy) -> tuple[tuple[str, str, str], ...]:
 def rests_on(policy: Policy, consulted: Iterable[str]) -> tuple[dict[str, Any], ...]:
     """The assumptions that set one of these fields of a policy, as rows, those that differ first."""
     read = set(consulted)
-    rows = [row(one, policy) for one in register() if read & set(one.fields)]
-    return tuple(sorted(rows, key=lambda one: not one["changed"]))
+    rows = [row(entry, policy) for entry in register() if read & set(entry.fields)]
+    return tuple(sorted(rows, key=lambda entry: not entry["changed"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +95,24 @@ def basis_of(question: str, policy: Policy, consulted: Iterable[str] = (), comma
     return Basis(question, rests_on(policy, consulted), overrides(policy), command)
 
 
-def render(shown: dict[str, Any]) -> RenderableType:
+def render(entry: dict[str, Any]) -> RenderableType:
     """One assumption for a terminal: a headline and what is assumed, set, why, and how to observe it."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    headline = Text.assemble((f"{shown['number']:<5}", "bold"), (shown["statement"], "bold"))
+    headline = Text.assemble((f"{entry['number']:<5}", "bold"), (entry["statement"], "bold"))
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=15, no_wrap=True)
     grid.add_column(overflow="fold")
     lines = {
-        "assumed": shown["default"],
-        "changed to": settings(shown["values"]) if shown["changed"] else "",
-        "set by": "" if shown["changed"] else settings(shown["values"]),
-        "options": ", ".join(shown["options"]),
-        "because": shown["reason"],
-        "confidence": shown["confidence"],
-        "observe": shown["observe"],
+        "assumed": entry["default"],
+        "changed to": settings(entry["values"]) if entry["changed"] else "",
+        "set by": "" if entry["changed"] else settings(entry["values"]),
+        "options": ", ".join(entry["options"]),
+        "because": entry["reason"],
+        "confidence": entry["confidence"],
+        "observe": entry["observe"],
     }
     for label, text in lines.items():
         if text:

@@ -17,7 +17,7 @@ PATIENCE = 5.0
 """Seconds before the first line in a pipe or a notebook, and between two of them."""
 
 
-def shown(what: str) -> Context[Tell]:
+def show_progress(what: str) -> Context[Tell]:
     """Show on stderr how far a command is: a bar with the time left, or lines where that is a pipe."""
     return _bar(what) if sys.stderr.isatty() else nullcontext(Lines(what, _to_stderr))
 
@@ -32,10 +32,10 @@ def noted(what: str, given: Tell | None) -> Context[Tell]:
 def part(tell: Tell, begin: float, end: float) -> Tell:
     """Return who is told of a part of the work, which is the whole's from the share `begin` to `end`."""
 
-    def told(share: float | None, text: str) -> None:
+    def tell_part(share: float | None, text: str) -> None:
         tell(None if share is None else begin + min(1.0, share) * (end - begin), text)
 
-    return told
+    return tell_part
 
 
 def shares(tell: Tell) -> Callable[[float], None]:
@@ -91,8 +91,8 @@ def _bar(what: str) -> Iterator[Tell]:
         task = bar.add_task(what, total=None)
 
         def tell(share: float | None, text: str) -> None:
-            total, said = None if share is None else 1.0, printable(f"{what}, {text}" if text else what)
-            bar.update(task, total=total, completed=share or 0, description=said)
+            line = printable(f"{what}, {text}" if text else what)
+            bar.update(task, total=None if share is None else 1.0, completed=share or 0, description=line)
 
         yield tell
 
@@ -107,8 +107,8 @@ def _is_watched() -> bool:
     from IPython import get_ipython
 
     kernel = getattr(get_ipython(), "kernel", None)
-    asked: Any = kernel.get_parent("shell") if kernel is not None else {}
-    return bool(asked.get("content", {}).get("allow_stdin"))
+    message: Any = kernel.get_parent("shell") if kernel is not None else {}
+    return bool(message.get("content", {}).get("allow_stdin"))
 
 
 @contextmanager

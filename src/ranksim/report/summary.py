@@ -95,7 +95,7 @@ OF_A_RUN = (
 
 def views(tables: Tables, top: int | None = None) -> list[View]:
     """Return the tables of a run that have rows, for people, in order; `top` bounds the rows of each."""
-    shown = [
+    made = [
         *_calls(tables.get("operations", ())),
         *_refusals(tables.get("codes", ())),
         *_resources(tables.get("levels", ())),
@@ -105,7 +105,7 @@ def views(tables: Tables, top: int | None = None) -> list[View]:
         *views_of("Webhook attempts", tables.get("attempts", ()), ATTEMPTS),
         *_delays(tables.get("delays", ())),
     ]
-    return [bounded(view, top) for view in shown]
+    return [bounded(view, top) for view in made]
 
 
 def _calls(rows: Sequence[Row]) -> list[View]:

@@ -80,7 +80,7 @@ def _has_width() -> bool:
 
 def print_out(*parts: str) -> None:
     """Print what was asked for, on stdout; what is not `Styled` has nothing that a terminal obeys."""
-    sys.stdout.write("".join(one if isinstance(one, Styled) else printable(one, LINES) for one in parts))
+    sys.stdout.write("".join(part if isinstance(part, Styled) else printable(part, LINES) for part in parts))
     sys.stdout.flush()
 
 
@@ -134,8 +134,8 @@ def again(context: typer.Context, kind: str) -> str:
         if isinstance(value, bool):
             words.append((parameter.opts if value else parameter.secondary_opts)[0])
             continue
-        for one in value if isinstance(value, list | tuple) else (value,):
-            words += [*parameter.opts[:1], str(one)] if parameter.opts[0].startswith("-") else [str(one)]
+        for word in map(str, value if isinstance(value, list | tuple) else (value,)):
+            words += [*parameter.opts[:1], word] if parameter.opts[0].startswith("-") else [word]
     return shlex.join(words)
 
 
@@ -143,5 +143,5 @@ def plan_names(incomplete: str) -> list[str]:
     """Return the plans that a shell completes a word to: those of the shipped catalogues."""
     from ranksim.core.contract.policy import CATALOGUES, shipped_catalogue
 
-    names = dict.fromkeys(name for one in CATALOGUES for name in shipped_catalogue(one).plans)
+    names = dict.fromkeys(name for catalogue in CATALOGUES for name in shipped_catalogue(catalogue).plans)
     return [name for name in names if name.startswith(incomplete)]

@@ -144,8 +144,8 @@ WHOLE = 10 * MICRO_USD
 
 
 def _form_of_money(value: Number, low: Number, high: Number) -> Callable[[Number], str]:
-    whole = min(abs(value - low), abs(high - value)) >= WHOLE
-    return partial(_usd, decimals=0 if whole else _decimals(value or high or low))
+    no_cents = min(abs(value - low), abs(high - value)) >= WHOLE
+    return partial(_usd, decimals=0 if no_cents else _decimals(value or high or low))
 
 
 def _half(quantity: str, form: Callable[[Number], str], width: Number) -> str:

@@ -193,14 +193,14 @@ def _judged(
     from ranksim.judge.conformance.exhibits import exhibits
     from ranksim.judge.conformance.report.as_dict import plain
     from ranksim.judge.conformance.report.model_fit import against, read_result
-    from ranksim.report.progress import shown
+    from ranksim.report.progress import show_progress
 
     check_required(required)
     if model is not None and len(traces) > 1:
         raise BadInput(f"--model: a result is of one trace; expected one beside it, found {len(traces)}")
     pinned_policy = None if policy is None else Policy.load(policy)
     result = None if model is None else read_result(model)
-    with shown("judging") as tell:
+    with show_progress("judging") as tell:
         judgement = compare_all(traces, pinned_policy, tell)
     return plain(
         judgement,

@@ -14,7 +14,7 @@ import typer
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing import command as flags
 from ranksim.planner.question import AccountName, Seed, command
-from ranksim.report.progress import part, shown
+from ranksim.report.progress import part, show_progress
 
 if TYPE_CHECKING:
     from ranksim.planner.pricing.back_test import BackTest
@@ -68,7 +68,7 @@ def compare(
     other, moves = read_catalogue(b), flags.moves_of(move or ())
     under, first = flags.policy_of(policy), None if a is None else read_catalogue(a)
     answer: ComparisonAnswer
-    with shown("comparing") as tell:
+    with show_progress("comparing") as tell:
         if scenario is not None:
             answer = of_account = compare_account(
                 scenario, other, account=account, a=first, policy=under, moves=moves,
@@ -115,7 +115,7 @@ def break_even(
         "a population; of one account `ranksim capacity fit --scenario` says the cost",
     )
     sold, under = catalogues.read_catalogue(catalogue), flags.policy_of(policy)
-    with shown("looking for ceilings") as tell:
+    with show_progress("looking for ceilings") as tell:
         answer = balanced(
             customers, sold, policy=under, plans=plan or (), risk=risk, level=level,
             replications=replications, seed=seed, threads=threads, progress=tell,
@@ -156,7 +156,7 @@ def pareto(
     flags.check_subject(population, scenario, account)
     sold = None if catalogue is None else read_catalogue(catalogue)
     under, grid = flags.policy_of(policy), flags.grid_of(vary)
-    with shown("trying catalogues") as tell:
+    with show_progress("trying catalogues") as tell:
         if scenario is not None:
             of = Scenario.load(scenario)
             answer = pareto_account(
@@ -248,7 +248,7 @@ def _of_columns(
 
     columns = read_columns(recording, None if names is None else read_names(names))
     of = sides(all(spec.plan for spec in columns.specs.values()))
-    with shown("serving recorded calls") as tell:
+    with show_progress("serving recorded calls") as tell:
         return back_test_columns(columns, of, policy=flags.policy_of(policy), seed=seed, progress=tell)
 
 
@@ -261,7 +261,7 @@ def _of_calls(
 
     of = sides(accounts is not None)
     described = None if accounts is None else read_accounts(accounts)
-    with shown("serving recorded calls") as tell:
+    with show_progress("serving recorded calls") as tell:
         calls = read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.2))
         return back_test(
             calls, of, accounts=described, policy=flags.policy_of(policy), keywords=keywords, seed=seed,
@@ -311,7 +311,7 @@ def search(
             raise BadInput(f"{name}: expected a share between 0 and 1, found {share}")
     demand = Demand(Assumed(leave_price, 0.0, 1.0), Assumed(leave_refused, 0.0, 0.5))
     sold = catalogues.read_catalogue(catalogue)
-    with shown("searching") as tell:
+    with show_progress("searching") as tell:
         answer = best(
             read_columns(columns), sold, flags.grid_of(vary), plan=plan, moves=flags.moves_of(move or ()),
             policy=flags.policy_of(policy), demand=demand, risk=risk, level=level, seed=seed,

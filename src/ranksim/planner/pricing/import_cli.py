@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ranksim.planner.pricing.command import ACCOUNTS, KeywordsOfDomain, rules_flag
-from ranksim.report.progress import part, shown
+from ranksim.report.progress import part, show_progress
 from ranksim.report.terminal import print_out
 
 
@@ -51,7 +51,7 @@ def import_recording(
     imported("pyarrow", "columns need pyarrow", "plots")
     check_outputs((columns, names), (recording, accounts, rules))
     described = {} if accounts is None else read_accounts(accounts)
-    with shown("reading") as tell:
+    with show_progress("reading") as tell:
         made = columns_of(
             read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5)),
             accounts=described,

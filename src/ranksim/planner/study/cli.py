@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.report.progress import shown
+from ranksim.report.progress import show_progress
 from ranksim.report.terminal import again, check_results, print_out, say, say_code
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def study(
     if isinstance(made.engine, Worlds):
         say_code(file, code_of(made.engine.scenario))
     try:
-        with shown("studying") as tell:
+        with show_progress("studying") as tell:
             result = made.run(
                 workers=workers, scheduler=scheduler or None, store=kept,
                 retry_failed=retry_failed, progress=tell,

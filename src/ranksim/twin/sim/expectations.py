@@ -114,7 +114,7 @@ class Expectation(Frozen):
     def _unit(self) -> Unit:
         return unit_of(self.metric)
 
-    def _shown(self, value: float | None) -> str:
+    def _in_words(self, value: float | None) -> str:
         return show(value, self._unit)
 
     @property
@@ -135,24 +135,24 @@ class Expectation(Frozen):
     def _bound(self) -> str:
         low, high = self.bounds
         if self.other_than is not None:
-            return f"other than {self._shown(self.other_than)}"
+            return f"other than {self._in_words(self.other_than)}"
         if low == high:
-            return f"exactly {self._shown(low)}"
+            return f"exactly {self._in_words(low)}"
         if math.isinf(low):
             return self._ceiling
         if math.isinf(high):
             return self._floor
         if self.more_than is None and self.less_than is None:
-            return f"between {self._shown(low)} and {self._shown(high)}"
+            return f"between {self._in_words(low)} and {self._in_words(high)}"
         return f"{self._floor} and {self._ceiling}"
 
     @property
     def _floor(self) -> str:
-        return f"{'at least' if self.more_than is None else 'more than'} {self._shown(self.bounds[0])}"
+        return f"{'at least' if self.more_than is None else 'more than'} {self._in_words(self.bounds[0])}"
 
     @property
     def _ceiling(self) -> str:
-        return f"{'at most' if self.less_than is None else 'less than'} {self._shown(self.bounds[1])}"
+        return f"{'at most' if self.less_than is None else 'less than'} {self._in_words(self.bounds[1])}"
 
     def judge(self, result: Result) -> ExpectationResult:
         """Return whether a result keeps the bound. Raises BadInput when it has no such metric."""
@@ -168,7 +168,7 @@ class Expectation(Frozen):
         seen = sum(value is not None for value in values)
         if 0 < seen < len(values):
             spread += f" in the {seen} of {len(values)} replications that observe it"
-        return self._finding(mean, spread, kept=f"{self._shown(mean)}{spread}")
+        return self._finding(mean, spread, kept=f"{self._in_words(mean)}{spread}")
 
     def _finding(self, value: float | None, where: str, kept: str) -> ExpectationResult:
         """Judge one value: `where` belongs to it, `kept` is what is said when the bound is kept."""
@@ -181,11 +181,11 @@ class Expectation(Frozen):
             return ExpectationResult(self, True, value, 0.0, text)
         unit: Unit = "duration" if self._unit == "instant" else self._unit
         beyond = f": {show(abs(off), unit)} {'above' if off > 0 else 'below'}" if off else ""
-        text = f"{self.metric} is {self._shown(value)}{where}, expected {self.wanted()}{beyond}"
+        text = f"{self.metric} is {self._in_words(value)}{where}, expected {self.wanted()}{beyond}"
         return ExpectationResult(self, False, value, off, text)
 
     def _span(self, low: float | None, high: float | None) -> str:
-        return self._shown(low) if low == high else f"{self._shown(low)} to {self._shown(high)}"
+        return self._in_words(low) if low == high else f"{self._in_words(low)} to {self._in_words(high)}"
 
     def _off(self, value: float) -> float | None:
         """How far a value lies above (or, negative, below) what is expected; None where it is expected."""
@@ -247,7 +247,6 @@ def _slack(bound: float) -> float:
 
 
 def _short(text: str) -> dict[str, Any]:
-    """Read the short form."""
     between = _BETWEEN.fullmatch(text.strip())
     if between is not None:
         low, after, metric, before, high = between.groups()

@@ -30,7 +30,7 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
         version=VERSION,
         policy=scenario.policy.name,
         verdicts=tuple(
-            in_words(finding.passed, finding.text, finding.expectation.metric, _found(finding, result))
+            in_words(finding.passed, finding.text, finding.expectation.metric, _judged(finding, result))
             for finding in judge(scenario.expect, result)
         ),
         notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
@@ -50,7 +50,7 @@ def in_words(holds: bool, text: str, metric: str, value: str) -> ExpectationVerd
     return ExpectationVerdict(holds, text, metric, value, *words)
 
 
-def _found(finding: ExpectationResult, result: Result) -> str:
+def _judged(finding: ExpectationResult, result: Result) -> str:
     """The number that was judged, a mean with its interval; nothing where none was observed."""
     metric = finding.expectation.metric
     if finding.value is None:

@@ -136,9 +136,9 @@ class _Goal:
         if self.precision is None:
             return []
         verb, count = "is" if self.met else "is not", len(self.seen)
-        known = f"{self.precision.of} {verb} known to within {level(self.precision.relative)}"
+        remark = f"{self.precision.of} {verb} known to within {level(self.precision.relative)}"
         more = f"; that takes at least {FIRST_STAGE}" if not self.met and count < FIRST_STAGE else ""
-        return [f"{known} after {count} replications{more}"]
+        return [f"{remark} after {count} replications{more}"]
 
 
 def _is_fixed(scenario: Scenario, replications: Sequence[Replication], about: str) -> bool:
@@ -162,10 +162,10 @@ def _heading(scenario: Scenario, result: Result) -> Heading:
     return heading_of(scenario, result)
 
 
-def _why(scenario: Scenario, result: Result, asked: str, **options: Any) -> Why:
+def _why(scenario: Scenario, result: Result, metric: str, **options: Any) -> Why:
     from ranksim.twin.sim.why.answer import why  # most results are asked for numbers alone
 
-    return why(scenario, [replication.seed for replication in result.replications], asked, **options)
+    return why(scenario, [replication.seed for replication in result.replications], metric, **options)
 
 
 def replication_seed(seed: int, index: int) -> int:

@@ -38,12 +38,12 @@ def calibrate(
     from ranksim.core.files import check_outputs, new_file, write_text
     from ranksim.judge.conformance.calibrate.calibrate import calibrate as examine
     from ranksim.report.document import as_text
-    from ranksim.report.progress import shown
+    from ranksim.report.progress import show_progress
     from ranksim.report.terminal import print_out, say
 
     check_outputs((out,), (trace,))
     base = None if policy is None else Policy.load(policy)
-    with shown("calibrating") as tell:
+    with show_progress("calibrating") as tell:
         outcome = examine(trace, base, progress=tell)
     if out is not None:
         with new_file(out) as temporary:

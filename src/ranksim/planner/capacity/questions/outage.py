@@ -7,7 +7,7 @@ import typer
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, duration_of, own_of, wanted
 from ranksim.planner.question import AccountName, Seed
-from ranksim.report.progress import shown
+from ranksim.report.progress import show_progress
 
 if TYPE_CHECKING:
     from ranksim.planner.capacity.outage import OutageCost
@@ -61,7 +61,7 @@ def outage(
     from ranksim.planner.capacity.outage_world import simulate_outage
 
     lasts, fails = duration_of("length", length), cast("Failure", failure)
-    with shown("simulating") as tell:
+    with show_progress("simulating") as tell:
         if scenario is not None and every is None:
             if together is not None or law is not None:
                 raise BadInput(

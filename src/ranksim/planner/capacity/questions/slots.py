@@ -7,7 +7,7 @@ import typer
 
 from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, instant_of, own_of, wanted
 from ranksim.planner.question import AccountName, Seed
-from ranksim.report.progress import shown
+from ranksim.report.progress import show_progress
 from ranksim.report.terminal import plan_names
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def slots(
     )
     most = plan_named(used, named).slot_limit if limit is None else limit
     if replications:
-        with shown("simulating") as tell:
+        with show_progress("simulating") as tell:
             answer = simulate_slot_use(
                 churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed,
                 anchor=anchor, progress=tell,

@@ -9,7 +9,7 @@ import typer
 from ranksim.core.errors import BadInput, listed
 from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, counts, duration_of, own_of, wanted
 from ranksim.planner.question import AccountName, Seed
-from ranksim.report.progress import shown
+from ranksim.report.progress import show_progress
 
 if TYPE_CHECKING:
     from ranksim.planner.capacity.workers import WorkersNeeded
@@ -48,7 +48,7 @@ def workers(
 
     patience = duration_of("within", within)
     notes: tuple[str, ...] = ()
-    with shown("simulating peaks") as tell:
+    with show_progress("simulating peaks") as tell:
         world = None if scenario is None else Scenario.load(scenario)
         if world is not None and world.clients and not jobs and over is None:
             if account and len(world.accounts) > 1:

@@ -7,7 +7,7 @@ import typer
 
 from ranksim.core.errors import BadInput
 from ranksim.report.options import JsonNotText
-from ranksim.report.progress import shown
+from ranksim.report.progress import show_progress
 from ranksim.report.terminal import say_code
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def why(
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="A directory of `ranksim run --out`, or a scenario file.")
     ],
-    asked: Annotated[
+    metric: Annotated[
         str,
         typer.Argument(
             metavar="METRIC",
@@ -66,8 +66,8 @@ def why(
     from ranksim.twin.sim.why.answer import why as explain
 
     scenario, seeds = _read(run, seed)
-    with shown("asking why") as tell:
-        answer = explain(scenario, seeds, asked, futures, tell)
+    with show_progress("asking why") as tell:
+        answer = explain(scenario, seeds, metric, futures, tell)
     show(answer, json, None, plots=False)
 
 
