@@ -2,7 +2,7 @@ from ranksim.planner.capacity.fit_answer import Fit as Fit
 from ranksim.planner.capacity.outage import Outage as Outage
 from ranksim.planner.capacity.outage import disabled_after as disabled_after
 from ranksim.planner.capacity.outage import outage_cost as outage_cost
-from ranksim.planner.capacity.outage_scenario import scenario_outage as scenario_outage
+from ranksim.planner.capacity.outage_world import scenario_outage as scenario_outage
 from ranksim.planner.capacity.outage_world import simulate_outage as simulate_outage
 from ranksim.planner.capacity.plan_fit import fit as fit
 from ranksim.planner.capacity.planned import workload_of as workload_of

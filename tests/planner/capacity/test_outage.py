@@ -20,8 +20,7 @@ from ranksim.planner.capacity.outage import (
     disabled_after,
     outage_cost,
 )
-from ranksim.planner.capacity.outage_scenario import scenario_outage
-from ranksim.planner.capacity.outage_world import simulate_outage
+from ranksim.planner.capacity.outage_world import scenario_outage, simulate_outage
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import Micros, duration, format_duration, in_micros, instant
 from ranksim.core.contract.plans import Plan
@@ -40,6 +40,22 @@ def ends_of(name: str, estimate: Estimate | None) -> Row:
     """Return an estimate as the columns of a row: `name`, and the ends of its interval."""
     mean, low, high = estimate or (None, None, None)
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def only_plan(policy: Policy, **changes: Any) -> Policy:
+    """Return a policy whose one plan, "capacity", refuses nothing but by `changes` (fields of `Plan`)."""
+    catalogue = policy.catalogue
+    roomy: dict[str, Any] = {
+        "name": "capacity",
+        "capabilities": tuple(sorted(set(catalogue.capability_of.values()))),
+        "quotas": {},
+        "cooldowns": {},
+        "cost_ceiling": WITHOUT_END,
+        "slot_limit": WITHOUT_END,
+    }
+    plan = next(iter(catalogue.plans.values())).model_copy(update=roomy | changes)
+    alone = catalogue.model_copy(update={"plans": {"capacity": plan}, "add_ons": {}})
+    return policy.model_copy(update={"catalogue": alone})
 
 
 def plan_named(policy: Policy, name: str) -> Plan:

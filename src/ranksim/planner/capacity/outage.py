@@ -19,10 +19,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,12 +39,14 @@ from ranksim.planner.capacity.common import (
     expect_one_of,
     question_repr,
 )
-from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
+from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import count, duration, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from ranksim.planner.capacity.outage_world import ScenarioOutage
 
 Law = Literal["poisson", "regular"]
 Failure = Literal["down", "late"]
@@ -99,12 +101,8 @@ class Outage:
         expect_one_of(("poisson", "regular"), "law", self.law)
         if self.law == "regular":
             least = -(-self.length // MANY)
-            expect(
-                self.every >= least,
-                "every",
-                f"{duration(least)} or more with law regular",
-                duration(self.every),
-            )
+            expected = f"{duration(least)} or more with law regular"
+            expect(self.every >= least, "every", expected, duration(self.every))
         expect_one_of(("down", "late"), "failure", self.failure)
 
 
@@ -116,30 +114,6 @@ AFTERWARDS = (
     "which is not counted here."
 )
 """What is told of outages that may disable an endpoint."""
-
-
-@dataclass(frozen=True)
-class ScenarioOutage:
-    """An outage of `length` (µs) that meets the job events of an `account` of a `scenario`, by their names.
-
-    It begins `at` an instant (µs), or at any moment of the `span` (µs) from `start` on. A `failure` is that
-    of an `Outage`.
-    """
-
-    scenario: str
-    account: str
-    start: Micros
-    span: DurationField = DurationField()
-    length: DurationField = DurationField()
-    failure: Failure = "down"
-    at: Micros | None = None
-
-    __repr__ = question_repr
-
-    def __post_init__(self) -> None:
-        """Raise BadInput for what cannot be."""
-        expect(self.length > 0, "length", "a duration above 0", self.length)
-        expect_one_of(("down", "late"), "failure", self.failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +128,11 @@ class Extremes:
     at: Micros
 
 
-def _begins(outage: ScenarioOutage) -> str:
-    if outage.at is not None:
-        return f"the outage begins at {iso(outage.at)}"
-    return f"the outage begins at any moment of {duration(outage.span)} from {iso(outage.start)} on"
-
-
 def _few(events: float) -> str:
     return count(events if events >= NONE else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class OutageOutcome:
+class OutageOutcome(NamedTuple):
     """What becomes of the events of one outage, on average; `disabled` is the chance that it disables."""
 
     events: float
@@ -227,7 +194,7 @@ class OutageCost(ReadyAnswer):
 
     def _disabled(self) -> str:
         """Whether the endpoint is disabled: a chance, where outages begin at any moment."""
-        if isinstance(self.outage, ScenarioOutage) and self.outage.at is not None:
+        if not isinstance(self.outage, Outage) and self.outage.at is not None:
             return "disabled" if self.expected.disabled else "not disabled"
         return f"disabled with a chance of {percent(self.expected.disabled)}"
 
@@ -239,22 +206,17 @@ class OutageCost(ReadyAnswer):
             return ("Means are over outages that begin at any moment.", AFTERWARDS)
         return (
             f"Events are those of all jobs of {outage.account} that end in {outage.scenario}, when they do; "
-            f"{_begins(outage)}.",
+            f"the outage begins {outage.begins}.",
             AFTERWARDS,
             *self.assumed,
         )
 
     def tables(self) -> Tables:
         """One row for each number."""
-        rows = [
-            {
-                "name": name,
-                "what": what,
-                "expected": getattr(self.expected, name),
-                **ends_of("simulated", self.simulated.get(name)),
-            }
-            for name, what in WHAT.items()
-        ]
+        rows: list[Row] = []
+        for name, what in WHAT.items():
+            seen = ends_of("simulated", self.simulated.get(name))
+            rows.append({"name": name, "what": what, "expected": getattr(self.expected, name), **seen})
         return {"answer": rows}
 
     def views(self) -> list[View]:
@@ -289,9 +251,8 @@ class Attempts:
 def attempts_of(policy: Policy, failure: Failure = "down") -> Attempts:
     """Return the retry schedule as the rules make it (S90, U67). Raises BadInput when it is jittered."""
     facts, assumptions = policy.facts, policy.assumptions
-    expect(
-        assumptions.retry_jitter_percent == 0, "retry_jitter_percent", "0", assumptions.retry_jitter_percent
-    )
+    jitter = assumptions.retry_jitter_percent
+    expect(jitter == 0, "retry_jitter_percent", "0", jitter)
     takes = facts.webhook_timeout if failure == "late" else 0
     sent, failed = [0], [takes]
     while (due := retry_at(len(sent), failed[-1], failed[0], 0, facts, assumptions)) is not None:
@@ -323,15 +284,27 @@ def outage_cost(outage: Outage, policy: Policy | str | Path | None = None) -> Ou
     policy = policy_of(policy)
     check_cancels(policy)
     attempts = attempts_of(policy, outage.failure)
-    times = [outage.length * step // 100 for step in range(101)]
     if outage.law == "poisson":
         failures = Failures(attempts, outage)
-        curve = [(t, 1 - failures.below(t)) for t in times]
-        return OutageCost(outage, _at_random(outage, failures), tuple(curve), {})
-    phases = [(2 * step + 1) * outage.every / (2 * MOMENTS) for step in range(MOMENTS)]
-    outcomes, ends = zip(*(_of_phase(outage, attempts, phase) for phase in phases), strict=True)
-    curve = [(t, sum(end <= t for end in ends) / MOMENTS) for t in times]
-    return OutageCost(outage, mean_of(outcomes), tuple(curve), {})
+        curve = tuple((t, 1 - failures.below(t)) for t in _times(outage.length))
+        return OutageCost(outage, _at_random(outage, failures), curve, {})
+    phases = ((2 * step + 1) * outage.every / (2 * MOMENTS) for step in range(MOMENTS))
+    instants = (np.arange(phase, outage.length, outage.every) for phase in phases)
+    ends = [followed(came, outage.length, attempts, outage.failure, outage.together) for came in instants]
+    return OutageCost(outage, *averaged(ends, outage.length), {})
+
+
+def averaged(
+    outages: Sequence[tuple[OutageOutcome, float]], length: Micros
+) -> tuple[OutageOutcome, tuple[tuple[Micros, float], ...]]:
+    """Return the mean of outages as `followed` gives them, and the share disabled by a time (µs)."""
+    disabled = [end for _, end in outages]
+    curve = ((t, sum(end <= t for end in disabled) / len(outages)) for t in _times(length))
+    return mean_of([outcome for outcome, _ in outages]), tuple(curve)
+
+
+def _times(length: Micros) -> list[Micros]:
+    return [length * step // 100 for step in range(101)]
 
 
 # Random events
@@ -367,9 +340,8 @@ def _at_random(outage: Outage, failures: Failures) -> OutageOutcome:
     moments = [(2 * step + 1) * length // (2 * MOMENTS) for step in range(MOMENTS)]
     outcomes = [_of_event(u, outage, failures) for u in moments]
     scale = length * failures.rate * outage.together
-    mean = mean_of(outcomes)
-    scaled = {field.name: scale * getattr(mean, field.name) for field in fields(OutageOutcome)}
-    return OutageOutcome(**scaled | {"disabled": 1 - failures.below(length)})
+    scaled = OutageOutcome(*(scale * mean for mean in mean_of(outcomes)))
+    return scaled._replace(disabled=1 - failures.below(length))
 
 
 def _of_event(u: Micros, outage: Outage, failures: Failures) -> OutageOutcome:
@@ -391,19 +363,10 @@ def _of_event(u: Micros, outage: Outage, failures: Failures) -> OutageOutcome:
 
 def mean_of(outcomes: Sequence[OutageOutcome]) -> OutageOutcome:
     """Return the mean of what becomes of events."""
-    names = [field.name for field in fields(OutageOutcome)]
-    return OutageOutcome(
-        **{name: math.fsum(getattr(o, name) for o in outcomes) / len(outcomes) for name in names}
-    )
+    return OutageOutcome(*(math.fsum(values) / len(outcomes) for values in zip(*outcomes, strict=True)))
 
 
 # Regular events
-
-
-def _of_phase(outage: Outage, attempts: Attempts, phase: float) -> tuple[OutageOutcome, float]:
-    """Follow groups that come every so often from `phase` on: the outcome, and when it disables (or inf)."""
-    came = np.arange(phase, outage.length, outage.every)
-    return followed(came, outage.length, attempts, outage.failure, outage.together)
 
 
 def followed(
@@ -423,16 +386,9 @@ def followed(
     cancelled = len(created) - exhausted - delayed
     made = len(_before(created, attempts.sent, over))
     duplicates = made + delayed - len(created) if failure == "late" else 0
-    outcome = OutageOutcome(
-        events=len(came) * together,
-        delayed=delayed * together,
-        exhausted=exhausted * together,
-        cancelled=cancelled * together,
-        suppressed=(len(came) - len(created)) * together,
-        duplicates=duplicates * together,
-        disabled=float(end < math.inf),
-    )
-    return outcome, end
+    groups = (len(came), delayed, exhausted, cancelled, len(came) - len(created), duplicates)
+    events = [number * together for number in groups]
+    return OutageOutcome._make([*events, float(end < math.inf)]), end
 
 
 def _before(came: NDArray[np.float64], offsets: Sequence[Micros], end: float) -> NDArray[np.float64]:

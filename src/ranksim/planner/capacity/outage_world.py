@@ -1,32 +1,65 @@
-"""Outages as simulated worlds show them: a service, a receiver that fails, crawls that end (see `outage`)."""
+"""Outages in simulated worlds: that of `outage` beside its formula, and one that meets a scenario's own jobs.
+
+Of a scenario every job of the account that ends is an event; an outage is then followed event by event from
+one moment, or from many.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from dataclasses import replace
+from bisect import bisect_left
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ranksim.core.clock import HOUR
+import numpy as np
+
+from ranksim.core.clock import HOUR, SECOND, Micros, iso
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.contract.quantities import Distribution
 from ranksim.core.draws import Purpose, entity, uniform
 from ranksim.core.errors import BadInput
+from ranksim.core.service.events import JobEnded, ServiceEvent
 from ranksim.inference.counts import counted
 from ranksim.inference.shares import chance
-from ranksim.planner.capacity.outage import Outage, OutageCost, attempts_of, outage_cost
-from ranksim.planner.capacity.worlds import only_plan
-from ranksim.report.progress import Tell
+from ranksim.planner.capacity.assumed import with_rank_runs
+from ranksim.planner.capacity.common import (
+    DurationField,
+    expect,
+    expect_one_of,
+    micros,
+    only_plan,
+    question_repr,
+)
+from ranksim.planner.capacity.outage import (
+    MANY,
+    Extremes,
+    Failure,
+    Outage,
+    OutageCost,
+    OutageOutcome,
+    attempts_of,
+    averaged,
+    check_cancels,
+    followed,
+    outage_cost,
+)
+from ranksim.planner.capacity.planned import account_named
+from ranksim.report.progress import Tell, noted
+from ranksim.report.units import duration
 from ranksim.twin.sim.receivers import SimulatedReceiver
-from ranksim.twin.sim.runner import run
-from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.runner import replication_seed, run
+from ranksim.twin.sim.scenario import Scenario, scenario_of
+from ranksim.twin.sim.schedule_time import Moment
+from ranksim.twin.sim.statistics import SilentTally
 from ranksim.twin.sim.world import World
 
 PROMPT = Distribution(kind="constant", durations=(0,))
 
-MANY = 1_000_000
+MANY_EVENTS = 1_000_000
 """Events of all simulated outages together; more would take minutes."""
 
 METRICS = {
@@ -58,9 +91,9 @@ def simulate_outage(
     """
     policy = policy_of(policy)
     events = outage.together * outage.length // outage.every * replications
-    if events > MANY:
+    if events > MANY_EVENTS:
         raise BadInput(
-            f"replications: expected at most {MANY:,} events in all simulated outages together, found "
+            f"replications: expected at most {MANY_EVENTS:,} events in all simulated outages together, found "
             f"{events:,}; give fewer, or 0 for what is computed alone"
         )
     computed = outage_cost(outage, policy)
@@ -110,13 +143,137 @@ def _recover(receiver: SimulatedReceiver) -> None:
 def _events(world: World, outage: Outage) -> Generator[Any, Any, None]:
     """End crawls as the outage's events come: groups at random, or every so often from a drawn phase on."""
     actor = world.actors["acme"]
-    who, index = entity("outage/events"), 0
-    u = uniform(world.seed, who, index, Purpose.ARRIVAL)
-    pause = u * outage.every if outage.law == "regular" else -math.log1p(-u) * outage.every
-    while world.now + pause < world.start + outage.length:
+    for index in count():
+        u = uniform(world.seed, entity("outage/events"), index, Purpose.ARRIVAL)
+        pause = -math.log1p(-u) * outage.every
+        if outage.law == "regular":
+            pause = outage.every if index else u * outage.every
+        if world.now + pause >= world.start + outage.length:
+            return
         yield world.timeout(round(pause))
         for _ in range(outage.together):
             world.app_call(actor, "jobs.create", {"kind": "crawl", "domain_id": actor.domains[0]})
-        index += 1
-        u = uniform(world.seed, who, index, Purpose.ARRIVAL)
-        pause = outage.every if outage.law == "regular" else -math.log1p(-u) * outage.every
+
+
+# Of a scenario: its own jobs, when they end
+
+
+@dataclass(frozen=True)
+class ScenarioOutage:
+    """An outage of `length` (µs) that meets the job events of an `account` of a `scenario`, by their names.
+
+    It begins `at` an instant (µs), or at any moment of the `span` (µs) from `start` on. A `failure` is that
+    of an `Outage`.
+    """
+
+    scenario: str
+    account: str
+    start: Micros
+    span: DurationField = DurationField()
+    length: DurationField = DurationField()
+    failure: Failure = "down"
+    at: Micros | None = None
+
+    __repr__ = question_repr
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for what cannot be."""
+        expect(self.length > 0, "length", "a duration above 0", self.length)
+        expect_one_of(("down", "late"), "failure", self.failure)
+
+    @property
+    def begins(self) -> str:
+        """When it begins, in words."""
+        if self.at is not None:
+            return f"at {iso(self.at)}"
+        return f"at any moment of {duration(self.span)} from {iso(self.start)} on"
+
+
+STARTS = 10_000
+"""Beginnings of the outage over which a mean is taken: the middles of equal parts of the scenario."""
+
+NOTHING = OutageOutcome(*[0.0] * 7), math.inf
+"""What an outage that meets no event comes to, and when it disables."""
+
+
+def scenario_outage(
+    scenario: Scenario | str | Path,
+    length: Micros | str,
+    *,
+    account: str = "",
+    at: Moment | str | None = None,
+    failure: Failure = "down",
+    policy: Policy | str | Path | None = None,
+    seed: int = 1,
+    progress: Tell | None = None,
+) -> OutageCost:
+    """Compute what an outage of so long (µs, or text) costs an account, the only one unless it is named.
+
+    It begins `at` a moment ("2d1h" after the scenario's start, or an instant), or at any moment of the
+    scenario, over which means are taken. Raises BadInput.
+    """
+    scenario = scenario_of(scenario)
+    name, lasts = account_named(scenario, account), micros("length", length)
+    if policy is not None:
+        scenario = scenario.replace(policy=policy)
+    check_cancels(scenario.policy)
+    attempts = attempts_of(scenario.policy, failure)
+    begins = None if at is None else _moment(at).on(scenario.start)
+    if begins is not None and not scenario.start <= begins < scenario.end:
+        span = f"from {iso(scenario.start)} until before {iso(scenario.end)}"
+        raise BadInput(f"at: expected a moment {span}, found {iso(begins)}")
+    outage = ScenarioOutage(scenario.name, name, scenario.start, scenario.length, lasts, failure, begins)
+    scenario, notes = with_rank_runs(scenario, name)
+    with noted("running the scenario", progress):
+        ended = _ended(scenario, name, lasts, replication_seed(seed, 0))
+    starts = [] if begins is None else [begins]
+    if begins is None:
+        middles = ((2 * step + 1) * scenario.length // (2 * STARTS) for step in range(STARTS))
+        starts = [scenario.start + middle // SECOND * SECOND for middle in middles]
+    outages = []
+    for start in starts:
+        came = np.array(
+            ended[bisect_left(ended, start) : bisect_left(ended, start + lasts)], dtype=np.float64
+        )
+        expect(len(came) <= MANY, "length", f"at most {MANY:,} events in the outage", f"{len(came):,}")
+        outages.append(followed(came - start, lasts, attempts, failure) if len(came) else NOTHING)
+    extremes = None
+    if begins is None:
+        quiet = sum(not met.events for met, _ in outages) / len(outages)
+        losses = [met.lost for met, _ in outages]
+        most = max(losses)
+        extremes = Extremes(quiet, most, starts[losses.index(most)])
+    return OutageCost(outage, *averaged(outages, lasts), {}, extremes, notes)
+
+
+def _moment(at: Moment | str) -> Moment:
+    if isinstance(at, Moment):
+        return at
+    try:
+        return Moment.model_validate(at)
+    except ValueError:
+        raise BadInput(f"at: write a time since the start such as 2d, or an instant, found {at!r}") from None
+
+
+class _Ends(SilentTally):
+    """Keeps when jobs of one account end."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario.start, scenario.length, scenario.length)
+        self.account = ""
+        self.ended: list[Micros] = []
+
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        """Look at jobs that ended."""
+        self.ended += [e.at for e in events if isinstance(e, JobEnded) and e.account == self.account]
+
+
+def _ended(scenario: Scenario, account: str, longer: Micros, seed: int) -> list[Micros]:
+    """When jobs of an account end, in a run so much longer, for outages that begin at its end."""
+    length = scenario.length + longer
+    run = scenario.model_copy(update={"length": length, "sample_every": length, "expect": ()})
+    tally = _Ends(run)
+    world = World(run, seed=seed, tally=tally)
+    tally.account = world.actors[account].account
+    world.run()
+    return sorted(tally.ended)

@@ -19,8 +19,8 @@ from ranksim.core.callers.programs.planned import Occasions, OccasionStarts, Occ
 from ranksim.core.clock import Micros, billing_month, calendar_anchor, week_start
 from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.errors import BadInput, no_such
+from ranksim.planner.capacity.assumed import SIZED, notes_of
 from ranksim.planner.capacity.bursts import least_gaps
-from ranksim.planner.capacity.planned_notes import SIZED, notes_of
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_of
 from ranksim.planner.capacity.sync import dealt
 from ranksim.planner.capacity.workload import MONTH, JobStarts, PlannedWork, Uncounted, Used, Workload

@@ -17,9 +17,8 @@ from ranksim.core.rules.admission import held_at
 from ranksim.inference.counts import counted
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
-from ranksim.planner.capacity.common import expect, moment
+from ranksim.planner.capacity.common import expect, moment, only_plan
 from ranksim.planner.capacity.slots import Churn, SlotUse, day_of_month, slot_use
-from ranksim.planner.capacity.worlds import only_plan
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario

@@ -57,8 +57,7 @@ def outage(
     """
     from ranksim.core.contract.policy import policy_of
     from ranksim.planner.capacity.outage import Failure, Law, Outage, outage_cost
-    from ranksim.planner.capacity.outage_scenario import scenario_outage
-    from ranksim.planner.capacity.outage_world import simulate_outage
+    from ranksim.planner.capacity.outage_world import scenario_outage, simulate_outage
 
     lasts, fails = duration_of("length", length), cast("Failure", failure)
     with show_progress("simulating") as tell:
