@@ -10,7 +10,7 @@ from tests.kit.traces import a_trace, call, hook
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.core.contract.facts import Facts
 from ranksim.judge.conformance.history.trace_reader import read
-from ranksim.judge.conformance.report.figures import drawn
+from ranksim.judge.conformance.report.traffic import drawn
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 from ranksim.judge.report.judgement_figures import staircase, timeline
 

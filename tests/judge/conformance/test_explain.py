@@ -21,10 +21,9 @@ from ranksim.judge.conformance.calibrate.calibrate import calibrate
 from ranksim.judge.conformance.compare import RULES, compare
 from ranksim.judge.conformance.exhibits import exhibits
 from ranksim.judge.conformance.explain import Explanation, explain, names
-from ranksim.judge.conformance.report import what_is_judged
 from ranksim.judge.conformance.report.as_dict import plain
 from ranksim.judge.conformance.verdict.rule import ANY
-from ranksim.judge.conformance.ways import ways
+from ranksim.judge.conformance.ways import ways, ways_page
 from ranksim.judge.report.judgement_page import page
 from ranksim.judge.report.junit import junit
 
@@ -195,7 +194,7 @@ def reports() -> dict[str, str]:
         "json": json.dumps(found),
         "rules": listed,
         "assumptions": assumed,
-        "what is judged": what_is_judged.page(),
+        "what is judged": ways_page(),
         "calibration": calibrate(trace).dump(),
     }
 

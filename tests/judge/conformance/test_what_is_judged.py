@@ -6,9 +6,8 @@ from pathlib import Path
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.register import register
 from ranksim.judge.conformance.compare import RULES
-from ranksim.judge.conformance.report.what_is_judged import page
 from ranksim.judge.conformance.verdict.rule import ANY
-from ranksim.judge.conformance.ways import CALIBRATED, DIFFERS, OPEN, ways
+from ranksim.judge.conformance.ways import CALIBRATED, DIFFERS, OPEN, ways, ways_page
 
 ROOT = Path(__file__).parents[3]
 WAYS = list(ways())
@@ -18,7 +17,7 @@ FACTS = 115
 
 def test_the_page_is_current() -> None:
     said = (ROOT / "docs" / "what-is-judged.md").read_text(encoding="utf-8")
-    assert said == page(), "scripts/what_is_judged writes it anew"
+    assert said == ways_page(), "scripts/what_is_judged writes it anew"
 
 
 def test_every_fact_and_every_rule_is_in_it() -> None:

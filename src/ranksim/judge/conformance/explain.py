@@ -22,7 +22,7 @@ from ranksim.core.contract.register import assumption, register
 from ranksim.core.contract.yamlfile import load_yaml
 from ranksim.core.errors import BadInput
 from ranksim.core.service.errors import TEXTS, status_of
-from ranksim.judge.conformance.compare import RULES
+from ranksim.judge.conformance.compare import RULE_NAMED, RULES
 from ranksim.judge.conformance.judging import FAMILIES
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY, Rule
@@ -61,7 +61,7 @@ class Explanation:
             "says": self.says,
             **dict(self.lines),
             "rules": [{"name": rule.name, "says": rule.says} for rule in self.rules],
-            "ways": [{"says": way.says, "shown": _shown(way)} for way in self.ways],
+            "ways": [{"says": way.says, "shown": _where_seen(way)} for way in self.ways],
             "decided": list(self.decided),
         }
 
@@ -76,14 +76,14 @@ class Explanation:
             lines.append("  judged by: no rule of its own")
         if self.ways:
             lines.append("  cases:")
-            lines += ["    " + ": ".join(filter(None, (way.says, _shown(way)))) for way in self.ways]
+            lines += ["    " + ": ".join(filter(None, (way.says, _where_seen(way)))) for way in self.ways]
         if self.decided:
             lines.append("  decided in:")
             lines += [f"    {place}" for place in self.decided]
         return "\n".join(lines) + "\n"
 
 
-def _shown(way: Departure) -> str:
+def _where_seen(way: Departure) -> str:
     """Return the rule and the case that show a way to do otherwise, or why nothing does."""
     if not way.rule:
         return f"not seen: {way.why}"
@@ -105,7 +105,7 @@ def explain(name: str) -> Explanation:
     lowered = wanted.lower()
     if lowered in TEXTS:
         return _code(lowered)
-    if lowered in (rule.name for rule in RULES):
+    if lowered in RULE_NAMED:
         return _rule(lowered)
     if any(rule.name.startswith(f"{lowered}.") for rule in RULES):
         return _family(lowered)
@@ -147,15 +147,7 @@ def _settings() -> Mapping[str, int]:
 
 def _fact(number: int) -> Explanation:
     judging = tuple(rule for rule in RULES if number in rule.facts)
-    return Explanation(
-        f"S{number}",
-        "fact",
-        _texts("facts")[number],
-        (),
-        judging,
-        _decided(f"S{number}", judging),
-        _ways(f"S{number}"),
-    )
+    return _numbered(f"S{number}", "fact", _texts("facts")[number], judging)
 
 
 def _assumption(number: int) -> Explanation:
@@ -169,38 +161,30 @@ def _assumption(number: int) -> Explanation:
         ("set by", ", ".join(entry.fields)),
     )
     judging = tuple(rule for rule in RULES if number in rule.assumptions)
-    return Explanation(
-        f"U{number}",
-        "assumption",
-        entry.statement,
-        lines,
-        judging,
-        _decided(f"U{number}", judging),
-        _ways(f"U{number}"),
-    )
+    return _numbered(f"U{number}", "assumption", entry.statement, judging, lines)
+
+
+def _numbered(
+    name: str, kind: str, says: str, judging: tuple[Rule, ...], lines: tuple[tuple[str, str], ...] = ()
+) -> Explanation:
+    otherwise = tuple(way for way in ways() if way.of == name)
+    return Explanation(name, kind, says, lines, judging, _decided(name, judging), otherwise)
 
 
 def _edge_case(number: int) -> Explanation:
-    name = f"E{number}"
+    name, says = f"E{number}", _texts("edge_cases")[number]
     judged = [text.partition(", ") for text in _specification()["judged"].get(name, ())]
-    by_name = {rule.name: rule for rule in RULES}
-    judging = tuple(dict.fromkeys(by_name[rule] for rule, _, _ in judged))
-    cases = [(rule, case or "; ".join(by_name[rule].cases)) for rule, _, case in judged]
+    judging = tuple(dict.fromkeys(RULE_NAMED[rule] for rule, _, _ in judged))
+    cases = [(rule, case or "; ".join(RULE_NAMED[rule].cases)) for rule, _, case in judged]
     ways_of_it = tuple(Departure(name, "", rule, case) for rule, case in cases if case)
-    return Explanation(
-        name, "edge case", _texts("edge_cases")[number], (), judging, _decided(name), ways_of_it
-    )
-
-
-def _ways(name: str) -> tuple[Departure, ...]:
-    return tuple(way for way in ways() if way.of == name)
+    return Explanation(name, "edge case", says, (), judging, _decided(name), ways_of_it)
 
 
 _NUMBERED = {"S": _fact, "U": _assumption, "E": _edge_case}
 
 
 def _rule(name: str) -> Explanation:
-    [rule] = [rule for rule in RULES if rule.name == name]
+    rule = RULE_NAMED[name]
     lines = (
         ("facts", "; ".join(f"S{number} {_texts('facts')[number]}" for number in rule.facts)),
         ("leans on", "; ".join(f"U{number} {assumption(number).statement}" for number in rule.assumptions)),

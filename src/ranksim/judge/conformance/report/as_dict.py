@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,8 +15,7 @@ from ranksim.judge.conformance.following import causes
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.joining import moved
-from ranksim.judge.conformance.report import throughput
-from ranksim.judge.conformance.report.figures import drawn
+from ranksim.judge.conformance.report import traffic
 from ranksim.judge.conformance.report.model_fit import Compared
 from ranksim.judge.conformance.verdict.rule import Cause, Rule
 from ranksim.judge.conformance.verdict.verdicts import Difference, Evidence, Finding
@@ -48,60 +47,24 @@ def plain(
     histories, names = judgement.histories, [trace] if isinstance(trace, str) else list(trace)
     traces = [_trace(name, history) for name, history in zip(names, histories, strict=True)]
     evidence, following = exhibits or Exhibits(), causes(judgement.findings)
-    exercised, cases = judgement.coverage
-    rules_decided, rules = judgement.rules_decided
-    conforming, decided = judgement.agreement
+    facts = {number for finding in judgement.deviating for number in finding.rule.facts}
+    single = histories[0] if len(histories) == 1 else None
     return {
         "trace": ", ".join(names),
         "traces": traces,
         "policy": policy,
-        "started": min(trace_row["started"] for trace_row in traces),
-        "ended": max(trace_row["ended"] for trace_row in traces),
-        "exchanges": sum(trace_row["exchanges"] for trace_row in traces),
-        "lost": sum(trace_row["lost"] for trace_row in traces),
-        "deliveries": sum(trace_row["deliveries"] for trace_row in traces),
-        "targets": {
-            name: url for trace_row in reversed(traces) for name, url in trace_row["targets"].items()
-        },
-        "keys": {name: key for trace_row in reversed(traces) for name, key in trace_row["keys"].items()},
-        "exclusive": all(trace_row["exclusive"] for trace_row in traces),
-        "relied_on": list(dict.fromkeys(note for trace_row in traces for note in trace_row["relied_on"]))
-        + ([*moved([history.run.header for history in histories]), JOINED] if len(traces) > 1 else []),
-        "clock_offset": traces[0]["clock_offset"] if len(traces) == 1 else None,
-        "pace": traces[0]["pace"],
-        "coverage": {
-            "exercised": exercised,
-            "cases": cases,
-            "rules_decided": rules_decided,
-            "rules": rules,
-        },
-        "agreement": {"conforming": conforming, "decided": decided},
-        "unseen": [{"what": what, "cases": count} for what, count in judgement.unseen],
+        **_together(traces, histories),
+        **_coverage(judgement),
         "required": list(required),
         "missing": [finding.rule.name for finding in judgement.missing(required)],
-        "facts": {
-            f"S{number}": fact(number)
-            for number in sorted({n for finding in judgement.deviating for n in finding.rule.facts})
-        },
+        "facts": {f"S{number}": fact(number) for number in sorted(facts)},
         "rules": [_finding(finding, judgement, evidence, following) for finding in judgement.findings],
         "differences": [_difference(difference, evidence) for difference in judgement.differences],
         "model": None if model is None else [asdict(row) for row in model],
-        "answers": throughput.answers(histories),
-        "throughput": throughput.throughput(histories[0]) if len(histories) == 1 else [],
-        "latency": throughput.latency(histories[0]) if len(histories) == 1 else {},
-        "exhibits": {
-            name: _exhibit(exchange)
-            | (
-                as_plain(evidence.exchanges[name], evidence.addresses[name])
-                if name in evidence.exchanges
-                else {}
-            )
-            for name, exchange in sorted(judgement.exhibits.items())
-        },
-        "attempts": {
-            name: [attempt_as_plain(attempt) for attempt in attempts]
-            for name, attempts in sorted(evidence.attempts.items())
-        },
+        "answers": traffic.answers(histories),
+        "throughput": [] if single is None else traffic.throughput(single),
+        "latency": {} if single is None else traffic.latency(single),
+        **_pointed_at(judgement, evidence),
     }
 
 
@@ -148,57 +111,89 @@ JOINED = (
 """What a judgement of several traces rests on."""
 
 
+def _together(traces: Sequence[Plain], histories: Sequence[History]) -> Plain:
+    """Return what traces are together; of a name that several have, what the first says."""
+    several = len(traces) > 1
+    notes = [note for row in traces for note in row["relied_on"]]
+    headers = [history.run.header for history in histories]
+    return {
+        "started": min(row["started"] for row in traces),
+        "ended": max(row["ended"] for row in traces),
+        **{part: sum(row[part] for row in traces) for part in ("exchanges", "lost", "deliveries")},
+        **{
+            part: {name: value for row in reversed(traces) for name, value in row[part].items()}
+            for part in ("targets", "keys")
+        },
+        "exclusive": all(row["exclusive"] for row in traces),
+        "relied_on": [*dict.fromkeys(notes), *([*moved(headers), JOINED] if several else [])],
+        "clock_offset": None if several else traces[0]["clock_offset"],
+        "pace": traces[0]["pace"],
+    }
+
+
+def _coverage(judgement: Judgement) -> Plain:
+    exercised, cases = judgement.coverage
+    rules_decided, rules = judgement.rules_decided
+    conforming, decided = judgement.agreement
+    return {
+        "coverage": {
+            "exercised": exercised,
+            "cases": cases,
+            "rules_decided": rules_decided,
+            "rules": rules,
+        },
+        "agreement": {"conforming": conforming, "decided": decided},
+        "unseen": [{"what": what, "cases": count} for what, count in judgement.unseen],
+    }
+
+
 def _trace(name: str, history: History) -> Plain:
     """Return what one trace is: when it was, how much is in it, and what it relies on."""
     run, offset = history.run, history.run.offset
+    header = run.header
     ends = (seen.sent if seen.lost else seen.received for seen in history.seen)
+    clock_offset = {"low": offset.low, "high": offset.high, "exchanges": offset.count}
     return {
         "trace": name,
-        "started": history.seen[0].sent if history.seen else run.header.started,
-        "ended": max(ends, default=run.header.started),
+        "started": history.seen[0].sent if history.seen else header.started,
+        "ended": max(ends, default=header.started),
         "exchanges": len(history.seen),
         "lost": sum(exchange.lost for exchange in history.seen),
         "deliveries": len(history.arrived),
-        "targets": dict(run.header.targets),
-        "keys": {key: about.model_dump() for key, about in sorted(run.header.keys.items())},
+        "targets": dict(header.targets),
+        "keys": {key: about.model_dump() for key, about in sorted(header.keys.items())},
         "exclusive": run.exclusive,
-        "relied_on": _relied_on(history),
-        "clock_offset": {"low": offset.low, "high": offset.high, "exchanges": offset.count}
-        if offset.count
-        else None,
+        "relied_on": list(_relied_on(history)),
+        "clock_offset": clock_offset if offset.count else None,
         "pace": {"business": run.rate, "traffic": run.traffic_rate},
     }
 
 
-def _relied_on(history: History) -> list[str]:
-    """Return in sentences what the verdicts rest on, as the header of the trace tells it."""
+def _relied_on(history: History) -> Iterator[str]:
+    """Yield in sentences what the verdicts rest on, as the header of the trace tells it."""
     run = history.run
-    notes = []
     if run.beside:
-        notes.append(
-            "traces of the same accounts lie at one time, so each is judged as if others had used them"
-        )
+        yield "traces of the same accounts lie at one time, so each is judged as if others had used them"
     elif run.header.exclusive:
-        notes.append("nobody else used these accounts, as the trace says")
+        yield "nobody else used these accounts, as the trace says"
     else:
-        notes.append("others may have used these accounts, so “refused too early” cannot be told")
+        yield "others may have used these accounts, so “refused too early” cannot be told"
     if run.captured:
-        notes.append("every call of its keys is in the trace")
+        yield "every call of its keys is in the trace"
     elif run.unrecorded:
-        notes.append(
+        yield (
             f"of {run.unrecorded:,} of {len(history.seen):,} exchanges it is not recorded whose they were or "
             "what they asked for: they are judged by their form alone, and the capture counts as partial"
         )
     else:
-        notes.append(
+        yield (
             "the capture is partial, so nothing that a call or an attempt that is not in it could explain is "
             "held against the deployment"
         )
     if run.repeated:
-        notes.append(f"{run.repeated:,} lines repeat another one to the letter, and were read once")
+        yield f"{run.repeated:,} lines repeat another one to the letter, and were read once"
     if run.unread:
-        notes.append("calls changed what is not followed here, so others might as well have")
-    return notes
+        yield "calls changed what is not followed here, so others might as well have"
 
 
 def _finding(
@@ -209,9 +204,9 @@ def _finding(
     pieces = [_evidence(rule, says, piece, exhibits) for piece in finding.evidence]
     cause = following.get(rule.name)
     for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
-        around = (throughput.surroundings(history, evidence) for history in histories)
+        around = (traffic.surroundings(history, evidence) for history in histories)
         piece["around"] = next((rows for rows in around if rows), [])
-        piece.update(drawn(rule.name, evidence, histories, judgement.facts))
+        piece.update(traffic.drawn(rule.name, evidence, histories, judgement.facts))
     return {
         "name": rule.name,
         "says": says,
@@ -261,8 +256,20 @@ def _difference(difference: Difference, exhibits: Exhibits) -> Plain:
     }
 
 
-def _exhibit(exchange: Observation) -> Plain:
+def _pointed_at(judgement: Judgement, evidence: Exhibits) -> Plain:
+    """Return the exchanges and attempts that evidence points at, by id."""
+    attempts = sorted(evidence.attempts.items())
     return {
+        "exhibits": {
+            name: _exhibit(name, exchange, evidence) for name, exchange in sorted(judgement.exhibits.items())
+        },
+        "attempts": {name: list(map(attempt_as_plain, those)) for name, those in attempts},
+    }
+
+
+def _exhibit(name: str, exchange: Observation, exhibits: Exhibits) -> Plain:
+    """Return an exchange as judges saw it, and whole where it was read again."""
+    seen = {
         "sent": exchange.sent,
         "received": None if exchange.received == DISTANT_FUTURE else exchange.received,
         "key": exchange.key,
@@ -274,3 +281,6 @@ def _exhibit(exchange: Observation) -> Plain:
         "remaining": exchange.remaining,
         "idempotency_key": exchange.idempotency_key,
     }
+    if name not in exhibits.exchanges:
+        return seen
+    return seen | as_plain(exhibits.exchanges[name], exhibits.addresses[name])

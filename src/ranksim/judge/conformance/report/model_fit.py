@@ -29,6 +29,10 @@ from ranksim.judge.conformance.history.observation import Observation, job_name
 from ranksim.report.document import is_a
 
 Floats = NDArray[np.float64]
+Estimated = tuple[float | None, float | None, float | None]
+"""A value and the ends of its interval; None where there is none."""
+
+UNKNOWN: Estimated = (None, None, None)
 
 QUANTILES = (0.5, 0.95, 0.99)
 RESAMPLES = 400
@@ -110,8 +114,8 @@ def _refusals(history: History, tables: Mapping[str, Any]) -> list[Compared]:
     for code in sorted(measured.keys() | predicted.keys()):
         if answered and calls:
             low, high = clopper_pearson(measured[code], len(answered), LEVEL)
-            model = [count / calls for count in predicted[code]]
-            share = measured[code] / len(answered)
+            count, least, most = predicted[code]
+            model, share = (count / calls, least / calls, most / calls), measured[code] / len(answered)
             rows.append(_compared(f"calls refused {code}", "share", (share, low, high), model, SHARE_MARGIN))
     return rows
 
@@ -121,13 +125,12 @@ def _refusals(history: History, tables: Mapping[str, Any]) -> list[Compared]:
 
 def _waits(history: History, tables: Mapping[str, Any]) -> list[Compared]:
     """Waits for a worker, from acceptance until a poll no longer finds the job queued."""
-    spans = job_waits(history)
-    rows = []
+    spans, rows = job_waits(history), []
     for row in tables["jobs"]:
-        for q, name in zip(QUANTILES, ("wait_p50", "wait_p95", "wait_p99"), strict=True):
-            model, low, high = (row.get(name + end) for end in ("", "_low", "_high"))
-            title = f"{row['kind']} wait, {round(100 * q)} %"
-            rows.append(_duration(title, spans.get(row["kind"], []), q, model, low, high))
+        for q in QUANTILES:
+            name = f"wait_p{round(100 * q)}"
+            model = row.get(name), row.get(f"{name}_low"), row.get(f"{name}_high")
+            rows.append(_duration(f"{row['kind']} wait", spans.get(row["kind"], []), q, model))
     return rows
 
 
@@ -159,14 +162,10 @@ def job_waits(history: History) -> dict[str, list[tuple[Micros, Micros]]]:
 
 def _lengths(history: History, simulated: History | None) -> list[Compared]:
     """How long jobs take, from acceptance to their end, as they tell it themselves."""
-    measured, predicted = job_lengths(history), {} if simulated is None else job_lengths(simulated)
-    rows = []
-    for kind, lengths in measured.items():
-        spans = [(length, length) for length in lengths]
-        values = np.asarray(predicted.get(kind, []), dtype=np.float64)
-        for q in QUANTILES:
-            model = (_quantile(values, q), *_bootstrap(values, q)) if len(values) else (None, None, None)
-            rows.append(_duration(f"{kind} takes, {round(100 * q)} %", spans, q, *model))
+    predicted, rows = {} if simulated is None else job_lengths(simulated), []
+    for kind, lengths in job_lengths(history).items():
+        spans, model = [(length, length) for length in lengths], predicted.get(kind, [])
+        rows += [_duration(f"{kind} takes", spans, q, _estimated(model, q)) for q in QUANTILES]
     return rows
 
 
@@ -185,23 +184,16 @@ def job_lengths(history: History) -> dict[str, list[Micros]]:
     return dict(sorted(lengths.items()))
 
 
-NO_DELAY: Mapping[str, Any] = {"delay": None, "low": None, "high": None}
-"""Of a simulated world with no receiver, or with several, whose delays are told apart."""
-
-
 def _delays(history: History, tables: Mapping[str, Any]) -> list[Compared]:
     """Delays of webhooks, from the event to the attempt that was acknowledged, all endpoints together."""
     spans = delivery_delays(history)
-    model: dict[float, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in tables["delays"]:
-        if row["delay"] is not None:
-            model[row["quantile"]].append(row)
     rows = []
     for q in QUANTILES:
-        [row] = model[q] if len(model[q]) == 1 else [NO_DELAY]
-        if spans or row is not NO_DELAY:
-            title = f"webhook delay, {round(100 * q)} %"
-            rows.append(_duration(title, spans, q, row["delay"], row["low"], row["high"]))
+        told = [row for row in tables["delays"] if row["quantile"] == q and row["delay"] is not None]
+        # A world with no receiver, or with several, whose delays are told apart, predicts none.
+        model = (told[0]["delay"], told[0]["low"], told[0]["high"]) if len(told) == 1 else UNKNOWN
+        if spans or model is not UNKNOWN:
+            rows.append(_duration("webhook delay", spans, q, model))
     return rows
 
 
@@ -227,44 +219,40 @@ def delivery_delays(history: History) -> list[tuple[Micros, Micros]]:
 
 def _latencies(history: History) -> list[Compared]:
     """Latencies as measured; a simulated world answers at once, so there is nothing to hold them against."""
-    rows = []
-    for title, spans in (
-        ("latency from sending", [s.received - s.sent for s in history.seen if not s.lost]),
-        (
-            "latency from planned sending",
-            [s.received - s.planned for s in history.seen if not s.lost and s.planned is not None],
-        ),
-    ):
-        for q in QUANTILES if spans else ():
-            values = np.asarray(spans, dtype=np.float64)
-            low, high = _bootstrap(values, q)
-            rows.append(
-                Compared(f"{title}, {round(100 * q)} %", "duration", _quantile(values, q), low, high,
-                         None, None, None, None, "the model answers at once")
-            )  # fmt: skip
-    return rows
+    answered = [exchange for exchange in history.seen if not exchange.lost]
+    sent = [call.received - call.sent for call in answered]
+    planned = [call.received - call.planned for call in answered if call.planned is not None]
+    return [
+        Compared(_title(name, q), "duration", *_estimated(lengths, q), *UNKNOWN, None, AT_ONCE)
+        for name, lengths in (("latency from sending", sent), ("latency from planned sending", planned))
+        for q in (QUANTILES if lengths else ())
+    ]
 
 
-def _duration(
-    title: str,
-    spans: Sequence[tuple[Micros, Micros]],
-    q: float,
-    model: float | None,
-    model_low: float | None,
-    model_high: float | None,
-) -> Compared:
+AT_ONCE = "the model answers at once"
+
+
+def _duration(name: str, spans: Sequence[tuple[Micros, Micros]], q: float, model: Estimated) -> Compared:
     """Compare one quantile; observations are intervals, so it lies between those of their two ends."""
+    title = _title(name, q)
     if not spans:
-        return Compared(
-            title, "duration", None, None, None, model, model_low, model_high, None, "not measured"
-        )
+        return Compared(title, "duration", *UNKNOWN, *model, None, "not measured")
     least, most = (np.asarray([span[side] for span in spans], dtype=np.float64) for side in (0, 1))
-    low, high = _bootstrap(least, q)[0], _bootstrap(most, q)[1]
     middle = (_quantile(least, q) + _quantile(most, q)) / 2
-    if model is None:
-        return Compared(title, "duration", middle, low, high, None, None, None, None, "not predicted")
-    margin = max(float(LEAST_MARGIN), RELATIVE_MARGIN * model)
-    return _compared(title, "duration", (middle, low, high), [model, model_low, model_high], margin)
+    measured = middle, _bootstrap(least, q)[0], _bootstrap(most, q)[1]
+    if model[0] is None:
+        return Compared(title, "duration", *measured, *UNKNOWN, None, "not predicted")
+    return _compared(title, "duration", measured, model, max(float(LEAST_MARGIN), RELATIVE_MARGIN * model[0]))
+
+
+def _title(name: str, q: float) -> str:
+    return f"{name}, {round(100 * q)} %"
+
+
+def _estimated(lengths: Sequence[Micros], q: float) -> Estimated:
+    """Return a quantile of lengths with its interval, or nothing for none."""
+    values = np.asarray(lengths, dtype=np.float64)
+    return (_quantile(values, q), *_bootstrap(values, q)) if lengths else UNKNOWN
 
 
 def _quantile(values: Floats, q: float) -> float:
@@ -280,21 +268,16 @@ def _bootstrap(values: Floats, q: float) -> tuple[float, float]:
 
 
 def _compared(
-    name: str,
-    quantity: str,
-    measured: tuple[float, float, float],
-    predicted: Sequence[float | None],
-    margin: float,
+    name: str, quantity: str, measured: tuple[float, float, float], predicted: Estimated, margin: float
 ) -> Compared:
-    value, low, high = measured
+    """Return whether what was measured lies within a margin of what was predicted, where both are known."""
     model = predicted[0] or 0.0
-    model_low = model if predicted[1] is None else predicted[1]
-    model_high = model if predicted[2] is None else predicted[2]
-    least, most = low - model_high, high - model_low
+    model_low, model_high = (model if end is None else end for end in predicted[1:])
+    least, most = measured[1] - model_high, measured[2] - model_low
     if -margin <= least and most <= margin:
         says = "agrees"
     elif least > margin or most < -margin:
         says = "differs"
     else:
         says = "open"
-    return Compared(name, quantity, value, low, high, model, predicted[1], predicted[2], margin, says)
+    return Compared(name, quantity, *measured, model, *predicted[1:], margin, says)
