@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Call, Reply
-from ranksim.twin.facade.app import MIB, create_app
+from ranksim.twin.facade.app import MIB, Facade
 from ranksim.twin.facade.http.requests import headers_of, payload_of, read_request
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.server import spare_the_collector
@@ -158,7 +158,7 @@ def served(name: str, twin: Twin, domain: str) -> Any:
         return bare(twin, domain)
     if STEPS.index(name) < STEPS.index("answer"):
         return up_to(name, twin, domain)
-    app = create_app(twin)
+    app = Facade(twin)
     if name == "answer":
         twin.requests = None
     else:

@@ -113,11 +113,11 @@ BOOKED = "rules/admission.py:book"
 def post(package: Path) -> Trip:
     """(a) A POST that spends, after one like it, so that what is made once does not count."""
     from ranksim.core.clock import instant
-    from ranksim.twin.facade.app import create_app
+    from ranksim.twin.facade.app import Facade
     from ranksim.twin.facade.twin import Twin
 
     twin = Twin(clock="manual", start=instant(START), plan="agency")
-    app, trip = create_app(twin), Trip(package)
+    app, trip = Facade(twin), Trip(package)
 
     async def asked(path: str, body: dict[str, Any], key: str) -> tuple[int, Any]:
         raw = json.dumps(body).encode()

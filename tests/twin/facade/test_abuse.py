@@ -13,7 +13,7 @@ import pytest
 from tests.kit.stage import LoopClock
 
 from ranksim.core.clock import instant
-from ranksim.twin.facade.app import MIB, create_app
+from ranksim.twin.facade.app import MIB, Facade
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving import uvicorn_config, uvicorn_protocol
@@ -92,7 +92,7 @@ async def response(
 @asynccontextmanager
 async def victim(limits: Limits | None = None) -> AsyncIterator[Victim]:
     twin = Twin(clock="manual", start=instant("2026-03-04T10:00:00Z"), sender=Scripted())
-    listener = await Listener(create_app(twin), limits=limits).open()
+    listener = await Listener(Facade(twin), limits=limits).open()
     it = Victim(twin, listener)
     try:
         yield it

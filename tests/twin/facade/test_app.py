@@ -12,9 +12,10 @@ import pytest
 from ranksim.core.clock import DAY, MINUTE, SECOND, instant
 from ranksim.core.contract.policy import Policy
 from ranksim.twin.facade import app as surface
-from ranksim.twin.facade.app import Deprecation, Dropped, create_app
+from ranksim.twin.facade.answering import Deprecation, Dropped
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.faults import FaultRule, InjectedFault
-from ranksim.twin.facade.request_journal import by_name
+from ranksim.twin.facade.request_journal import RecordedExchange, by_name
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.listener import Listener
@@ -33,7 +34,7 @@ def make(**options: Any) -> Twin:
 @asynccontextmanager
 async def serving(twin: Twin, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a twin behind a socket, which sends the production key unless told otherwise."""
-    listener = await Listener(create_app(twin, **options)).open()
+    listener = await Listener(Facade(twin, **options)).open()
     headers = {"authorization": f"Bearer {twin.keys['production']}"}
     try:
         async with httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=600) as client:
@@ -46,7 +47,7 @@ async def serving(twin: Twin, **options: Any) -> AsyncIterator[httpx.AsyncClient
 @asynccontextmanager
 async def direct(twin: Twin, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """The same without a socket."""
-    transport = httpx.ASGITransport(create_app(twin, **options))
+    transport = httpx.ASGITransport(Facade(twin, **options))
     headers = {"authorization": f"Bearer {twin.keys['production']}"}
     async with httpx.AsyncClient(transport=transport, base_url="http://twin", headers=headers) as client:
         yield client
@@ -416,7 +417,7 @@ def test_a_repeated_key_is_replayed_once_the_first_reply_was_written() -> None:
 def test_a_reply_that_cannot_be_written_ends_its_flight_too() -> None:
     async def story() -> None:
         twin = make()
-        app = create_app(twin)
+        app = Facade(twin)
         scope = {
             "type": "http", "method": "POST", "path": "/v1/domains", "raw_path": b"/v1/domains",
             "query_string": b"", "client": None,
@@ -511,7 +512,7 @@ def test_the_control_api_can_want_a_token() -> None:
 def test_the_server_starts_and_stops_the_twin() -> None:
     async def story() -> None:
         twin = make(clock="scaled:100000000")
-        app = create_app(twin)
+        app = Facade(twin)
         inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         key = twin.keys["production"]
@@ -584,7 +585,7 @@ def test_the_journal_hears_of_every_exchange_and_a_reply_waits_until_it_is_kept(
         class Journal:
             last = 0
 
-            def record(self, exchange: surface.RecordedExchange) -> None:
+            def record(self, exchange: RecordedExchange) -> None:
                 order.append(exchange)
 
         async def commit() -> None:

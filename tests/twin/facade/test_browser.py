@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ranksim.core.service.calls import Call
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.control_auth import names_of
@@ -114,7 +114,7 @@ def test_a_rebound_page_reads_no_key_and_resets_nothing(tmp_path: Path) -> None:
     async def begun() -> tuple[Twin, Listener]:
         twin = Twin(clock="manual", sender=Scripted())
         twin.call(Call("domains.create", twin.keys["production"], body={"host": "kept.example"}))
-        return twin, await Listener(create_app(twin, control_names=names_of("127.0.0.1"))).open()
+        return twin, await Listener(Facade(twin, control_names=names_of("127.0.0.1"))).open()
 
     twin, listener = loop.call(begun())
     with owner_of_the_name(listener.port, found) as proxy:

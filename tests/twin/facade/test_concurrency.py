@@ -11,7 +11,7 @@ import pytest
 
 from ranksim.core.clock import instant
 from ranksim.core.contract.policy import Policy
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.listener import Listener
@@ -70,7 +70,7 @@ class Crowd:
 @asynccontextmanager
 async def crowd() -> AsyncIterator[Crowd]:
     twin = Twin(POLICY, clock="manual", start=START, sender=Scripted(), plan="tight")
-    listener = await Listener(create_app(twin)).open()
+    listener = await Listener(Facade(twin)).open()
     headers = {"authorization": f"Bearer {twin.keys['production']}"}
     limits = httpx.Limits(max_connections=CLIENTS)
     try:

@@ -14,7 +14,7 @@ from tests.kit.stage import LoopClock
 from ranksim.core.clock import HOUR, instant
 from ranksim.core.contract.policy import Policy
 from ranksim.twin.facade import event_stream
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.logged_event import AnsweredCall
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
@@ -32,7 +32,7 @@ def make() -> Twin:
 
 @asynccontextmanager
 async def serving(twin: Twin) -> AsyncIterator[httpx.AsyncClient]:
-    listener = await Listener(create_app(twin)).open()
+    listener = await Listener(Facade(twin)).open()
     headers = {"authorization": f"Bearer {twin.keys['production']}"}
     try:
         async with httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=600) as client:
@@ -204,7 +204,7 @@ def test_a_server_that_stops_ends_the_stream(monkeypatch: pytest.MonkeyPatch) ->
     async def story() -> None:
         twin = make()
         listener = bound("127.0.0.1", 0)
-        server = uvicorn.Server(configured(create_app(twin), lifespan="on", timeout_graceful_shutdown=None))
+        server = uvicorn.Server(configured(Facade(twin), lifespan="on", timeout_graceful_shutdown=None))
         serving = asyncio.create_task(server._serve([listener]))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         # httpcore waits and tries again while nobody listens yet

@@ -12,7 +12,7 @@ from ranksim.core.clock import instant
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call
 from ranksim.twin.facade import app as surface
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.faults import FaultRule, Faults, InjectedFault
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
@@ -32,7 +32,7 @@ def picked(faults: Faults, count: int = 200, call: Call | None = None) -> list[I
 
 @asynccontextmanager
 async def serving(twin: Twin) -> AsyncIterator[httpx.AsyncClient]:
-    listener = await Listener(create_app(twin)).open()
+    listener = await Listener(Facade(twin)).open()
     headers = {"authorization": f"Bearer {twin.keys['production']}"}
     try:
         async with httpx.AsyncClient(base_url=listener.url, headers=headers, timeout=600) as client:

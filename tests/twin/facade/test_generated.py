@@ -22,7 +22,7 @@ from ranksim.core.clock import DAY, instant
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Answer, Attempt, Call
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.control.document import document as control_document
 from ranksim.twin.facade.http.openapi import document
 from ranksim.twin.facade.twin import Twin
@@ -58,7 +58,7 @@ class Served:
         self.loop.call(self._furnish())
         # Bodies may be large, so that too many items are refused for being too many.
         # the documents describe the service, which ignores further fields, and generators bring some
-        self.listener = Listener(create_app(self.twin, max_body=64 * MIB, strict_body=False))
+        self.listener = Listener(Facade(self.twin, max_body=64 * MIB, strict_body=False))
         self.loop.call(self.listener.open())
         self.url = self.listener.url
 

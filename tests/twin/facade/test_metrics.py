@@ -11,7 +11,7 @@ import pytest
 from ranksim.core.clock import MINUTE, SECOND, instant
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Answer
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 
@@ -29,7 +29,7 @@ def make(**options: Any) -> Twin:
 @asynccontextmanager
 async def direct(twin: Twin) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"authorization": f"Bearer {twin.keys['production']}"}
-    transport = httpx.ASGITransport(create_app(twin))
+    transport = httpx.ASGITransport(Facade(twin))
     async with httpx.AsyncClient(transport=transport, base_url="http://twin", headers=headers) as client:
         yield client
     await twin.close()

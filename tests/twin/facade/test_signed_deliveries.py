@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from ranksim.core.clock import MINUTE, instant
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.http_sender import HttpSender
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.receiver.receiver import Received, Receiver
@@ -27,7 +27,7 @@ def delivered(signature_clock: str) -> tuple[str, list[Received]]:
             sender=HttpSender(),
             signature_clock=signature_clock,
         )
-        listener = await Listener(create_app(twin)).open()
+        listener = await Listener(Facade(twin)).open()
         receiver = Receiver(200).start()
         try:
             auth = {"Authorization": f"Bearer {twin.keys['production']}"}

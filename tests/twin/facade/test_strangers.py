@@ -11,7 +11,7 @@ from tests.kit.stage import LoopClock
 from ranksim.core.clock import instant
 from ranksim.core.service.calls import Call
 from ranksim.core.surface import graphql
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving import uvicorn_protocol
@@ -195,7 +195,7 @@ def test_documents_without_end_are_not_all_remembered(monkeypatch: pytest.Monkey
     twin = furnished()
 
     async def story() -> None:
-        listener = await Listener(create_app(twin)).open()
+        listener = await Listener(Facade(twin)).open()
         auth = {"Authorization": f"Bearer {twin.keys['production']}"}
         async with httpx.AsyncClient(base_url=listener.url, headers=auth, trust_env=False) as client:
             for number in range(50):
@@ -212,7 +212,7 @@ def test_the_page_shows_nothing_that_users_wrote() -> None:
     twin = furnished()
 
     async def story() -> None:
-        listener = await Listener(create_app(twin)).open()
+        listener = await Listener(Facade(twin)).open()
         auth = {"Authorization": f"Bearer {twin.keys['production']}"}
         async with httpx.AsyncClient(base_url=listener.url, headers=auth, trust_env=False) as client:
             evil = "<script>alert('evil')</script>"

@@ -8,7 +8,7 @@ from typing import Any
 from uvicorn.server import ServerState
 
 from ranksim.core.clock import instant
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.uvicorn_config import configured
@@ -67,7 +67,7 @@ TURNS = 12
 async def answered(pieces: Sequence[bytes]) -> tuple[bytes, bool]:
     """What a fresh deployment writes when it is sent these pieces, and whether it closes then."""
     twin = fresh()
-    config = configured(create_app(twin), lifespan="off")
+    config = configured(Facade(twin), lifespan="off")
     config.load()
     state, wire = ServerState(), Wire()
     connection = Connection(config, state, {})

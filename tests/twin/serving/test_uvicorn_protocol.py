@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from ranksim.core.clock import instant
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving import uvicorn_config
@@ -121,7 +121,7 @@ def test_where_uvicorn_differs_its_own_connection_serves_and_one_warning_says_wh
     twin = Twin(clock="manual", start=instant("2026-03-04T10:00:00Z"), sender=Scripted())
 
     async def story() -> int:
-        listener = await Listener(create_app(twin)).open()
+        listener = await Listener(Facade(twin)).open()
         try:
             async with httpx.AsyncClient(base_url=listener.url) as client:
                 got = await client.get(

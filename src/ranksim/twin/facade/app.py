@@ -10,36 +10,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
-from ranksim.core.clock import SECOND, Micros, http_date
 from ranksim.core.contract.policy import Policy
-from ranksim.core.printable import printable
-from ranksim.core.rules.access import resolve
 from ranksim.core.service.calls import Call, Fault, Reply
 from ranksim.core.service.errors import problem
-from ranksim.twin.facade.faults import InjectedFault
+from ranksim.twin.facade.answering import (
+    Deprecation,
+    HttpResponse,
+    ServiceRequest,
+    allow_headers,
+    raw_path,
+    response_headers,
+)
 from ranksim.twin.facade.http.requests import (
     JSON,
-    PREFLIGHT,
     HttpRequest,
     call_of,
-    headers_of,
     payload_of,
     read_raw,
     read_request,
 )
 from ranksim.twin.facade.journal.journaled_service import NotKept
-from ranksim.twin.facade.logged_event import LONGEST_TEXT, AnsweredCall
 from ranksim.twin.facade.metrics import metrics
 from ranksim.twin.facade.page import serving as page
-from ranksim.twin.facade.request_journal import RecordedExchange, by_name, joined
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.asgi import Gone, Header, Message, Receive, Scope, Send
 from ranksim.twin.serving.control_auth import refusal, take_token
@@ -60,9 +59,6 @@ CONTROL = "/_ranksim"
 JOURNAL = f"{CONTROL}/requests"
 """The journal of requests is in memory alone: whatever is asked of it, no file keeps it."""
 
-DROPPED = Reply(0, None, outcome="dropped")
-"""What stands for the answer to a call that was dropped before its effect."""
-
 SAFE = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing (RFC 9110, section 9.2.1)."""
 
@@ -70,53 +66,8 @@ GRAPHQL_ALLOWS = "OPTIONS, POST"
 POST_ONLY = "GraphQL is POST only: send the document as JSON in the body of a POST."
 
 
-class Dropped(Exception):
-    """The connection is to be closed without an answer; raised where the server gives no way to close it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deprecation:
-    """The old surface is deprecated since an instant, and goes away at a later one (S114, U81), in µs."""
-
-    since: Micros
-    sunset: Micros
-
-    def headers(self) -> tuple[Header, ...]:
-        """Write the two headers (RFC 9745, RFC 8594)."""
-        return (
-            (b"deprecation", b"@%d" % (self.since // SECOND)),
-            (b"sunset", http_date(self.sunset).encode()),
-        )
-
-
-@dataclass(slots=True)
-class HttpResponse:
-    """What goes out at an instant of the service's clock, and the replies that it carries.
-
-    `kept` where what led to it was waited for already: whatever cannot be kept later is another's.
-    """
-
-    status: int
-    headers: list[Header]
-    body: bytes
-    replies: list[Reply]
-    at: Micros
-    kept: bool = False
-
-
-def create_app(
-    twin: Twin,
-    *,
-    token: str | None = None,
-    docs: bool = True,
-    max_body: int = MIB,
-    deprecation: Deprecation | None = None,
-    strict_query: bool = True,
-    strict_body: bool = True,
-    access_log: bool = False,
-    control_names: Collection[str] = (),
-) -> Facade:
-    """Make the ASGI app of a twin.
+class Facade:
+    """The ASGI app of a twin.
 
     `token` must be sent as a bearer token to the control API, which is served under `control_names`, besides
     loopback's and the address of the connection. `docs` serves the OpenAPI document, the GraphQL
@@ -125,24 +76,18 @@ def create_app(
     client's typo is found; without `strict_query` (U100) and `strict_body` (U84) they are ignored.
     `access_log` logs every answer of the service.
     """
-    return Facade(
-        twin, token, docs, max_body, deprecation, strict_query, strict_body, access_log, control_names
-    )
-
-
-class Facade:
-    """The app; see `create_app`."""
 
     def __init__(
         self,
         twin: Twin,
-        token: str | None,
-        docs: bool,
-        max_body: int,
-        deprecation: Deprecation | None,
-        strict_query: bool,
-        strict_body: bool,
-        access_log: bool,
+        *,
+        token: str | None = None,
+        docs: bool = True,
+        max_body: int = MIB,
+        deprecation: Deprecation | None = None,
+        strict_query: bool = True,
+        strict_body: bool = True,
+        access_log: bool = False,
         control_names: Collection[str] = (),
     ) -> None:
         self.twin = twin
@@ -158,7 +103,10 @@ class Facade:
         """What is done in a thread once this is served, so that nobody waits for it later."""
         self._endpoint: GraphqlEndpoint | None = None
         self._documents: dict[Callable[[Policy], bytes], asyncio.Future[bytes]] = {}
-        self._deprecated: tuple[Header, ...] = () if deprecation is None else deprecation.headers()
+        deprecated: tuple[Header, ...] = () if deprecation is None else deprecation.headers()
+        self._versions = [("/v1/", "production", deprecated), ("/sandbox/v1/", "sandbox", deprecated)]
+        if deprecation is not None:
+            self._versions += [("/v2/", "production", ()), ("/sandbox/v2/", "sandbox", ())]
         self._places: dict[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
             "/graphql": self._graphql,
             "/sandbox/graphql": self._graphql,
@@ -181,22 +129,18 @@ class Facade:
         if scope["type"] != "http":
             await self._lifespan(scope, receive, send)
             return
-        path: str = _raw_path(scope)
+        path: str = raw_path(scope)
         try:
-            if path.startswith("/v1/"):
-                await self._rest(scope, receive, send, "production", path[4:], self._deprecated)
-            elif path.startswith("/sandbox/v1/"):
-                await self._rest(scope, receive, send, "sandbox", path[12:], self._deprecated)
-            elif path in self._places:
+            for prefix, environment, headers in self._versions:
+                if path.startswith(prefix):
+                    await self._rest(scope, receive, send, environment, path[len(prefix) :], headers)
+                    return
+            if path in self._places:
                 await self._places[path](scope, receive, send)
             elif page.is_wanted(path, scope):
                 await self._page(path, scope, send)
             elif path == CONTROL or path.startswith(CONTROL + "/"):
                 await self._control(scope, receive, send)
-            elif self._deprecated and path.startswith("/v2/"):
-                await self._rest(scope, receive, send, "production", path[4:], ())
-            elif self._deprecated and path.startswith("/sandbox/v2/"):
-                await self._rest(scope, receive, send, "sandbox", path[12:], ())
             else:
                 environment = "sandbox" if path.startswith("/sandbox/") else "production"
                 await self._rest(scope, receive, send, environment, "", ())
@@ -229,18 +173,19 @@ class Facade:
         if request.call.raw is not None and len(request.call.raw) > LARGE:
             await asyncio.sleep(0)  # parsing it was work enough for one turn of the loop
         fault = self.twin.faults.pick(request.call)
-        if fault is not None and not await self._suffer(fault, request.call, scope, began):
+        answering = ServiceRequest(self.twin, scope, send, request, began, fault, self.access_log)
+        if fault is not None and not await answering.suffer(fault):
             return
 
         async def ask() -> HttpResponse:
             reply = self._answer(request.call)
             payload = payload_of(reply)
-            more = extra + _allowing(scope["method"], request.allow, reply.status)
+            more = extra + allow_headers(scope["method"], request.allow, reply.status)
             length, at = None if reply.body is None else len(payload), self.twin.now()
-            headers = _headers(reply.headers, length, at, more)
+            headers = response_headers(reply.headers, length, at, more)
             return HttpResponse(reply.status, headers, payload, [reply], at)
 
-        await self._respond(scope, send, request, ask, began, fault)
+        await answering.respond(ask)
 
     def _answer(self, call: Call) -> Reply:
         """Ask the service; a bug of its own becomes a complete problem body too."""
@@ -273,7 +218,8 @@ class Facade:
         else:
             await read_raw(request, headers, receive, self.max_body)
         fault = self.twin.faults.pick(call)
-        if fault is not None and not await self._suffer(fault, call, scope, began):
+        answering = ServiceRequest(self.twin, scope, send, request, began, fault, self.access_log)
+        if fault is not None and not await answering.suffer(fault):
             return
         accept = headers.get(b"accept", b"").decode("latin-1")
         if self._endpoint is None:
@@ -290,123 +236,12 @@ class Facade:
                 except Exception:
                     log.exception("a GraphQL request failed")
                     call.fault = Fault("internal_error")
-            extra = _allowing(scope["method"], request.allow, given.status)
+            extra = allow_headers(scope["method"], request.allow, given.status)
             at = self.twin.now()
-            headers = _headers(given.headers, len(given.body), at, extra)
+            headers = response_headers(given.headers, len(given.body), at, extra)
             return HttpResponse(given.status, headers, given.body, given.replies, at, given.kept)
 
-        await self._respond(scope, send, request, ask, began, fault)
-
-    async def _respond(
-        self,
-        scope: Scope,
-        send: Send,
-        request: HttpRequest,
-        ask: Callable[[], Awaitable[HttpResponse]],
-        began: int,
-        fault: InjectedFault | None,
-    ) -> None:
-        """Send what the service answers, once it is kept; note that it was written.
-
-        What cannot be kept was undone, and is asked again: a write is then refused, a read answered. The
-        request `began` at a value of `perf_counter_ns`.
-        """
-        twin = self.twin
-        answer = await ask()
-        try:
-            while not answer.kept and not await self._kept():
-                answer = await ask()
-            if fault is not None and fault.delay_after_s:
-                await asyncio.sleep(fault.delay_after_s)
-            if request.close:
-                answer.headers.append((b"connection", b"close"))
-            if fault is not None and fault.rules:
-                answer.headers.append((b"ranksim-fault", ", ".join(fault.rules).encode()))
-            dropped = fault is not None and fault.drop == "after"
-            for reply in () if dropped else answer.replies:
-                twin.replies[reply.operation, reply.status] += 1
-            if twin.requests is not None or self.access_log:
-                exchange = _exchange(scope, request.call, answer, dropped)
-                if twin.requests is not None:
-                    twin.requests.record(exchange)
-                if self.access_log:
-                    _log_access(exchange)
-            self._tell(answer.at, scope, request.call, began, fault, answer)
-            if dropped:
-                _drop(scope)
-                return
-            body = b"" if scope["method"] == "HEAD" else answer.body
-            respond_at_once = scope.get("ranksim.respond")
-            if respond_at_once is not None:
-                await respond_at_once(answer.status, answer.headers, body)
-                return
-            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-            await send({"type": "http.response.body", "body": body})
-        finally:
-            for reply in answer.replies:
-                twin.written(reply)
-
-    async def _suffer(self, fault: InjectedFault, call: Call, scope: Scope, began: int) -> bool:
-        """Apply a fault before the effect; return whether the request goes on."""
-        if fault.delay_s:
-            await asyncio.sleep(fault.delay_s)
-        if fault.drop == "before":
-            self._tell(self.twin.now(), scope, call, began, fault, None)
-            _drop(scope)
-            return False
-        if fault.fails:
-            call.fault, call.idempotency_key = Fault("internal_error"), None
-        return True
-
-    def _tell(
-        self,
-        at: Micros,
-        scope: Scope,
-        call: Call,
-        began: int,
-        fault: InjectedFault | None,
-        answer: HttpResponse | None,
-    ) -> None:
-        """Tell of a call that was answered, or dropped before its effect."""
-        twin = self.twin
-        replies = [] if answer is None else answer.replies
-        logged = replies[0] if replies else DROPPED
-        for reply in replies[1:] if logged.code == "" else ():
-            if reply.code:
-                logged = reply
-                break
-        key = resolve(twin.service.state.keys, call.key, call.environment)
-        number = 0 if answer is None or twin.requests is None else twin.requests.last
-        twin.event_log.add(
-            AnsweredCall(
-                at,
-                number,
-                call.surface,
-                call.environment,
-                scope["method"],
-                _raw_path(scope)[:LONGEST_TEXT],
-                tuple([reply.operation for reply in replies]) or (call.operation,),
-                logged.account if key is None else key.account,
-                "" if key is None else key.name,
-                0 if answer is None else answer.status,
-                logged.code,
-                logged.check,
-                logged.outcome,
-                logged.rate_class,
-                () if fault is None else fault.rules,
-                (perf_counter_ns() - began) // 1_000,
-                scope["query_string"][:LONGEST_TEXT].decode("latin-1"),
-                "" if fault is None else fault.drop,
-            )
-        )
-
-    async def _kept(self) -> bool:
-        """Wait until what led to a response is kept; return whether it is, or was undone."""
-        try:
-            await self.twin.commit()
-        except NotKept:
-            return False
-        return True
+        await answering.respond(ask)
 
     def unreadable(self, caller: str, detail: str) -> tuple[int, list[Header], bytes]:
         """Refuse what came over a connection and is no HTTP request: status, headers and body.
@@ -421,7 +256,7 @@ class Facade:
                 refused.status, (refused.body or {}) | {"request_id": headers["X-Request-Id"]}, headers
             )
         payload = payload_of(reply)
-        return reply.status, _headers(reply.headers, len(payload), self.twin.now()), payload
+        return reply.status, response_headers(reply.headers, len(payload), self.twin.now()), payload
 
     # The user's hands
 
@@ -524,18 +359,6 @@ class Facade:
                 return
 
 
-def _headers(
-    named: Mapping[str, str], length: int | None, now: Micros, extra: tuple[Header, ...] = ()
-) -> list[Header]:
-    """Write the headers of a response, with the date of the service's clock (RFC 9110, section 6.6.1)."""
-    return [(b"date", _date(now // SECOND)), *headers_of(named, length, extra)]
-
-
-@lru_cache(maxsize=16)
-def _date(seconds: int) -> bytes:
-    return http_date(seconds * SECOND).encode()
-
-
 async def send_plain(send: Send, status: int, body: bytes, content_type: bytes) -> None:
     """Answer outside of the service's rules."""
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
@@ -565,65 +388,3 @@ def _graphql_reference(policy: Policy) -> bytes:
     from ranksim.twin.facade.http import examples
 
     return to_json(examples.graphql_reference(policy))
-
-
-def _raw_path(scope: Scope) -> str:
-    """Return the path as it was sent, percent signs included."""
-    raw = scope.get("raw_path")
-    path: str = scope["path"] if raw is None else raw.decode("latin-1")
-    return path
-
-
-def _drop(scope: Scope) -> None:
-    """Close the connection at once, as a broken network does."""
-    abort = scope.get("ranksim.abort")
-    if abort is None:
-        raise Dropped("the connection was dropped, as a fault wanted")
-    abort()
-
-
-def _allowing(method: str, allow: str, status: int) -> tuple[Header, ...]:
-    """Write what OPTIONS and a 405 say of a path's methods (U80)."""
-    if method == "OPTIONS":
-        methods = (allow or "GET, HEAD, POST, PATCH, DELETE, OPTIONS").encode()
-        return ((b"allow", methods), (b"access-control-allow-methods", methods), *PREFLIGHT)
-    return ((b"allow", allow.encode()),) if allow and status == 405 else ()
-
-
-def _exchange(scope: Scope, call: Call, answer: HttpResponse, dropped: bool) -> RecordedExchange:
-    first = answer.replies[0]
-    return RecordedExchange(
-        at=answer.at,
-        surface=call.surface,
-        environment=call.environment,
-        method=scope["method"],
-        path=_raw_path(scope),
-        query=scope["query_string"],
-        request_headers=joined(scope["headers"]),
-        body=call.raw or b"",
-        operations=tuple(reply.operation for reply in answer.replies),
-        account=first.account,
-        status=answer.status,
-        response_headers=joined(answer.headers),
-        response=answer.body,
-        dropped=dropped,
-    )
-
-
-def _log_access(exchange: RecordedExchange) -> None:
-    fields = {
-        "method": exchange.method,
-        "path": exchange.path,
-        "query": exchange.query.decode("latin-1"),
-        "status": exchange.status,
-        "dropped": exchange.dropped,
-        "operations": exchange.operations,
-        "account": exchange.account,
-        "request_id": by_name(exchange.response_headers).get(b"x-request-id", b"").decode("latin-1"),
-        "bytes": len(exchange.response),
-    }
-    dropped = ", dropped" if exchange.dropped else ""
-    path = exchange.path + (f"?{fields['query']}" if exchange.query else "")
-    access.info(
-        "%s %s %d%s", exchange.method, printable(path), exchange.status, dropped, extra={"fields": fields}
-    )

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import ssl
 
     from ranksim.core.contract.policy import Policy
-    from ranksim.twin.facade.app import Deprecation, Facade
+    from ranksim.twin.facade.answering import Deprecation
+    from ranksim.twin.facade.app import Facade
     from ranksim.twin.facade.journal.write_ahead import WriteAheadLog
     from ranksim.twin.facade.twin import Twin
 
@@ -171,8 +172,8 @@ def serve(
     except ModuleNotFoundError as error:
         raise missing(f"serving needs {error.name}", "server") from None
     from ranksim.core.contract.policy import Policy
-    from ranksim.twin.facade import app as surface
     from ranksim.twin.facade import server
+    from ranksim.twin.facade.app import Facade
     from ranksim.twin.serving.control_auth import chosen_token, names_of
     from ranksim.twin.serving.limits import Limits
     from ranksim.twin.serving.listener import bound
@@ -201,7 +202,7 @@ def serve(
     with bound(host, port) as listener:
         kept = None if state is None else _go_on(twin, state, ctx, accept_loss)
         try:
-            facade = surface.create_app(
+            facade = Facade(
                 twin,
                 token=token or None,
                 docs=docs,
@@ -293,7 +294,7 @@ def _instant(flag: str, text: str) -> int | None:
 
 
 def _deprecation(since: str, sunset: str) -> "Deprecation | None":
-    from ranksim.twin.facade.app import Deprecation
+    from ranksim.twin.facade.answering import Deprecation
 
     first, last = _instant("--deprecated-since", since), _instant("--sunset", sunset)
     if first is None and last is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import httpx
 
 from ranksim.core.service.calls import Attempt
-from ranksim.twin.facade.app import Dropped
+from ranksim.twin.facade.answering import Dropped
 from ranksim.twin.serving.asgi import App
 from ranksim.twin.serving.loop_thread import LoopThread
 

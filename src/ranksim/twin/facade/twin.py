@@ -112,7 +112,8 @@ class Twin:
         self.work(now)
         call = self._refused_write(call)
         step = self.service.handle(call, now, self.clock.traffic(now))
-        self._done(step, now)
+        self.event_log.observe(step.events)
+        self.after(step.tasks, now)
         return step.reply
 
     def admits(self, call: Call, classes: Collection[RateClass]) -> bool:

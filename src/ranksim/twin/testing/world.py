@@ -13,7 +13,7 @@ from ranksim.core.clock import Micros
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
-from ranksim.twin.facade.app import Facade, create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.mounts import Mounts
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.receiver.receiver import Receiver
@@ -97,7 +97,7 @@ class World:
         self._mounts = Mounts(network=network, waits=lambda: self.twin.clock.rate.mode != "manual")
         self.twin = Twin(**self._settings, sender=self._mounts)
         """The world itself; touch it from its own loop alone, as the methods here do."""
-        self.app = create_app(
+        self.app = Facade(
             self.twin,
             token=self.control_token or None,
             strict_query=strict_query,
@@ -436,9 +436,7 @@ def asgi_app(
     of `Twin`.
     """
     token = new_token() if control_token is None else control_token
-    return create_app(
-        Twin(**settings), token=token or None, strict_query=strict_query, strict_body=strict_body
-    )
+    return Facade(Twin(**settings), token=token or None, strict_query=strict_query, strict_body=strict_body)
 
 
 def headers_of(key: str, options: Mapping[str, Any]) -> httpx.Headers:

@@ -18,7 +18,7 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.core.service.administration import LIMITS
 from ranksim.core.service.calls import Answer, Attempt
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.control import worlds
 from ranksim.twin.facade.control.document import document
 from ranksim.twin.facade.control.routes import ROUTES
@@ -123,7 +123,7 @@ def check(method: str, path: str, response: httpx.Response) -> None:
 @asynccontextmanager
 async def panel(twin: Twin | None = None, **options: Any) -> AsyncIterator[Panel]:
     twin = twin or make()
-    transport = httpx.ASGITransport(create_app(twin, **options))
+    transport = httpx.ASGITransport(Facade(twin, **options))
     async with httpx.AsyncClient(transport=transport, base_url="http://twin") as client:
         yield Panel(twin, client)
     await twin.close()

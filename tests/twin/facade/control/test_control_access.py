@@ -11,7 +11,7 @@ import pytest
 from ranksim.core.clock import instant
 from ranksim.core.service.calls import Attempt
 from ranksim.testing import NeedsControl, Server, World, asgi_app, open_target
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.http_sender import HttpSender
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.receiver.receiver import Receiver
@@ -25,7 +25,7 @@ def served(story: Callable[[Any, httpx.AsyncClient, Listener], Any], **options: 
     async def told() -> None:
         sender = HttpSender()
         twin = Twin(clock="manual", start=START, sender=sender, signature_clock="wall")
-        listener = await Listener(create_app(twin, control_names=names_of("127.0.0.1"), **options)).open()
+        listener = await Listener(Facade(twin, control_names=names_of("127.0.0.1"), **options)).open()
         sender.own_ports.add(listener.port)
         try:
             async with httpx.AsyncClient(base_url=listener.url, trust_env=False) as client:
@@ -73,7 +73,7 @@ def test_it_is_served_under_its_own_names_alone(name: str, path: str) -> None:
 def test_a_name_can_be_added() -> None:
     async def story() -> None:
         twin = Twin(clock="manual", start=START)
-        listener = await Listener(create_app(twin, control_names=names_of("127.0.0.1", ["Twin.Test"]))).open()
+        listener = await Listener(Facade(twin, control_names=names_of("127.0.0.1", ["Twin.Test"]))).open()
         async with httpx.AsyncClient(base_url=listener.url, trust_env=False) as client:
             answer = await client.get("/_ranksim/clock", headers={"Host": "twin.test:80"})
             assert answer.status_code == 200

@@ -14,7 +14,7 @@ from ranksim.core.service.calls import Call
 from ranksim.core.surface import graphql
 from ranksim.core.surface.graphql_cost import conflict, fragments_of, introspected
 from ranksim.core.surface.graphql_schema import SCHEMA
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.listener import Listener
@@ -89,7 +89,7 @@ def in_a_loop(story: Callable[[Twin, Any], Any], twin: Twin | None = None) -> An
     twin = twin or Twin(clock="manual", start=START, sender=Scripted())
 
     async def told() -> Any:
-        listener = await Listener(create_app(twin)).open()
+        listener = await Listener(Facade(twin)).open()
         try:
             async with httpx.AsyncClient(base_url=listener.url, timeout=60, trust_env=False) as client:
                 return await story(twin, client)
@@ -188,7 +188,7 @@ def test_each_limit_is_of_the_policy(
     async def story() -> None:
         policy = Policy().replace(assumptions={"graphql_limits": limit})
         twin = Twin(policy, clock="manual", start=START, sender=Scripted())
-        listener = await Listener(create_app(twin)).open()
+        listener = await Listener(Facade(twin)).open()
         async with httpx.AsyncClient(base_url=listener.url, trust_env=False) as client:
             good = await post(client, fits, twin.keys["production"])
             assert good.status_code == 200, good.text

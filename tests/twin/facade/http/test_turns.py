@@ -26,7 +26,7 @@ from tests.twin.facade.http.test_graphql_cost import LARGEST
 from ranksim.core.clock import instant
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Call
-from ranksim.twin.facade.app import MIB, create_app
+from ranksim.twin.facade.app import MIB, Facade
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.server import spare_the_collector
 from ranksim.twin.facade.twin import Twin
@@ -83,7 +83,7 @@ class Deployment:
         self.loop = LoopThread()
         self.turns = Turns()
         self.loop.call(self._furnish())
-        self.listener = Listener(create_app(self.twin))
+        self.listener = Listener(Facade(self.twin))
         self.loop.call(self.listener.open())
 
     async def _furnish(self) -> None:

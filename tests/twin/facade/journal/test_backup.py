@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from ranksim.cli import app
 from ranksim.core.clock import HOUR, instant
 from ranksim.core.service.calls import Call
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.journal.write_ahead import attach
 from ranksim.twin.facade.sender import Scripted
@@ -180,7 +180,7 @@ def test_an_export_under_load_is_the_world_of_one_instant(tmp_path: Path, kept: 
         twin = make()
         log = attach(twin, tmp_path / "state.db") if kept else None
         headers = {"authorization": f"Bearer {twin.keys['production']}"}
-        transport = httpx.ASGITransport(create_app(twin))
+        transport = httpx.ASGITransport(Facade(twin))
         async with httpx.AsyncClient(transport=transport, base_url="http://twin", headers=headers) as client:
             acknowledged: list[str] = []
 

@@ -20,7 +20,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Answer, Attempt, Body, Call, Fault, Reply
 from ranksim.core.service.context import Context
 from ranksim.core.service.rate_limits import charge_window
-from ranksim.twin.facade.app import create_app
+from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.journal import sqlite, write_ahead
 from ranksim.twin.facade.journal.sqlite import StateFile
@@ -370,7 +370,7 @@ def test_the_inputs_of_a_file_count_for_its_next_snapshot(tmp_path: Path) -> Non
 def client_of(twin: Twin) -> httpx.AsyncClient:
     headers = {"authorization": f"Bearer {twin.keys['production']}"}
     return httpx.AsyncClient(
-        transport=httpx.ASGITransport(create_app(twin)), base_url="http://twin", headers=headers
+        transport=httpx.ASGITransport(Facade(twin)), base_url="http://twin", headers=headers
     )
 
 

@@ -95,9 +95,7 @@ async def read_request(
     if method in WITH_BODY:
         await read_body(request, headers, receive, most)
     if not call.fault and scope["query_string"]:
-        _read_query(call, scope["query_string"])
-        if strict_query and not call.fault:
-            call.fault = unknown_parameters(call)
+        _read_query(call, scope["query_string"], strict_query)
     if strict_body and call.body and not call.fault:
         call.fault = unknown_fields(call)
     return request
@@ -239,7 +237,7 @@ async def _drained(receive: Receive, headers: Mapping[bytes, bytes], most: int) 
     return not more
 
 
-def _read_query(call: Call, query: bytes) -> None:
+def _read_query(call: Call, query: bytes, strict: bool) -> None:
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
     except (UnicodeDecodeError, ValueError):
@@ -251,6 +249,8 @@ def _read_query(call: Call, query: bytes) -> None:
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         call.fault = Fault("invalid_request", f"The query has {twice!r} more than once.")
+    elif strict:
+        call.fault = unknown_parameters(call)
 
 
 # Responses

@@ -1,0 +1,245 @@
+"""One request to the service: what befalls it, its answer once that is kept, and what is noted of both."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from time import perf_counter_ns
+
+from ranksim.core.clock import SECOND, Micros, http_date
+from ranksim.core.printable import printable
+from ranksim.core.rules.access import resolve
+from ranksim.core.service.calls import Fault, Reply
+from ranksim.twin.facade.faults import InjectedFault
+from ranksim.twin.facade.http.requests import PREFLIGHT, HttpRequest, headers_of
+from ranksim.twin.facade.journal.journaled_service import NotKept
+from ranksim.twin.facade.logged_event import LONGEST_TEXT, AnsweredCall
+from ranksim.twin.facade.request_journal import RecordedExchange, by_name, joined
+from ranksim.twin.facade.twin import Twin
+from ranksim.twin.serving.asgi import Header, Scope, Send
+
+access = logging.getLogger("ranksim.access")
+
+DROPPED = Reply(0, None, outcome="dropped")
+"""What stands for the answer to a call that was dropped before its effect."""
+
+
+class Dropped(Exception):
+    """The connection is to be closed without an answer; raised where the server gives no way to close it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deprecation:
+    """The old surface is deprecated since an instant, and goes away at a later one (S114, U81), in µs."""
+
+    since: Micros
+    sunset: Micros
+
+    def headers(self) -> tuple[Header, ...]:
+        """Write the two headers (RFC 9745, RFC 8594)."""
+        return (
+            (b"deprecation", b"@%d" % (self.since // SECOND)),
+            (b"sunset", http_date(self.sunset).encode()),
+        )
+
+
+@dataclass(slots=True)
+class HttpResponse:
+    """What goes out at an instant of the service's clock, and the replies that it carries.
+
+    `kept` where what led to it was waited for already: whatever cannot be kept later is another's.
+    """
+
+    status: int
+    headers: list[Header]
+    body: bytes
+    replies: list[Reply]
+    at: Micros
+    kept: bool = False
+
+
+@dataclass(slots=True)
+class ServiceRequest:
+    """A request on its way, which `began` at a value of `perf_counter_ns`, and the fault that befalls it."""
+
+    twin: Twin
+    scope: Scope
+    send: Send
+    request: HttpRequest
+    began: int
+    fault: InjectedFault | None
+    access_log: bool
+
+    async def suffer(self, fault: InjectedFault) -> bool:
+        """Apply a fault before the effect; return whether the request goes on."""
+        call = self.request.call
+        if fault.delay_s:
+            await asyncio.sleep(fault.delay_s)
+        if fault.drop == "before":
+            self._log(self.twin.now(), None)
+            _drop(self.scope)
+            return False
+        if fault.fails:
+            call.fault, call.idempotency_key = Fault("internal_error"), None
+        return True
+
+    async def respond(self, ask: Callable[[], Awaitable[HttpResponse]]) -> None:
+        """Send what the service answers, once it is kept; note that it was written.
+
+        What cannot be kept was undone, and is asked again: a write is then refused, a read answered.
+        """
+        twin = self.twin
+        answer = await ask()
+        try:
+            while not answer.kept:
+                try:
+                    await twin.commit()
+                    break
+                except NotKept:
+                    answer = await ask()
+            dropped = self.fault is not None and self.fault.drop == "after"
+            if self.request.close:
+                answer.headers.append((b"connection", b"close"))
+            if self.fault is not None:
+                await self._suffer_late(self.fault, answer)
+            for reply in () if dropped else answer.replies:
+                twin.replies[reply.operation, reply.status] += 1
+            if twin.requests is not None or self.access_log:
+                self._record(answer, dropped)
+            self._log(answer.at, answer)
+            if dropped:
+                _drop(self.scope)
+                return
+            status, headers = answer.status, answer.headers
+            body = b"" if self.scope["method"] == "HEAD" else answer.body
+            respond_at_once = self.scope.get("ranksim.respond")
+            if respond_at_once is not None:
+                await respond_at_once(status, headers, body)
+            else:
+                await self.send({"type": "http.response.start", "status": status, "headers": headers})
+                await self.send({"type": "http.response.body", "body": body})
+        finally:
+            for reply in answer.replies:
+                twin.written(reply)
+
+    async def _suffer_late(self, fault: InjectedFault, answer: HttpResponse) -> None:
+        """Let an answer be late as a fault wants, and say so in it."""
+        if fault.delay_after_s:
+            await asyncio.sleep(fault.delay_after_s)
+        if fault.rules:
+            answer.headers.append((b"ranksim-fault", ", ".join(fault.rules).encode()))
+
+    def _record(self, answer: HttpResponse, dropped: bool) -> None:
+        """Put the exchange into the journal of requests, and into the log of accesses."""
+        first = answer.replies[0]
+        exchange = RecordedExchange(
+            at=answer.at,
+            surface=self.request.call.surface,
+            environment=self.request.call.environment,
+            method=self.scope["method"],
+            path=raw_path(self.scope),
+            query=self.scope["query_string"],
+            request_headers=joined(self.scope["headers"]),
+            body=self.request.call.raw or b"",
+            operations=tuple(reply.operation for reply in answer.replies),
+            account=first.account,
+            status=answer.status,
+            response_headers=joined(answer.headers),
+            response=answer.body,
+            dropped=dropped,
+        )
+        if self.twin.requests is not None:
+            self.twin.requests.record(exchange)
+        if self.access_log:
+            _log_access(exchange)
+
+    def _log(self, at: Micros, answer: HttpResponse | None) -> None:
+        """Log a call that was answered, or dropped before its effect."""
+        twin, scope, call, fault = self.twin, self.scope, self.request.call, self.fault
+        replies = [] if answer is None else answer.replies
+        logged = replies[0] if replies else DROPPED
+        for reply in replies[1:] if logged.code == "" else ():
+            if reply.code:
+                logged = reply
+                break
+        key = resolve(twin.service.state.keys, call.key, call.environment)
+        number = 0 if answer is None or twin.requests is None else twin.requests.last
+        twin.event_log.add(
+            AnsweredCall(
+                at,
+                number,
+                call.surface,
+                call.environment,
+                scope["method"],
+                raw_path(scope)[:LONGEST_TEXT],
+                tuple([reply.operation for reply in replies]) or (call.operation,),
+                logged.account if key is None else key.account,
+                "" if key is None else key.name,
+                0 if answer is None else answer.status,
+                logged.code,
+                logged.check,
+                logged.outcome,
+                logged.rate_class,
+                () if fault is None else fault.rules,
+                (perf_counter_ns() - self.began) // 1_000,
+                scope["query_string"][:LONGEST_TEXT].decode("latin-1"),
+                "" if fault is None else fault.drop,
+            )
+        )
+
+
+def response_headers(
+    named: Mapping[str, str], length: int | None, now: Micros, extra: tuple[Header, ...] = ()
+) -> list[Header]:
+    """Write the headers of a response, with the date of the service's clock (RFC 9110, section 6.6.1)."""
+    return [(b"date", _date(now // SECOND)), *headers_of(named, length, extra)]
+
+
+@lru_cache(maxsize=16)
+def _date(seconds: int) -> bytes:
+    return http_date(seconds * SECOND).encode()
+
+
+def raw_path(scope: Scope) -> str:
+    """Return the path as it was sent, percent signs included."""
+    raw = scope.get("raw_path")
+    path: str = scope["path"] if raw is None else raw.decode("latin-1")
+    return path
+
+
+def _drop(scope: Scope) -> None:
+    """Close the connection at once, as a broken network does."""
+    abort = scope.get("ranksim.abort")
+    if abort is None:
+        raise Dropped("the connection was dropped, as a fault wanted")
+    abort()
+
+
+def allow_headers(method: str, allow: str, status: int) -> tuple[Header, ...]:
+    """Write what OPTIONS and a 405 say of a path's methods (U80)."""
+    if method == "OPTIONS":
+        methods = (allow or "GET, HEAD, POST, PATCH, DELETE, OPTIONS").encode()
+        return ((b"allow", methods), (b"access-control-allow-methods", methods), *PREFLIGHT)
+    return ((b"allow", allow.encode()),) if allow and status == 405 else ()
+
+
+def _log_access(exchange: RecordedExchange) -> None:
+    fields = {
+        "method": exchange.method,
+        "path": exchange.path,
+        "query": exchange.query.decode("latin-1"),
+        "status": exchange.status,
+        "dropped": exchange.dropped,
+        "operations": exchange.operations,
+        "account": exchange.account,
+        "request_id": by_name(exchange.response_headers).get(b"x-request-id", b"").decode("latin-1"),
+        "bytes": len(exchange.response),
+    }
+    dropped = ", dropped" if exchange.dropped else ""
+    path = exchange.path + (f"?{fields['query']}" if exchange.query else "")
+    access.info(
+        "%s %s %d%s", exchange.method, printable(path), exchange.status, dropped, extra={"fields": fields}
+    )
