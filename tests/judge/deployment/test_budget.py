@@ -14,17 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ranksim.core.callers.steps import Pause, Received, Send
-from ranksim.judge.deployment.budget import (
-    ELSEWHERE,
-    LARGE_JOB,
-    LOOKED,
-    LOST,
-    UNSEEN_JOB,
-    Budget,
-    account_named,
-    guarded,
-    spends,
-)
+from ranksim.judge.deployment.budget import LOOKED, LOST, Budget, account_named, guarded
+from ranksim.judge.deployment.prices import ELSEWHERE, LARGE_JOB, UNSEEN_JOB, spends
 
 JOB = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_1"})
 BRIEF = Send("keyword_briefs.create", "main", body={"keywords": ["word"], "domain_id": "dom_1"})
@@ -292,7 +283,7 @@ def test_jobs_that_fail_as_the_target_says_are_taken_for_small_ones() -> None:
     failing = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_old"})
     books = opened(2_000_000)
     assert books.budget.permit(failing) is None
-    books.budget.failing_domain = "dom_old"
+    books.budget.prices.failing_domain = "dom_old"
     assert books.budget.permit(failing) is failing
 
 

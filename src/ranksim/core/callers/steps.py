@@ -17,7 +17,7 @@ making one; nobody changes one that was yielded.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -134,3 +134,27 @@ class Lap:
 
 Step: TypeAlias = Send | Pause | Until | Listen | Spawn | Lap
 Program: TypeAlias = Generator[Step, Any, None]
+
+
+def relayed(
+    program: Generator[Any, Any, Any], made: Callable[[Send], Generator[Any, Any, Received]]
+) -> Generator[Any, Any, Any]:
+    """Run a program whose calls are `made` by another one, those of programs that it begins as well."""
+    answer: Any = None
+    while True:
+        try:
+            step = program.send(answer)
+        except StopIteration as end:
+            return end.value
+        if isinstance(step, Send):
+            answer = yield from made(step)
+        elif isinstance(step, Spawn):
+            answer = yield Spawn(relayed(step.program, made))
+        else:
+            answer = yield step
+
+
+def silence() -> Generator[Any, Any, Received]:
+    """Answer a call that is not made as if no reply had come."""
+    now = yield Pause(1_000)
+    return Received(0, None, {}, now, now)

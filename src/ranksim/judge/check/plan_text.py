@@ -10,8 +10,8 @@ from ranksim.judge.check.choice import rounds_in, times_for, turns
 from ranksim.judge.check.plan import CheckPlan
 from ranksim.judge.check.tasks import CheckTask
 from ranksim.judge.conformance.compare import RULE_NAMED
-from ranksim.judge.deployment.budget import LARGE_JOB, micros_of, spent_of
 from ranksim.judge.deployment.discovery import KeyReach, Reach
+from ranksim.judge.deployment.prices import LARGE_JOB, micros_of, spent_of
 from ranksim.judge.load.leaked_resources import staying
 from ranksim.judge.report.run_summary import amounts
 from ranksim.report import units

@@ -18,8 +18,8 @@ from ranksim.core.clock import HOUR, SECOND, Micros, instant
 from ranksim.core.contract.facts import Facts
 from ranksim.judge.conformance.compare import RULE_NAMED
 from ranksim.judge.conformance.verdict.rule import Requirement
-from ranksim.judge.deployment.budget import micros_of, spent_of
 from ranksim.judge.deployment.discovery import LISTS, KeyReach, Reach
+from ranksim.judge.deployment.prices import micros_of, spent_of
 from ranksim.judge.profiles.cooldowns import KINDS, LONGEST
 from ranksim.judge.profiles.cost_cap import MOST_JOBS, steep
 from ranksim.judge.profiles.precedence import MOST_WORDS

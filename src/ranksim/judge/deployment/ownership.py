@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from ranksim.core.callers.steps import Pause, Received, Send, Spawn
+from ranksim.core.callers.steps import Received, Send, relayed, silence
 from ranksim.core.callers.target import Target
 from ranksim.core.contract.views import created_by
 from ranksim.core.service.calls import Body
-from ranksim.judge.deployment.budget import writes
 from ranksim.judge.deployment.discovery import Reach
+from ranksim.judge.deployment.prices import writes
 
 NOBODYS = frozenset({"", "none", "any"})
 """Ids that no resource has: what names them is refused."""
@@ -77,23 +78,16 @@ class Ownership:
 
 def kept(program: Generator[Any, Any, Any], ownership: Ownership) -> Generator[Any, Any, Any]:
     """Run a program with what an ownership permits; what it does not permit is answered like silence."""
-    answer: Any = None
-    while True:
-        try:
-            step = program.send(answer)
-        except StopIteration as end:
-            return end.value
-        if isinstance(step, Send) and not ownership.permits(step):
-            ownership.held_back += 1
-            now = yield Pause(1_000)
-            answer = Received(0, None, {}, now, now)
-        elif isinstance(step, Send):
-            answer = yield step
-            ownership.saw(step, answer)
-        elif isinstance(step, Spawn):
-            answer = yield Spawn(kept(step.program, ownership))
-        else:
-            answer = yield step
+    return relayed(program, partial(_kept_send, ownership))
+
+
+def _kept_send(ownership: Ownership, send: Send) -> Generator[Any, Any, Received]:
+    if not ownership.permits(send):
+        ownership.held_back += 1
+        return (yield from silence())
+    answer: Received = yield send
+    ownership.saw(send, answer)
+    return answer
 
 
 def _body(send: Send) -> Body:

@@ -10,7 +10,7 @@ from typing import Any
 from ranksim.core.clock import Micros
 from ranksim.core.records import parsed_object
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.judge.deployment.budget import spent_of
+from ranksim.judge.deployment.prices import spent_of
 from ranksim.report import units
 
 SPENDS = {name: operation.spends for name, operation in OPERATIONS.items()}

@@ -30,6 +30,7 @@ from ranksim.judge.deployment.cleanup import TIDIED, Created, Left, mark
 from ranksim.judge.deployment.discovery import KeyReach, Reach, content, declared, explore, irremovable, state
 from ranksim.judge.deployment.lost_calls import resolve_lost
 from ranksim.judge.deployment.ownership import NOT_OURS, Ownership, kept
+from ranksim.judge.deployment.prices import Prices
 from ranksim.judge.load import merging
 from ranksim.judge.load.driver import drive
 from ranksim.judge.load.leaked_resources import tidy, working
@@ -92,7 +93,7 @@ class Part:
         )
         self._tls = ssl.create_default_context()
         share = None if target.spend_cap is None else target.spend_cap // shared.budgets
-        self.budget = Budget(share, target.dry_run_only, failing_domain=target.failing_domain or "")
+        self.budget = Budget(share, target.dry_run_only, prices=Prices(target.failing_domain or ""))
         self.budget.accounts = {
             name: account_named(key["environment"], key["account"])
             for name, key in shared.reach.get("keys", {}).items()

@@ -9,8 +9,8 @@ from ranksim.core.callers.requests import job_body, keywords_body
 from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.clock import MINUTE, SECOND, Micros
-from ranksim.judge.deployment.budget import micros_of, spent_of
 from ranksim.judge.deployment.discovery import KeyReach, Reach
+from ranksim.judge.deployment.prices import micros_of, spent_of
 from ranksim.judge.profiles import precedence
 from ranksim.judge.profiles.fixtures import Making, User, has_ended, id_of
 from ranksim.judge.profiles.precedence import KINDS, Rung, at_once, promptly, read_used
