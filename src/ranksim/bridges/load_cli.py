@@ -117,7 +117,7 @@ def load(
       ranksim load --host localhost:8080 --scenario shop.yaml --client nightly --duration 10m
     """  # fmt: skip
     from ranksim.judge import profiles as declared
-    from ranksim.judge.load.launch import OF_SCENARIO
+    from ranksim.judge.load.loading import OF_SCENARIO
     from ranksim.judge.load.options import LoadOptions
 
     if profiles:
