@@ -25,8 +25,8 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Answer, Attempt, Call, Fault, Reply, Step, Task
 from ranksim.core.trace import Exchange, Header, Note, Trace, hide_secrets
 from ranksim.judge.deployment.budget import Budget, account_named, guarded
+from ranksim.judge.deployment.cleanup import Unknown, resolve_lost
 from ranksim.judge.deployment.discovery import Reach, declared, explore, state
-from ranksim.judge.deployment.lost_calls import Unknown, resolve_lost
 from ranksim.judge.deployment.ownership import Ownership, kept
 from ranksim.judge.profiles import Profile
 from ranksim.twin.sim.player import Flight, Player, Run

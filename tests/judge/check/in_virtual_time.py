@@ -19,8 +19,8 @@ from ranksim.judge.check.plan import CLOSING, CheckPlan, make_plan
 from ranksim.judge.check.tasks import CheckTask
 from ranksim.judge.conformance.compare import RULES, compare
 from ranksim.judge.deployment.budget import Budget, account_named, guarded
+from ranksim.judge.deployment.cleanup import resolve_lost
 from ranksim.judge.deployment.discovery import Reach, explore, state
-from ranksim.judge.deployment.lost_calls import resolve_lost
 from ranksim.judge.deployment.ownership import Ownership, kept
 from ranksim.judge.profiles.windows import window_of
 

@@ -12,8 +12,8 @@ from ranksim.bridges.rehearsal import START, Rehearsal
 from ranksim.bridges.rehearsal_worlds import make_world
 from ranksim.core.callers.steps import Pause, Program, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.judge.deployment.cleanup import Unknown, resolve_lost
 from ranksim.judge.deployment.discovery import Reach, explore
-from ranksim.judge.deployment.lost_calls import Unknown, resolve_lost
 
 POST = Send("domains.create", "main", body={"host": "lost.example.com"}, idempotency_key="k-1")
 

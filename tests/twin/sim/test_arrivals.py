@@ -13,6 +13,7 @@ import pytest
 from ranksim.core.callers import arrivals
 from ranksim.core.callers.arrivals import ArrivalBlock, Piece, Replay, Rhythm
 from ranksim.core.callers.programs.call_streams import Caller, chosen, instants
+from ranksim.core.callers.recordings import logged_calls, traced_calls
 from ranksim.core.callers.request_factory import Item
 from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND, WEEK, Micros, instant, weekday
 from ranksim.core.errors import BadInput
@@ -42,6 +43,14 @@ def rates_file(tmp_path: Path, text: str = "3 0 2\n5 0 0 1\n") -> str:
 
 def reading(path: str, begin: Micros = MONDAY, interval: Micros = HOUR) -> Callable[[], Iterator[Piece]]:
     return lambda: arrivals.counted(path, begin, interval)
+
+
+def logged(path: Path, spread: Micros) -> Iterator[Piece]:
+    return arrivals.recorded(logged_calls(str(path)), spread, str(path))
+
+
+def traced(path: str) -> Iterator[Piece]:
+    return arrivals.recorded(traced_calls(path), 0, path)
 
 
 WHOLE = Replay(MONDAY, MONDAY + WEEK, seed=7, name="client")
@@ -186,7 +195,7 @@ def test_a_recording_without_calls_is_refused(tmp_path: Path, text: str, repeat:
 
 def test_the_calls_of_a_log_are_spread_over_their_hours() -> None:
     replay = Replay(MONDAY, MONDAY + WEEK, name="web")
-    blocks = list(arrivals.replayed(lambda: arrivals.logged(str(LOG), HOUR), replay))
+    blocks = list(arrivals.replayed(lambda: logged(LOG, HOUR), replay))
     lines = list(read_access_log(LOG))
     first = lines[0].t // HOUR
     rows = [(t, row) for b in blocks for t, row in zip(b.times.tolist(), b.rows or (), strict=True)]
@@ -205,7 +214,7 @@ def test_recorded_seconds_can_be_kept(tmp_path: Path) -> None:
     with gzip.open(path, "wt") as file:
         file.write(LINE.format("a", "10:00:05") + LINE.format("b", "10:00:05") + LINE.format("c", "10:00:07"))
     replay = Replay(MONDAY, MONDAY + WEEK, name="web", scale=2.0)
-    times, _ = flat(arrivals.replayed(lambda: arrivals.logged(str(path), 0), replay))
+    times, _ = flat(arrivals.replayed(lambda: logged(path, 0), replay))
     assert times == [MONDAY] * 4 + [MONDAY + 2 * SECOND] * 2
 
 
@@ -213,7 +222,7 @@ def test_a_log_out_of_order_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text(LINE.format("a", "12:00:00") + LINE.format("b", "10:59:59"))
     with pytest.raises(BadInput, match=r"access\.log: expected calls in order of time; sort it"):
-        list(arrivals.logged(str(path), HOUR))
+        list(logged(path, HOUR))
 
 
 def test_exchanges_of_a_trace_are_put_in_the_order_they_were_sent(tmp_path: Path) -> None:
@@ -224,7 +233,7 @@ def test_exchanges_of_a_trace_are_put_in_the_order_they_were_sent(tmp_path: Path
     )
     seconds = [(3, "c"), (1, "a"), (2, "b"), (9, "d")]
     path.write_text('{"ranksim_trace":1}\n' + "".join(line.format(s * SECOND, k) for s, k in seconds))
-    blocks = list(arrivals.replayed(lambda: arrivals.traced(str(path), 0), replace(WHOLE, align="start")))
+    blocks = list(arrivals.replayed(lambda: traced(str(path)), replace(WHOLE, align="start")))
     assert [row.client for b in blocks for row in b.rows or ()] == ["a", "b", "c", "d"]
     assert [t - MONDAY for t in flat(iter(blocks))[0]] == [0, SECOND, 2 * SECOND, 8 * SECOND]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.core import draws
-from ranksim.core.callers.recordings import Recorded, logged_calls, traced_calls
+from ranksim.core.callers.recordings import Recorded
 from ranksim.core.clock import DAY, HOUR, WEEK, Micros, iso, weekday
 from ranksim.core.draws import Purpose
 from ranksim.core.errors import BadInput
@@ -71,20 +71,11 @@ def counted(path: str, begin: Micros, interval: Micros, most: int = BLOCK) -> It
             t = end
 
 
-def logged(path: str, spread: Micros) -> Iterator[Piece]:
-    """Read an access log, each call somewhere in the `spread` (µs) of the clock it was logged in.
+def recorded(rows: Iterator[Recorded], spread: Micros, path: str) -> Iterator[Piece]:
+    """Read recorded calls, each somewhere in the `spread` (µs) of the clock it was recorded in.
 
-    0 keeps the recorded seconds. Raises BadInput for a log that is not in order of time.
+    0 keeps the recorded instants. Raises BadInput for a recording that is not in order of time.
     """
-    return _grouped(logged_calls(path), spread, path)
-
-
-def traced(path: str, spread: Micros) -> Iterator[Piece]:
-    """Read the exchanges of a trace as they were sent; `spread` as for `logged`. Raises BadInput."""
-    return _grouped(traced_calls(path), spread, path)
-
-
-def _grouped(rows: Iterator[Recorded], spread: Micros, path: str) -> Iterator[Piece]:
     width = max(spread, 1)
     group: list[Recorded] = []
     for row in rows:

@@ -33,33 +33,30 @@ def host_label(name: str) -> str:
     return re.sub("[^A-Za-z0-9-]", "-", name).strip("-") or "unnamed"
 
 
-class KeySpec(Frozen):
-    """An API key by name, for the whole account or scoped to the domain with that host (S70)."""
+class _FromText(Frozen):
+    """What may be written as text alone, which is its first field."""
 
     model_config = also(TEXT)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        return {next(iter(cls.model_fields)): value} if isinstance(value, str) else value
+
+
+class KeySpec(_FromText):
+    """An API key by name, for the whole account or scoped to the domain with that host (S70)."""
 
     name: Text
     domain: str | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _read(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
 
-
-class GeographySpec(Frozen):
+class GeographySpec(_FromText):
     """Where a scan looks from; written as the country alone, or with location and language (U85)."""
-
-    model_config = also(TEXT)
 
     country: Text
     location_id: str | None = None
     language: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read(cls, value: Any) -> Any:
-        return {"country": value} if isinstance(value, str) else value
 
 
 class ScanSpec(Frozen):

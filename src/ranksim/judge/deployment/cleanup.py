@@ -1,11 +1,14 @@
-"""What a run creates carries its mark, and is removed when the run is over, where the API allows it."""
+"""What a run does in its end: it finds out what became of lost calls, and removes what it created.
+
+What it creates carries its mark, and is removed where the API allows it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ranksim.core.callers.retry import pages, politely
@@ -32,6 +35,9 @@ SHOWN = ("host", "name", "keyword", "url")
 """Fields of a thing in which its mark stands."""
 
 NO_TIME = "there was no time left"
+
+READ_AFTER = ("jobs.list", "scans.list", "account.usage", "slots.get")
+"""What is read then: whatever a lost call may have changed shows here."""
 
 MARK = re.compile("ranksim-[0-9a-f]{1,12}(?![0-9a-z])")
 """What a mark looks like, within a text."""
@@ -244,3 +250,39 @@ class _Removing:
 
 def _answered(answer: Received) -> str:
     return f"{answer.status} {answer.code}".strip() if answer.status else answer.error or "no reply"
+
+
+# Lost calls
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A call whose reply was never seen; `exchange` is its id in the trace."""
+
+    send: Send
+    exchange: str = ""
+
+
+def resolve_lost(reach: Reach, unknown: Sequence[Unknown]) -> Program:
+    """Send lost POSTs again under their Idempotency-Keys, each once, then read what they may have changed.
+
+    The deployment replays the reply of a call that took effect (S47); one that never arrived does its work
+    now, which is an exchange like any other.
+    """
+    keys: dict[str, None] = {}
+    seen: set[tuple[str, str | None]] = set()
+    for call in unknown:
+        send = call.send
+        if (send.key, send.idempotency_key) in seen or send.idempotency_key is None:
+            continue
+        seen.add((send.key, send.idempotency_key))
+        keys[send.key] = None
+        yield from politely(replace(send, lose=False, planned=None))
+    for key in keys:
+        for operation in READ_AFTER:
+            if not reach.can(operation, key):
+                continue
+            if operation.endswith(".list"):
+                yield from pages(Send(operation, key))
+            else:
+                yield from politely(Send(operation, key))

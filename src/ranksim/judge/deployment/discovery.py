@@ -24,13 +24,8 @@ SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
 """What tells of an account as a whole."""
 
 LISTS = (
-    "domains.list",
-    "keyword_lists.list",
-    "scans.list",
-    "webhooks.list",
-    "jobs.list",
-    "keyword_briefs.list",
-    "webhook_deliveries.list",
+    *("domains.list", "keyword_lists.list", "scans.list", "webhooks.list"),
+    *("jobs.list", "keyword_briefs.list", "webhook_deliveries.list"),
 )
 """Lists that a run needs to know or to be judged by."""
 
@@ -210,13 +205,11 @@ def _date(text: str) -> Micros | None:
 
 
 def _explore_key(target: Target, name: str) -> Generator[Any, Any, KeyReach]:
-    given = target.keys[name]
-    reads: dict[str, Any] = {}
-    lacks: dict[str, str] = {}
+    given, reads, lacks = target.keys[name], dict[str, Any](), dict[str, str]()
+    unusable = KeyReach(name, given.environment, given.purpose, usable=False)
     answer = yield from politely(Send("domains.list", name, query={"limit": "200"}))
     if answer.status in (0, 401) or puts_off_too_long(answer):
-        reason = "401: the key is refused" if answer.status == 401 else _why(answer)
-        return KeyReach(name, given.environment, given.purpose, usable=False, reason=reason)
+        return replace(unusable, reason="401: the key is refused" if answer.status == 401 else _why(answer))
     _note("domains.list", answer, reads, lacks)
     missing = answer.status == 404
     for operation in (*SINGLES, *LISTS[1:]):
@@ -225,18 +218,9 @@ def _explore_key(target: Target, name: str) -> Generator[Any, Any, KeyReach]:
         _note(operation, answer, reads, lacks)
         missing = missing and answer.status == 404
     if missing:
-        reason = "404 for whatever is read: there is no such API"
-        return KeyReach(name, given.environment, given.purpose, usable=False, reason=reason)
-    return KeyReach(
-        name=name,
-        environment=given.environment,
-        purpose=given.purpose,
-        usable=True,
-        account=given.account,
-        domain_id=given.domain_id,
-        lacks=lacks,
-        reads=reads,
-    )
+        return replace(unusable, reason="404 for whatever is read: there is no such API")
+    key = replace(unusable, usable=True, account=given.account, domain_id=given.domain_id)
+    return replace(key, lacks=lacks, reads=reads)
 
 
 def _note(operation: str, answer: Received, reads: dict[str, Any], lacks: dict[str, str]) -> None:

@@ -24,7 +24,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.files import new_file, packing
 from ranksim.core.notes import ALONE
 from ranksim.core.service.routes import values_of
-from ranksim.judge.deployment.lost_calls import Unknown
+from ranksim.judge.deployment.cleanup import Unknown
 
 HEADER = "header.json"
 RECEIVER = "receiver.jsonl"
@@ -37,11 +37,10 @@ Line: TypeAlias = dict[str, Any]
 
 @dataclass(slots=True)
 class Merged:
-    """What a merge found: lines of each kind, calls without an end, broken lines, parts cut short."""
+    """What a merge found: exchanges and deliveries, calls without an end, broken lines, parts cut short."""
 
     exchanges: int = 0
     deliveries: int = 0
-    notes: int = 0
     unknown: int = 0
     broken: int = 0
     cut: list[str] = field(default_factory=list)
@@ -57,7 +56,8 @@ def merge(directory: Path, path: Path, *, partial: bool = False) -> Merged:
     merged = Merged()
     with new_file(path) as temporary, packing(temporary, path) as file:
         for line in joined(directory, merged, partial=partial):
-            file.write(_line(line))
+            text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+            file.write(text.encode(errors="replace") + b"\n")
     return merged
 
 
@@ -86,11 +86,11 @@ def joined(
         if instant > until:
             break
         last = max(last, instant)
-        _count(line, merged)
+        merged.exchanges += line["kind"] == "exchange"
+        merged.deliveries += line["kind"] == "delivery"
         yield _line_at(line, until)
-    for note in _closing(merged, last):
-        merged.notes += 1
-        yield note
+    for note in _closing(merged):
+        yield {"kind": "note", "t": last, **note}
 
 
 def miss(directory: Path) -> None:
@@ -170,30 +170,17 @@ def _body(text: str) -> tuple[dict[str, Any] | None, bytes | None]:
     return None, text.encode() or None
 
 
-def _closing(merged: Merged, last: int) -> Iterator[Line]:
+def _closing(merged: Merged) -> Iterator[Line]:
     """What the recorder could not see."""
-    if merged.cut:
-        yield {
-            "kind": "note",
-            "t": last,
-            "text": "processes ended before they were done",
-            "parts": merged.cut,
-        }
-    if merged.elsewhere:
-        text = "parts of other machines: their calls are longer by what is unknown of their clocks"
-        yield {"kind": "note", "t": last, "text": text, "widened": merged.elsewhere}
-    if merged.broken:
-        yield {"kind": "note", "t": last, "text": "broken lines were left out", "lines": merged.broken}
-    if merged.unknown:
-        text = "calls were in flight when their process ended"
-        yield {"kind": "note", "t": last, "text": text, "calls": merged.unknown}
-
-
-def _count(line: Mapping[str, Any], merged: Merged) -> None:
-    kind = line["kind"]
-    merged.exchanges += kind == "exchange"
-    merged.deliveries += kind == "delivery"
-    merged.notes += kind == "note"
+    for text, name, value in (
+        ("processes ended before they were done", "parts", merged.cut),
+        ("parts of other machines: their calls are longer by what is unknown of their clocks", "widened",
+         merged.elsewhere),
+        ("broken lines were left out", "lines", merged.broken),
+        ("calls were in flight when their process ended", "calls", merged.unknown),
+    ):  # fmt: skip
+        if value:
+            yield {"text": text, name: value}
 
 
 def _timed(lines: Iterator[Line]) -> Iterator[tuple[int, Line]]:
@@ -311,7 +298,3 @@ def _lines(path: Path, merged: Merged) -> Iterator[Line]:
                 yield line
             else:
                 merged.broken += 1
-
-
-def _line(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"

@@ -62,17 +62,10 @@ class LoadOptions:
     @classmethod
     def of(cls, environment: Any) -> LoadOptions:
         """Read them from a Locust environment."""
-        parsed = environment.parsed_options
-        return cls(
-            environment.host or "",
-            parsed.target or "",
-            parsed.out or "",
-            parsed.spend_cap or "",
-            bool(parsed.dry_run_only),
-            parsed.sharing or "",
-            bool(parsed.gzip),
-            parsed.seed,
-        )
+        given = {name: value for name, value in vars(environment.parsed_options).items() if value is not None}
+        names = ("out", "spend_cap", "dry_run_only", "sharing", "gzip", "seed")
+        own = {name: given[name] for name in names if name in given}
+        return cls(environment.host or "", given.get("target", ""), **own)
 
     @classmethod
     def from_arguments(

@@ -38,6 +38,8 @@ FETCHING = 300.0
 LARGEST_ANSWER = 1 << 30
 """Bytes of what a receiver answers, at most."""
 
+NOT_ANSWERED = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError)
+
 _ANNOUNCED = re.compile(r"receiving at (\S+) ")
 
 
@@ -153,22 +155,19 @@ class RemoteReceiver:
         Raises BadInput when the receiver does not answer, or not as one does.
         """
         try:
-            return self._fetch(prefix, recorder)
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+            again = self._compare()
+            low, high = max(self.ahead[0], again[0]), min(self.ahead[1], again[1])
+            if low > high:
+                recorder.note("the receiver's clock drifted", ahead=[*self.ahead, *again])
+                low, high = min(self.ahead[0], again[0]), max(self.ahead[1], again[1])
+            recorder.note("the receiver is elsewhere; it ran ahead by µs between", ahead=[low, high])
+            came = ask(self.url, "GET", "/requests", token=self.token, patience=FETCHING)["requests"]
+            if came and came[0]["number"] > 1 and came[0]["received"] - high > self.began:
+                recorder.note("the receiver keeps the latest requests only; some of the run's may be missing")
+            ours = [entry for entry in came if entry["endpoint"].startswith(f"/{prefix}/")]
+            return [_shifted(entry, (low + high) // 2) for entry in ours]
+        except NOT_ANSWERED as error:
             raise BadInput(f"{self.url}: expected what came to `ranksim receive` there ({error})") from None
-
-    def _fetch(self, prefix: str, recorder: PartRecorder) -> list[dict[str, Any]]:
-        again = self._compare()
-        low, high = max(self.ahead[0], again[0]), min(self.ahead[1], again[1])
-        if low > high:
-            recorder.note("the receiver's clock drifted", ahead=[*self.ahead, *again])
-            low, high = min(self.ahead[0], again[0]), max(self.ahead[1], again[1])
-        recorder.note("the receiver is elsewhere; it ran ahead by µs between", ahead=[low, high])
-        came = ask(self.url, "GET", "/requests", token=self.token, patience=FETCHING)["requests"]
-        if came and came[0]["number"] > 1 and came[0]["received"] - high > self.began:
-            recorder.note("the receiver keeps the latest requests only; some of the run's may be missing")
-        shift = (low + high) // 2
-        return [_shifted(entry, shift) for entry in came if entry["endpoint"].startswith(f"/{prefix}/")]
 
     def _compare(self) -> tuple[int, int]:
         """Bound from below and above by how much the receiver's clock is ahead of ours, in µs."""
@@ -176,7 +175,7 @@ class RemoteReceiver:
             before = self.clock.now()
             now = ask(self.url, "GET", "/clock", token=self.token)["now"]
             after = self.clock.now()
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+        except NOT_ANSWERED as error:
             raise BadInput(
                 f"{self.url}: expected `ranksim receive` to answer there ({error}); start it, or correct "
                 "the target's receiver and receiver_token"
@@ -215,12 +214,8 @@ def ask(
 
 
 def _shifted(entry: dict[str, Any], ahead: int) -> dict[str, Any]:
-    answered = entry["answered"]
-    return {
-        **entry,
-        "received": entry["received"] - ahead,
-        "answered": None if answered is None else answered - ahead,
-    }
+    moved = {name: None if entry[name] is None else entry[name] - ahead for name in ("received", "answered")}
+    return {**entry, **moved}
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:

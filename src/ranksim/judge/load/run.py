@@ -26,9 +26,8 @@ from ranksim.core.errors import BadInput
 from ranksim.core.files import check_file
 from ranksim.core.trace import Header
 from ranksim.judge.deployment.budget import HELD_BACK, Budget, account_named, guarded
-from ranksim.judge.deployment.cleanup import TIDIED, Created, Left, mark
+from ranksim.judge.deployment.cleanup import TIDIED, Created, Left, mark, resolve_lost
 from ranksim.judge.deployment.discovery import KeyReach, Reach, content, declared, explore, irremovable, state
-from ranksim.judge.deployment.lost_calls import resolve_lost
 from ranksim.judge.deployment.ownership import NOT_OURS, Ownership, kept
 from ranksim.judge.deployment.prices import Prices
 from ranksim.judge.load import merging
@@ -323,15 +322,10 @@ def trace_path(out: Path, packed: bool) -> Path:
 
 def reach_to_message(reach: Reach) -> dict[str, Any]:
     """Return what can be exercised as plain data, without the target and its keys' tokens."""
-    keys = {
-        name: {**{field: getattr(key, field) for field in KeyReach.__slots__}, "lacks": dict(key.lacks),
-               "reads": dict(key.reads)}
-        for name, key in reach.keys.items()
-    }  # fmt: skip
+    keys = {name: asdict(key) for name, key in reach.keys.items()}
     return {"keys": keys, "main": reach.main, "lacks": dict(reach.lacks), "date": reach.date}
 
 
 def reach_from_message(data: Mapping[str, Any], target: Target) -> Reach:
     """Read back what can be exercised."""
-    keys = {name: KeyReach(**key) for name, key in data["keys"].items()}
-    return Reach(target, keys, data["main"], data["lacks"], data["date"])
+    return Reach(target, **{**data, "keys": {name: KeyReach(**key) for name, key in data["keys"].items()}})

@@ -30,6 +30,8 @@ from ranksim.judge.load.recorder import PartRecorder
 LARGEST_REPLY = 8 << 20
 """Bytes, with all that comes before the body; a longer reply counts as lost."""
 
+OWN_HEADERS = {"Accept": "application/json", "User-Agent": "ranksim-load"}
+
 MOST_SELECTED = 1024
 """The number from which on select() does not take a file."""
 
@@ -274,21 +276,25 @@ class _Request:
             raise BadInput(
                 f"{send.operation}: the target has no environment {environment!r}; it has {environments}"
             )
-        method, path, url = _addressed(send, environment, target)
+        path, url = "/graphql", target.graphql_url(environment)
+        if send.surface != "graphql":
+            path = path_of(send)
+            url = target.environments[environment] + path
         query = {name: str(value) for name, value in send.query.items()}
         parts = urlsplit(url)
         query_text = "&".join(filter(None, (parts.query, urlencode(query))))
-        body, key = body_of(send), target.keys.get(send.key)
+        body, key, token = body_of(send), target.keys.get(send.key), target.token(send.key)
+        authorization = {} if token is None else {"Authorization": f"Bearer {token}"}
         return cls(
             send=send,
             environment=environment,
             account="" if key is None else key.account,
             base=(parts.scheme, parts.netloc),
             below=(parts.path or "/") + (f"?{query_text}" if query_text else ""),
-            method=method,
+            method=method_of(send),
             path=path,
             query=query,
-            headers=_headers(target.token(send.key)) | headers_of(send, body),
+            headers=OWN_HEADERS | authorization | headers_of(send, body),
             body=body,
         )
 
@@ -308,19 +314,6 @@ class _Request:
             "request_headers": self.headers,
             "body": "" if self.body is None else self.body.decode(errors="replace"),
         }
-
-
-def _addressed(send: Send, environment: str, target: Target) -> tuple[str, str, str]:
-    """Return the method, the path as the trace has it, and the URL without its query."""
-    if send.surface == "graphql":
-        return "POST", "/graphql", target.graphql_url(environment)
-    path = path_of(send)
-    return method_of(send), path, target.environments[environment] + path
-
-
-def _headers(token: str | None) -> dict[str, str]:
-    headers = {"Accept": "application/json", "User-Agent": "ranksim-load"}
-    return headers if token is None else headers | {"Authorization": f"Bearer {token}"}
 
 
 def refused(outcome: CallOutcome) -> bool:
@@ -356,18 +349,17 @@ def _json(text: str) -> Any:
         return None
 
 
+ERRORS = (
+    (TimeoutError, "timeout"),
+    (socket.gaierror, "host not found"),
+    (ConnectionRefusedError, "connection refused"),
+    (http.client.RemoteDisconnected, "connection closed without a reply"),
+    ((ConnectionResetError, BrokenPipeError), "connection reset"),
+    (http.client.IncompleteRead, "reply cut short"),
+)
+"""What may happen to a connection, the first that fits."""
+
+
 def _described(error: Exception) -> str:
-    """Name what happened to a connection."""
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    if isinstance(error, socket.gaierror):
-        return "host not found"
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    if isinstance(error, http.client.RemoteDisconnected):
-        return "connection closed without a reply"
-    if isinstance(error, ConnectionResetError | BrokenPipeError):
-        return "connection reset"
-    if isinstance(error, http.client.IncompleteRead):
-        return "reply cut short"
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    general = " ".join(f"{type(error).__name__}: {error}".split())
+    return next((words for kinds, words in ERRORS if isinstance(error, kinds)), general)

@@ -14,7 +14,7 @@ from ranksim.core.records import parsed_object, read_lines
 from ranksim.judge.deployment.budget import HELD_BACK
 from ranksim.judge.deployment.cleanup import TIDIED
 from ranksim.judge.load.consumption import UsedUp
-from ranksim.judge.load.untouched import Untouched
+from ranksim.judge.load.untouched import Untouched, were
 from ranksim.judge.report.run_summary import left_lines
 from ranksim.report import units
 
@@ -140,10 +140,7 @@ class Summary:
         lines = [f"{units.many(self.calls, 'call')} in {span}, {self.rate:.3g} a second"]
         lines += [f"  {units.count(number):>8}  {answer}" for answer, number in self.answers.most_common()]
         if self.held_back:
-            verb = "was" if self.held_back == 1 else "were"
-            lines.append(
-                f"{units.many(self.held_back, 'call')} {verb} held back, to spend no more than is allowed"
-            )
+            lines.append(f"{were(self.held_back, 'call')} held back, to spend no more than is allowed")
         lines.append(f"{units.many(self.around, 'call')} before and after the load, "
                      f"{units.count(self.deliveries)} webhook "
                      f"{'delivery' if self.deliveries == 1 else 'deliveries'}")  # fmt: skip
@@ -158,9 +155,8 @@ class Summary:
             lines.append("created, and not removed:")
             lines += [f"  {line}" for line in left_lines(self.left)]
         if self.cut:
-            verb = "was" if len(self.cut) == 1 else "were"
             lines.append(
-                f"{units.many(len(self.cut), 'program')} {verb} stopped before having been once through "
+                f"{were(len(self.cut), 'program')} stopped before having been once through "
                 f"({', '.join(sorted(self.cut))}); a longer --duration shows more"
             )
         if self.latencies:

@@ -85,10 +85,7 @@ class Untouched:
 
     def lines(self) -> list[str]:
         """Say in a line that all reads the same; else what does not, and whether the run wrote to it."""
-        verb = "was" if self.held_back == 1 else "were"
-        held = (
-            f"{units.many(self.held_back, 'call')} {verb} held back, lest they write to what is not the run's"
-        )
+        held = f"{were(self.held_back, 'call')} held back, lest they write to what is not the run's"
         return [*self._compared(), *([held] if self.held_back else [])]
 
     def _compared(self) -> list[str]:
@@ -126,3 +123,8 @@ class Untouched:
         )
         what = "gone" if now is None else ", ".join(fields)
         return f"{what} ({'the run wrote to it' if name[2] in self.written else 'not by the run'})"
+
+
+def were(number: int, noun: str) -> str:
+    """Begin a sentence on what was done with some things: 1 call was, 2 calls were."""
+    return f"{units.many(number, noun)} {'was' if number == 1 else 'were'}"

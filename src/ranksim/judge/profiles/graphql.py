@@ -5,6 +5,7 @@ The specification shows no schema; a deployment with other names refuses them, a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ranksim.core.callers.steps import Received, Send
@@ -85,15 +86,8 @@ def over_graphql(send: Send) -> Send | None:
         query, variables = UPDATES[send.operation][0], {"id": send.path["id"], "input": body}
     else:
         return None
-    return Send(
-        send.operation,
-        send.key,
-        body={"query": query, "variables": variables},
-        idempotency_key=send.idempotency_key,
-        surface="graphql",
-        environment=send.environment,
-        planned=send.planned,
-    )
+    document = {"query": query, "variables": variables}
+    return replace(send, path={}, query={}, body=document, request_id=None, surface="graphql")
 
 
 def nodes_in(answer: Received) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_args
 
 from ranksim.core.callers.portfolio import PortfolioSpec, ScanSpec
 from ranksim.core.callers.programs import Programmed, Python
-from ranksim.core.callers.programs.planned import Occasions, OccasionStarts, OccasionWork, TrackedPart
+from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork, TrackedPart
 from ranksim.core.clock import Micros, billing_month, calendar_anchor, week_start
 from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.errors import BadInput, no_such

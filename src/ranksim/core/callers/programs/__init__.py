@@ -17,8 +17,7 @@ from ranksim.core.callers.programs.calendars import (
     schedule,
 )
 from ranksim.core.callers.programs.call_streams import AppUsers, Arrivals, Caller, steady_caller
-from ranksim.core.callers.programs.client import Setting
-from ranksim.core.callers.programs.planned import TrackedPart
+from ranksim.core.callers.programs.client import Setting, TrackedPart
 from ranksim.core.callers.programs.poller import Poller, poller
 from ranksim.core.callers.steps import Program
 from ranksim.core.contract.quantities import Frozen

@@ -15,7 +15,14 @@ from ranksim.core.callers import arrivals
 from ranksim.core.callers.arrivals import ArrivalBlock, Piece, Replay, Rhythm
 from ranksim.core.callers.programs.call_streams import AppUsers, Arrivals, Caller, Source, make_calls
 from ranksim.core.callers.programs.client import Client, Setting
-from ranksim.core.callers.recordings import IdTranslation, Recorded, RecordingRule, as_recorded
+from ranksim.core.callers.recordings import (
+    IdTranslation,
+    Recorded,
+    RecordingRule,
+    as_recorded,
+    logged_calls,
+    traced_calls,
+)
 from ranksim.core.callers.request_factory import Item
 from ranksim.core.callers.steps import Program, Spawn, Until
 from ranksim.core.callers.target import UNKNOWN
@@ -90,8 +97,10 @@ def read(source: Source, scale: float) -> Iterator[Piece]:
         most = max(1, int(arrivals.BLOCK / max(scale, 1.0)))
         return arrivals.counted(source.rates, source.began or 0, source.interval, most)
     if source.log is not None:
-        return arrivals.logged(source.log, HOUR if source.spread is None else source.spread)
-    return arrivals.traced(str(source.trace), source.spread or 0)
+        spread = HOUR if source.spread is None else source.spread
+        return arrivals.recorded(logged_calls(source.log), spread, source.log)
+    path = str(source.trace)
+    return arrivals.recorded(traced_calls(path), source.spread or 0, path)
 
 
 def _make_again(crowd: _Crowd, blocks: Iterator[ArrivalBlock]) -> Program:

@@ -11,17 +11,20 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 from ranksim.core import clock, draws
 from ranksim.core.callers.programs.client import (
     Client,
+    ClientPlan,
     Common,
     Count,
     Line,
     NotNegative,
+    OccasionStarts,
+    OccasionWork,
     Positive,
     Setting,
     Then,
     TimeOfDay,
+    TrackedPart,
     data_of,
 )
-from ranksim.core.callers.programs.planned import ClientPlan, OccasionStarts, OccasionWork, TrackedPart
 from ranksim.core.callers.request_factory import RequestFactory
 from ranksim.core.callers.requests import briefs_body, job_body, keywords_body
 from ranksim.core.callers.retry import is_limited

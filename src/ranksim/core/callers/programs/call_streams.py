@@ -14,8 +14,15 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ranksim.core import draws
-from ranksim.core.callers.programs.client import Client, Common, Count, NotNegative, Positive, Setting
-from ranksim.core.callers.programs.planned import TrackedPart
+from ranksim.core.callers.programs.client import (
+    Client,
+    Common,
+    Count,
+    NotNegative,
+    Positive,
+    Setting,
+    TrackedPart,
+)
 from ranksim.core.callers.recordings import RecordingRule
 from ranksim.core.callers.request_factory import Item, OperationName
 from ranksim.core.callers.steps import Program, Spawn, Until

@@ -7,8 +7,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ranksim.core.callers.programs.client import Client, Common, Count, Positive, Setting
-from ranksim.core.callers.programs.planned import ClientPlan, TrackedPart
+from ranksim.core.callers.programs.client import (
+    Client,
+    ClientPlan,
+    Common,
+    Count,
+    Positive,
+    Setting,
+    TrackedPart,
+)
 from ranksim.core.callers.request_factory import OperationName, RequestFactory, on_one
 from ranksim.core.callers.steps import Pause, Program, Send, Until
 from ranksim.core.clock import Micros
