@@ -19,7 +19,7 @@ from ranksim.core.trace_writer import TraceWriter
 from ranksim.planner.pricing.back_test import BackTest, back_test, read_accounts
 from ranksim.planner.pricing.recorded_sides import Side
 from ranksim.planner.pricing.recording import read_recording, read_rules
-from ranksim.planner.pricing.replay import ReplayedService, spec_for
+from ranksim.planner.pricing.replay import ReplayedService, specs_of
 from ranksim.report.figure import new_figure
 
 ROOT = Path(__file__).parents[3]
@@ -135,9 +135,8 @@ def test_what_was_not_made_is_not_found(tmp_path: Path) -> None:
 
 def test_ids_from_before_are_matched_in_their_order(tmp_path: Path) -> None:
     recording = recorded(tmp_path, call(0, "GET", "/v1/domains/dom_2"), call(1, "GET", "/v1/domains/dom_1"))
-    ids = ReplayedService(recording, {"acme": spec_for(recording, "acme", "pro", 10)}, Policy(), 1).ids[
-        "acme"
-    ]
+    spec = specs_of(recording, {}, 10)["acme"].model_copy(update={"plan": "pro"})
+    ids = ReplayedService(recording, {"acme": spec}, Policy(), 1).ids["acme"]
     assert ids.reference("dom_1") < ids.reference("dom_2") < "unmade"
 
 

@@ -10,20 +10,6 @@ from typing import NamedTuple
 from ranksim.core.clock import DISTANT_PAST, SECOND, month_end, week_end
 from ranksim.core.contract.facts import RateClass, Spend
 from ranksim.core.rules import admission, windows
-from ranksim.core.rules.admission import (
-    COOLDOWN_ACTIVE,
-    COST_CAP_REACHED,
-    ENTITLEMENT_REQUIRED,
-    GRANTED,
-    JOB_KINDS,
-    JOIN_NEVER,
-    JOINED,
-    QUOTA_EXHAUSTED,
-    SLOT_LIMIT_EXCEEDED,
-    SUBSCRIPTION_INACTIVE,
-    WEEK,
-    WOULD_EXCEED,
-)
 from ranksim.core.rules.books import Ask, Books, Terms, Window
 from ranksim.planner.fleet.requests import Streams, drawn_below
 from ranksim.planner.fleet.rows import (
@@ -52,7 +38,7 @@ WRITE_CLASS = int(RateClass.WRITE)
 EXPENSIVE_CLASS = int(RateClass.EXPENSIVE)
 
 KINDS = len(OUTCOMES)
-ANY = GRANTED
+ANY = admission.GRANTED
 """The row of `BlockedSpan` that stands for all refusals that depend on use."""
 
 
@@ -119,11 +105,11 @@ def ask_for(account: AccountRows, operation: OperationRow, domain: DomainRow) ->
     if ask.spend == RANK_RUN:
         ask.estimate = domain.keywords * domain.tuples * operation.unit_cost
         ask.running = 1 if request.at < domain.run_ends else 0
-    elif ask.spend < JOB_KINDS:
+    elif ask.spend < admission.JOB_KINDS:
         size = domain.questions if ask.spend == AI_SCAN else domain.pages
         ask.estimate = min(size, operation.cap) * operation.unit_cost
         if size > operation.cap and account.ways.cap_refuses:
-            ask.beyond = ENTITLEMENT_REQUIRED
+            ask.beyond = admission.ENTITLEMENT_REQUIRED
     elif ask.spend == SCANS:
         ask.slots = domain.keywords * segment.pairings * segment.places
         if segment.pairings > offer.pairings or segment.places > offer.places:
@@ -175,11 +161,11 @@ def spend(
     if cooldown.since < cooldown.finish <= now:
         cooldown.since = cooldown.finish
     decision = admission.decide(now, ask, books, meter, cooldown, terms)
-    if decision != GRANTED:
+    if decision != admission.GRANTED:
         return decision
     admission.book(now, ask, books, meter, cooldown, terms)
     admission.settle(books, books.month_ends, ask.estimate, ask.estimate, terms)
-    if ask.spend < JOB_KINDS:
+    if ask.spend < admission.JOB_KINDS:
         lasts = durations[ask.spend]
         finish = now + lasts[drawn_below(len(lasts), account.streams.duration, request.number)]
         if ask.spend == RANK_RUN:
@@ -211,17 +197,17 @@ def refused_until(account: AccountRows, meter: Allowance, cooldown: RunCooldown)
     """
     ask, books, terms, now = account.ask, account.books, account.terms, account.request.at
     refusal = account.request.outcome
-    if refusal == COOLDOWN_ACTIVE:
+    if refusal == admission.COOLDOWN_ACTIVE:
         return now + -(-(cooldown.since + cooldown.length - now) // SECOND) * SECOND
-    if refusal == QUOTA_EXHAUSTED and ask.units <= meter.limit:
-        if meter.period == WEEK:
+    if refusal == admission.QUOTA_EXHAUSTED and ask.units <= meter.limit:
+        if meter.period == admission.WEEK:
             return week_end(now, terms.week_offset)
         return month_end(books.anchor, now)
-    fits = terms.cost_gate != WOULD_EXCEED or ask.estimate <= books.ceiling
-    if refusal == COST_CAP_REACHED and books.ceiling > 0 and fits:
+    fits = terms.cost_gate != admission.WOULD_EXCEED or ask.estimate <= books.ceiling
+    if refusal == admission.COST_CAP_REACHED and books.ceiling > 0 and fits:
         return month_end(books.anchor, now)
     room = books.slot_limit - books.active
-    if refusal == SLOT_LIMIT_EXCEEDED and ask.beyond == 0 and ask.slots - ask.revived <= room:
+    if refusal == admission.SLOT_LIMIT_EXCEEDED and ask.beyond == 0 and ask.slots - ask.revived <= room:
         return month_end(books.anchor, now)
     return account.customer.leaves
 
@@ -254,7 +240,7 @@ def count(account: AccountRows, month: Month, counts: MutableSequence[int]) -> N
     counts[request.activity * KINDS + request.outcome] += 1
     if request.outcome == LIMITED:
         month.limited += 1
-    elif request.outcome == GRANTED or request.outcome == JOINED:
+    elif request.outcome == admission.GRANTED or request.outcome == admission.JOINED:
         month.admitted += 1
     else:
         month.refused += 1
@@ -279,14 +265,14 @@ def note_slots(taken: int, tally: AccountTally, month: Month) -> None:
 def note_wish(account: AccountRows, meter: Allowance) -> None:
     """Note what a first try asks for, whether it is granted or not; what is joined asks for nothing."""
     ask, books, terms, now = account.ask, account.books, account.terms, account.request.at
-    if account.request.tries > 1 or (ask.running and terms.join != JOIN_NEVER):
+    if account.request.tries > 1 or (ask.running and terms.join != admission.JOIN_NEVER):
         return
     if ask.units > 0:
         if now >= meter.wanted_ends:
             meter.wanted = 0
-            meter.wanted_ends = (
-                week_end(now, terms.week_offset) if meter.period == WEEK else month_end(books.anchor, now)
-            )
+            weekly = meter.period == admission.WEEK
+            ends = week_end(now, terms.week_offset) if weekly else month_end(books.anchor, now)
+            meter.wanted_ends = ends
         meter.wanted += ask.units
         meter.wanted_peak = max(meter.wanted_peak, meter.wanted)
     wanted = books.active + admission.held_at(now, books) + ask.slots
@@ -301,7 +287,8 @@ def note_block(account: AccountRows, blocks: Sequence[BlockedSpan], months: Sequ
     request = account.request
     until = min(request.until, account.customer.leaves)
     extend(blocks[request.outcome], request.at, until)
-    if request.outcome == ENTITLEMENT_REQUIRED or request.outcome == SUBSCRIPTION_INACTIVE:
+    refusal = request.outcome
+    if refusal == admission.ENTITLEMENT_REQUIRED or refusal == admission.SUBSCRIPTION_INACTIVE:
         return
     since = max(request.at, blocks[ANY].until)
     extend(blocks[ANY], request.at, until)

@@ -20,17 +20,9 @@ from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.yamlfile import read_yaml
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.offers import add_ons_price
+from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.catalogues import check_customers, selling, terms_view
-from ranksim.planner.pricing.recorded_sides import (
-    RecordedAnswer,
-    Side,
-    anchored_notes,
-    bill_of,
-    invoices,
-    reason_rows,
-    reasons_text,
-    running_alike,
-)
+from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking, read_recording
 from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, specs_of
 from ranksim.report import units
@@ -79,7 +71,7 @@ class BackTest(RecordedAnswer):
     TABLES = MappingProxyType(
         {
             "calls": TableSpec(others={"at": "instant", "a_cost": "money", "b_cost": "money"}),
-            "invoices": invoices(MONEY, begins="instant", ends="instant"),
+            "invoices": recorded.invoices(MONEY, begins="instant", ends="instant"),
         }
     )
 
@@ -135,7 +127,7 @@ class BackTest(RecordedAnswer):
         return (
             *self.described,
             f"A answers {units.percent(same)} of the calls with the status that was recorded.",
-            f"Not replayed: {reasons_text(self.left_out)}.",
+            f"Not replayed: {recorded.reasons_text(self.left_out)}.",
             *self.anchored,
         )
 
@@ -147,7 +139,7 @@ class BackTest(RecordedAnswer):
             "invoices": list(self.invoices),
             "changes": self.changes,
             "refusals": self.refusals,
-            "left_out": reason_rows(self.left_out),
+            "left_out": recorded.reason_rows(self.left_out),
         }
 
     def views(self) -> list[View]:
@@ -199,7 +191,7 @@ def back_test(
         recording = read_recording(recording)
     if isinstance(accounts, str | Path):
         accounts = read_accounts(accounts)
-    sides, terms, taken_over = running_alike(sides)
+    sides, terms, taken_over = recorded.running_alike(sides)
     described = specs_of(recording, accounts or {}, keywords)
     replays = [
         ReplayedService(recording, _served(described, side), selling(base, side.sold()), seed)
@@ -222,7 +214,7 @@ def back_test(
         left_out=dict(left_out),
         terms=terms,
         taken_over=taken_over,
-        anchored=anchored_notes(described, recording.calls[0].at, base),
+        anchored=recorded.anchored_notes(described, recording.calls[0].at, base),
     )
 
 
@@ -289,7 +281,7 @@ def _invoices(replay: ReplayedService, letter: str, rows: Sequence[Row]) -> Iter
         price = catalogue.plans[account.plan].price
         for number, (begins, ends) in enumerate(_months(account.books.anchor, replay.start, last), 1):
             cost = sum(row[f"{letter}_cost"] for row in calls if begins <= row["at"] < ends)
-            bill = {"price": price, "add_ons": extras} | bill_of(price + extras, cost)
+            bill = {"price": price, "add_ons": extras} | recorded.bill_of(price + extras, cost)
             month = {"month": str(number), "begins": begins, "ends": ends, "plan": account.plan}
             yield {"side": letter.upper(), "account": name} | month | bill
 

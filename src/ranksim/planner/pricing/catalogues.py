@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -175,16 +175,14 @@ def changes(a: Catalogue, b: Catalogue) -> tuple[Change, ...]:
     first, second = (side.model_dump(mode="json", exclude=WORDS) for side in (a, b))
     differences: list[Change] = []
     for part in first:
-        sold = part in OFFERS
         for name in dict.fromkeys((*first[part], *second[part])):
             here, there = first[part].get(name), second[part].get(name)
-            if sold and here is not None and there is not None:
-                pairs = _differing(_flat(here), _flat(there))
-            elif sold:
-                pairs = iter([("", _whether_sold(here), _whether_sold(there))])
-            else:
-                pairs = _differing({"": _written(here)}, {"": _written(there)})
-            differences += [Change(f"{part}.{name}{at}", part, name, x, y, sold) for at, x, y in pairs]
+            sold = part in OFFERS
+            of_a, of_b = _stated(here, there, sold), _stated(there, here, sold)
+            for at in dict.fromkeys((*of_a, *of_b)):
+                x, y = of_a.get(at, NOTHING), of_b.get(at, NOTHING)
+                if x != y:
+                    differences.append(Change(f"{part}.{name}{at}", part, name, x, y, sold))
     return tuple(differences)
 
 
@@ -259,15 +257,13 @@ def compared_sides(
     return ComparedSides(sold, served, taken_over(a, b), changes(*served), lacking_prices(sides, plans))
 
 
-def _whether_sold(offer: Any) -> str:
-    return "not sold" if offer is None else "sold"
-
-
-def _differing(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    for path in dict.fromkeys((*first, *second)):
-        a, b = first.get(path, NOTHING), second.get(path, NOTHING)
-        if a != b:
-            yield path, a, b
+def _stated(value: Any, other: Any, sold: bool) -> dict[str, str]:
+    """What a catalogue states by path, where another one states `other`; an offer is `sold` or not."""
+    if not sold:
+        return {"": _written(value)}
+    if value is None or other is None:
+        return {"": "not sold" if value is None else "sold"}
+    return _flat(value)
 
 
 NOTHING = units.text(None)

@@ -15,20 +15,12 @@ from ranksim.core.clock import DAY, iso
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, Integers, Records
+from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.audit import Audit, audit, sample
 from ranksim.planner.pricing.catalogues import terms_view
 from ranksim.planner.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
 from ranksim.planner.pricing.columns import Columns
-from ranksim.planner.pricing.recorded_sides import (
-    RecordedAnswer,
-    Side,
-    anchored_notes,
-    bill_of,
-    invoices,
-    reason_rows,
-    reasons_text,
-    running_alike,
-)
+from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.frames import save_csv
@@ -74,7 +66,7 @@ class ColumnBackTest(RecordedAnswer):
     TABLES = MappingProxyType(
         {
             "customers": TableSpec(others=dict.fromkeys(MONEY, "money")),
-            "invoices": invoices(MONEY, ends="instant"),
+            "invoices": recorded.invoices(MONEY, ends="instant"),
             "days": TableSpec(others={"day": "date"}),
         }
     )
@@ -110,12 +102,12 @@ class ColumnBackTest(RecordedAnswer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
-        beyond = reasons_text(self.columns.unmodelled, "none")
+        beyond = recorded.reasons_text(self.columns.unmodelled, "none")
         failing = any(any(served.side.catalogue.job_failure_rates.values()) for served in self.served)
         return (
             *self.described,
             *(f"Audit of {name}: {served.audit.text}" for name, served in self._by_letter()),
-            f"Not in the columns: {reasons_text(self.left_out)}.",
+            f"Not in the columns: {recorded.reasons_text(self.left_out)}.",
             f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
             "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
             + (", although the catalogue lets some fail." if failing else "."),
@@ -144,8 +136,8 @@ class ColumnBackTest(RecordedAnswer):
             "days": list(self._days()),
             "refusals": self.refusals,
             "censored": self.censored,
-            "left_out": reason_rows(self.left_out),
-            "unmodelled": reason_rows(self.columns.unmodelled),
+            "left_out": recorded.reason_rows(self.left_out),
+            "unmodelled": recorded.reason_rows(self.columns.unmodelled),
         }
 
     @cached_property
@@ -157,7 +149,7 @@ class ColumnBackTest(RecordedAnswer):
             for row, account in enumerate(self.columns.accounts):
                 customer: Row = {"side": name, "account": account.name, "plan": served.sold[row][0]}
                 customer |= {"calls": int(served.billed.calls[row])}
-                customer |= bill_of(int(served.revenue[row]), int(cost[row]))
+                customer |= recorded.bill_of(int(served.revenue[row]), int(cost[row]))
                 customer |= {OUTCOMES[o]: int(served.refused[row, k]) for k, o in enumerate(REFUSED)}
                 rows.append(customer | {"sentence": self._sentence(served, row, days.get(row, ()))})
         return rows
@@ -190,7 +182,7 @@ class ColumnBackTest(RecordedAnswer):
                 for month in range(count):
                     ends = int(billed.ends[row, month])
                     invoice = {"side": name, "account": account.name, "month": str(month + 1), "ends": ends}
-                    bill = bill_of(int(served.revenue[row]) // count, int(billed.spend[row, month]))
+                    bill = recorded.bill_of(int(served.revenue[row]) // count, int(billed.spend[row, month]))
                     yield invoice | {"plan": served.sold[row][0]} | bill
 
     def _days(self) -> Iterator[Row]:
@@ -272,7 +264,7 @@ def back_test_columns(
     Raises BadInput.
     """
     base = policy_of(policy)
-    sides, terms, taken_over = running_alike(sides)
+    sides, terms, taken_over = recorded.running_alike(sides)
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]
     then = refusals_of(columns)
@@ -300,7 +292,7 @@ def back_test_columns(
         engine=runs[0].fleet.engine,
         terms=terms,
         taken_over=taken_over,
-        anchored=anchored_notes(columns.specs, columns.start, base),
+        anchored=recorded.anchored_notes(columns.specs, columns.start, base),
     )
 
 

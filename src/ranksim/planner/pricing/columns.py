@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.core.clock import Micros, calendar_anchor
@@ -157,6 +158,9 @@ def save(columns: Columns, path: Path, salt: str) -> None:
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema), row_group_size=CHUNK)
 
 
+ACCOUNTS = TypeAdapter(tuple[ColumnAccount, ...])
+
+
 def _header(columns: Columns) -> dict[str, Any]:
     accounts = [
         {
@@ -201,23 +205,12 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
     """Read a file that `save` wrote; `names` maps its numbers to names to show. Raises BadInput."""
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
-    names = names or {}
     try:
         file = parquet.ParquetFile(path)
         header = json.loads((file.schema_arrow.metadata or {})[KEY])
         if header["version"] != VERSION or set(file.schema_arrow.names) != set(COLUMNS):
             raise KeyError
-        accounts = tuple(
-            ColumnAccount(
-                names.get(account["name"], account["name"]),
-                AccountSpec.model_validate_json(json.dumps(account["spec"])),
-                account["calls"],
-                tuple(account["made_domains"]),
-                {int(number): (what, row) for number, (what, row) in account["things"].items()},
-                account["unmodelled"],
-            )
-            for account in header["accounts"]
-        )
+        accounts = ACCOUNTS.validate_json(json.dumps(header["accounts"]))
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; check the path, which is read from {Path.cwd()}") from None
     except (OSError, arrow.ArrowException) as error:
@@ -234,6 +227,8 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
                 made[name] = batch.column(name).to_numpy()
             yield made
 
+    shown_as = names or {}
+    accounts = tuple(replace(account, name=shown_as.get(account.name, account.name)) for account in accounts)
     return Columns(str(path), accounts, chunks=chunks, **{name: header[name] for name in KEPT})
 
 

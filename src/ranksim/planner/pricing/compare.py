@@ -17,6 +17,7 @@ from ranksim.planner.fleet.engine import simulate_sides
 from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.fleet.sides import FleetSide
+from ranksim.planner.pricing import paired_metrics as pairs
 from ranksim.planner.pricing.bills import Need, needs, trials
 from ranksim.planner.pricing.catalogues import (
     Change,
@@ -29,21 +30,6 @@ from ranksim.planner.pricing.catalogues import (
     plans_of,
     selling,
     terms_view,
-)
-from ranksim.planner.pricing.paired_metrics import (
-    ALL,
-    DEMAND,
-    DIFFERENCES,
-    LIMITS,
-    METRICS,
-    PRICED,
-    Served,
-    check_replications,
-    margin_rows,
-    metric_row,
-    paired_runs,
-    readable,
-    served,
 )
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
@@ -76,7 +62,7 @@ class ComparisonAnswer(DrawnAnswer, ABC):
     level: float
     differences: tuple[Row, ...]
 
-    def row(self, metric: str, plan: str = ALL) -> Row:
+    def row(self, metric: str, plan: str = pairs.ALL) -> Row:
         """The row of one metric. Raises KeyError."""
         for row in self.differences:
             if (row["plan"], row["metric"]) == (plan, metric):
@@ -136,7 +122,7 @@ class Comparison(ComparisonAnswer):
 
     TABLES = MappingProxyType(
         {
-            "differences": DIFFERENCES,
+            "differences": pairs.DIFFERENCES,
             "margins": TableSpec(others={"a": "money", "b": "money"}),
             "needs": TableSpec(others={"uplift": "money"}),
         }
@@ -162,7 +148,7 @@ class Comparison(ComparisonAnswer):
 
     def _refused(self) -> str:
         """Which refusal meets customers of B most otherwise than those of A."""
-        most = max((self.row(limit) for limit in LIMITS), key=lambda row: abs(row["difference"]))
+        most = max((self.row(limit) for limit in pairs.LIMITS), key=lambda row: abs(row["difference"]))
         if units.points(most["difference"]) == units.points(0):
             return "as many of them meet each refusal"
         code = most["metric"].removeprefix("hit_")
@@ -189,7 +175,7 @@ class Comparison(ComparisonAnswer):
             f"{self.seed}; {units.level(self.level)} intervals of paired differences{won}.",
             "Plans add up to all in money. Other means are over the replications in which a plan has "
             "customers, and shares are of the customers of all replications.",
-            DEMAND,
+            pairs.DEMAND,
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
 
@@ -207,7 +193,7 @@ class Comparison(ComparisonAnswer):
         for title, quantity in (("Money", "money"), ("Customers refused", "share"), ("Blocked", "duration")):
             views += self._metrics(title, quantity, [row for row in rows if row["unit"] == quantity])
         columns = {"percentile": "text", "a": "money", "b": "money"}
-        margins = [row for row in self.margins if row["plan"] == ALL and row["percentile"] in SHOWN]
+        margins = [row for row in self.margins if row["plan"] == pairs.ALL and row["percentile"] in SHOWN]
         views += views_of("Margin of a customer, by percentile", margins, columns)
         return views + self._needed()
 
@@ -219,7 +205,7 @@ class Comparison(ComparisonAnswer):
         return bool(row["difference"] != revenue)
 
     def _metrics(self, title: str, quantity: str, rows: Sequence[Row]) -> list[View]:
-        rows = [readable(row) | {"mean_of": f"{units.count(row['of'])} {row['base']}"} for row in rows]
+        rows = [pairs.readable(row) | {"mean_of": f"{units.count(row['of'])} {row['base']}"} for row in rows]
         of = {row["mean_of"] for row in rows}
         in_note = len(of) == 1  # not in every row
         columns = dict.fromkeys(("plan", "metric", *(() if in_note else ("mean_of",))), "text")
@@ -275,27 +261,27 @@ def compare(
     itself. `progress` is told after each how many there are, and the difference so far; without it
     a notebook shows that. Raises BadInput.
     """
-    check_replications(replications, precision)
+    pairs.check_replications(replications, precision)
     population, policy, a, b = population_of(population), policy_of(policy), catalogue_of(a), catalogue_of(b)
     sides = compared_sides(a, b, moves, plans_of(population), partial(check_sold, population))
     tried = trials(population, sides.sold[0], policy) | trials(population, sides.sold[1], policy)
     fleets = [FleetSide(population, selling(policy, catalogue)) for catalogue in sides.served]
     first: list[FleetResult] = []
 
-    def serve(drawn: int) -> tuple[Served, Served]:
+    def serve(drawn: int) -> tuple[pairs.Served, pairs.Served]:
         # Asked of the first replication alone: who would need what.
         every = fleets if first else [*fleets, *tried.values()]
         results = simulate_sides(every, drawn, threads=threads, compiled=compiled)
         first.extend(() if first else results)
-        return served(results[0]), served(results[1])
+        return pairs.served(results[0]), pairs.served(results[1])
 
-    runs = paired_runs(
-        serve, lambda run: run[1].means[ALL, "margin"] - run[0].means[ALL, "margin"], sides,
+    runs = pairs.paired_runs(
+        serve, lambda run: run[1].means[pairs.ALL, "margin"] - run[0].means[pairs.ALL, "margin"], sides,
         replications=replications, precision=precision, seed=seed, level=level, progress=progress,
     )  # fmt: skip
     # A plan that few are on may have nobody in some replications.
     present = dict.fromkeys(plan for run, _ in runs for plan, _ in run.means)
-    plans = sorted(present, key=lambda plan: plan == ALL)
+    plans = sorted(present, key=lambda plan: plan == pairs.ALL)
     unchanged = _unchanged(population, plans, sides.changes)
     priced = not sides.unpriced
     return Comparison(
@@ -306,7 +292,7 @@ def compare(
         differences=tuple(_rows(plans, runs, level, unchanged, priced)),
         population=population,
         unchanged=unchanged,
-        margins=tuple(margin_rows(plans, runs, level)) if priced else (),
+        margins=tuple(pairs.margin_rows(plans, runs, level)) if priced else (),
         needs=_needs(sides, first, tuple(tried)) if priced else (),
         engine=runs[-1][1].engine,
     )
@@ -314,17 +300,17 @@ def compare(
 
 def _rows(
     plans: Sequence[str],
-    runs: Sequence[tuple[Served, Served]],
+    runs: Sequence[tuple[pairs.Served, pairs.Served]],
     level: float,
     unchanged: Sequence[str],
     priced: bool,
 ) -> Iterator[Row]:
     """Yield the metrics of each plan, and of all, under A and under B."""
-    still = {*unchanged, ALL} if len(unchanged) == len(plans) - 1 else set(unchanged)
+    still = {*unchanged, pairs.ALL} if len(unchanged) == len(plans) - 1 else set(unchanged)
     for plan in plans:
-        for metric in METRICS:
-            if priced or metric not in PRICED:
-                yield metric_row(plan, metric, runs, level, plan in still)
+        for metric in pairs.METRICS:
+            if priced or metric not in pairs.PRICED:
+                yield pairs.metric_row(plan, metric, runs, level, plan in still)
 
 
 def _needs(sides: ComparedSides, results: Sequence[FleetResult], tried: Sequence[str]) -> tuple[Need, ...]:
@@ -345,5 +331,5 @@ def _unchanged(
     return tuple(
         plan
         for plan in plans
-        if plan != ALL and not any(change.concerns(plan, add_ons[plan]) for change in differences)
+        if plan != pairs.ALL and not any(change.concerns(plan, add_ons[plan]) for change in differences)
     )

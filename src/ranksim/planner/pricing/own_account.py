@@ -36,6 +36,7 @@ from ranksim.planner.capacity.assumed import with_rank_runs
 from ranksim.planner.capacity.planned import account_named
 from ranksim.planner.fleet.results import CODES
 from ranksim.planner.fleet.rows import LIFTED, OUTCOMES
+from ranksim.planner.pricing import paired_metrics as pairs
 from ranksim.planner.pricing.catalogues import (
     ComparedSides,
     Moves,
@@ -47,15 +48,6 @@ from ranksim.planner.pricing.catalogues import (
     terms_view,
 )
 from ranksim.planner.pricing.compare import ComparisonAnswer
-from ranksim.planner.pricing.paired_metrics import (
-    ALL,
-    DEMAND,
-    DIFFERENCES,
-    check_replications,
-    paired_row,
-    paired_runs,
-    readable,
-)
 from ranksim.planner.study.fleets import charged
 from ranksim.report import units
 from ranksim.report.answer import Row, views_of
@@ -238,7 +230,7 @@ class AccountComparison(ComparisonAnswer):
     Money is µUSD in the run; `granted` and `refused_CODE` count the account's calls that ask for work.
     """
 
-    TABLES = MappingProxyType({"differences": DIFFERENCES})
+    TABLES = MappingProxyType({"differences": pairs.DIFFERENCES})
 
     own: OwnScenario
     consulted: tuple[str, ...]
@@ -282,7 +274,7 @@ class AccountComparison(ComparisonAnswer):
             f"The scenario is run {self.replications} times under both, with the same draws, seed "
             f"{self.seed}; {units.level(self.level)} intervals of paired differences. Prices are charged by "
             "the day, thirty days to the month.",
-            DEMAND,
+            pairs.DEMAND,
             *self.own.notes,
         )
 
@@ -291,7 +283,7 @@ class AccountComparison(ComparisonAnswer):
         views = terms_view(self.changes)
         for title, quantity in (("Money", "money"), ("Calls for work", "count")):
             rows = [
-                readable(row)
+                pairs.readable(row)
                 for row in self.differences
                 if row["unit"] == quantity and (row["a"] or row["b"] or row["metric"] in ("cost", "granted"))
             ]
@@ -321,7 +313,7 @@ def compare_account(
     served for as long as the scenario lasts, for thirty days at least. `moves`, `precision` and `progress`
     are those of `compare`. Raises BadInput.
     """
-    check_replications(replications, precision)
+    pairs.check_replications(replications, precision)
     own = own_scenario(scenario, account, policy)
     first = catalogue_of(own.scenario.policy.catalogue if a is None else a)
     plans = [bought.plan for bought in own.terms]
@@ -332,7 +324,7 @@ def compare_account(
         run, other = (served(own, catalogue, drawn) for catalogue in sides.served)
         return run, other
 
-    runs = paired_runs(
+    runs = pairs.paired_runs(
         serve, lambda run: (paid[1] - run[1].cost) - (paid[0] - run[0].cost), sides,
         replications=replications, precision=precision, seed=seed, level=level, progress=progress,
     )  # fmt: skip
@@ -359,9 +351,10 @@ def _rows(
 
     def row(metric: str, kind: Kind, value: Callable[[tuple[int, int], AccountRun], float]) -> Row:
         a, b = ([value(bought, run) for run in served] for bought, served in both)
-        pairs = compared(MetricSample(kind, b), MetricSample(kind, a), level)
+        difference = compared(MetricSample(kind, b), MetricSample(kind, a), level)
         unit = "money" if kind == "mean" else kind
-        return {"plan": ALL, "metric": metric, "unit": unit} | paired_row(pairs, unit, not concerned)
+        columns = pairs.paired_row(difference, unit, not concerned)
+        return {"plan": pairs.ALL, "metric": metric, "unit": unit} | columns
 
     priced = not sides.unpriced
     if priced:

@@ -21,16 +21,8 @@ from ranksim.inference.shares import chance, clustered
 from ranksim.planner.fleet.engine import simulate_sides
 from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.sides import FleetSide
+from ranksim.planner.pricing import catalogues
 from ranksim.planner.pricing.bills import bills
-from ranksim.planner.pricing.catalogues import (
-    catalogue_of,
-    check_priced,
-    check_sold,
-    plans_of,
-    selling,
-    unknown_prices,
-    unpriced,
-)
 from ranksim.planner.pricing.own_account import AccountRun, consulted_in, own_scenario, prices, served
 from ranksim.planner.pricing.paired_metrics import DEMAND, check_replications, with_ends
 from ranksim.planner.pricing.plots import DrawnAnswer
@@ -158,10 +150,10 @@ def pareto(
     """
     check_replications(replications)
     population, base = population_of(population), policy_of(policy)
-    choices, tried, groups = _laid_out(catalogue_of(catalogue), grid)
+    choices, tried, groups = _laid_out(catalogues.catalogue_of(catalogue), grid)
     for sold in tried:
-        check_sold(population, sold, "the catalogue")
-    against = _against(choices, tried, plans_of(population))
+        catalogues.check_sold(population, sold, "the catalogue")
+    against = _against(choices, tried, catalogues.plans_of(population))
     margins: list[list[float]] = [[] for _ in tried]
     blocked = [0] * len(tried)
     parts = [*product(range(replications), range(0, len(groups), TOGETHER))]
@@ -169,7 +161,7 @@ def pareto(
         for done, (index, at) in enumerate(parts):
             tell(done / len(parts), f"replication {index + 1} of {replications}")
             some = groups[at : at + TOGETHER]
-            sides = [FleetSide(population, selling(base, tried[numbers[0]])) for numbers in some]
+            sides = [FleetSide(population, catalogues.selling(base, tried[numbers[0]])) for numbers in some]
             drawn = replication_seed(seed, index)
             results = simulate_sides(sides, drawn, threads=threads, compiled=compiled)
             for numbers, result in zip(some, results, strict=True):
@@ -202,7 +194,9 @@ def pareto_account(
     """
     check_replications(replications)
     own = own_scenario(scenario, account, policy)
-    choices, tried, groups = _laid_out(catalogue_of(catalogue or own.scenario.policy.catalogue), grid)
+    choices, tried, groups = _laid_out(
+        catalogues.catalogue_of(catalogue or own.scenario.policy.catalogue), grid
+    )
     for sold in tried:
         own.check_sold(sold, "the catalogue")
     against = _against(choices, tried, tuple(bought.plan for bought in own.terms))
@@ -234,7 +228,7 @@ def _laid_out(
     tried = [*(changed(catalogue, settings) for settings in choices), catalogue]
     alike: dict[str, list[int]] = {}
     for number, sold in enumerate(tried):
-        alike.setdefault(unpriced(sold), []).append(number)
+        alike.setdefault(catalogues.unpriced(sold), []).append(number)
     return choices, tried, list(alike.values())
 
 
@@ -244,8 +238,8 @@ def _against(choices: Sequence[Any], tried: Sequence[Catalogue], plans: Sequence
     Raises BadInput where those of a point are not.
     """
     for point in tried[:-1]:
-        check_priced(point, plans, "grid")
-    return 0 if unknown_prices(tried[-1], plans) else len(choices)
+        catalogues.check_priced(point, plans, "grid")
+    return 0 if catalogues.unknown_prices(tried[-1], plans) else len(choices)
 
 
 def _reference(choices: Sequence[Mapping[str, Any]], against: int) -> str:
@@ -287,7 +281,7 @@ def point_row(settings: Mapping[str, Any]) -> Row:
 
 def changed(catalogue: Catalogue | str | Path, settings: Mapping[str, Any]) -> Catalogue:
     """Return a catalogue, which may be a file or a name, with some values set by path. Raises BadInput."""
-    catalogue = catalogue_of(catalogue)
+    catalogue = catalogues.catalogue_of(catalogue)
     rooted = {f"catalogue.{path}": value for path, value in settings.items()}
     try:
         for path in rooted:

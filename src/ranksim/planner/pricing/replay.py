@@ -53,18 +53,21 @@ class ReplayOutcome:
 def specs_of(
     recording: Recording, described: Mapping[str, AccountSpec], keywords: int
 ) -> dict[str, AccountSpec]:
-    """Return the accounts of a recording as they are `described`; others by `spec_for`, without a plan."""
+    """Return the accounts of a recording as they are `described`.
+
+    Of others nothing is known but what their calls name: no plan, and a portfolio with room for that.
+    """
     return {
-        name: described.get(name) or spec_for(recording, name, "", keywords) for name in recording.accounts
+        name: described.get(name) or AccountSpec(plan="", portfolio=_portfolio_for(recording, name, keywords))
+        for name in recording.accounts
     }
 
 
-def spec_for(recording: Recording, account: str, plan: str, keywords: int) -> AccountSpec:
-    """Return an account whose portfolio has room for all that its recorded calls name, knowing no more."""
+def _portfolio_for(recording: Recording, account: str, keywords: int) -> PortfolioSpec:
     counts = {resource: len(recording.before.get((account, resource), ())) for resource in RESOURCES}
     domains = max(1, counts["domains"])
     each = {resource: -(-count // domains) for resource, count in counts.items()}
-    portfolio = PortfolioSpec(
+    return PortfolioSpec(
         domains=domains,
         lists=max(1, each["keyword_lists"]),
         keywords=max(keywords, each["keywords"]),
@@ -72,7 +75,6 @@ def spec_for(recording: Recording, account: str, plan: str, keywords: int) -> Ac
         labels=each["labels"],
         competitors=each["competitors"],
     )
-    return AccountSpec(plan=plan, portfolio=portfolio)
 
 
 class ReplayedService:
