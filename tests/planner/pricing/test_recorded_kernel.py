@@ -11,6 +11,7 @@ from recorded_calls import generated, outcomes_of, policy_of
 
 from ranksim.core.contract.policy import Policy
 from ranksim.core.rules.windows import NAMES
+from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.recorded_fleet import RecordedFleet
 from ranksim.planner.fleet.rows import Records
 from ranksim.planner.pricing.audit import audit
@@ -28,9 +29,13 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def sold_in(columns: Columns) -> list[Sold]:
+    return [(one.spec.plan, tuple(sorted(one.spec.add_ons.items()))) for one in columns.accounts]
+
+
 def served(columns: Columns, policy: Policy, *, compiled: bool) -> Records:
     """All calls with their outcomes."""
-    sold = [(one.spec.plan, tuple(sorted(one.spec.add_ons.items()))) for one in columns.accounts]
+    sold = sold_in(columns)
     fleet = RecordedFleet(accounts_for(columns, sold, policy, SEED), policy, SEED, compiled=compiled)
     chunks = []
     for chunk in columns.chunks():
@@ -41,8 +46,7 @@ def served(columns: Columns, policy: Policy, *, compiled: bool) -> Records:
 
 def check(columns: Columns, policy: Policy, *, compiled: bool) -> Records:
     rows = served(columns, policy, compiled=compiled)
-    specs = {row: one.spec for row, one in enumerate(columns.accounts)}
-    found = audit(columns, rows, specs, policy, SEED)
+    found = audit(columns, rows, sold_in(columns), policy, SEED)
     assert (found.calls, found.unequal) == (columns.calls, 0), found.text
     return rows
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ranksim.core import draws
-from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.policy import Policy
 from ranksim.core.draws import Purpose
 from ranksim.core.rules.admission import GRANTED, JOINED
+from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.rows import FAULTY, NOT_FOUND, READ, REMOVE, WRITE, Records
 from ranksim.planner.pricing.columns import OUTCOME_OF, ColumnAccount, Columns
 from ranksim.planner.pricing.recording import RecordedCall, Recording
@@ -63,20 +63,21 @@ def sample(columns: Columns, seed: int, budget: int | None = None) -> list[int]:
     return chosen
 
 
-def audit(
-    columns: Columns, served: Records, specs: Mapping[int, AccountSpec], policy: Policy, seed: int
-) -> Audit:
+def audit(columns: Columns, served: Records, sold: Sequence[Sold], policy: Policy, seed: int) -> Audit:
     """Make the calls of some accounts again, in order of time, and compare with what the kernel gave them.
 
-    `served` are all calls of the accounts in `specs` (by row) with their outcomes.
+    `served` are all their calls with their outcomes; `sold` is what every account of the columns is sold.
     """
     ordered = served[np.argsort(served["at"], kind="stable")]
     if not len(ordered):
         return Audit(0, 0, 0)
     recording = recording_of(columns, ordered)
     places = {columns.accounts[row].name: row for row in np.unique(ordered["account"]).tolist()}
-    named = {name: specs[row] for name, row in places.items()}
-    replay = ReplayedService(recording, named, policy, seed, places)
+    specs = {
+        name: columns.accounts[row].spec.model_copy(update={"plan": sold[row][0]})
+        for name, row in places.items()
+    }
+    replay = ReplayedService(recording, specs, policy, seed, places)
     unequal, first = 0, ""
     for number, (call, row) in enumerate(zip(recording.calls, ordered, strict=True)):
         outcome = replay.call(call, number)

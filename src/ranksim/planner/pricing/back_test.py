@@ -27,7 +27,6 @@ from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking, 
 from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, specs_of
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
-from ranksim.report.frames import save_csv
 from ranksim.report.progress import Tell, noted
 from ranksim.report.tables import View
 
@@ -162,10 +161,6 @@ class BackTest(RecordedAnswer):
         ]
         columns |= dict.fromkeys(names, "text")
         return views + views_of("Calls that change", changed, columns)
-
-    def save_csv(self, path: Path) -> None:
-        """Write the calls as CSV, a line each. Raises BadInput when it cannot be written."""
-        save_csv(self.calls, path)
 
 
 def back_test(

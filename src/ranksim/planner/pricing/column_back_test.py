@@ -14,7 +14,7 @@ import numpy as np
 from ranksim.core.clock import DAY, iso
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.fleet.offers import Sold
-from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, Integers, Records
+from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, CallRow, Integers, Records, blank
 from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.audit import Audit, audit, sample
 from ranksim.planner.pricing.catalogues import terms_view
@@ -23,7 +23,6 @@ from ranksim.planner.pricing.columns import Columns
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
-from ranksim.report.frames import save_csv
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.tables import View
 
@@ -112,17 +111,20 @@ class ColumnBackTest(RecordedAnswer):
             "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
             + (", although the catalogue lets some fail." if failing else "."),
             *self.anchored,
-            *self._gave_up(int(self.refused_then.any(axis=1).sum())),
+            *self._gave_up(),
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
 
-    def _gave_up(self, customers: int) -> list[str]:
+    def _gave_up(self) -> list[str]:
         """Say what is not known of customers who were refused something when they were recorded."""
-        who = f"{units.many(customers, 'customer')} met a refusal when they were recorded"
-        hidden = (
-            "what they gave up asking for then is not in the recording, so under wider limits they would use"
-        )
-        return [f"{who}: {hidden} at least what is shown."] if customers else []
+        customers = int(self.refused_then.any(axis=1).sum())
+        if not customers:
+            return []
+        return [
+            f"{units.many(customers, 'customer')} met a refusal when they were recorded: what they gave up "
+            "asking for then is not in the recording, so under wider limits they would use at least what is "
+            "shown."
+        ]
 
     def _by_letter(self) -> Iterator[tuple[str, ServedSide]]:
         return zip("AB", self.served, strict=False)
@@ -230,10 +232,6 @@ class ColumnBackTest(RecordedAnswer):
         title = f"Customers under {self.last}"
         return views + views_of(title, customers[:MOST_SHOWN], columns, "Most refused first.")
 
-    def save_csv(self, path: Path) -> None:
-        """Write the customers as CSV, a line each, with their sentences. Raises BadInput."""
-        save_csv(self.customers, path)
-
 
 def _date(day: int) -> str:
     return iso(day * DAY)[:10]
@@ -320,6 +318,7 @@ class _Test:
 
     def done(self) -> ServedSide:
         run, billed = self.run, self.run.billed()
+        kept = np.concatenate([blank(0, CallRow), *self.kept])
         return ServedSide(
             side=run.side,
             sold=run.sold,
@@ -327,17 +326,8 @@ class _Test:
             billed=billed,
             revenue=billed.months * run.monthly(run.policy.catalogue),
             days=_merged(self.days),
-            audit=self._audit(),
+            audit=audit(run.columns, kept, run.sold, run.policy, self.seed),
         )
-
-    def _audit(self) -> Audit:
-        if not self.kept:
-            return Audit(0, 0, 0)
-        columns, plans = self.run.columns, self.run.sold
-        specs = {
-            row: columns.accounts[row].spec.model_copy(update={"plan": plans[row][0]}) for row in self.chosen
-        }
-        return audit(columns, np.concatenate(self.kept), specs, self.run.policy, self.seed)
 
 
 def _merged(days: Sequence[Integers]) -> Integers:

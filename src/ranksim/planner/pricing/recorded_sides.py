@@ -26,6 +26,7 @@ from ranksim.planner.pricing.catalogues import (
 )
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report.answer import Row, TableSpec, views_of
+from ranksim.report.frames import save_csv
 from ranksim.report.tables import View
 from ranksim.report.units import instant
 
@@ -138,6 +139,10 @@ class RecordedAnswer(DrawnAnswer, ABC):
     @abstractmethod
     def refusals(self) -> list[Row]:
         """Calls refused by code: as recorded, and under each side."""
+
+    def save_csv(self, path: Path) -> None:
+        """Write the table that answers as CSV: calls or customers, a line each. Raises BadInput."""
+        save_csv(self.rows(), path)
 
     def refusals_view(self) -> list[View]:
         """The refusals as a table for people."""
