@@ -15,7 +15,7 @@ from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.facts import Facts
 from ranksim.core.rules import admission, paging
 from ranksim.core.rules.paging import Id
-from ranksim.core.service import pages
+from ranksim.core.service import replies
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context, Request
 
@@ -52,7 +52,7 @@ def sized(change: Callable[[str | None, int], int]) -> Callable[[Patch], None]:
             limit = paging.page_limit(text, facts, assumptions)
             return None if limit is None else change(text, limit)
 
-        patch.setattr(pages, "page_limit", page_limit)
+        patch.setattr(replies, "page_limit", page_limit)
 
     return over_graphql(broken)
 
@@ -64,7 +64,7 @@ def cursor_good_once(patch: Patch) -> None:
     def decode(cursor: str, query_digest: str) -> str | None:
         return paging.decode(cursor, query_digest) if next(number) % 7 else None
 
-    over_graphql(lambda inner: inner.setattr(pages, "decode", decode))(patch)
+    over_graphql(lambda inner: inner.setattr(replies, "decode", decode))(patch)
 
 
 def the_whole_account(handler: Handler, ctx: Context, request: Request) -> Reply:
@@ -87,7 +87,7 @@ def the_last_again(patch: Patch) -> None:
         shown = [one for one in ids if (keep is None or keep(one)) and after is not None and one <= after]
         return paging.walk(ids, shown[-2] if len(shown) > 1 else after, limit, keep)
 
-    patch.setattr(pages, "walk", walk)
+    patch.setattr(replies, "walk", walk)
 
 
 def told(change: Callable[[Any], None]) -> Alter:

@@ -11,7 +11,7 @@ from typing import Any
 from deviating.kit import HOUR, Deviation, Patch
 from ranksim.core.rules import idempotency, paging
 from ranksim.core.rules.paging import Id
-from ranksim.core.service import jobs, pages
+from ranksim.core.service import jobs, replies
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Request
 from ranksim.core.service.operations import Operation
@@ -104,7 +104,7 @@ def by_offset(patch: Patch) -> None:
         page = kept[start : start + limit]
         return page, str(start + limit) if start + limit < len(kept) else None
 
-    patch.setattr(pages, "walk", walk)
+    patch.setattr(replies, "walk", walk)
 
 
 def from_a_lost_anchor(patch: Patch) -> None:
@@ -120,7 +120,7 @@ def from_a_lost_anchor(patch: Patch) -> None:
     ) -> tuple[list[Id], Id | None]:
         return paging.walk(ids, after if after in ids else None, limit, keep)
 
-    patch.setattr(pages, "walk", walk)
+    patch.setattr(replies, "walk", walk)
 
 
 def newest_first(patch: Patch) -> None:
@@ -139,7 +139,7 @@ def newest_first(patch: Patch) -> None:
             return page, None
         return page, paging.walk(ids, following, 1, keep)[0][0]
 
-    patch.setattr(pages, "walk", walk)
+    patch.setattr(replies, "walk", walk)
 
 
 def filters_ignored(patch: Patch) -> None:
@@ -148,12 +148,12 @@ def filters_ignored(patch: Patch) -> None:
     def bind(operation: str, account: str, filters: Mapping[str, str]) -> str:
         return paging.bind(operation, account, {})
 
-    patch.setattr(pages, "bind", bind)
+    patch.setattr(replies, "bind", bind)
 
 
 def always_more(patch: Patch) -> None:
     """Say that there is more on the last page too."""
-    collection = pages.collection
+    collection = replies.collection
 
     def said(*given: Any) -> Reply:
         reply = collection(*given)
@@ -161,7 +161,7 @@ def always_more(patch: Patch) -> None:
         reply.body["has_more"] = True
         return reply
 
-    patch.setattr(pages, "collection", said)
+    patch.setattr(replies, "collection", said)
 
 
 def cursor_good_once(patch: Patch) -> None:
@@ -171,7 +171,7 @@ def cursor_good_once(patch: Patch) -> None:
     def decode(cursor: str, query_digest: str) -> str | None:
         return paging.decode(cursor, query_digest) if next(number) % 7 else None
 
-    patch.setattr(pages, "decode", decode)
+    patch.setattr(replies, "decode", decode)
 
 
 # Jobs
