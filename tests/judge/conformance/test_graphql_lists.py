@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.kit.traces import Entry, a_trace, call, found, judged
 
-from ranksim.judge.conformance.calls import access, pagination
+from ranksim.judge.conformance.calls import access, pages, pagination
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.history.trace_reader import read
 from ranksim.judge.conformance.spending import spending
@@ -198,10 +198,10 @@ def test_what_is_no_list_of_this_moment(entry: Entry) -> None:
 CHOOSES = [page(-9, "ab"), page(-7, "a", **LIST_1), page(-5, "ab")]
 
 TABLE: dict[str, tuple[str, list[Entry], str]] = {
-    "each item once": (pagination.ONCE, [page(0, "ab", "c"), page(2, "cd", None, "c")], "held"),
-    "an item twice": (pagination.ONCE, [page(0, "ab", "c"), page(2, "bc", None, "c")], "broken"),
+    "each item once": (pages.ONCE, [page(0, "ab", "c"), page(2, "cd", None, "c")], "held"),
+    "an item twice": (pages.ONCE, [page(0, "ab", "c"), page(2, "bc", None, "c")], "broken"),
     "an item that may have moved, by whatever id": (
-        pagination.ONCE,
+        pages.ONCE,
         [
             page(0, "ab", "c"),
             asked(1.5, EMPTY, "mutation { updateKeyword(id: $id) { ok } }", "keywords.update", id="b"),
@@ -209,20 +209,20 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         ],
         "open",
     ),
-    "left out": (pagination.COMPLETE, [page(0, "ab"), page(2, "a"), page(4, "ab")], "broken"),
+    "left out": (pages.COMPLETE, [page(0, "ab"), page(2, "a"), page(4, "ab")], "broken"),
     "left out after its creation over REST": (
-        pagination.COMPLETE,
+        pages.COMPLETE,
         [made(0, "b"), page(2, "a"), page(4, "ab")],
         "broken",
     ),
-    "shown by REST alone": (pagination.COMPLETE, [rest(0, "ab"), page(2, "a"), rest(4, "ab")], "nothing"),
+    "shown by REST alone": (pages.COMPLETE, [rest(0, "ab"), page(2, "a"), rest(4, "ab")], "nothing"),
     "left out where nobody asked for a page": (
-        pagination.COMPLETE,
+        pages.COMPLETE,
         [page(0, "ab"), page(2, "a", first=None), page(4, "ab")],
         "nothing",
     ),
     "while items go": (
-        pagination.COMPLETE,
+        pages.COMPLETE,
         [
             page(0, "abcd"),
             page(2, "ab", "c"),
@@ -232,26 +232,26 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         ],
         "broken",
     ),
-    "returned unchanged": (pagination.WALK, [page(0, "a", "c"), page(2, "b", None, "c")], "held"),
-    "refused though unchanged": (pagination.WALK, [page(0, "a", "c"), refused(2, "c", first=9)], "broken"),
+    "returned unchanged": (pages.WALK, [page(0, "a", "c"), page(2, "b", None, "c")], "held"),
+    "refused though unchanged": (pages.WALK, [page(0, "a", "c"), refused(2, "c", first=9)], "broken"),
     "refused by another code": (
-        pagination.WALK,
+        pages.WALK,
         [page(0, "a", "c"), refused(2, "c", "BAD_INPUT")],
         "nothing",
     ),
-    "a cursor of REST": (pagination.WALK, [rest(0, "a", "c"), refused(2, "c")], "nothing"),
+    "a cursor of REST": (pages.WALK, [rest(0, "a", "c"), refused(2, "c")], "nothing"),
     "other filters refused": (
-        pagination.CURSOR,
+        pages.CURSOR,
         [*CHOOSES, page(0, "a", "c", **LIST_1), refused(2, "c", **LIST_2)],
         "held",
     ),
     "other filters accepted": (
-        pagination.CURSOR,
+        pages.CURSOR,
         [*CHOOSES, page(0, "a", "c", **LIST_1), page(2, "b", None, "c", **LIST_2)],
         "broken",
     ),
     "filters that REST showed to choose": (
-        pagination.CURSOR,
+        pages.CURSOR,
         [
             rest(-9, "ab"),
             rest(-7, "a", list_id="l1"),
@@ -261,17 +261,17 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         ],
         "open",
     ),
-    "as many as asked for": (pagination.LIMIT, [page(0, "abc", "c", first=3)], "held"),
-    "more than asked for": (pagination.LIMIT, [page(0, "abcd", "c", first=3)], "broken"),
-    "more than the largest page": (pagination.LIMIT, [page(0, range(201), "c", first=500)], "broken"),
-    "more than the default": (pagination.LIMIT, [page(0, range(51), "c", first=None)], "broken"),
+    "as many as asked for": (pages.LIMIT, [page(0, "abc", "c", first=3)], "held"),
+    "more than asked for": (pages.LIMIT, [page(0, "abcd", "c", first=3)], "broken"),
+    "more than the largest page": (pages.LIMIT, [page(0, range(201), "c", first=500)], "broken"),
+    "more than the default": (pages.LIMIT, [page(0, range(51), "c", first=None)], "broken"),
     "too many, and nobody knows of how many": (
-        pagination.LIMIT,
+        pages.LIMIT,
         [asked(0, shown(range(51)), first=3)],
         "nothing",
     ),
     "1000 refused": (
-        pagination.LIMIT,
+        pages.LIMIT,
         [
             asked(
                 0,
@@ -285,15 +285,15 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         "nothing",
     ),
     "fewer than the default": (
-        pagination.DEFAULT,
+        pages.DEFAULT,
         [page(n, range(20), f"c{n}", first=None) for n in (0, 2)] + [page(4, range(50), "c", first=50)],
         "broken",
     ),
-    "the default": (pagination.DEFAULT, [page(0, range(50), "c", first=None)], "held"),
-    "more, and no cursor": (pagination.END, [asked(0, shown("a", True, None), first=1)], "broken"),
-    "more, and a cursor": (pagination.END, [page(0, "a", "c", first=1)], "held"),
-    "the end, which shows nothing": (pagination.END, [page(0, "a")], "nothing"),
-    "an empty last page": (pagination.END, [page(0, "a", "c"), page(2, "", None, "c")], "held"),
+    "the default": (pages.DEFAULT, [page(0, range(50), "c", first=None)], "held"),
+    "more, and no cursor": (pages.END, [asked(0, shown("a", True, None), first=1)], "broken"),
+    "more, and a cursor": (pages.END, [page(0, "a", "c", first=1)], "held"),
+    "the end, which shows nothing": (pages.END, [page(0, "a")], "nothing"),
+    "an empty last page": (pages.END, [page(0, "a", "c"), page(2, "", None, "c")], "held"),
 }
 
 
@@ -346,7 +346,7 @@ def test_an_item_that_moved_may_have_another_id(first: str, undecided: int) -> N
     """What was changed is known by its id of REST: where GraphQL shows that one too, no other has moved."""
     changed = call("keywords.update", 2, 3, {"id": "b"}, path={"id": "b"}, body={"label_ids": []})
     entries = [rest(-2, "ab"), page(0, first, "c"), changed, page(4, f"{first[1]}c", None, "c")]
-    [finding] = [one for one in judged(pagination, entries).findings() if one.rule.name == pagination.ONCE]
+    [finding] = [one for one in judged(pagination, entries).findings() if one.rule.name == pages.ONCE]
     assert (finding.broken, finding.open) == (0, undecided)
 
 

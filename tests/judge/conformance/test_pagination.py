@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.kit.traces import HOUR, Entry, call, found, judged, policy_of
 
-from ranksim.judge.conformance.calls import pagination
+from ranksim.judge.conformance.calls import pages, pagination
 
-ONCE, COMPLETE, CURSOR, WALK = pagination.ONCE, pagination.COMPLETE, pagination.CURSOR, pagination.WALK
+ONCE, COMPLETE, CURSOR, WALK = pages.ONCE, pages.COMPLETE, pages.CURSOR, pages.WALK
 LIST_1, LIST_2 = {"list_id": "l1"}, {"list_id": "l2"}
 
 
@@ -135,32 +135,32 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         [page(0, "a", "c1"), call("keywords.list", 2, 3, code="rate_limited", query={"cursor": "c1"})],
         "nothing",
     ),
-    "fifty": (pagination.LIMIT, [sized(50)], "held"),
-    "fifty-one": (pagination.LIMIT, [sized(51)], "broken"),
-    "seven of seven": (pagination.LIMIT, [sized(7, limit="7")], "held"),
-    "eight of seven": (pagination.LIMIT, [sized(8, limit="7")], "broken"),
-    "200 of 1000": (pagination.LIMIT, [sized(200, limit="1000")], "held"),
-    "201 of 1000": (pagination.LIMIT, [sized(201, limit="1000")], "broken"),
+    "fifty": (pages.LIMIT, [sized(50)], "held"),
+    "fifty-one": (pages.LIMIT, [sized(51)], "broken"),
+    "seven of seven": (pages.LIMIT, [sized(7, limit="7")], "held"),
+    "eight of seven": (pages.LIMIT, [sized(8, limit="7")], "broken"),
+    "200 of 1000": (pages.LIMIT, [sized(200, limit="1000")], "held"),
+    "201 of 1000": (pages.LIMIT, [sized(201, limit="1000")], "broken"),
     "1000 refused": (
-        pagination.LIMIT,
+        pages.LIMIT,
         [call("domains.list", 0, 1, code="validation_failed", status=422, query={"limit": "1000"})],
         "differs 34",
     ),
-    "none asked for, some given": (pagination.LIMIT, [sized(50, limit="0")], "differs 34"),
-    "the end": (pagination.END, [sized(3)], "held"),
+    "none asked for, some given": (pages.LIMIT, [sized(50, limit="0")], "differs 34"),
+    "the end": (pages.END, [sized(3)], "held"),
     "more, and no cursor": (
-        pagination.END,
+        pages.END,
         [call("domains.list", 0, 1, reply={"data": [], "has_more": True, "next_cursor": None})],
         "broken",
     ),
     "no more, and a cursor": (
-        pagination.END,
+        pages.END,
         [call("domains.list", 0, 1, reply={"data": [], "has_more": False, "next_cursor": "c"})],
         "broken",
     ),
-    "an empty last page": (pagination.END, [page(0, "a", "c1"), page(2, "", None, "c1")], "differs 38"),
+    "an empty last page": (pages.END, [page(0, "a", "c1"), page(2, "", None, "c1")], "differs 38"),
     "an empty last page after a removal": (
-        pagination.END,
+        pages.END,
         [page(0, "a", "c1"), deleted(1, None, "b"), page(2, "", None, "c1")],
         "held",
     ),
@@ -178,7 +178,7 @@ def test_paging(rule: str, entries: list[Entry], expected: str) -> None:
     [
         (
             policy_of(page_limit_over="clamp"),
-            pagination.LIMIT,
+            pages.LIMIT,
             [call("domains.list", 0, 1, code="validation_failed", status=422, query={"limit": "1000"})],
         ),
         (

@@ -1,4 +1,4 @@
-"""Pages of lists, and the cursors that they gave out."""
+"""The rules of paging, the pages of lists, and the cursors that they gave out (S9, S43-S46)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ranksim.core.clock import Micros
-from ranksim.judge.conformance.verdict.verdicts import Evidence
+from ranksim.judge.conformance.verdict.rule import Breach, Cause, Requirement, Rule, declare
 
 ONCE = "paging.once"
 COMPLETE = "paging.complete"
@@ -19,11 +19,162 @@ LIMIT = "paging.limit"
 END = "paging.end"
 DEFAULT = "paging.default"
 
-Query: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...], str]
-"""Environment, key, operation, filters and surface: what one walk asks for."""
-
 OVER = "over GraphQL"
 """The case of whatever list is asked for there: one code serves all connections."""
+
+GOING = ", while items go"
+"""Behind a list: an item that a page had shown was deleted before the next page was asked for."""
+
+CREATES = {
+    f"{noun}.create": f"{noun}.list"
+    for noun in (
+        *("domains", "keyword_lists", "labels", "competitors"),
+        *("scans", "keywords", "webhooks"),
+    )
+}
+"""Which list shows what an operation creates."""
+
+STEADY = frozenset(CREATES.values()) | {"jobs.list", "keyword_briefs.list"}
+"""Lists whose items keep their place until they are deleted, and then do not come back."""
+
+FIXED = frozenset({"domain_id", "list_id", "kind"})
+"""Filters whose items stay, as what they ask for is settled at creation, but for an endpoint's domain."""
+
+LISTS = tuple(sorted(STEADY))
+"""The lists that walks are judged of."""
+
+RULES = declare(
+    Rule(
+        ONCE,
+        "A walk shows no item twice",
+        (46,),
+        (37,),
+        cases=(*LISTS, OVER),
+        ways=(
+            Breach(46, "a walk shows an item twice", "keywords.list"),
+            Breach(46, "a walk over GraphQL shows an item twice", OVER),
+        ),
+        needs=(Requirement.LONG_LISTS,),
+    ),
+    Rule(
+        COMPLETE,
+        "A walk shows every item that was there throughout",
+        (46,),
+        (37,),
+        cases=(*LISTS, *(f"{name}{GOING}" for name in sorted(CREATES.values())), OVER, f"{OVER}{GOING}"),
+        ways=(
+            Breach(30, "a walk of GET /v1/domains ends early", "domains.list"),
+            Breach(46, "a walk of several pages leaves an item out", "keywords.list"),
+            Breach(
+                46,
+                "a walk by offsets leaves an item out when others are deleted",
+                "keywords.list, while items go",
+            ),
+            Breach(46, "a walk over GraphQL leaves an item out", OVER),
+            Breach(46, "a walk over GraphQL by offsets leaves an item out", f"{OVER}{GOING}"),
+        ),
+        needs=(Requirement.LONG_LISTS,),
+    ),
+    Rule(
+        CURSOR,
+        "A cursor under other filters is invalid_cursor",
+        (31, 45),
+        (16, 36, 100, 110),
+        ways=(
+            Breach(31, "a cursor of keywords holds under another list", "keywords.list by list_id"),
+            Breach(45, "a cursor under other filters goes on", "keywords.list by list_id"),
+            Breach(45, "a cursor under other filters goes on over GraphQL", OVER),
+        ),
+        needs=(Requirement.LONG_LISTS,),
+    ),
+    Rule(
+        WALK,
+        "next_cursor, returned unchanged, continues the walk",
+        (44,),
+        (35, 36),
+        cases=(*LISTS, OVER),
+        ways=(
+            Breach(30, "a cursor of GET /v1/domains is refused", "domains.list"),
+            Breach(44, "a cursor returned unchanged is refused", "keywords.list"),
+            Breach(44, "a cursor returned unchanged over GraphQL is refused", OVER),
+        ),
+        needs=(Requirement.LONG_LISTS,),
+    ),
+    Rule(
+        LIMIT,
+        "A page has $page items at most, or `limit`, up to $largest",
+        (43,),
+        (34,),
+        cases=tuple(f"{name}, {size}" for name in (*LISTS, OVER) for size in ("default", "limit", "largest")),
+        ways=(
+            Breach(43, "a page without a limit has more than 50", "keywords.list, default"),
+            Breach(43, "a page has more than 200", "keywords.list, largest"),
+            Breach(43, "a page has more than asked for", "keywords.list, limit"),
+            Breach(43, "a page over GraphQL has more than `first`", f"{OVER}, limit"),
+            Breach(43, "a page over GraphQL has more than 200", f"{OVER}, largest"),
+            Breach(43, "a page over GraphQL without `first` has more than 50", f"{OVER}, default"),
+        ),
+        needs=(Requirement.LONG_LISTS,),
+    ),
+    Rule(
+        END,
+        "next_cursor is null exactly when no further page exists",
+        (9, 44),
+        (38,),
+        ways=(
+            Breach(9, "the last page has a `next_cursor`", "a last page"),
+            Breach(9, "a page before others has none", "a page before others"),
+            Breach(44, "has_more is told on the last page", "a last page"),
+            Breach(44, "a page over GraphQL before others has no `endCursor`", OVER),
+        ),
+        follows=(Cause("resource.envelope", "what stands elsewhere is missing here"),),
+        essential={
+            "a last page": "no last page was seen",
+            "a page before others": "no page before others was seen",
+        },
+    ),
+    Rule(
+        DEFAULT,
+        "Without a limit a page has $page items where more are there",
+        (43,),
+        (34, 38),
+        cases=(*LISTS, OVER),
+        ways=(
+            Breach(43, "a page without a limit has fewer, and more are there", "keywords.list"),
+            Breach(43, "a page over GraphQL without `first` has fewer, and more are there", OVER),
+        ),
+        needs=(Requirement.LONG_LISTS,),
+    ),
+    exercise="walk",
+    looks_at=("?limit", "?cursor", "has_more", "next_cursor"),
+)
+
+
+class Query(NamedTuple):
+    """What one walk asks for."""
+
+    environment: str
+    key: str
+    operation: str
+    filters: tuple[tuple[str, str], ...]
+    surface: str
+
+    @property
+    def case(self) -> str:
+        """The case of its list."""
+        return case_of(self.operation, self.surface)
+
+    @property
+    def steady(self) -> bool:
+        """Whether what it asks for keeps its place until it is deleted, so that its walks are judged."""
+        names = {name for name, _ in self.filters}
+        moves = self.operation == "webhooks.list" and names
+        return self.operation in STEADY and names <= FIXED and not moves
+
+
+def case_of(operation: str, surface: str) -> str:
+    """Return the case of a list: itself, or that of any over GraphQL."""
+    return OVER if surface == "graphql" else operation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,51 +226,11 @@ class Origins:
 Given: TypeAlias = dict[str, dict[Query, Origins]]
 """Who gave out each cursor."""
 
-CREATES = {
-    "domains.create": "domains.list",
-    "keyword_lists.create": "keyword_lists.list",
-    "labels.create": "labels.list",
-    "competitors.create": "competitors.list",
-    "scans.create": "scans.list",
-    "keywords.create": "keywords.list",
-    "webhooks.create": "webhooks.list",
-}
-"""Which list shows what an operation creates."""
-
-STEADY = frozenset(CREATES.values()) | {"jobs.list", "keyword_briefs.list"}
-"""Lists whose items keep their place until they are deleted, and then do not come back."""
-
-FIXED = frozenset({"domain_id", "list_id", "kind"})
-"""Filters whose items stay, as what they ask for is settled at creation, but for an endpoint's domain."""
-
-
-def case_of(operation: str, surface: str) -> str:
-    """Return the case of a list: itself, or that of any over GraphQL."""
-    return OVER if surface == "graphql" else operation
-
-
-def listed(query: Query) -> str:
-    """Return the case of the list that a query asks for."""
-    return case_of(query[2], query[4])
-
-
-def is_steady(query: Query) -> bool:
-    """Whether what a query asks for keeps its place until it is deleted, so that its walks are judged."""
-    _, _, operation, filters, _ = query
-    names = {name for name, _ in filters}
-    moves = operation == "webhooks.list" and names
-    return operation in STEADY and names <= FIXED and not moves
-
 
 def given_out(pages: Iterable[Page]) -> Given:
     """Return which pages gave out each cursor, by query, in order of receiving."""
     given: Given = defaultdict(dict)
-    giving = (page for page in pages if page.following is not None)
-    for page in sorted(giving, key=lambda page: page.received):
-        given[page.following or ""].setdefault(page.query, Origins([])).pages.append(page)
+    for page in sorted(pages, key=lambda page: page.received):
+        if page.following is not None:
+            given[page.following].setdefault(page.query, Origins([])).pages.append(page)
     return given
-
-
-def pair(earlier: Page, later: Page | Return, says: str) -> Evidence:
-    """Return the evidence of two calls, about the later."""
-    return Evidence(says, tuple(dict.fromkeys((earlier.id, later.id))), about=later.query[2], at=later.sent)

@@ -8,159 +8,46 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from sys import intern
 
 from ranksim.core.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.core.contract.views import created_by
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.judge.conformance.calls.cursors import judge_cursor
 from ranksim.judge.conformance.calls.pages import (
-    COMPLETE,
     CREATES,
-    CURSOR,
     DEFAULT,
     END,
     FIXED,
     LIMIT,
     ONCE,
     OVER,
+    RULES,
     STEADY,
-    WALK,
     Page,
     Query,
     Return,
     case_of,
     given_out,
-    is_steady,
 )
 from ranksim.judge.conformance.calls.walks import (
-    GOING,
     Acting,
     Created,
     Deleted,
     acting_in,
     judge_complete,
+    judge_cursor,
     judge_exact,
     judge_once,
     walks_of,
 )
 from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ALL, ObservedRun
-from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
+from ranksim.judge.conformance.history.observation import Observation
+from ranksim.judge.conformance.judge import Judge, evidence_of
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
-
-LISTS = tuple(sorted(STEADY))
-"""The lists that walks are judged of."""
-
-RULES = declare(
-    Rule(
-        ONCE,
-        "A walk shows no item twice",
-        (46,),
-        (37,),
-        cases=(*LISTS, OVER),
-        ways=(
-            Breach(46, "a walk shows an item twice", "keywords.list"),
-            Breach(46, "a walk over GraphQL shows an item twice", OVER),
-        ),
-        needs=(Requirement.LONG_LISTS,),
-    ),
-    Rule(
-        COMPLETE,
-        "A walk shows every item that was there throughout",
-        (46,),
-        (37,),
-        cases=(*LISTS, *(f"{name}{GOING}" for name in sorted(CREATES.values())), OVER, f"{OVER}{GOING}"),
-        ways=(
-            Breach(30, "a walk of GET /v1/domains ends early", "domains.list"),
-            Breach(46, "a walk of several pages leaves an item out", "keywords.list"),
-            Breach(
-                46,
-                "a walk by offsets leaves an item out when others are deleted",
-                "keywords.list, while items go",
-            ),
-            Breach(46, "a walk over GraphQL leaves an item out", OVER),
-            Breach(46, "a walk over GraphQL by offsets leaves an item out", f"{OVER}{GOING}"),
-        ),
-        needs=(Requirement.LONG_LISTS,),
-    ),
-    Rule(
-        CURSOR,
-        "A cursor under other filters is invalid_cursor",
-        (31, 45),
-        (16, 36, 100, 110),
-        ways=(
-            Breach(31, "a cursor of keywords holds under another list", "keywords.list by list_id"),
-            Breach(45, "a cursor under other filters goes on", "keywords.list by list_id"),
-            Breach(45, "a cursor under other filters goes on over GraphQL", OVER),
-        ),
-        needs=(Requirement.LONG_LISTS,),
-    ),
-    Rule(
-        WALK,
-        "next_cursor, returned unchanged, continues the walk",
-        (44,),
-        (35, 36),
-        cases=(*LISTS, OVER),
-        ways=(
-            Breach(30, "a cursor of GET /v1/domains is refused", "domains.list"),
-            Breach(44, "a cursor returned unchanged is refused", "keywords.list"),
-            Breach(44, "a cursor returned unchanged over GraphQL is refused", OVER),
-        ),
-        needs=(Requirement.LONG_LISTS,),
-    ),
-    Rule(
-        LIMIT,
-        "A page has $page items at most, or `limit`, up to $largest",
-        (43,),
-        (34,),
-        cases=tuple(f"{name}, {size}" for name in (*LISTS, OVER) for size in ("default", "limit", "largest")),
-        ways=(
-            Breach(43, "a page without a limit has more than 50", "keywords.list, default"),
-            Breach(43, "a page has more than 200", "keywords.list, largest"),
-            Breach(43, "a page has more than asked for", "keywords.list, limit"),
-            Breach(43, "a page over GraphQL has more than `first`", f"{OVER}, limit"),
-            Breach(43, "a page over GraphQL has more than 200", f"{OVER}, largest"),
-            Breach(43, "a page over GraphQL without `first` has more than 50", f"{OVER}, default"),
-        ),
-        needs=(Requirement.LONG_LISTS,),
-    ),
-    Rule(
-        END,
-        "next_cursor is null exactly when no further page exists",
-        (9, 44),
-        (38,),
-        ways=(
-            Breach(9, "the last page has a `next_cursor`", "a last page"),
-            Breach(9, "a page before others has none", "a page before others"),
-            Breach(44, "has_more is told on the last page", "a last page"),
-            Breach(44, "a page over GraphQL before others has no `endCursor`", OVER),
-        ),
-        follows=(Cause("resource.envelope", "what stands elsewhere is missing here"),),
-        essential={
-            "a last page": "no last page was seen",
-            "a page before others": "no page before others was seen",
-        },
-    ),
-    Rule(
-        DEFAULT,
-        "Without a limit a page has $page items where more are there",
-        (43,),
-        (34, 38),
-        cases=(*LISTS, OVER),
-        ways=(
-            Breach(43, "a page without a limit has fewer, and more are there", "keywords.list"),
-            Breach(43, "a page over GraphQL without `first` has fewer, and more are there", OVER),
-        ),
-        needs=(Requirement.LONG_LISTS,),
-    ),
-    exercise="walk",
-    looks_at=("?limit", "?cursor", "has_more", "next_cursor"),
-)
 
 REMEMBERED = 12 * HOUR
 """Business time before and after a walk that can show what was there; what was sent before is forgotten."""
@@ -194,10 +81,15 @@ class KeyCalls:
                 del items[item]
         return bool(self.pages or self.returned or any(self.created.values()))
 
+    def take_answered(self, watermark: Micros) -> list[Return]:
+        """Take out the returns of cursors that were answered by the watermark."""
+        answered = [seen for seen in self.returned if seen.received <= watermark]
+        self.returned = [seen for seen in self.returned if seen.received > watermark]
+        return answered
 
-def _number(limit: str) -> int:
-    """Return the positive number that a limit writes, 0 for any other text; more than nine digits are cut."""
-    return int(limit[:9]) if limit.isascii() and limit.isdigit() else 0
+
+SURE = 2
+"""Pages of one size by which a deployment shows how many it gives where none are asked for."""
 
 
 @dataclass(slots=True)
@@ -225,12 +117,8 @@ class PageSizes:
                 self.short = True
 
 
-SURE = 2
-"""Pages of one size by which a deployment shows how many it gives where none are asked for."""
-
-
 @dataclass
-class PaginationJudge:
+class PaginationJudge(Judge):
     """Judges every page as it comes, and every whole walk of a list, key by key."""
 
     options: Options
@@ -255,15 +143,11 @@ class PaginationJudge:
     judged: Micros = DISTANT_FUTURE
     """Walks that began before were judged; at first, when the first call was sent."""
 
-    def wants(self, like: Observation) -> bool:
-        """All calls: any may have a cursor."""
-        return True
-
     def see(self, seen: Observation) -> None:
         """Judge a page by itself; keep pages, cursors, creations and changes for the walks."""
         self.judged = min(self.judged, seen.sent)
         if seen.has_more is not None:
-            _judge_page(seen, self.options, self.tally)
+            self._judge_page(seen)
             if seen.has_more and seen.operation in STEADY:
                 place = seen.environment, seen.account, seen.operation, seen.surface
                 self.sizes.setdefault(place, PageSizes()).add(seen, self.options.facts.page_default)
@@ -283,19 +167,24 @@ class PaginationJudge:
         """Keep what a call created, the page that it showed and the cursor that it returned."""
         if seen.operation in CREATES:
             _add_created(calls.created, seen)
-        query, names = self._query(seen), self.names
-        cursor, limit, following = (
-            None if text is None else names.setdefault(text, text)
-            for text in (seen.query.get("cursor"), seen.query.get("limit"), seen.next_cursor)
+        query, once = self._query(seen), self._once
+        cursor, limit, following = map(
+            once, (seen.query.get("cursor"), seen.query.get("limit"), seen.next_cursor)
         )
-        if seen.has_more is not None and (is_steady(query) or cursor or following):
-            listed = seen.data if is_steady(query) else ()
-            items = tuple(names.setdefault(item, item) for item in listed)
-            shape = (items, following, seen.has_more)
-            calls.pages.append(Page(seen.id, seen.sent, seen.received, query, cursor, limit, *shape))
+        call = seen.id, seen.sent, seen.received, query
+        if seen.has_more is not None and (query.steady or cursor or following):
+            items = tuple(self.names.setdefault(item, item) for item in (seen.data if query.steady else ()))
+            calls.pages.append(Page(*call, cursor, limit, items, following, seen.has_more))
         if cursor is not None and not seen.lost and seen.operation:
-            answer = (seen.ok, seen.code, seen.status)
-            calls.returned.append(Return(seen.id, seen.sent, seen.received, query, cursor, limit, *answer))
+            calls.returned.append(Return(*call, cursor, limit, seen.ok, seen.code, seen.status))
+
+    def _once(self, name: str | None) -> str | None:
+        return None if name is None else self.names.setdefault(name, name)
+
+    def _query(self, seen: Observation) -> Query:
+        filters = tuple(sorted((k, v) for k, v in seen.query.items() if k not in ("cursor", "limit")))
+        query = Query(seen.environment, seen.key, seen.operation, filters, seen.surface)
+        return self.queries.setdefault(query, query)
 
     def _briefs_of(self, seen: Observation) -> BriefsReply:
         if seen.operation == "keyword_briefs.list":
@@ -308,36 +197,32 @@ class PaginationJudge:
         made = thing_of(seen) if seen.ok else {}
         things = [made, *(created_by(made) or ())]
         named = [str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing]
-        untold = seen.lost or seen.status >= 500 or (seen.surface == "graphql" and not named)
-        lost = seen.happened is not False and untold
+        unseen = seen.outcome_unknown or (seen.surface == "graphql" and not named)
+        lost = seen.happened is not False and unseen
         return BriefsReply(seen.sent, seen.received, tuple(named), created=True, lost=lost)
-
-    def _query(self, seen: Observation) -> Query:
-        filters = tuple(sorted((k, v) for k, v in seen.query.items() if k not in ("cursor", "limit")))
-        query = (seen.environment, seen.key, seen.operation, filters, seen.surface)
-        return self.queries.setdefault(query, query)
-
-    def see_attempt(self, attempt: ReceivedAttempt) -> None:
-        """No rule here speaks of webhooks."""
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Twice a day, judge the walks that began half a day ago, and the cursors that were returned since.
 
         What was sent half a day before later walks stays: it shows what was there, and gave out cursors.
         """
-        span = REMEMBERED // max(1, run.rate)
-        edge = watermark if watermark == DISTANT_FUTURE else watermark - span
-        if edge < self.judged + span and watermark < DISTANT_FUTURE:
+        span, ended = REMEMBERED // max(1, run.rate), watermark == DISTANT_FUTURE
+        edge = watermark if ended else watermark - span
+        if edge < self.judged + span and not ended:
             return
         began, self.judged = self.judged, edge
         self._judge_walks((began, edge), run)
-        self._judge_returned(watermark, run.rate)
+        for calls in self.keys.values():
+            given = given_out(calls.pages)
+            for seen in calls.take_answered(watermark):
+                origins = given.get(seen.cursor, {})
+                judge_cursor(seen, origins, self.acting, run.rate, self.options, self.tally)
         for (_, _, operation, surface), sizes in self.sizes.items():
-            _judge_default(operation, case_of(operation, surface), sizes, self.options, self.tally)
+            self._judge_default(operation, case_of(operation, surface), sizes)
         self.sizes.clear()
-        if watermark == DISTANT_FUTURE and self.too_large is not None:
+        if ended and self.too_large is not None:
             self.tally.differs(34, "clamp", "refuse", self.too_large)
-        self._forget(edge - span if watermark < DISTANT_FUTURE else edge)
+        self._forget(edge if ended else edge - span)
 
     def _judge_walks(self, began: tuple[Micros, Micros], run: ObservedRun) -> None:
         """Judge the walks that began in [`began`), and learn which parameters choose."""
@@ -345,29 +230,19 @@ class PaginationJudge:
         alike = _alike(self.keys.values()) if moved else None
         for calls in self.keys.values():
             for walks in walks_of(calls.pages):
+                in_place = {query: _kept_in_place(query, run, alike) for query in walks}
                 for walk in chain.from_iterable(walks.values()):
                     if not began[0] <= walk[0].sent < began[1]:
                         continue
-                    if not _kept_in_place(walk[0].query, run, alike):
-                        self.tally.open(
-                            ONCE, "a change that was not captured, or cannot be read, may have moved an item"
-                        )
-                    else:
+                    if in_place[walk[0].query]:
                         judge_once(walk, moved, self.tally)
                         judge_exact(walk, self.deleted, run.exclusive, self.tally)
-                if all(_kept_in_place(query, run, alike) for query in walks):
+                    else:
+                        says = "a change that was not captured, or cannot be read, may have moved an item"
+                        self.tally.open(ONCE, says)
+                if all(in_place.values()):
                     judge_complete(walks, calls.created, moved, self.deleted, began, self.tally)
                 self.acting |= acting_in(walks)
-
-    def _judge_returned(self, watermark: Micros, rate: int) -> None:
-        """Judge the cursors whose return was answered by the watermark."""
-        for calls in self.keys.values():
-            given = given_out(calls.pages)
-            answered = [seen for seen in calls.returned if seen.received <= watermark]
-            calls.returned = [seen for seen in calls.returned if seen.received > watermark]
-            for seen in answered:
-                origins = given.get(seen.cursor, {})
-                judge_cursor(seen, origins, self.acting, rate, self.options, self.tally)
 
     def _forget(self, edge: Micros) -> None:
         """Forget what was sent before an instant."""
@@ -388,20 +263,80 @@ class PaginationJudge:
             elif self.too_large is None:
                 self.too_large = evidence
 
+    def _judge_default(self, operation: str, case: str, sizes: PageSizes) -> None:
+        """A deployment that fills pages when it is asked for more fills those of its default size, too (S43).
+
+        Pages may be shorter than asked for while more are there, where has_more is not exact (U38); so it
+        counts only where all that were asked for were full, and all others of one smaller size.
+        """
+        default = self.options.facts.page_default
+        for name in sizes.plain.get(default, ())[:1]:
+            self.tally.held(DEFAULT, case=case, by=(name,))
+        if len(sizes.plain) != 1 or sizes.short:
+            return
+        [(count, ids)] = sizes.plain.items()
+        more = [name for size, name in sorted(sizes.full.items()) if size > count]
+        if count < default and len(ids) == SURE and more:
+            says = (
+                f"{ids[0]} and {ids[1]} asked for no limit and got {count} items with more to come, and "
+                f"{more[-1]} asked for more and got them"
+            )
+            self.tally.broke(DEFAULT, Evidence(says, (*ids, more[-1]), about=operation), case=case)
+
+    # One page
+
+    def _judge_page(self, page: Observation) -> None:
+        """One reply is enough: the page is no larger than asked for, and ends as it says.
+
+        What a limit that is no positive number asks for is unstated (U34), but for the largest size.
+        """
+        wanted, facts, count = page.query.get("limit"), self.options.facts, len(page.data)
+        number = 0 if wanted is None else _number(wanted)
+        if wanted is None:
+            most, size = facts.page_default, "default"
+        elif 0 < number < facts.page_max:
+            most, size = int(wanted), "limit"
+        else:
+            most, size = facts.page_max, "largest"
+        if wanted is not None and number == 0:
+            says = f"{page.id} asked for limit {wanted!r}"
+            self.tally.differs(34, "422", page.status, _evidence(page, says))
+        case = f"{case_of(page.operation, page.surface)}, {size}"
+        if count <= most:  # only where more items than fit are there a longer page could be
+            self.tally.held(LIMIT, case=case if count == most and page.has_more else None, by=(page.id,))
+        else:
+            says = f"{page.id} asked for {wanted or 'no limit'} and got {count} items"
+            self.tally.broke(LIMIT, _evidence(page, says, f"{most} items at most"), case=case)
+        # a last page over GraphQL may have a cursor, too (U83)
+        if page.surface != "graphql" or page.has_more:
+            place = "a page before others" if page.has_more else "a last page"
+            says = (
+                f"{page.id} says has_more {str(page.has_more).lower()} with next_cursor {page.next_cursor!r}"
+            )
+            evidence = _evidence(page, says, f"{'a' if page.has_more else 'no'} next_cursor")
+            agrees = page.has_more == (page.next_cursor is not None)
+            self.tally.check(END, agrees, evidence, case=OVER if page.surface == "graphql" else place)
+
+
+def _evidence(page: Observation, says: str, expected: str = "") -> Evidence:
+    return evidence_of(says, page, about=page.operation, expected=expected)
+
+
+def _number(limit: str) -> int:
+    """Return the positive number that a limit writes, 0 for any other text; more than nine digits are cut."""
+    return int(limit[:9]) if limit.isascii() and limit.isdigit() else 0
+
 
 def _alike(keys: Iterable[KeyCalls]) -> set[tuple[str, str]]:
     """Return the (environment, list) whose items have the same ids over GraphQL as over REST (U83)."""
-    over_rest, over_graphql = (
-        defaultdict[tuple[str, str], set[str]](set),
-        defaultdict[tuple[str, str], set[str]](set),
-    )
+    ids: dict[str, dict[tuple[str, str], set[str]]] = defaultdict(lambda: defaultdict(set))
     for calls in keys:
         for page in calls.pages:
-            ids = over_graphql if page.query[4] == "graphql" else over_rest
-            ids[page.query[0], page.query[2]].update(page.items)
+            surface = "graphql" if page.query.surface == "graphql" else "rest"
+            ids[surface][page.query.environment, page.query.operation].update(page.items)
         for (environment, _, listed), items in calls.created.items():
-            over_rest[environment, listed].update(items)
-    return {place for place, items in over_graphql.items() if not items.isdisjoint(over_rest[place])}
+            ids["rest"][environment, listed].update(items)
+    return {place for place, items in ids["graphql"].items() if not items.isdisjoint(ids["rest"][place])}
 
 
 def _kept_in_place(query: Query, run: ObservedRun, alike: set[tuple[str, str]] | None) -> bool:
@@ -410,10 +345,10 @@ def _kept_in_place(query: Query, run: ObservedRun, alike: set[tuple[str, str]] |
     The items of some lists cannot be changed over the API, or made anew. What was changed is known by its id
     of REST: `alike` are the lists that have it over GraphQL, too, None where nothing was changed.
     """
-    noun = query[2].partition(".")[0]
+    noun = query.operation.partition(".")[0]
     if noun != "keyword_briefs" and f"{noun}.update" not in OPERATIONS:
         return True
-    recognised = alike is None or query[4] != "graphql" or (query[0], query[2]) in alike
+    recognised = alike is None or query.surface != "graphql" or (query.environment, query.operation) in alike
     return recognised and run.captured and run.changed.isdisjoint((noun, ALL))
 
 
@@ -430,67 +365,6 @@ def _refreshed(replies: Sequence[BriefsReply]) -> set[str]:
     return ids if any(briefs.lost for briefs in replies) else refreshed
 
 
-def _judge_default(operation: str, case: str, sizes: PageSizes, options: Options, tally: Tally) -> None:
-    """A deployment that fills pages when it is asked for more fills those of its default size, too (S43).
-
-    Pages may be shorter than asked for while more are there, where has_more is not exact (U38); so it counts
-    only where all that were asked for were full, and all others of one smaller size.
-    """
-    default = options.facts.page_default
-    for name in sizes.plain.get(default, ())[:1]:
-        tally.held(DEFAULT, case=case, by=(name,))
-    if len(sizes.plain) != 1 or sizes.short:
-        return
-    [(count, ids)] = sizes.plain.items()
-    more = [name for size, name in sorted(sizes.full.items()) if size > count]
-    if count < default and len(ids) == SURE and more:
-        says = (
-            f"{ids[0]} and {ids[1]} asked for no limit and got {count} items with more to come, and "
-            f"{more[-1]} asked for more and got them"
-        )
-        tally.broke(DEFAULT, Evidence(says, (*ids, more[-1]), about=operation), case=case)
-
-
-# One page
-
-
-def _judge_page(page: Observation, options: Options, tally: Tally) -> None:
-    """One reply is enough: the page is no larger than asked for, and ends as it says.
-
-    What a limit that is no positive number asks for is unstated (U34), but for the largest size.
-    """
-    wanted, largest = page.query.get("limit"), options.facts.page_max
-    most = options.facts.page_default if wanted is None else largest
-    if wanted is not None and 0 < _number(wanted) < largest:
-        most = int(wanted)
-    elif wanted is not None and _number(wanted) == 0:
-        tally.differs(34, "422", page.status, _evidence(page, f"{page.id} asked for limit {wanted!r}"))
-    count = len(page.data)
-    size = "default" if wanted is None else "largest" if most == largest else "limit"
-    case = f"{case_of(page.operation, page.surface)}, {size}"
-    if count <= most:  # only where more items than fit are there a longer page could be
-        tally.held(LIMIT, case=case if count == most and page.has_more else None, by=(page.id,))
-    else:
-        says = f"{page.id} asked for {wanted or 'no limit'} and got {count} items"
-        tally.broke(LIMIT, replace(_evidence(page, says), expected=f"{most} items at most"), case=case)
-    _judge_end(page, tally)
-
-
-def _judge_end(page: Observation, tally: Tally) -> None:
-    """A page has a cursor just where more is there; a last one over GraphQL may have one, too (U83)."""
-    place = "a page before others" if page.has_more else "a last page"
-    if page.surface == "graphql":
-        place = OVER
-        if not page.has_more:
-            return
-    if page.has_more == (page.next_cursor is not None):
-        tally.held(END, case=place, by=(page.id,))
-    else:
-        says = f"{page.id} says has_more {str(page.has_more).lower()} with next_cursor {page.next_cursor!r}"
-        expected = f"{'a' if page.has_more else 'no'} next_cursor"
-        tally.broke(END, replace(_evidence(page, says), expected=expected), case=place)
-
-
 def _add_created(made: Created, seen: Observation) -> None:
     """Note what a creation made."""
     if not seen.ok or not isinstance(seen.data, dict):
@@ -501,7 +375,3 @@ def _add_created(made: Created, seen: Observation) -> None:
             items = made[seen.environment, seen.key, CREATES[seen.operation]]
             settled = {name: intern(str(thing.get(name))) for name in FIXED}
             items.setdefault(thing["id"], (seen.received, settled))
-
-
-def _evidence(page: Observation, says: str) -> Evidence:
-    return Evidence(says, (page.id,), about=page.operation, at=page.sent)

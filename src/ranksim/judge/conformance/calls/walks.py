@@ -1,4 +1,7 @@
-"""Judge walks of lists: they are whole while others write, and show nothing twice (S46)."""
+"""Judge walks of lists, which are whole while others write and show nothing twice, and returned cursors.
+
+A cursor belongs to its query and continues its walk (S44-S46).
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,25 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from typing import TypeAlias
 
-from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.core.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.judge.conformance.calls.pages import (
     COMPLETE,
+    CURSOR,
     FIXED,
+    GOING,
     ONCE,
+    WALK,
+    Origins,
     Page,
     Query,
+    Return,
+    case_of,
     given_out,
-    is_steady,
-    listed,
-    pair,
 )
-from ranksim.judge.conformance.verdict.verdicts import Tally
-
-GOING = ", while items go"
-"""Behind a list: an item that a page had shown was deleted before the next page was asked for."""
+from ranksim.judge.conformance.judge import evidence_of
+from ranksim.judge.conformance.verdict.options import Options
+from ranksim.judge.conformance.verdict.rule import ANY
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 Deleted: TypeAlias = tuple[Micros, Micros, str]
 """When a DELETE was sent and answered, and the id that it named."""
@@ -35,24 +41,27 @@ Acting: TypeAlias = tuple[str, str, str]
 """An operation, a parameter that walks showed to choose, and the surface."""
 
 FILTERS = FIXED | {
-    "label_id",
-    "keyword",
-    "active",
-    "status",
-    "keyword_id",
-    "date",
-    "endpoint_id",
-    "event_id",
+    *("label_id", "keyword", "active", "status", "keyword_id", "date", "endpoint_id", "event_id")
 }
 """Parameters that choose items (U110); any other is not bound to a cursor (U100)."""
+
+PROMPT = HOUR
+"""A cursor refused sooner than this did not expire: that is unstated (U36), but walks must be possible."""
+
+
+def _pair(earlier: Page, later: Page | Return, says: str) -> Evidence:
+    return evidence_of(says, earlier, later, about=later.query.operation)
+
+
+# Walks
 
 
 def walks_of(pages: Iterable[Page]) -> Iterator[dict[Query, list[list[Page]]]]:
     """Return the walks of each list that one key paged through, on each surface by itself, by query."""
     lists: dict[tuple[str, str, str], list[Page]] = defaultdict(list)
     for page in pages:
-        if is_steady(page.query):
-            lists[page.query[0], page.query[2], page.query[4]].append(page)
+        if page.query.steady:
+            lists[page.query.environment, page.query.operation, page.query.surface].append(page)
     for listed_pages in lists.values():
         walks: dict[Query, list[list[Page]]] = defaultdict(list)
         for walk in _walks(listed_pages):
@@ -84,6 +93,10 @@ def _walks(pages: Sequence[Page]) -> Iterator[list[Page]]:
             yield walk[::-1]
 
 
+def _items(walk: Sequence[Page]) -> set[str]:
+    return {item for page in walk for item in page.items}
+
+
 def judge_once(walk: Sequence[Page], moved: Set[str], tally: Tally) -> None:
     """No item stands on two pages of a walk, or twice on one: keyset paging moves past what it showed.
 
@@ -94,7 +107,7 @@ def judge_once(walk: Sequence[Page], moved: Set[str], tally: Tally) -> None:
         for item in page.items:
             if item in pages and item not in moved:
                 says = f"{item} is shown by {pages[item].id} and again by {page.id} of one walk"
-                tally.broke(ONCE, pair(pages[item], page, says), case=listed(page.query))
+                tally.broke(ONCE, _pair(pages[item], page, says), case=page.query.case)
                 return
             pages[item] = page
     tally.held(ONCE, case=_several(walk), by=(walk[0].id, walk[-1].id))
@@ -102,7 +115,7 @@ def judge_once(walk: Sequence[Page], moved: Set[str], tally: Tally) -> None:
 
 def _several(walk: Sequence[Page]) -> str | None:
     """Return the list that a walk of several pages shows; one page alone loses and repeats nothing."""
-    return listed(walk[0].query) if len(walk) > 1 else None
+    return walk[0].query.case if len(walk) > 1 else None
 
 
 def judge_exact(walk: Sequence[Page], deleted: Sequence[Deleted], exclusive: bool, tally: Tally) -> None:
@@ -111,12 +124,12 @@ def judge_exact(walk: Sequence[Page], deleted: Sequence[Deleted], exclusive: boo
     `hasNextPage` of GraphQL is another field (U83).
     """
     last = walk[-1]
-    if len(walk) < 2 or last.items or not exclusive or last.query[4] == "graphql":
+    if len(walk) < 2 or last.items or not exclusive or last.query.surface == "graphql":
         return
     before = walk[-2]
     if not any(sent < last.received and received > before.sent for sent, received, _ in deleted):
         says = f"{before.id} announced a further page, and {last.id} is empty"
-        tally.differs(38, "exact", "an empty last page", pair(before, last, says))
+        tally.differs(38, "exact", "an empty last page", _pair(before, last, says))
 
 
 def judge_complete(
@@ -138,7 +151,7 @@ def judge_complete(
         complete = [walk for walk in same if not walk[-1].more]
         first, last = _sightings(complete)
         for item, (created_at, settled) in created.get(query[:3], {}).items():
-            if all(settled.get(name) == value for name, value in query[3]):
+            if all(settled.get(name) == value for name, value in query.filters):
                 first[item] = min(created_at, first.get(item, created_at))
         for walk, there in _present(complete, first, last):
             if began[0] <= walk[0].sent < began[1]:
@@ -165,46 +178,17 @@ def _present(
 def _judge_whole(
     walk: Sequence[Page], there: Sequence[str], deleted: Sequence[Deleted], tally: Tally
 ) -> None:
-    items = {item for page in walk for item in page.items}
+    items, ends, case = _items(walk), (walk[0].id, walk[-1].id), walk[0].query.case
     missing = next((item for item in there if item not in items), None)
     if missing is not None:
-        says = f"the walk from {walk[0].id} to {walk[-1].id} leaves out {missing}, there before and after"
-        tally.broke(COMPLETE, pair(walk[0], walk[-1], says), case=listed(walk[0].query))
+        says = f"the walk from {ends[0]} to {ends[1]} leaves out {missing}, there before and after"
+        tally.broke(COMPLETE, _pair(walk[0], walk[-1], says), case=case)
     elif there:
-        tally.held(COMPLETE, case=_several(walk), by=(walk[0].id, walk[-1].id))
+        tally.held(COMPLETE, case=_several(walk), by=ends)
         if len(walk) > 1 and _shrank(walk, there, deleted):
-            tally.covers(COMPLETE, listed(walk[0].query) + GOING, (walk[0].id, walk[-1].id))
+            tally.covers(COMPLETE, case + GOING, ends)
     elif len(walk) > 1:
         tally.open(COMPLETE, "nothing is known to have been there before and after the walk")
-
-
-def acting_in(walks: Mapping[Query, list[list[Page]]]) -> frozenset[Acting]:
-    """The parameters that choose: a walk under it alone leaves out what was there throughout.
-
-    What was there is what walks of the same list under other queries show before and after.
-    """
-    lists: dict[tuple[str, str, str, str], list[Query]] = defaultdict(list)
-    for query in walks:
-        lists[*query[:3], query[4]].append(query)
-    acting = set[Acting]()
-    for (_, _, operation, surface), queries in lists.items():
-        if len(queries) < 2:
-            continue
-        first, last = _sightings([walk for query in queries for walk in walks[query]])
-        filtered = [
-            walk
-            for query in queries
-            if len(query[3]) == 1 and query[3][0][0] in FILTERS
-            for walk in walks[query]
-            if not walk[-1].more
-        ]
-        for walk, there in _present(filtered, first, last):
-            [(name, _)] = walk[0].query[3]
-            if (operation, name, surface) not in acting:
-                items = {item for page in walk for item in page.items}
-                if any(item not in items for item in there):
-                    acting.add((operation, name, surface))
-    return frozenset(acting)
 
 
 def _shrank(walk: Sequence[Page], there: Sequence[str], deleted: Sequence[Deleted]) -> bool:
@@ -212,20 +196,38 @@ def _shrank(walk: Sequence[Page], there: Sequence[str], deleted: Sequence[Delete
 
     Paging by offsets leaves out as many items there as were deleted before.
     """
-    meanwhile = [
-        deletion for deletion in deleted if walk[0].received < deletion[0] and deletion[1] < walk[-1].sent
-    ]
-    if not meanwhile:
-        return False
-    stayed = set(there)
-    for page, other in pairwise(walk):
-        items = set(page.items)
-        if stayed.intersection(other.items) and any(
-            name in items and page.received < sent and received < other.sent
-            for sent, received, name in meanwhile
-        ):
+    began, ended, stayed = walk[0].received, walk[-1].sent, set(there)
+    meanwhile = [(sent, came, name) for sent, came, name in deleted if began < sent and came < ended]
+    for page, other in pairwise(walk) if meanwhile else ():
+        removed = {name for sent, came, name in meanwhile if page.received < sent and came < other.sent}
+        if not removed.isdisjoint(page.items) and not stayed.isdisjoint(other.items):
             return True
     return False
+
+
+def acting_in(walks: Mapping[Query, list[list[Page]]]) -> frozenset[Acting]:
+    """The parameters that choose: a walk under it alone leaves out what was there throughout.
+
+    What was there is what walks of the same list under other queries show before and after.
+    """
+    lists: dict[tuple[object, ...], list[Query]] = defaultdict(list)
+    for query in walks:
+        lists[*query[:3], query.surface].append(query)
+    acting = set[Acting]()
+    for queries in lists.values():
+        if len(queries) < 2:
+            continue
+        first, last = _sightings([walk for query in queries for walk in walks[query]])
+        one_filter = (
+            query for query in queries if len(query.filters) == 1 and query.filters[0][0] in FILTERS
+        )
+        filtered = [walk for query in one_filter for walk in walks[query] if not walk[-1].more]
+        for walk, there in _present(filtered, first, last):
+            query = walk[0].query
+            parameter = query.operation, query.filters[0][0], query.surface
+            if parameter not in acting and not _items(walk).issuperset(there):
+                acting.add(parameter)
+    return frozenset(acting)
 
 
 def _sightings(walks: Sequence[Sequence[Page]]) -> tuple[dict[str, Micros], dict[str, Micros]]:
@@ -238,3 +240,78 @@ def _sightings(walks: Sequence[Sequence[Page]]) -> tuple[dict[str, Micros], dict
                 first[item] = min(page.received, first.get(item, DISTANT_FUTURE))
                 last[item] = max(page.sent, last.get(item, -1))
     return first, last
+
+
+# Returned cursors
+
+
+def judge_cursor(
+    seen: Return,
+    origins: Mapping[Query, Origins],
+    acting: Set[Acting],
+    rate: int,
+    options: Options,
+    tally: Tally,
+) -> None:
+    """A cursor is accepted under the query that it was given to, and refused under another of its list.
+
+    Necessary: whoever gave it out, it was bound to the filters of that page (S45). A parameter counts as a
+    filter only where walks show that it leaves things out. No text says that a cursor of one surface is good
+    on the other.
+    """
+    query = seen.query
+    own = origins.get(query)
+    if own is not None and own.possible(seen.received):
+        origin = own.latest(seen.sent)
+        if origin is not None:
+            _judge_return(seen, origin, rate, tally)
+        return
+    on_surface = (pages for other, pages in origins.items() if other.surface == query.surface)
+    before = [page for pages in on_surface if (page := pages.latest(seen.sent)) is not None]
+    same_list = [page for page in before if page.query[:3] == query[:3]]
+    if same_list and (seen.ok or seen.code == "invalid_cursor"):
+        _judge_other_filters(seen, same_list[-1], acting, options, tally)
+    elif seen.ok:
+        for page in before:
+            if page.query.key == query.key and page.query.operation != query.operation:
+                says = f"{seen.id} took the cursor of {page.id}, which is of another list"
+                tally.differs(36, "invalid_cursor", seen.status, _pair(page, seen, says))
+
+
+def _judge_other_filters(
+    seen: Return, origin: Page, acting: Set[Acting], options: Options, tally: Tally
+) -> None:
+    """A cursor of the same list is refused where a parameter changed that chooses items (S45)."""
+    _, _, operation, filters, surface = seen.query
+    changed = set(origin.query.filters) ^ set(filters)
+    acts = next((name for name, _ in changed if (operation, name, surface) in acting), None)
+    case = acts and case_of(f"{operation} by {acts}", surface)
+    if seen.code == "invalid_cursor":
+        tally.held(CURSOR, case=case, by=(origin.id, seen.id))
+        wanted = options.default_status("invalid_cursor")
+        if surface == "rest" and seen.status != wanted:  # GraphQL has no status of its own for an error (U83)
+            evidence = evidence_of(f"{seen.id} was answered {seen.status}", seen, about=operation)
+            pinned = options.status("invalid_cursor") is not None
+            tally.breaks_or_differs(
+                16, wanted, seen.status, evidence, pinned=pinned, rule=CURSOR, case=case or ANY
+            )
+    elif case is not None:
+        says = f"{seen.id} took the cursor of {origin.id} under other filters"
+        tally.broke(CURSOR, _pair(origin, seen, says), case=case)
+    else:
+        tally.open(CURSOR, "nothing shows that the parameter which changed chooses anything")
+
+
+def _judge_return(seen: Return, origin: Page, rate: int, tally: Tally) -> None:
+    """A cursor returned unchanged, under the query that gave it out, continues the walk (S44)."""
+    says = f"{seen.id} returned the cursor of {origin.id} unchanged and was refused {seen.code}"
+    if seen.ok:
+        tally.held(WALK, case=seen.query.case, by=(origin.id, seen.id))
+    elif seen.code != "invalid_cursor":
+        return
+    elif seen.limit != origin.limit:
+        tally.differs(35, "allowed", "refused", _pair(origin, seen, says))
+    elif rate == 0 or (seen.received - origin.sent) * rate > PROMPT:
+        tally.differs(36, "no expiry", "refused later", _pair(origin, seen, says))
+    else:
+        tally.broke(WALK, _pair(origin, seen, says), case=seen.query.case)
