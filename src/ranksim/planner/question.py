@@ -2,7 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -11,32 +12,35 @@ from ranksim.report.terminal import check_results
 
 AccountName = Annotated[str, typer.Option(help="Which account of the scenario; its only one if none.")]
 Seed = Annotated[int, typer.Option(help="Seed of all that is drawn.")]
-Plots = Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")]
 
 
 def command(
-    question: Callable[..., Any], give: Callable[..., None], group: Callable[..., Any] | None = None
+    question: Callable[..., Any],
+    give: Callable[..., None],
+    flags: Mapping[str, Any] = MappingProxyType({}),
+    read: Callable[..., Any] = dict,
 ) -> Callable[..., None]:
     """Return a question as a command: flags for its parameters, and for those of `give` but its first.
 
     `give` takes the answer first; its `out` and `plots` are checked before the question is asked. A parameter
-    `tracked` of the question is made of the flags of `group`.
+    `tracked` of the question is `read` from more `flags`, which have annotations by name.
     """
     own = dict(inspect.signature(question).parameters)
     _, *output = inspect.signature(give).parameters.values()
-    grouped = inspect.signature(group).parameters if own.pop("tracked", None) and group else {}
+    grouped = flags if own.pop("tracked", None) else {}
 
     @functools.wraps(question)
-    def run(**flags: Any) -> None:
-        check_results(flags["out"], flags["plots"], flags.get("csv"))
-        of_output = {parameter.name: flags.pop(parameter.name) for parameter in output}
-        if group and grouped:
-            flags["tracked"] = group(**{name: flags.pop(name) for name in grouped})
-        give(question(**flags), **of_output)
+    def run(**given: Any) -> None:
+        check_results(given["out"], given["plots"], given.get("csv"))
+        of_output = {parameter.name: given.pop(parameter.name) for parameter in output}
+        if grouped:
+            given["tracked"] = read(**{name: given.pop(name) for name in grouped})
+        give(question(**given), **of_output)
 
+    only = inspect.Parameter.KEYWORD_ONLY
     parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in (*own.values(), *output, *grouped.values())
+        *(parameter.replace(kind=only) for parameter in (*own.values(), *output)),
+        *(inspect.Parameter(name, only, default=None, annotation=each) for name, each in grouped.items()),
     ]
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -146,7 +146,7 @@ def test_an_interrupt_says_what_is_kept(place: Path, monkeypatch: pytest.MonkeyP
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ranksim.planner.study.runner.run", interrupted)
+    monkeypatch.setattr("ranksim.planner.study.study.Study.run", interrupted)
     (place / "plans.yaml").write_text(STUDY + FACTORS)
     assert run("plans.yaml") == (
         130,

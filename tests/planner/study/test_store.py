@@ -164,7 +164,7 @@ def test_an_edit_of_the_rules_is_another_study(
     tmp_path: Path, study: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study(replications=1).run(store=tmp_path / "store")
-    monkeypatch.setattr("ranksim.planner.study.runner.rulebook_digest", lambda parts: "edited")
+    monkeypatch.setattr("ranksim.planner.study.study.rulebook_digest", lambda parts: "edited")
     with pytest.raises(BadInput, match="another version of the rules"):
         study(replications=1).run(store=tmp_path / "store")
 

@@ -1,17 +1,15 @@
 """What the commands of questions share: flags of scenario, policy and output, and readers of flags' texts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
-from ranksim.core import clock
 from ranksim.core.errors import BadInput
-from ranksim.planner.question import Plots
+from ranksim.report.options import Plots, ResultsDirectory
 
 if TYPE_CHECKING:
-    from ranksim.core.clock import Micros
     from ranksim.core.contract.policy import Policy
     from ranksim.planner.capacity.planned import OwnAccount
     from ranksim.report.answer import ReadyAnswer
@@ -36,14 +34,7 @@ ScenarioFile = Annotated[
 
 def give(
     answer: "ReadyAnswer",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write result.json, tables/, plots/ and page.html into this directory. It must be new, "
-            "empty, or results of an earlier run, which are replaced.",
-        ),
-    ] = None,
+    out: ResultsDirectory = None,
     plots: Plots = True,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
 ) -> None:
@@ -53,50 +44,48 @@ def give(
     show(answer, json, out, plots)
 
 
-def portfolio_flags(
-    domains: Annotated[int | None, typer.Option(help="Domains.  [default: 1]")] = None,
-    keywords: Annotated[int | None, typer.Option(help="Keywords of a domain.  [default: 1]")] = None,
-    pairings: Annotated[int | None, typer.Option(help="Pairings of engine and device.  [default: 1]")] = None,
-    geographies: Annotated[int | None, typer.Option(help="Geographies.  [default: 1]")] = None,
-    run_every: Annotated[
-        str | None, typer.Option(help="Time between two rank runs of a domain.  [default: 1d]")
-    ] = None,
-    crawls: Annotated[int | None, typer.Option(help="Crawls of a domain a month.  [default: 0]")] = None,
-    optimizations: Annotated[
-        int | None, typer.Option(help="Site optimizations of a domain a month.  [default: 0]")
-    ] = None,
-    pages: Annotated[int | None, typer.Option(help="Pages of a domain.  [default: 100]")] = None,
-    ai_scans: Annotated[int | None, typer.Option(help="AI scans of a domain a month.  [default: 0]")] = None,
-    questions: Annotated[int | None, typer.Option(help="Questions of an AI scan.  [default: 50]")] = None,
-    briefs: Annotated[
-        int | None, typer.Option(help="Keyword briefs of a domain a week.  [default: 0]")
-    ] = None,
-    churn: Annotated[
-        float | None, typer.Option(help="Share of the keywords replaced in a month.  [default: 0]")
-    ] = None,
-    start_within: Annotated[
-        str | None, typer.Option(help="Time in which all rank runs must be started.  [default: 1h]")
-    ] = None,
-    spread: Annotated[
-        str | None,
-        typer.Option(
-            help="Time over which the jobs of one occasion are spread; 0s: at one instant, which it is "
-            "unless a scenario says otherwise.",
-        ),
-    ] = None,
-    keys: Annotated[int | None, typer.Option(help="API keys that start them.  [default: 1]")] = None,
-    add_on: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=COUNT", help="Add-ons; may be repeated.")
-    ] = None,
-) -> dict[str, Any]:
-    """What an account tracks and starts, as flags; return the given ones as a portfolio names them."""
-    given = dict(locals())
-    bought = given.pop("add_on")
-    given["add_ons"] = counts("add_on", bought) if bought else None
+TRACKED: dict[str, tuple[Any, str]] = {
+    "domains": (int, "Domains.  [default: 1]"),
+    "keywords": (int, "Keywords of a domain.  [default: 1]"),
+    "pairings": (int, "Pairings of engine and device.  [default: 1]"),
+    "geographies": (int, "Geographies.  [default: 1]"),
+    "run_every": (str, "Time between two rank runs of a domain.  [default: 1d]"),
+    "crawls": (int, "Crawls of a domain a month.  [default: 0]"),
+    "optimizations": (int, "Site optimizations of a domain a month.  [default: 0]"),
+    "pages": (int, "Pages of a domain.  [default: 100]"),
+    "ai_scans": (int, "AI scans of a domain a month.  [default: 0]"),
+    "questions": (int, "Questions of an AI scan.  [default: 50]"),
+    "briefs": (int, "Keyword briefs of a domain a week.  [default: 0]"),
+    "churn": (float, "Share of the keywords replaced in a month.  [default: 0]"),
+    "start_within": (str, "Time in which all rank runs must be started.  [default: 1h]"),
+    "spread": (
+        str,
+        "Time over which the jobs of one occasion are spread; 0s: at one instant, which it is unless a "
+        "scenario says otherwise.",
+    ),
+    "keys": (int, "API keys that start them.  [default: 1]"),
+    "add_on": (list[str], "Add-ons; may be repeated."),
+}
+"""What an account tracks and starts, as flags: the fields of a portfolio, with their help."""
+
+PORTFOLIO = {
+    name: Annotated[kind | None, typer.Option(metavar="NAME=COUNT" if name == "add_on" else None, help=text)]
+    for name, (kind, text) in TRACKED.items()
+}
+"""The annotations of these flags."""
+
+
+def portfolio_of(**flags: Any) -> dict[str, Any]:
+    """Return the flags that are given as a portfolio names them. Raises BadInput."""
+    from ranksim.planner.capacity.common import micros
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    if bought := given.pop("add_on", None):
+        given["add_ons"] = counts("--add-on", bought)
     for flag in ("run_every", "start_within", "spread"):
-        if given[flag] is not None:
-            given[flag] = duration_of(flag, given[flag])
-    return {name: value for name, value in given.items() if value is not None}
+        if flag in given:
+            given[flag] = micros(f"--{flag.replace('_', '-')}", given[flag])
+    return given
 
 
 def own_of(
@@ -126,33 +115,14 @@ def wanted(flag: str, value: T | None) -> T:
     return value
 
 
-def duration_of(flag: str, text: str) -> "Micros":
-    """Read a flag's text as a duration (µs). Raises BadInput saying what was wrong with it."""
-    return _read(clock.duration, flag, text)
-
-
-def instant_of(flag: str, text: str) -> "Micros":
-    """Read a flag's text as an instant (µs). Raises BadInput saying what was wrong with it."""
-    return _read(clock.instant, flag, text)
-
-
-def _read(read: Callable[[str], T], flag: str, text: str) -> T:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise BadInput(f"--{flag.replace('_', '-')}: {error}") from None
-
-
 def counts(flag: str, texts: Sequence[str]) -> dict[str, int]:
     """Read NAME=COUNT flags. Raises BadInput."""
     numbers: dict[str, int] = {}
     for text in texts:
         name, _, number = text.partition("=")
         if not name or not number.isdecimal():
-            raise BadInput(
-                f"--{flag.replace('_', '-')}: expected NAME=COUNT such as crawl=40, found {text!r}"
-            )
+            raise BadInput(f"{flag}: expected NAME=COUNT such as crawl=40, found {text!r}")
         if name in numbers:
-            raise BadInput(f"--{flag.replace('_', '-')}: {name} is given twice; give one number of each")
+            raise BadInput(f"{flag}: {name} is given twice; give one number of each")
         numbers[name] = int(number)
     return numbers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.planner.question import Plots
+from ranksim.report.options import JsonNotTables, Plots
 from ranksim.report.terminal import again
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def give(
         typer.Option(metavar="DIR", help="Write result.json, tables/, plots/ and page.html here."),
     ] = None,
     plots: Plots = True,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")] = False,
+    json: JsonNotTables = False,
 ) -> None:
     """Print an answer, and write it where a flag says, with what it rests on and the command."""
     from ranksim.core.contract.policy import Policy

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranksim.report.options import Plots, ResultsDirectory
 from ranksim.report.progress import show_progress
 from ranksim.report.terminal import again, check_results, print_out, say, say_code
 
 if TYPE_CHECKING:
     from ranksim.planner.study.results import StudyResult
-    from ranksim.planner.study.study import Study
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -41,16 +41,9 @@ def study(
         bool,
         typer.Option("--retry-failed", help="Run again what failed earlier, instead of reporting it again."),
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write result.json, tables/, plots/ and page.html into this directory. "
-            "It must be new, empty, or results of an earlier run, which are replaced.",
-        ),
-    ] = None,
+    out: ResultsDirectory = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, not tables.")] = False,
-    plots: Annotated[bool, typer.Option(help="Whether --out draws plots, which needs matplotlib.")] = True,
+    plots: Plots = True,
 ) -> None:
     """Run a study: compare variants, sweep parameters, seek a goal, measure sensitivity.
 
@@ -84,23 +77,25 @@ def study(
     except KeyboardInterrupt:
         say(f"interrupted; what is finished is kept in {kept}")
         raise typer.Exit(INTERRUPTED) from None
+    _give(result, kept, out, plots, json, again(context, "study"))
+
+
+def _give(result: "StudyResult", kept: Path, out: Path | None, plots: bool, json: bool, command: str) -> None:
+    """Print a result, and write it where a flag says; raise Exit where something failed or was not found."""
     if out is not None:
-        result.write(out, plots, result.basis(again(context, "study")))
+        result.write(out, plots, result.basis(command))
     print_out(result.to_json() if json else result.summary())
     if not json:
         print_out(f"\nKept in {kept}\n" + (f"Written to {out}\n" if out is not None else ""))
-    failed = _problems(made, result)
-    for text in failed:
-        say(text)
-    if failed:
+    if problems := _problems(result):
+        say("\n".join(problems))
         raise typer.Exit(FAILED)
 
 
-def _problems(made: "Study", result: "StudyResult") -> list[str]:
+def _problems(result: "StudyResult") -> list[str]:
     """What makes the exit code tell that not all went well, a line each."""
-    failures = result.failures
     texts = []
-    if failures:
+    if failures := result.failures:
         points = list(dict.fromkeys(row["point"] for row in failures))
         others = f" (and {len(points) - 1} more points)" if len(points) > 1 else ""
         texts.append(f"point {points[0]} failed{others}: {failures[0]['reason']}")

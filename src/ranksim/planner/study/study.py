@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,10 +15,14 @@ from ranksim.core.contract.partly import read_partly, refuse
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
 from ranksim.core.errors import BadInput
-from ranksim.planner.study import runner
+from ranksim.core.rulebook import rulebook_digest
+from ranksim.planner.study import goal, pools, sensitivity
+from ranksim.planner.study.design import Point, check_baseline, key_of, point, points
 from ranksim.planner.study.engines import Engine, Worlds
-from ranksim.planner.study.results import StudyResult
+from ranksim.planner.study.results import StudyResult, make_tables
+from ranksim.planner.study.runs import Runs
 from ranksim.planner.study.spec import CheckedSpec, Spec, misfits
+from ranksim.planner.study.store import Store
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario
 
@@ -69,13 +75,57 @@ class Study(CheckedSpec):
 
         `workers` processes share the work, or the Dask cluster of `scheduler`; the result does not depend on
         it. Without `store` nothing is kept. `retry_failed` runs again what failed earlier. `progress` is
-        told how far it is; without it a notebook shows that. Raises BadInput.
+        told how far it is; without it a notebook shows that. Raises BadInput, also for a goal that can be
+        reached from no point, when everything else is done.
         """
-        with noted("studying", progress) as tell:
-            return runner.run(
-                self, workers=workers, scheduler=scheduler, store=None if store is None else Path(store),
-                retry_failed=retry_failed, tell=tell,
-            )  # fmt: skip
+        design = points(self)
+        check_baseline(self, design)
+        moved = sensitivity.points(self)
+        path, sought = None if store is None else Path(store), self.spec.goal
+        with (
+            noted("studying", progress) as tell,
+            Store(path, self._meaning(design), self.spec.title or self.spec.name) as kept,
+            pools.opened(workers, scheduler) as pool,
+        ):
+            if retry_failed:
+                kept.forget_failures()
+            runs = Runs(self, kept, pool, self.needed, tell)
+            counts = runs.replicate([*design, *moved])
+            findings = [goal.seek(self, sought, at, runs) for at in self._starts(design)] if sought else []
+            result = StudyResult(self, make_tables(self, design, moved, findings, runs, counts))
+        if findings and all(finding.status == "unreachable" for finding in findings):
+            where = f"{findings[0].point}: " if len(findings) > 1 else ""
+            raise self.located.error(
+                f"{where}cannot be reached: {findings[0].text}; widen between, or ask for less", "goal"
+            )
+        return result
+
+    def _meaning(self, design: Sequence[Point]) -> dict[str, str]:
+        """Return what the rows of the study's store mean, as digests by name."""
+        engine, spec = self.engine, self.spec
+        base = point(self, {}, "base")
+        described = spec.model_dump(mode="json", include={"factors", "variants", "change"})
+        if spec.goal is not None:
+            described["goal"] = spec.goal.model_dump(mode="json", exclude={"max_replications"})
+        if spec.sensitivity is not None:
+            described["sensitivity"] = spec.sensitivity.model_dump(mode="json")
+        described["points"] = [design_point.key for design_point in design]
+        return {
+            "engine": engine.name,
+            "inputs": key_of(engine, engine.build({})),
+            "design": _digest([described, base.key]),
+            "seed": str(spec.seed),
+            "sources": rulebook_digest(engine.sources),
+        }
+
+    def _starts(self, design: Sequence[Point]) -> list[Point]:
+        """The points from which the goal is sought: those of the design that differ beside its parameter."""
+        starts: dict[str, Point] = {}
+        varied = self.spec.goal.parameter if self.spec.goal else ""
+        for design_point in design:
+            others = {path: value for path, value in design_point.settings.items() if path != varied}
+            starts.setdefault(json.dumps(others, sort_keys=True), design_point)
+        return list(starts.values()) if len(starts) > 1 else [point(self, {}, "base")]
 
     @classmethod
     def _read(cls, located: Located, path: Path) -> Self:
@@ -99,6 +149,10 @@ class Study(CheckedSpec):
             raise together(mistakes)
         refuse(misfits(spec, engine), located, mistakes, left_out)
         return cls(spec if spec.name else spec.model_copy(update={"name": name}), engine, located)
+
+
+def _digest(value: object) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _engine_of(inputs: Scenario | Population | Engine, policy: Policy | None) -> Engine:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, duration_of, own_of, wanted
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, own_of, wanted
 from ranksim.planner.question import AccountName, Seed
 from ranksim.report.progress import show_progress
 
@@ -56,10 +56,11 @@ def outage(
       ranksim capacity outage --length 3h --scenario scenarios/agency-month.yaml --at 2d1h
     """
     from ranksim.core.contract.policy import policy_of
+    from ranksim.planner.capacity.common import micros
     from ranksim.planner.capacity.outage import Failure, Law, Outage, outage_cost
     from ranksim.planner.capacity.outage_world import scenario_outage, simulate_outage
 
-    lasts, fails = duration_of("length", length), cast("Failure", failure)
+    lasts, fails = micros("--length", length), cast("Failure", failure)
     with show_progress("simulating") as tell:
         if scenario is not None and every is None:
             if together is not None or law is not None:
@@ -76,7 +77,7 @@ def outage(
                     "--at: only a scenario has moments; give one with --scenario FILE, without --every"
                 )
             _, used = own_of(scenario, account, policy, simulate=False)
-            gap = duration_of("every", wanted("every", every))
+            gap = micros("--every", wanted("every", every))
             met = Outage(lasts, gap, together or 1, cast("Law", law or "poisson"), fails)
             if replications:
                 answer = simulate_outage(met, used, replications=replications, seed=seed, progress=tell)

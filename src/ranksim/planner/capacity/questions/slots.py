@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, instant_of, own_of, wanted
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, own_of, wanted
 from ranksim.planner.question import AccountName, Seed
 from ranksim.report.progress import show_progress
 from ranksim.report.terminal import plan_names
@@ -51,12 +51,12 @@ def slots(
       ranksim capacity slots --keywords 1000 --pairings 2 --geographies 2 --adds 10 --removals 10
       ranksim capacity slots --scenario twin/world.yaml --adds 10
     """
-    from ranksim.planner.capacity.common import plan_named
+    from ranksim.planner.capacity.common import moment, plan_named
     from ranksim.planner.capacity.slots import Churn, Law, slot_use
     from ranksim.planner.capacity.slots_world import simulate_slot_use
 
     own, used = own_of(scenario, account, policy, simulate=False)
-    begin = instant_of("start", start or "2026-03-01")
+    begin = moment("--start", start or "2026-03-01")
     anchor, held, named = None, 0, plan or "pro"
     notes: tuple[str, ...] = ()
     if own is not None:

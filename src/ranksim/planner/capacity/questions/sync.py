@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, duration_of, own_of, wanted
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, own_of, wanted
 from ranksim.planner.question import AccountName
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def sync(
 
     Example: ranksim capacity sync --keywords 30000 --batch 100 --others 60
     """
-    from ranksim.planner.capacity.common import expect
+    from ranksim.planner.capacity.common import expect, micros
     from ranksim.planner.capacity.sync import Sync, dealt, sync_time
 
     own, used = own_of(scenario, account, policy, simulate=False)
@@ -45,7 +45,7 @@ def sync(
         keywords, each = own.load.keywords, own.lists
     else:
         each = dealt(wanted("keywords", keywords), lists)
-    waited = duration_of("latency", latency)
+    waited = micros("--latency", latency)
     sent = Sync(wanted("keywords", keywords), batch, removals, waited, others, each)
     answer = sync_time(sent, used)
     notes = () if own is None else (own.room_for_words(),)

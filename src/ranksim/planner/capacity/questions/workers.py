@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ranksim.core.errors import BadInput, listed
-from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, counts, duration_of, own_of, wanted
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, counts, own_of, wanted
 from ranksim.planner.question import AccountName, Seed
 from ranksim.report.progress import show_progress
 
@@ -42,11 +42,12 @@ def workers(
 
     Example: ranksim capacity workers --jobs rank_run=600 --jobs crawl=40 --over 1h
     """
+    from ranksim.planner.capacity.common import micros
     from ranksim.planner.capacity.workers import peaks_of, workers_needed
     from ranksim.planner.capacity.workers_world import workers_of_scenario
     from ranksim.twin.sim.scenario import Scenario
 
-    patience = duration_of("within", within)
+    patience = micros("--within", within)
     notes: tuple[str, ...] = ()
     with show_progress("simulating peaks") as tell:
         world = None if scenario is None else Scenario.load(scenario)
@@ -64,7 +65,7 @@ def workers(
             own, used = own_of(scenario, account, policy, simulate=False)
             started = _jobs(jobs) if jobs else None if own is None else own.jobs()
             at_once = own is not None and not jobs  # as `fit` takes what nobody says
-            spread = duration_of("over", over or ("0s" if at_once else "1h"))
+            spread = micros("--over", over or ("0s" if at_once else "1h"))
             pools = {} if world is None else world.pools
             peaks = peaks_of(wanted("jobs", started), used, spread, _weights(profile), pools)
             answer = workers_needed(
@@ -85,7 +86,7 @@ def _weights(text: str) -> tuple[float, ...]:
 def _jobs(texts: Sequence[str]) -> Any:
     from ranksim.core.contract.facts import JobKind
 
-    jobs = counts("jobs", texts)
+    jobs = counts("--jobs", texts)
     for kind in jobs:
         if kind not in tuple(JobKind):
             raise BadInput(f"--jobs: no kind {kind!r}; expected one of {listed(JobKind, kind)}")
