@@ -75,7 +75,7 @@ def test_it_answers_and_writes(name: str, tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_to_is_told_before_anything_runs(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ranksim.planner.pricing.cli.shown", None)
+    monkeypatch.setattr("ranksim.planner.pricing.cli.show_progress", None)
     code, text, err = told(name, *shlex.split(COMMANDS[name]), "--out", "/proc/results")
     assert (code, text) == (2, "")
     assert err.startswith("ranksim: /proc/results: cannot be written (")
