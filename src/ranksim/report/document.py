@@ -81,9 +81,9 @@ def metric(unit: str, estimate: Estimate) -> MetricShown:
     return {"unit": unit, "value": estimate.mean, "low": estimate.low, "high": estimate.high}
 
 
-def counted(number: int) -> MetricShown:
-    """Return a number that was counted as a metric of a document."""
-    return {"unit": "count", "value": number, "low": None, "high": None}
+def number(unit: str, value: float | None) -> MetricShown:
+    """Return a number without an interval as a metric of a document."""
+    return {"unit": unit, "value": value, "low": None, "high": None}
 
 
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)

@@ -1,11 +1,12 @@
 """A catalogue as people read it: a column a plan, its add-ons, and what work costs the provider."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.report import units
-from ranksim.report.document import MetricShown, document
+from ranksim.report.document import MetricShown, document, number
 from ranksim.report.tables import View
 
 UNKNOWN = "not known"
@@ -61,19 +62,15 @@ def _metrics(catalogue: Catalogue) -> dict[str, MetricShown]:
     metrics: dict[str, MetricShown] = {}
     for name, plan in catalogue.plans.items():
         price = plan.price if catalogue.knows_price_of(name) else None
-        metrics[f"{name}.price"] = _number("money", price)
-        metrics[f"{name}.cost_ceiling"] = _number("money", plan.cost_ceiling)
-        metrics[f"{name}.slot_limit"] = _number("count", plan.slot_limit)
+        metrics[f"{name}.price"] = number("money", price)
+        metrics[f"{name}.cost_ceiling"] = number("money", plan.cost_ceiling)
+        metrics[f"{name}.slot_limit"] = number("count", plan.slot_limit)
     for name, add_on in catalogue.add_ons.items():
-        metrics[f"{name}.price"] = _number("money", add_on.price)
-        metrics[f"{name}.amount"] = _number("count", add_on.amount)
+        metrics[f"{name}.price"] = number("money", add_on.price)
+        metrics[f"{name}.amount"] = number("count", add_on.amount)
     for name, cost in catalogue.unit_costs.model_dump().items():
-        metrics[f"{name}.cost"] = _number("money", cost)
+        metrics[f"{name}.cost"] = number("money", cost)
     return metrics
-
-
-def _number(unit: str, value: int | None) -> MetricShown:
-    return {"unit": unit, "value": value, "low": None, "high": None}
 
 
 def _plans(catalogue: Catalogue) -> View:
@@ -90,14 +87,18 @@ def _plans(catalogue: Catalogue) -> View:
         "questions of an AI scan": lambda plan: units.count(plan.call_cap),
     }
     rows = [(name, *map(term, plans)) for name, term in terms.items()]
-    for metric in dict.fromkeys(metric for plan in plans for metric in plan.quotas):
+    for metric in _in_any(plan.quotas for plan in plans):
         rows.append((metric, *(_quota(plan, metric) for plan in plans)))
-    for operation in dict.fromkeys(operation for plan in plans for operation in plan.cooldowns):
+    for operation in _in_any(plan.cooldowns for plan in plans):
         rows.append((f"cooldown of {operation}", *(_cooldown(plan, operation) for plan in plans)))
-    for name in dict.fromkeys(name for plan in plans for name in plan.capabilities):
+    for name in _in_any(plan.capabilities for plan in plans):
         rows.append((name, *("yes" if name in plan.capabilities else "–" for plan in plans)))
     note = "What the ceiling bounds is the provider's cost of a month's work; the bill is the price."
     return View("Plans", ("", *(plan.name for plan in plans)), 1, tuple(rows), note)
+
+
+def _in_any(names: Iterable[Iterable[str]]) -> dict[str, None]:
+    return dict.fromkeys(chain.from_iterable(names))
 
 
 def _quota(plan: Plan, metric: str) -> str:

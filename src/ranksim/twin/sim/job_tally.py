@@ -75,15 +75,6 @@ class JobTally:
 
     def row(self, joined: int) -> dict[str, Any]:
         """Return the counts as plain data; `joined` calls became part of a job that was under way (E10)."""
-        return {
-            "queued": self.queued,
-            "started": self.started,
-            "done": self.done,
-            "failed": self.failed,
-            "joined": joined,
-            "max_waiting": self.max_waiting,
-            "busy": self.busy,
-            "offered": self.offered,
-            "waiting": self.waiting,
-            "wait": self.wait.to_plain(),
-        }
+        counts = {column: getattr(self, column) for column in ("queued", "started", "done", "failed")}
+        pool = {column: getattr(self, column) for column in ("max_waiting", "busy", "offered", "waiting")}
+        return {**counts, "joined": joined, **pool, "wait": self.wait.to_plain()}

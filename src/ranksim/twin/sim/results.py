@@ -86,11 +86,10 @@ class Result:
 
         if self._heading is None:
             return fragment(self.scenario, [repr(self)], views(self.tables))
-        lines = [self.heading.line, self.heading.verdict]
-        lines += [
-            f"{'holds' if verdict.holds else 'failed'}: {verdict.text}" for verdict in self.heading.verdicts
-        ]
-        return fragment(self.heading.title or self.scenario, lines, views(self.tables))
+        heading = self.heading
+        lines = [f"{'holds' if verdict.holds else 'failed'}: {verdict.text}" for verdict in heading.verdicts]
+        title = heading.title or self.scenario
+        return fragment(title, [heading.line, heading.verdict, *lines], views(self.tables))
 
     # What was asked
 
@@ -117,12 +116,7 @@ class Result:
         """Return the HTML page that `ranksim run --out` writes. Raises BadInput."""
         from ranksim.report.page import page
 
-        images: dict[str, str] = {}
-        if plots:
-            imported("matplotlib", "plots need matplotlib", "plots")
-            drawing = import_module("ranksim.report.plots")
-            images = drawing.svgs(self.tables)
-        return page(self.heading, self.tables, images)
+        return page(self.heading, self.tables, _drawing().svgs(self.tables) if plots else {})
 
     def why(self, asked: str, futures: int = 20, progress: Tell | None = None) -> Why:
         """Tell when something became inevitable, and the change that would have prevented it.
@@ -185,13 +179,10 @@ class Result:
         """
         names = sorted(set(self.metrics) & set(other.metrics)) if metrics is None else list(metrics)
         rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}
+        units = {name: unit_of(name) for name in rows}
         compared_rows = (
-            {
-                "metric": name,
-                "unit": unit_of(name),
-                "difference_unit": difference_of(unit_of(name)),
-                **row._asdict(),
-            }
+            {"metric": name, "unit": units[name], "difference_unit": difference_of(units[name])}
+            | row._asdict()
             for name, row in rows.items()
             if row.pairs
         )
@@ -225,8 +216,7 @@ class Result:
 
     def plot(self, name: str, ax: Axes | None = None) -> Axes:
         """Draw a plot, such as slots. Raises BadInput when there is no such plot, or no matplotlib."""
-        imported("matplotlib", "plots need matplotlib", "plots")
-        plot: Callable[..., Axes] = import_module("ranksim.report.plots").plot
+        plot: Callable[..., Axes] = _drawing().plot
         return plot(self.tables, name, ax=ax)
 
     totals = _TableFrame("The few numbers to see first, each with its interval.")
@@ -309,3 +299,9 @@ class Result:
             return read
         except (KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a complete result ({error}); write it again") from None
+
+
+def _drawing() -> Any:
+    """The plots, which want matplotlib. Raises BadInput without it."""
+    imported("matplotlib", "plots need matplotlib", "plots")
+    return import_module("ranksim.report.plots")

@@ -127,26 +127,25 @@ def _totals(run: _Run) -> Iterator[Key]:
     """The few numbers to see first; of jobs, events and provider cost where there are any."""
     values = [scalars(replication) for replication in run.replications]
 
-    def total(what: str, *names: str) -> Key:
-        sums = [sum(value.get(name) or 0 for name in names) for value in values]
-        _, unit, kind, *_ = metric_of(names[0])
-        return what, unit, *interval(MetricSample(kind, sums), run.level)
+    def sums(*names: str) -> list[float]:
+        return [sum(value.get(name) or 0 for name in names) for value in values]
 
-    calls, refused = ([value[name] or 0 for value in values] for name in ("calls.total", "refusals.total"))
+    def total(what: str, *names: str) -> Key:
+        _, unit, kind, *_ = metric_of(names[0])
+        return what, unit, *interval(MetricSample(kind, sums(*names)), run.level)
+
     yield total("calls", "calls.total")
-    if any(calls):
-        yield "refused", "share", *clustered(refused, calls, run.level)
+    if any(sums("calls.total")):
+        yield "refused", "share", *clustered(sums("refusals.total"), sums("calls.total"), run.level)
     if any(replication.jobs for replication in run.replications):
         yield total("jobs_done", *(f"jobs.{kind}.done" for kind in JobKind))
     if any(replication.endpoints for replication in run.replications):
         yield total("events", "deliveries.events")
-        if any(value["deliveries.lost"] for value in values):
-            yield total("lost", "deliveries.lost")
-    accounts = {
-        row["account"] for replication in run.replications for row in replication.series.get("spend", ())
-    }
-    if accounts:
-        yield total("provider_cost", *(f"spend.{account}.max" for account in sorted(accounts)))
+    if any(sums("deliveries.lost")):
+        yield total("lost", "deliveries.lost")
+    spend = [row for replication in run.replications for row in replication.series.get("spend", ())]
+    if accounts := sorted({row["account"] for row in spend}):
+        yield total("provider_cost", *(f"spend.{account}.max" for account in accounts))
 
 
 def _calls(*columns: str) -> Table:
@@ -157,27 +156,26 @@ def _calls(*columns: str) -> Table:
     return Table(rows, (*columns, "count", *ENDS))
 
 
-def _codes(run: _Run) -> Iterator[Key]:
-    refused = run.counts(lambda row: (row["check"], row["code"]) if row["outcome"] in REFUSING else None)
-    together = [sum(counts.values()) for counts in refused]
-    for key, count in run.each(refused):
-        yield *key, *count, *clustered([counts.get(key, 0) for counts in refused], together, run.level)
+def _refusals(*columns: str, of: tuple[str, ...] = ()) -> Table:
+    """Refused calls by columns, and their share of the calls with the same last columns, or of all refused.
 
+    The last columns of which it is a share are `of`.
+    """
 
-def _refusals(run: _Run) -> Iterator[Key]:
     def refusal(row: Row) -> Key | None:
-        if row["outcome"] not in REFUSING:
-            return None
-        return row["code"], row["check"], row["client"], row["operation"]
+        return tuple(row[column] for column in columns) if row["outcome"] in REFUSING else None
 
-    calls = run.counts(lambda row: (row["client"], row["operation"]))
-    refused = run.counts(refusal)
-    for key, count in run.each(refused):
-        hits, trials = (
-            [counts.get(key, 0) for counts in refused],
-            [counts.get(key[2:], 0) for counts in calls],
-        )
-        yield *key, *count, *clustered(hits, trials, run.level)
+    def trial(row: Row) -> Key | None:
+        return tuple(row[column] for column in of) if of or row["outcome"] in REFUSING else None
+
+    def rows(run: _Run) -> Iterator[Key]:
+        refused, trials = run.counts(refusal), run.counts(trial)
+        for key, count in run.each(refused):
+            hits = [counts.get(key, 0) for counts in refused]
+            among = [counts.get(key[len(columns) - len(of) :], 0) for counts in trials]
+            yield *key, *count, *clustered(hits, among, run.level)
+
+    return Table(rows, (*columns, "count", *ENDS, *_ends("share")))
 
 
 # Series
@@ -315,10 +313,10 @@ def _columns(fields: Fields, main: str) -> tuple[str, ...]:
 TABLES = {
     "totals": Table(_totals, ("what", "unit", "value", *ENDS)),
     "operations": _calls("operation", "outcome", "status"),
-    "codes": Table(_codes, ("check", "code", "count", *ENDS, *_ends("share"))),
+    "codes": _refusals("check", "code"),
     "levels": Table(_levels, ("account", "resource", "unit", *_ends("last", "highest"), "limit")),
     "calls": _calls("client", "operation", "outcome", "status"),
-    "refusals": Table(_refusals, ("code", "check", "client", "operation", "count", *ENDS, *_ends("share"))),
+    "refusals": _refusals("code", "check", "client", "operation", of=("client", "operation")),
     **{table: _series(table) for table in SERIES},
     "jobs": Table(_jobs, ("kind", *_columns(JOBS, "wait_mean"))),
     "attempts": Table(_attempts, ("attempt", *_ends(*ATTEMPTS))),

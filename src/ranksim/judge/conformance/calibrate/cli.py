@@ -76,14 +76,17 @@ def summary(outcome: "Calibration") -> str:
 
 def as_document(outcome: "Calibration", trace: Path) -> dict[str, Any]:
     """Return a calibration as `--json` prints it."""
-    from ranksim.report.document import counted, document
+    from ranksim.report.document import document, number
 
     pinned = sum(choice.pinned for choice in outcome.choices)
     return document(
         "calibrate",
         f"What {trace} tells of open choices",
         answer=f"{pinned} of {len(outcome.choices)} choices pinned",
-        metrics={"choices.total": counted(len(outcome.choices)), "choices.pinned": counted(pinned)},
+        metrics={
+            "choices.total": number("count", len(outcome.choices)),
+            "choices.pinned": number("count", pinned),
+        },
         tables=_tables(outcome),
         deviating=[finding.rule.name for finding in outcome.deviating],
     )

@@ -20,7 +20,7 @@ from ranksim.judge.conformance.report.model_fit import Compared
 from ranksim.judge.conformance.verdict.rule import Cause, Rule
 from ranksim.judge.conformance.verdict.verdicts import Difference, Evidence, Finding
 from ranksim.judge.report.judgement import headline
-from ranksim.report.document import counted, document
+from ranksim.report.document import document, number
 from ranksim.report.heading import ExpectationVerdict
 
 Plain = dict[str, Any]
@@ -97,7 +97,7 @@ def as_document(judged: Plain) -> Plain:
         f"Judgement of {judged['trace']}",
         answer=headline(judged),
         notes=judged["relied_on"],
-        metrics={name: counted(number) for name, number in numbers.items()},
+        metrics={name: number("count", value) for name, value in numbers.items()},
         expectations=held,
         tables={name: judged[name] or [] for name in TABLES},
         **{name: value for name, value in judged.items() if name not in (*TABLES, "relied_on")},
