@@ -320,7 +320,7 @@ def _write(folder: Path, scenario: "Scenario", result: "Result", heading: "Headi
     from ranksim.core.files import write_text
     from ranksim.report import frames
     from ranksim.report import plots as drawing
-    from ranksim.report.page import page
+    from ranksim.report.summary import page
     from ranksim.twin.sim.tables import COLUMNS
 
     write_text(folder / "result.json", result.to_json())

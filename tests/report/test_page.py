@@ -12,7 +12,8 @@ from ranksim.core.contract.policy import Policy
 from ranksim.report.assumptions import basis_of
 from ranksim.report.heading import Heading, answer_of, tiles_of
 from ranksim.report.mentions import foldable
-from ranksim.report.page import cell, page, tables_page
+from ranksim.report.page import cell, tables_page
+from ranksim.report.summary import page
 from ranksim.report.tables import View
 from ranksim.twin.sim.result_heading import in_words
 

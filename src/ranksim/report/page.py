@@ -9,10 +9,8 @@ from ranksim.core.contract.facts import FACTS
 from ranksim.core.contract.register import register
 from ranksim.core.printable import LINES, printable
 from ranksim.report.assumptions import Basis, settings
-from ranksim.report.heading import Heading, answer_of, most_telling, tiles_of
 from ranksim.report.mentions import foldable, linked, named_here, with_links
-from ranksim.report.summary import views
-from ranksim.report.tables import Tables, View, bounded
+from ranksim.report.tables import View, bounded
 from ranksim.report.units import many
 
 MOST_ROWS = 200
@@ -94,26 +92,6 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .9rem; }
 """
 
 
-def page(heading: Heading, tables: Tables, drawn: Mapping[str, str]) -> str:
-    """The page as text: the question, the answer, the figure that shows it, then the rest.
-
-    `drawn` maps the name of a plot to its SVG; there may be none.
-    """
-    title = heading.title or heading.name
-    first = _shows(heading, drawn)
-    parts = [
-        *_head(heading, title, tables),
-        *(figure(name, drawn[name]) for name in first),
-        *_expectations(heading),
-        *_tables(views(tables, MOST_ROWS)),
-        *plots({name: svg for name, svg in drawn.items() if name not in first}, "Further figures"),
-        *_assumptions(heading.rests_on, heading.overrides),
-        *_notes(heading),
-        *_foot(heading),
-    ]
-    return html_document(title, parts)
-
-
 def tables_page(
     title: str,
     lines: Sequence[str],
@@ -134,18 +112,19 @@ def tables_page(
     for view in tables:
         if view.leads:
             parts += [f"<h2>{foldable(view.title)}</h2>", *_rows(view)]
-    rest = [*plots(drawn, "Figures"), *_tables(view for view in tables if not view.leads)]
-    rests = _assumptions(basis.rests_on, basis.overrides)
-    again = _again(basis.command)
-    return html_document(title, [*parts, *rest, *rests, *again, f"<footer>{_numbers()}</footer>"])
+    rest = [*plots(drawn, "Figures"), *tables_of(view for view in tables if not view.leads)]
+    rests = assumptions_of(basis.rests_on, basis.overrides)
+    return html_document(title, [*parts, *rest, *rests, *ending(basis.command)])
 
 
-def _numbers() -> str:
-    """Return the sentence that says what the numbers of a page stand for."""
-    return (
+def ending(command: str, before: str = "") -> list[str]:
+    """Return how to ask the same again, and a footer: what is `before`, and what numbers of a page are."""
+    numbers = (
         "What the specification states are facts (S), what it leaves open is assumed (U): "
         f"S1 to S{len(FACTS)}, U1 to U{len(register())}; “ranksim explain U1” tells of each."
     )
+    again = ["<h2>Run it again</h2>", f"<pre>{escape(command)}</pre>"] if command else []
+    return [*again, f"<footer>{before}{numbers}</footer>"]
 
 
 def html_document(title: str, body: Iterable[str], style: str = "") -> str:
@@ -175,56 +154,6 @@ def html_document(title: str, body: Iterable[str], style: str = "") -> str:
     return printable("\n".join(parts) + "\n", LINES)
 
 
-def _head(heading: Heading, title: str, tables: Tables) -> list[str]:
-    parts = [f"<h1>{foldable(title)}</h1>", f'<p class="soft">{escape(heading.line)}</p>']
-    parts += [
-        f"<p>{escape(paragraph)}</p>" for paragraph in heading.description.split("\n\n") if paragraph.strip()
-    ]
-    parts.append(f'<p class="answer">{foldable(answer_of(heading, tables))}</p>')
-    failed = any(not verdict.holds for verdict in heading.verdicts)
-    kind = "bad" if failed else "good" if heading.verdicts else "soft"
-    parts.append(f'<p class="{kind}">{escape(heading.verdict)}</p>')
-    parts += [f'<p class="bad">{foldable(wrong.text)}</p>' for wrong in heading.verdicts if not wrong.holds]
-    parts.append('<ul class="numbers">')
-    parts += [
-        f"<li><b{'' if good else BAD}>{escape(value)}</b>{escape(label)}</li>"
-        for value, label, good in tiles_of(heading, tables)
-    ]
-    parts.append("</ul>")
-    return parts
-
-
-def _expectations(heading: Heading) -> list[str]:
-    if not heading.verdicts:
-        return []
-    rows = [
-        f'<tr><td class="{"good" if verdict.holds else "bad"}">{"holds" if verdict.holds else "failed"}</td>'
-        f"<td>{foldable(verdict.text)}</td></tr>"
-        for verdict in heading.verdicts
-    ]
-    return ["<h2>Expectations</h2>", *_table(("verdict", "found"), 2, rows)]
-
-
-SHOWN_BY = (
-    ("rate_limited", "windows"),
-    ("limited", "windows"),
-    ("cost_cap", "spend"),
-    ("quota", "meters"),
-    ("slot", "slots"),
-    ("endpoints.", "timeline"),
-    ("deliveries.", "timeline"),
-    (".delay", "delays"),
-    ("endpoints.", "deliveries"),
-    ("jobs.", "jobs"),
-    ("spend.", "spend"),
-    ("meters.", "meters"),
-    ("windows.", "windows"),
-    ("refus", "refusals"),
-    ("calls.", "windows"),
-    ("clients.", "windows"),
-)
-"""What a metric's name has in it, and the plot that shows what it tells; the first that is drawn does."""
-
 BAD, NUMBER, LONG, ONE_LINE, STACKS = (
     f' class="{name}"' for name in ("bad", "number", "long", "line", "stacks")
 )
@@ -234,17 +163,6 @@ AMOUNT = re.compile(r"[−-]?[\d.,]+ \w+")
 
 MANY_CHARACTERS = 30
 """Text longer than this keeps room for some words a line, however narrow the page."""
-
-
-def _shows(heading: Heading, drawn: Mapping[str, str]) -> list[str]:
-    """Name the plot that shows the answer: of the first expectation that fails, or of the first there is."""
-    candidates = [
-        plot
-        for verdict in most_telling(heading.verdicts)
-        for word, plot in SHOWN_BY
-        if word in verdict.text.partition(" ")[0]
-    ]
-    return [name for name in [*candidates, "refusals", *drawn] if name in drawn][:1]
 
 
 def plots(drawn: Mapping[str, str], title: str) -> list[str]:
@@ -262,7 +180,8 @@ def figure(name: str, svg: str, caption: str = "") -> str:
     return f"<figure>{svg.replace('<svg ', label)}{below}</figure>"
 
 
-def _tables(views: Iterable[View]) -> list[str]:
+def tables_of(views: Iterable[View]) -> list[str]:
+    """Return tables of a page side by side below a title; nothing where there are none."""
     parts = []
     for view in views:
         parts += ["<section>", f"<h3>{foldable(view.title)}</h3>", *_rows(view), "</section>"]
@@ -281,7 +200,7 @@ def _rows(view: View) -> list[str]:
         for row in view.rows
     ]
     note = [f'<p class="soft">{escape(view.note)}</p>'] if view.note else []
-    return [*_table(view.headings, view.words, rows, stacks=stacks), *note]
+    return [*table(view.headings, view.words, rows, stacks=stacks), *note]
 
 
 PHONE = 48
@@ -293,10 +212,10 @@ def _is_wide(view: View) -> bool:
     return sum(max(map(len, column)) + 2 for column in columns) > PHONE
 
 
-def _assumptions(
+def assumptions_of(
     rests_on: Sequence[Mapping[str, Any]], overrides: Sequence[tuple[str, str, str]]
 ) -> list[str]:
-    """What the result rests on: each assumption that was read, what it is here, and where more stands."""
+    """Return what a result rests on: each assumption read, what it is here, and where more stands."""
     parts = []
     if rests_on:
         rows = [
@@ -312,7 +231,7 @@ def _assumptions(
             f"<p>{many(len(rows), 'open point')} of the specification {'was' if len(rows) == 1 else 'were'} "
             "read on the way to it. “ranksim explain U1” tells why one is assumed, and how a deployment "
             "shows it.</p>",
-            *_table(("number", "what is open", "set here by", "confidence", "is"), 5, rows, stacks=True),
+            *table(("number", "what is open", "set here by", "confidence", "is"), 5, rows, stacks=True),
         ]
     read = {row["number"] for row in rests_on}
     unread = [row for row in overrides if row[0] not in read]
@@ -322,30 +241,12 @@ def _assumptions(
             for number, statement, value in unread
         ]
         title = "Assumptions that differ from their default" + (", but were not read" if read else "")
-        parts += [f"<h2>{title}</h2>", *_table(("number", "what is open", "assumed here"), 3, cells)]
+        parts += [f"<h2>{title}</h2>", *table(("number", "what is open", "assumed here"), 3, cells)]
     return parts
 
 
-def _again(command: str) -> list[str]:
-    return ["<h2>Run it again</h2>", f"<pre>{escape(command)}</pre>"] if command else []
-
-
-def _notes(heading: Heading) -> list[str]:
-    if not heading.notes:
-        return []
-    return ["<h2>Notes</h2>", "<ul>", *(f"<li>{with_links(note)}</li>" for note in heading.notes), "</ul>"]
-
-
-def _foot(heading: Heading) -> list[str]:
-    averaged = heading.averaged and f" {heading.averaged}"
-    return [
-        *_again(heading.command),
-        f"<footer>ranksim {escape(heading.version)}, seed {heading.seed}: the same seed, the same result."
-        f"{averaged} {_numbers()}</footer>",
-    ]
-
-
-def _table(headings: Sequence[str], words: int, rows: Sequence[str], *, stacks: bool = False) -> list[str]:
+def table(headings: Sequence[str], words: int, rows: Sequence[str], *, stacks: bool = False) -> list[str]:
+    """Return a table, whose `rows` are HTML; in a narrow page each may stand as a stack."""
     head = "".join(cell("th", heading, index >= words) for index, heading in enumerate(headings))
     return [
         f'<div class="wide"><table{STACKS if stacks else ""}>',

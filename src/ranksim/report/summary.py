@@ -1,13 +1,26 @@
-"""The tables of a run for people, and its summary on a terminal: heading, verdict, their first rows."""
+"""A run told: its tables for people, its summary on a terminal, and its page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ranksim.report import units
 from ranksim.report.answer import views_of
-from ranksim.report.heading import Heading, numbers_of
+from ranksim.report.heading import Heading, answer_of, most_telling, numbers_of, tiles_of
+from ranksim.report.mentions import foldable, with_links
+from ranksim.report.page import (
+    BAD,
+    MOST_ROWS,
+    assumptions_of,
+    ending,
+    figure,
+    html_document,
+    plots,
+    table,
+    tables_of,
+)
 from ranksim.report.tables import Row, Tables, View, bounded
 
 if TYPE_CHECKING:
@@ -180,3 +193,96 @@ def _quantile(quantile: float) -> str:
 def _spanned(row: Row, column: str) -> str:
     """A count with the interval that stands beside it in the row."""
     return units.write("count", row[column], row.get(f"{column}_low"), row.get(f"{column}_high"))
+
+
+# The page
+
+
+SHOWN_BY = (
+    ("rate_limited", "windows"),
+    ("limited", "windows"),
+    ("cost_cap", "spend"),
+    ("quota", "meters"),
+    ("slot", "slots"),
+    ("endpoints.", "timeline"),
+    ("deliveries.", "timeline"),
+    (".delay", "delays"),
+    ("endpoints.", "deliveries"),
+    ("jobs.", "jobs"),
+    ("spend.", "spend"),
+    ("meters.", "meters"),
+    ("windows.", "windows"),
+    ("refus", "refusals"),
+    ("calls.", "windows"),
+    ("clients.", "windows"),
+)
+"""What a metric's name has in it, and the plot that shows what it tells; the first that is drawn does."""
+
+
+def page(heading: Heading, tables: Tables, drawn: Mapping[str, str]) -> str:
+    """The page as text: the question, the answer, the figure that shows it, then the rest.
+
+    `drawn` maps the name of a plot to its SVG; there may be none.
+    """
+    title = heading.title or heading.name
+    first = _shows(heading, drawn)
+    version = f"ranksim {escape(heading.version)}, seed {heading.seed}"
+    averaged = heading.averaged and f" {heading.averaged}"
+    parts = [
+        *_head(heading, title, tables),
+        *(figure(name, drawn[name]) for name in first),
+        *_expectations(heading),
+        *tables_of(views(tables, MOST_ROWS)),
+        *plots({name: svg for name, svg in drawn.items() if name not in first}, "Further figures"),
+        *assumptions_of(heading.rests_on, heading.overrides),
+        *_notes(heading),
+        *ending(heading.command, f"{version}: the same seed, the same result.{averaged} "),
+    ]
+    return html_document(title, parts)
+
+
+def _head(heading: Heading, title: str, tables: Tables) -> list[str]:
+    parts = [f"<h1>{foldable(title)}</h1>", f'<p class="soft">{escape(heading.line)}</p>']
+    parts += [
+        f"<p>{escape(paragraph)}</p>" for paragraph in heading.description.split("\n\n") if paragraph.strip()
+    ]
+    parts.append(f'<p class="answer">{foldable(answer_of(heading, tables))}</p>')
+    failed = any(not verdict.holds for verdict in heading.verdicts)
+    kind = "bad" if failed else "good" if heading.verdicts else "soft"
+    parts.append(f'<p class="{kind}">{escape(heading.verdict)}</p>')
+    parts += [f'<p class="bad">{foldable(wrong.text)}</p>' for wrong in heading.verdicts if not wrong.holds]
+    parts.append('<ul class="numbers">')
+    parts += [
+        f"<li><b{'' if good else BAD}>{escape(value)}</b>{escape(label)}</li>"
+        for value, label, good in tiles_of(heading, tables)
+    ]
+    parts.append("</ul>")
+    return parts
+
+
+def _expectations(heading: Heading) -> list[str]:
+    if not heading.verdicts:
+        return []
+    rows = [
+        f'<tr><td class="{"good" if verdict.holds else "bad"}">{"holds" if verdict.holds else "failed"}</td>'
+        f"<td>{foldable(verdict.text)}</td></tr>"
+        for verdict in heading.verdicts
+    ]
+    return ["<h2>Expectations</h2>", *table(("verdict", "found"), 2, rows)]
+
+
+def _shows(heading: Heading, drawn: Mapping[str, str]) -> list[str]:
+    """Name the plot that shows the answer: of the first expectation that fails, or of the first there is."""
+    candidates = [
+        plot
+        for verdict in most_telling(heading.verdicts)
+        for word, plot in SHOWN_BY
+        if word in verdict.text.partition(" ")[0]
+    ]
+    return [name for name in [*candidates, "refusals", *drawn] if name in drawn][:1]
+
+
+def _notes(heading: Heading) -> list[str]:
+    if not heading.notes:
+        return []
+    return ["<h2>Notes</h2>", "<ul>", *(f"<li>{with_links(note)}</li>" for note in heading.notes), "</ul>"]

@@ -114,7 +114,7 @@ class Result:
 
     def page(self, plots: bool = True) -> str:
         """Return the HTML page that `ranksim run --out` writes. Raises BadInput."""
-        from ranksim.report.page import page
+        from ranksim.report.summary import page
 
         return page(self.heading, self.tables, _drawing().svgs(self.tables) if plots else {})
 
