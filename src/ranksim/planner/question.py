@@ -26,6 +26,9 @@ def command(
     `tracked` of the question is `read` from more `flags`, which have annotations by name.
     """
     own = dict(inspect.signature(question).parameters)
+    postponed = [parameter.name for parameter in own.values() if isinstance(parameter.annotation, str)]
+    # Typer would take text for a type of its own, and make an argument of the flag.
+    assert not postponed, f"{question.__module__}: leave out `from __future__ import annotations`"
     _, *output = inspect.signature(give).parameters.values()
     grouped = flags if own.pop("tracked", None) else {}
 
