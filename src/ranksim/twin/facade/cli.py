@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.extras import missing
 from ranksim.report.command_line import spoken
 from ranksim.report.terminal import print_out, say
-from ranksim.twin.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken
+from ranksim.twin.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken, command_of
 
 if TYPE_CHECKING:
     import ssl
@@ -28,18 +29,16 @@ if TYPE_CHECKING:
 KIB, MIB = 1024, 1_048_576
 
 
-def add_serve(app: typer.Typer) -> None:
-    """Add `ranksim serve`, which `__main__` gives a command line of its own."""
-    app.command("serve", short_help="Serve a fake deployment of the API.")(spoken()(serve))
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """What `ranksim serve` is told."""
 
-
-def serve(
-    ctx: typer.Context,
-    host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
-    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Serve under this policy file.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of keys, secrets and everything drawn.")] = 0,
-    plan: Annotated[str, typer.Option(help="The plan of the demo accounts; usually pro.")] = "",
+    ctx: typer.Context
+    host: Host = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080
+    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Serve under this policy file.")] = None
+    seed: Annotated[int, typer.Option(help="Seed of keys, secrets and everything drawn.")] = 0
+    plan: Annotated[str, typer.Option(help="The plan of the demo accounts; usually pro.")] = ""
     clock: Annotated[
         str,
         typer.Option(
@@ -47,27 +46,27 @@ def serve(
             help="How time runs: as it does, only when the control API advances it, or N times as fast "
             "(scaled:60, scaled:1/10).",
         ),
-    ] = "real",
+    ] = "real"
     start: Annotated[
         str,
         typer.Option(metavar="INSTANT", help="The first instant, such as 2026-03-04T10:00:00Z; usually now."),
-    ] = "",
+    ] = ""
     traffic_clock: Annotated[
         str, typer.Option(metavar="same|wall", help="What rate limits run on: the clock, or wall time.")
-    ] = "same",
+    ] = "same"
     signature_clock: Annotated[
         str,
         typer.Option(
             metavar="virtual|wall",
             help="What webhooks are signed with: the clock, or wall time, as receivers check it.",
         ),
-    ] = "wall",
+    ] = "wall"
     settle_timeout: Annotated[
         float,
         typer.Option(
             min=0.0, help="Seconds of wall time that an advance of the clock may wait for webhooks."
         ),
-    ] = 60.0,
+    ] = 60.0
     state: Annotated[
         Path | None,
         typer.Option(
@@ -75,23 +74,23 @@ def serve(
             help="Keep everything in this file (SQLite), and go on from it, clock and keys included; "
             "in memory without.",
         ),
-    ] = None,
+    ] = None
     check: Annotated[
         bool, typer.Option("--check", help="Verify the state file, say what is in it, and serve nothing.")
-    ] = False,
+    ] = False
     accept_loss: Annotated[
         bool,
         typer.Option(
             "--accept-loss", help="Go on from a state file that holds less than was acknowledged, and say so."
         ),
-    ] = False,
-    control_token: ControlToken = "",
-    no_control_token: NoControlToken = False,
-    control_host: ControlHost = None,
-    max_body: Annotated[int, typer.Option(min=1, help="The largest body in KiB.")] = 1024,
+    ] = False
+    control_token: ControlToken = ""
+    no_control_token: NoControlToken = False
+    control_host: ControlHost = None
+    max_body: Annotated[int, typer.Option(min=1, help="The largest body in KiB.")] = 1024
     max_connections: Annotated[
         int, typer.Option(min=1, help="Connections at once; one more is answered 503 and closed.")
-    ] = 1000,
+    ] = 1000
     max_arriving: Annotated[
         int,
         typer.Option(
@@ -99,56 +98,99 @@ def serve(
             help="MiB of bodies that may be on their way at once, beside those of up to 64 KiB; what is more "
             "is answered 503 and closed.",
         ),
-    ] = 64,
+    ] = 64
     strict_query: Annotated[
         bool,
         typer.Option(
             envvar=["RANKSIM_SERVE_STRICT_QUERY", "RANKSIM_STRICT_QUERY"],
             help="Refuse query parameters that an operation does not know, or ignore them (U100).",
         ),
-    ] = True,
+    ] = True
     strict_body: Annotated[
         bool,
         typer.Option(
             envvar=["RANKSIM_SERVE_STRICT_BODY", "RANKSIM_STRICT_BODY"],
             help="Refuse fields of bodies that an operation does not know, or ignore them (U84).",
         ),
-    ] = True,
+    ] = True
     deprecated_since: Annotated[
         str,
         typer.Option(
             metavar="INSTANT",
             help="Send Deprecation and Sunset headers on /v1, and serve /v2 too; wants --sunset.",
         ),
-    ] = "",
-    sunset: Annotated[str, typer.Option(metavar="INSTANT", help="When the deprecated /v1 goes away.")] = "",
+    ] = ""
+    sunset: Annotated[str, typer.Option(metavar="INSTANT", help="When the deprecated /v1 goes away.")] = ""
     public_receivers_only: Annotated[
         bool,
         typer.Option("--public-receivers-only", help="Send no webhook to a private or loopback address."),
-    ] = False,
+    ] = False
     any_receiver: Annotated[
         bool,
         typer.Option("--any-receiver", help="Send webhooks to link-local addresses and to itself, too."),
-    ] = False,
+    ] = False
     ca_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Trust these certificate authorities (PEM) for webhook receivers, besides the system's.",
         ),
-    ] = None,
+    ] = None
     lines: Annotated[
         bool | None,
         typer.Option(
             "--lines/--quiet",
             help="Write a line for every call and webhook attempt, or none; usually on a terminal alone.",
         ),
-    ] = None,
-    docs: Annotated[bool, typer.Option(help="Serve /openapi.json, /schema.graphql and /docs.")] = True,
-    access_log: Annotated[bool, typer.Option(help="Log every request.")] = False,
-    log_format: Annotated[str, typer.Option(metavar="text|json", help="How to log, on stderr.")] = "text",
-    json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False,
-) -> None:
+    ] = None
+    docs: Annotated[bool, typer.Option(help="Serve /openapi.json, /schema.graphql and /docs.")] = True
+    access_log: Annotated[bool, typer.Option(help="Log every request.")] = False
+    log_format: Annotated[str, typer.Option(metavar="text|json", help="How to log, on stderr.")] = "text"
+    json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False
+
+    def twin(self, policy: "Policy", own_ports: set[int]) -> "Twin":
+        """Make the world to serve, which sends no webhook to its `own_ports`. Raises BadInput."""
+        from ranksim.twin.facade.sender import NetworkSender, Receivers
+        from ranksim.twin.facade.twin import Twin
+
+        receivers: Receivers = "others"
+        if self.any_receiver or self.public_receivers_only:
+            receivers = "any" if self.any_receiver else "public"
+        return Twin(
+            policy,
+            self.seed,
+            clock=self.clock,
+            start=_instant("--start", self.start),
+            traffic_clock=self.traffic_clock,
+            signature_clock=self.signature_clock,
+            settle_timeout=self.settle_timeout,
+            sender=NetworkSender(receivers=receivers, tls=_tls(self.ca_file), own_ports=own_ports),
+            plan=self.plan,
+        )
+
+    def facade(self, twin: "Twin", token: str, deprecation: "Deprecation | None") -> "Facade":
+        """Make the app of a world."""
+        from ranksim.twin.facade.app import Facade
+        from ranksim.twin.facade.terminal import Terminal
+        from ranksim.twin.serving.control_auth import names_of
+
+        facade = Facade(
+            twin,
+            token=token or None,
+            docs=self.docs,
+            max_body=self.max_body * KIB,
+            deprecation=deprecation,
+            strict_query=self.strict_query,
+            strict_body=self.strict_body,
+            access_log=self.access_log,
+            control_names=names_of(self.host, self.control_host or ()),
+        )
+        if self.lines or (self.lines is None and sys.stdout.isatty() and not self.json):
+            facade.terminal = Terminal(twin, sys.stdout)
+        return facade
+
+
+def serve(options: ServeOptions) -> None:
     """Serve a fake deployment of the API: REST, GraphQL, webhooks, sandbox, and a control API.
 
     It says its addresses and keys, and serves until it is interrupted.
@@ -159,70 +201,53 @@ def serve(
       ranksim serve
       ranksim serve --clock manual --start 2026-03-04T10:00:00Z --port 0
     """  # fmt: skip
-    if not math.isfinite(settle_timeout):
-        raise BadInput(f"--settle-timeout: expected seconds, such as 60, found {settle_timeout}")
-    if log_format not in ("text", "json"):
-        raise BadInput(f"--log-format: expected text or json, found {log_format!r}")
+    if not math.isfinite(options.settle_timeout):
+        raise BadInput(f"--settle-timeout: expected seconds, such as 60, found {options.settle_timeout}")
+    if options.log_format not in ("text", "json"):
+        raise BadInput(f"--log-format: expected text or json, found {options.log_format!r}")
     try:
-        for name in ("httptools", "uvicorn"):  # all of the extra is asked for before anything is opened
+        for name in ("httptools", "uvicorn", "ranksim.twin.facade.twin"):  # before anything is opened
             import_module(name)
-        from ranksim.twin.facade.sender import NetworkSender, Receivers
-        from ranksim.twin.facade.terminal import Terminal
-        from ranksim.twin.facade.twin import Twin
     except ModuleNotFoundError as error:
         raise missing(f"serving needs {error.name}", "server") from None
     from ranksim.core.contract.policy import Policy
     from ranksim.twin.facade import server
-    from ranksim.twin.facade.app import Facade
-    from ranksim.twin.serving.control_auth import chosen_token, names_of
+    from ranksim.twin.serving.control_auth import chosen_token
     from ranksim.twin.serving.limits import Limits
     from ranksim.twin.serving.listener import bound
 
-    wanted = Policy() if policy is None else Policy.load(policy)
-    if check:
-        _check(state, wanted)
+    policy = Policy() if options.policy is None else Policy.load(options.policy)
+    if options.check:
+        _check(options.state, policy)
         return
-    if any_receiver and public_receivers_only:
+    if options.any_receiver and options.public_receivers_only:
         raise BadInput("--any-receiver: expected without --public-receivers-only")
-    token = chosen_token(control_token, none=no_control_token, host=host)
-    receivers: Receivers = "any" if any_receiver else "public" if public_receivers_only else "others"
+    host = options.host
+    token = chosen_token(options.control_token, none=options.no_control_token, host=host)
     own_ports = set[int]()
-    twin = Twin(
-        wanted,
-        seed,
-        clock=clock,
-        start=_instant("--start", start),
-        traffic_clock=traffic_clock,
-        signature_clock=signature_clock,
-        settle_timeout=settle_timeout,
-        sender=NetworkSender(receivers=receivers, tls=_tls(ca_file), own_ports=own_ports),
-        plan=plan,
-    )
-    deprecation = _deprecation(deprecated_since, sunset)
-    with bound(host, port) as listener:
-        kept = None if state is None else _go_on(twin, state, ctx, accept_loss)
+    twin = options.twin(policy, own_ports)
+    deprecation = _deprecation(options.deprecated_since, options.sunset)
+    with bound(host, options.port) as listener:
+        state = options.state
+        kept = None if state is None else _go_on(twin, state, options.ctx, options.accept_loss)
         try:
-            facade = Facade(
-                twin,
-                token=token or None,
-                docs=docs,
-                max_body=max_body * KIB,
-                deprecation=deprecation,
-                strict_query=strict_query,
-                strict_body=strict_body,
-                access_log=access_log,
-                control_names=names_of(host, control_host or ()),
-            )
-            if lines or (lines is None and sys.stdout.isatty() and not json):
-                facade.terminal = Terminal(twin, sys.stdout)
-            server.set_up_logging(log_format)
+            facade = options.facade(twin, token, deprecation)
+            server.set_up_logging(options.log_format)
             port = listener.getsockname()[1]
             own_ports.add(port)
-            limits = Limits(max_connections, max_arriving * MIB)
-            server.serve(facade, listener, lambda: _announce(facade, host, port, token, as_json=json), limits)
+            limits = Limits(options.max_connections, options.max_arriving * MIB)
+            server.serve(
+                facade, listener, lambda: _announce(facade, host, port, token, as_json=options.json), limits
+            )
         finally:
             if kept is not None:
                 kept.close()
+
+
+def add_serve(app: typer.Typer) -> None:
+    """Add `ranksim serve`, which `__main__` gives a command line of its own."""
+    serving = spoken()(command_of(ServeOptions, serve))
+    app.command("serve", short_help="Serve a fake deployment of the API.")(serving)
 
 
 def _check(state: Path | None, policy: "Policy") -> None:

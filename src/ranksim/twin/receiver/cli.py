@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,15 +17,18 @@ from ranksim.core.clock import iso
 from ranksim.core.errors import BadInput
 from ranksim.core.notes import ALONE
 from ranksim.report.terminal import print_out, say
-from ranksim.twin.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken
+from ranksim.twin.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken, command_of
 
 if TYPE_CHECKING:
-    from ranksim.twin.receiver.receiver import Received
+    from ranksim.twin.receiver.receiver import Received, Receiver
 
 
-def receive(
-    host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8090,
+@dataclass(frozen=True, kw_only=True)
+class ReceiveOptions:
+    """What `ranksim receive` is told."""
+
+    host: Host = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8090
     script: Annotated[
         list[str] | None,
         typer.Option(
@@ -33,26 +37,26 @@ def receive(
             "stands for all further ones. A step is 500, 200+2s, 302:/moved or timeout. "
             "May be given once for each path.",
         ),
-    ] = None,
+    ] = None
     secret: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[/PATH=]SECRET",
             help="Verify signatures with this signing secret; may be given several times.",
         ),
-    ] = None,
+    ] = None
     tolerance: Annotated[
         int,
         typer.Option(
             min=-1, help="The greatest age of a signature in seconds of wall time; -1 takes any age."
         ),
-    ] = 300,
+    ] = 300
     strict: Annotated[
         bool, typer.Option("--strict", help="Answer 400 where the signature does not verify.")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print deliveries as JSON Lines, as a trace has.")
-    ] = False,
+    ] = False
+    json: Annotated[bool, typer.Option("--json", help="Print deliveries as JSON Lines, as a trace has.")] = (
+        False
+    )
     log: Annotated[
         Path | None,
         typer.Option(
@@ -60,10 +64,10 @@ def receive(
             help="Append every delivery to this file as a line of JSON, before it is answered and again once "
             "it is, and notes of stalls of the receiver itself.",
         ),
-    ] = None,
-    control_token: ControlToken = "",
-    no_control_token: NoControlToken = False,
-    control_host: ControlHost = None,
+    ] = None
+    control_token: ControlToken = ""
+    no_control_token: NoControlToken = False
+    control_host: ControlHost = None
     anchor: Annotated[
         int | None,
         typer.Option(
@@ -71,15 +75,42 @@ def receive(
             help="What to add to the monotonic clock for the instants to note down, so that several programs "
             "of one machine agree; usually wall time at the start.",
         ),
-    ] = None,
+    ] = None
     with_parent: Annotated[
         bool,
         typer.Option(
             "--with-parent",
             help="Stop when standard input ends, as it does when the program that started it is gone.",
         ),
-    ] = False,
-) -> None:
+    ] = False
+
+    def receiver(self) -> "Receiver":
+        """Make the receiver, with its scripts and secrets. Raises BadInput."""
+        from ranksim.twin.receiver.receiver import Receiver
+        from ranksim.twin.serving.control_auth import chosen_token
+        from ranksim.twin.serving.wall_clock import wall
+
+        def anchored() -> int:
+            return (self.anchor or 0) + time.monotonic_ns() // 1000
+
+        receiver = Receiver(
+            tolerance=None if self.tolerance < 0 else self.tolerance,
+            strict=self.strict,
+            clock=wall if self.anchor is None else anchored,
+            token=chosen_token(self.control_token, none=self.no_control_token, host=self.host),
+            control_names=self.control_host or (),
+        )
+        for path, steps in _scripts(self.script or ()).items():
+            receiver.script(*steps.split(","), path=path)
+        for text in self.secret or ():
+            path, value = _of_path(text)
+            if not value:
+                raise BadInput(f"--secret: expected SECRET or /PATH=SECRET, found {text!r}")
+            receiver.trust(value, path)
+        return receiver
+
+
+def _receive(options: ReceiveOptions) -> None:
     """Receive webhooks: record what comes, answer as scripted, verify signatures.
 
     What came can be read at /_receiver/requests, and scripts changed while it runs, by whoever sends the
@@ -92,68 +123,63 @@ def receive(
       ranksim receive --script 500,500,500,200
       ranksim receive --script /slow=200+11s --script /moved=302:/here --secret whsec_...
     """  # fmt: skip
-    from ranksim.core.callers.receivers import AnswerStep
-    from ranksim.twin.receiver.receiver import CONTROL, Receiver
-    from ranksim.twin.serving.control_auth import chosen_token
-    from ranksim.twin.serving.wall_clock import wall
+    from ranksim.twin.receiver.receiver import CONTROL
 
-    def anchored() -> int:
-        return (anchor or 0) + time.monotonic_ns() // 1000
-
-    receiver = Receiver(
-        tolerance=None if tolerance < 0 else tolerance,
-        strict=strict,
-        clock=wall if anchor is None else anchored,
-        token=chosen_token(control_token, none=no_control_token, host=host),
-        control_names=control_host or (),
-    )
-    for path, steps in _scripts(script or ()).items():
-        receiver.script(*steps.split(","), path=path)
-    for text in secret or ():
-        path, value = _of_path(text)
-        if not value:
-            raise BadInput(f"--secret: expected SECRET or /PATH=SECRET, found {text!r}")
-        receiver.trust(value, path)
-    with _until_stopped() as stopped, _log_of(log) as write:
-        failures: list[OSError] = []
-
-        def written(line: Mapping[str, Any], printed: str = "") -> bool:
-            try:
-                write(line)
-                if printed:
-                    print_out(f"{printed}\n")
-            except OSError as error:  # the disk is full, or the reader of stdout is gone
-                failures.append(error)
-                stopped.set()
-            return not failures
-
-        def came(request: "Received") -> None:
-            if not written(request.to_dict()):
-                request.step = AnswerStep(500)  # who sent it shall not take it for received
-
-        def heard(request: "Received") -> None:
-            line = request.to_dict()
-            written(line, dumps(line) if json else _line_of(request))
-
-        def stalled(t: int, late: int) -> None:
-            written({"kind": "note", "t": t, "text": "the webhook receiver stalled", "stalled": late})
-
-        receiver.came, receiver.heard = came, heard
-        with receiver.start(host, port):
-            receiver.watch(stalled)
+    receiver = options.receiver()
+    with _until_stopped() as stopped, _log_of(options.log) as write:
+        record = _Record(write, stopped, as_json=options.json)
+        receiver.came, receiver.heard = record.came, record.heard
+        with receiver.start(options.host, options.port):
+            receiver.watch(record.stalled)
             where = f"receiving at {receiver.url} and controlled at {receiver.url}{CONTROL}"
             by = f" by the bearer token {receiver.token}" if receiver.token else ""
             say(f"{where}{by}")
-            if with_parent:
+            if options.with_parent:
 
                 def alone() -> None:
-                    written({"kind": "note", "t": receiver.clock(), "text": ALONE})
+                    record.write({"kind": "note", "t": receiver.clock(), "text": ALONE})
                     stopped.set()
 
                 threading.Thread(target=_after_end_of_input, args=(alone,), daemon=True).start()
             stopped.wait()
-    if failures:
-        raise failures[0]
+    if record.failures:
+        raise record.failures[0]
+
+
+receive = command_of(ReceiveOptions, _receive)
+
+
+class _Record:
+    """What is written of what came: lines of a log and of stdout, until they cannot be written."""
+
+    def __init__(
+        self, write: Callable[[Mapping[str, Any]], None], stopped: threading.Event, *, as_json: bool
+    ) -> None:
+        self._write, self._stopped, self._as_json = write, stopped, as_json
+        self.failures: list[OSError] = []
+
+    def write(self, line: Mapping[str, Any], printed: str = "") -> bool:
+        try:
+            self._write(line)
+            if printed:
+                print_out(f"{printed}\n")
+        except OSError as error:  # the disk is full, or the reader of stdout is gone
+            self.failures.append(error)
+            self._stopped.set()
+        return not self.failures
+
+    def came(self, request: "Received") -> None:
+        from ranksim.core.callers.receivers import AnswerStep
+
+        if not self.write(request.to_dict()):
+            request.step = AnswerStep(500)  # who sent it shall not take it for received
+
+    def heard(self, request: "Received") -> None:
+        line = request.to_dict()
+        self.write(line, dumps(line) if self._as_json else _line_of(request))
+
+    def stalled(self, t: int, late: int) -> None:
+        self.write({"kind": "note", "t": t, "text": "the webhook receiver stalled", "stalled": late})
 
 
 def _line_of(came: "Received") -> str:

@@ -1,8 +1,12 @@
 """Options that every command takes which listens, or which uses the control API of one that does."""
 
-from typing import Annotated, TypeAlias
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 import typer
+
+Options = TypeVar("Options")
 
 Host: TypeAlias = Annotated[str, typer.Option(help="The address to listen at.")]
 
@@ -21,3 +25,15 @@ ControlHost: TypeAlias = Annotated[
         help="Serve the control API under this name too, such as a tunnel's; may be repeated.",
     ),
 ]
+
+
+def command_of(options: type[Options], run: Callable[[Options], None]) -> Callable[..., None]:
+    """Return a command whose options are the fields of a dataclass, which `run` gets; its help is `run`'s."""
+
+    def command(**given: Any) -> None:
+        run(options(**given))
+
+    command.__name__, command.__doc__ = run.__name__, run.__doc__
+    command.__annotations__ = get_type_hints(options, include_extras=True)
+    vars(command)["__signature__"] = inspect.signature(options)
+    return command
