@@ -229,15 +229,11 @@ def poisson(
         t, first = int(times[-1]), first + BLOCK
         kept = times < end
         if table is not None:
-            hours = (times // HOUR % 24 + 24 * _weekdays(times)).astype(np.int64)
+            hours = (times // HOUR % 24 + 24 * ((times // DAY + weekday(0)) % 7)).astype(np.int64)
             chance = draws.uniforms(seed, draws.entity(f"{name}/rhythm"), numbers, Purpose.ARRIVAL)
             kept &= chance * table.max() < table[hours]
         if kept.any():
             yield ArrivalBlock(times[kept], numbers[kept])
-
-
-def _weekdays(times: Instants) -> Instants:
-    return (times // DAY + weekday(0)) % 7
 
 
 def chosen(block: ArrivalBlock, weights: Sequence[float], *, seed: int, name: str) -> list[int]:

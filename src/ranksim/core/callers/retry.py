@@ -166,10 +166,8 @@ def politely(send: Send, tries: int = 4) -> Generator[Any, Any, Received]:
 
 def next_page(send: Send, answer: Received) -> Send | None:
     """Return the request for the page after a reply's, or None where the list ends (S44)."""
-    cursor = answer.body.get("next_cursor") if answer.ok and isinstance(answer.body, dict) else None
-    if not isinstance(cursor, str):
-        return None
-    return replace(send, query={**send.query, "cursor": cursor})
+    cursor = answer.cursor
+    return None if cursor is None else replace(send, query={**send.query, "cursor": cursor})
 
 
 def pages(first: Send, most: int = MOST_PAGES) -> Generator[Any, Any, list[Any]]:

@@ -112,6 +112,12 @@ class Received:
         return self.body.get("data") if isinstance(self.body, dict) else None
 
     @property
+    def cursor(self) -> str | None:
+        """The cursor of the page after this one, None where the list ends (S44)."""
+        cursor = self.body.get("next_cursor") if self.ok and isinstance(self.body, dict) else None
+        return cursor if isinstance(cursor, str) else None
+
+    @property
     def code(self) -> str:
         """The error code, or ""."""
         return str(self.body.get("code", "")) if isinstance(self.body, dict) and not self.ok else ""

@@ -62,16 +62,12 @@ def _base(given: str) -> str:
     return given.rstrip("/")
 
 
-def _unversioned(given: str) -> str:
-    return given.removesuffix("/v1").rstrip("/")
-
-
 _URL = re.compile(r"https?://[^/?#@\s]+([/?#][!-~]*)?")
 
 Token = Annotated[str, BeforeValidator(_token), Field(min_length=1), AfterValidator(_sendable)]
 Url = Annotated[str, AfterValidator(_url)]
 Base = Annotated[Url, AfterValidator(_base)]
-ApiBase = Annotated[Base, AfterValidator(_unversioned)]
+ApiBase = Annotated[Base, AfterValidator(lambda given: given.removesuffix("/v1").rstrip("/"))]
 
 
 DomainId = Annotated[str, Field(min_length=1)]

@@ -304,12 +304,12 @@ def _call(base: Call, operation: Operation, arguments: dict[str, Any]) -> Call:
     path = {name: str(arguments.pop(name)) for name in re.findall(r"{(\w+)}", operation.path)}
     body: Body | None = arguments.pop("input", None)
     given = {"first": "limit", "after": "cursor"}
-    query = {given.get(name, name): _text(value) for name, value in arguments.items() if value is not None}
+    query = {
+        given.get(name, name): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in arguments.items()
+        if value is not None
+    }
     return copied(base, operation=operation.name, method=operation.method, path=path, query=query, body=body)
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # Answering

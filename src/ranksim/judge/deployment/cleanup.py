@@ -13,7 +13,7 @@ from typing import Any
 
 from ranksim.core.callers.retry import pages, politely
 from ranksim.core.callers.steps import Program, Received, Send
-from ranksim.judge.deployment.discovery import KeyReach, Reach
+from ranksim.judge.deployment.discovery import KeyReach, Reach, read_all
 
 KINDS = ("scans", "webhooks", "keywords", "keyword_lists", "labels", "competitors", "domains")
 """Nouns of what runs create, in the order in which it is removed: what goes on spending and sending first,
@@ -69,33 +69,17 @@ class Remains:
     """
 
     others: Counter[str] = field(default_factory=Counter)
-    _things: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    _unlisted: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    def expect(self, kind: str, key: str, why: str = NO_TIME) -> None:
-        """Note that things of a kind were not looked for, and why."""
-        self._unlisted[kind, key] = why
-
-    def note_things(self, kind: str, key: str, ids: Iterable[str]) -> None:
-        """Note all things of a kind that are there; nobody has tried to remove them."""
-        self._unlisted.pop((kind, key), None)
-        for item in ids:
-            self._things.setdefault((kind, key, item), NO_TIME)
-
-    def remove(self, kind: str, key: str, item: str) -> None:
-        """Take off one thing that was removed."""
-        self._things.pop((kind, key, item), None)
-
-    def stays(self, kind: str, key: str, item: str, why: str) -> None:
-        """Note why one thing could not be removed."""
-        self._things[kind, key, item] = why
+    things: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """Kind, key and id of what was found, and why it is there."""
+    unlisted: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Kinds that were not looked for with a key, and why."""
 
     def listed(self) -> list[Left]:
         """Return what is there, by kind and reason."""
         groups = defaultdict[tuple[str, str, str], list[str]](list)
-        for (kind, key, item), why in self._things.items():
+        for (kind, key, item), why in self.things.items():
             groups[kind, key, why].append(item)
-        for (kind, key), why in self._unlisted.items():
+        for (kind, key), why in self.unlisted.items():
             groups.setdefault((kind, key, why), [])
         ordered = sorted(groups.items(), key=lambda group: KINDS.index(group[0][0]))
         return [Left(kind, key, why, tuple(ids)) for (kind, key, why), ids in ordered]
@@ -139,7 +123,7 @@ def remove_created(reach: Reach, created: Created, remains: Remains) -> Program:
     keys = owning_keys(reach)
     for key in keys:
         for kind in KINDS:
-            remains.expect(kind, key.name)
+            remains.unlisted[kind, key.name] = NO_TIME
     for key in keys:
         yield from _Removing(reach, created, remains, key.name).program()
 
@@ -188,32 +172,31 @@ class _Removing:
             if listed is None:
                 return []
             for thing in listed:
-                if "list_id" in place or self._created(thing):
+                inside = "list_id" in place or str(thing.get("domain_id")) in self.domains
+                if inside or self.created.names(thing):
                     items.append(thing)
                 else:
                     self.remains.others.update(marks_of(thing))
         ids = [str(thing["id"]) for thing in items]
         if kind == "domains":
             self.domains = set(ids)
-        self.remains.note_things(kind, self.key, ids)
+        self.remains.unlisted.pop((kind, self.key), None)
+        for item in ids:
+            self.remains.things.setdefault((kind, self.key, item), NO_TIME)
         return ids
-
-    def _created(self, item: Mapping[str, Any]) -> bool:
-        return self.created.names(item) or str(item.get("domain_id")) in self.domains
 
     def _listed(
         self, kind: str, place: Mapping[str, str]
     ) -> Generator[Any, Any, list[Mapping[str, Any]] | None]:
         """Return what a list shows, None where it cannot be read."""
         operation = f"{kind}.list"
-        if not self.reach.can(operation, self.key):
-            self.remains.expect(kind, self.key, f"not listed: {self.reach.keys[self.key].lacks[operation]}")
-            return None
-        first: Received = yield from politely(
-            Send(operation, self.key, query={"limit": "1", **place}), tries=2
-        )
-        if not first.ok:
-            self.remains.expect(kind, self.key, f"not listed: {_answered(first)}")
+        why = "" if self.reach.can(operation, self.key) else self.reach.keys[self.key].lacks[operation]
+        if not why:
+            first = Send(operation, self.key, query={"limit": "1", **place})
+            answer: Received = yield from politely(first, tries=2)
+            why = "" if answer.ok else _answered(answer)
+        if why:
+            self.remains.unlisted[kind, self.key] = f"not listed: {why}"
             return None
         items = yield from pages(Send(operation, self.key, query=place), MOST_PAGES)
         return [item for item in items if isinstance(item, dict) and "id" in item]
@@ -225,10 +208,10 @@ class _Removing:
             if kind not in self.ended:
                 why = yield from self._remove(kind, thing)
                 if not why:
-                    self.remains.remove(kind, self.key, thing)
+                    self.remains.things.pop((kind, self.key, thing), None)
                     continue
             stay.append(thing)
-            self.remains.stays(kind, self.key, thing, self.ended.get(kind) or why)
+            self.remains.things[kind, self.key, thing] = self.ended.get(kind) or why
         return stay
 
     def _remove(self, kind: str, thing: str) -> Generator[Any, Any, str]:
@@ -279,10 +262,4 @@ def resolve_lost(reach: Reach, unknown: Sequence[Unknown]) -> Program:
         keys[send.key] = None
         yield from politely(replace(send, lose=False, planned=None))
     for key in keys:
-        for operation in READ_AFTER:
-            if not reach.can(operation, key):
-                continue
-            if operation.endswith(".list"):
-                yield from pages(Send(operation, key))
-            else:
-                yield from politely(Send(operation, key))
+        yield from read_all(reach, key, READ_AFTER)

@@ -6,7 +6,7 @@ noted and left alone; nothing here fails because of an answer, but where it cont
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from itertools import combinations
@@ -171,12 +171,14 @@ def explore(target: Target) -> Generator[Any, Any, Reach]:
     for name in target.keys:
         keys[name] = yield from _explore_key(target, name)
     keys = {key.name: key for key in _corrected(keys)}
-    main = _main(keys)
+    usable = [key for key in keys.values() if key.usable]
+    usable.sort(key=lambda key: key.purpose != "full")
+    main = usable[0].name if usable else ""
     lacks = dict(keys[main].lacks) if main else {}
     if main:
         body = {"query": "query { domains(first: 1) { nodes { id } } }"}
         answer = yield Send("domains.list", main, body=body, surface="graphql")
-        if not _fits(answer):
+        if not (answer.ok and isinstance(answer.body, dict) and not answer.body.get("errors")):
             lacks[GRAPHQL] = _why(answer)
     return Reach(target, keys, main, lacks, _date(first.header("date")))
 
@@ -242,10 +244,6 @@ def _why(answer: Received) -> str:
     return f"{answer.status}, and not what was expected"
 
 
-def _fits(answer: Received) -> bool:
-    return answer.ok and isinstance(answer.body, dict) and not answer.body.get("errors")
-
-
 def _corrected(keys: Mapping[str, KeyReach]) -> Iterator[KeyReach]:
     """Correct keys that were called full by what they were found to be, and find whose each is."""
     names = _account_names(keys.values())
@@ -304,24 +302,13 @@ def _owner(key: KeyReach, keys: Mapping[str, KeyReach]) -> str:
     return owners.pop() if len(owners) == 1 else ""
 
 
-def _main(keys: Mapping[str, KeyReach]) -> str:
-    usable = [key for key in keys.values() if key.usable]
-    full = [key for key in usable if key.purpose == "full"]
-    return (full or usable)[0].name if usable else ""
-
-
 # Before and after
 
 
 def state(reach: Reach) -> Program:
     """Read into the trace the state that the keys may read, before the load and as it left it."""
     for key in reach.usable():
-        for operation in SINGLES:
-            if operation not in key.lacks:
-                yield from politely(Send(operation, key.name))
-        for operation in LISTS:
-            if operation not in key.lacks:
-                yield from pages(Send(operation, key.name))
+        yield from read_all(reach, key.name, (*SINGLES, *LISTS))
 
 
 def content(reach: Reach) -> Program:
@@ -329,9 +316,15 @@ def content(reach: Reach) -> Program:
     keys = [key for key in reversed(reach.usable()) if key.purpose != "scoped"]
     unbound = {(key.environment, key.account or key.name): key for key in keys}
     for key in unbound.values():
-        for operation in CONTENT:
-            if operation not in key.lacks:
-                yield from pages(Send(operation, key.name))
+        yield from read_all(reach, key.name, CONTENT)
+
+
+def read_all(reach: Reach, key: str, operations: Iterable[str]) -> Program:
+    """Read all that a key may read of some operations, lists page by page."""
+    for operation in operations:
+        if reach.can(operation, key):
+            send = Send(operation, key)
+            yield from pages(send) if operation.endswith(".list") else politely(send)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ranksim.core.callers.steps import Lap, Listen, Pause, Program, Received, Send, Spawn, Until
+from ranksim.core.callers.steps import Lap, Listen, Pause, Program, Send, Spawn, Until
 from ranksim.core.clock import SECOND, Micros
 from ranksim.judge.load.receiving import ReceiverClient
 from ranksim.judge.load.session import CallOutcome, Session
@@ -39,7 +39,10 @@ def drive(
         while not stopped() and clock.now() <= session.until:
             step = program.send(answer)
             if isinstance(step, Send):
-                answer = _send(step, session, on_call)
+                outcome = session.perform(step)
+                if on_call is not None:
+                    on_call(step, outcome)
+                answer = outcome.received
             elif isinstance(step, Spawn):
                 assert spawn is not None, "a program that does several things at once needs spawn"
                 answer = spawn(step.program)
@@ -57,13 +60,6 @@ def drive(
     finally:
         program.close()
     return None
-
-
-def _send(send: Send, session: Session, on_call: Callable[[Send, CallOutcome], None] | None) -> Received:
-    outcome = session.perform(send)
-    if on_call is not None:
-        on_call(send, outcome)
-    return outcome.received
 
 
 def _wait(step: Pause | Until, session: Session, sleep: Callable[[float], object]) -> Micros:

@@ -184,7 +184,9 @@ class Leader:
         """Have workers stop, and wait until their parts are closed, or they are gone."""
         self.runner.send_message(STOP, {})
         with gevent.Timeout((self.environment.stop_timeout or 0) + GRACE, False):
-            while self._working - self._missing():
+            while self._working - {
+                worker.id for worker in self.runner.clients.all if worker.state == "missing"
+            }:
                 gevent.sleep(0.05)
         if self._working:
             log.warning(
@@ -192,9 +194,6 @@ class Leader:
                 "trace, and on others is not",
                 len(self._working),
             )
-
-    def _missing(self) -> set[str]:
-        return {client.id for client in self.runner.clients.all if client.state == "missing"}
 
     def _on_ask(self, environment: Any, msg: Any) -> None:
         if self.run is None:

@@ -93,11 +93,12 @@ class Part:
         self._tls = ssl.create_default_context()
         share = None if target.spend_cap is None else target.spend_cap // shared.budgets
         self.budget = Budget(share, target.dry_run_only, prices=Prices(target.failing_domain or ""))
-        self.budget.accounts = {
-            name: account_named(key["environment"], key["account"])
-            for name, key in shared.reach.get("keys", {}).items()
-        }
-        reach = reach_from_message(shared.reach, target) if shared.reach else Reach(target)
+        self.know(reach_from_message(shared.reach, target) if shared.reach else Reach(target))
+
+    def know(self, reach: Reach) -> None:
+        """Take in whose each key is, and what may be written to."""
+        keys = reach.keys.values()
+        self.budget.accounts = {key.name: account_named(key.environment, key.account) for key in keys}
         self.ownership = Ownership.of(reach)
 
     def session(self, client: str = "", until: Micros = DISTANT_FUTURE) -> Session:
@@ -186,10 +187,7 @@ class LoadRun:
                 self.part.recorder.close()
                 raise
             self.shared = self.part.shared = replace(shared, reach=reach_to_message(self.reach))
-            self.part.budget.accounts = {
-                key.name: account_named(key.environment, key.account) for key in self.reach.keys.values()
-            }
-            self.part.ownership = Ownership.of(self.reach)
+            self.part.know(self.reach)
         except BaseException as error:
             self._stop_receiver()
             shutil.rmtree(self.directory if not new else self.path.parent, ignore_errors=True)

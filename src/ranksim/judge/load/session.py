@@ -232,7 +232,10 @@ class _Reply:
 def _round_trip(
     connection: http.client.HTTPConnection, request: _Request, deadline: Deadline, *, listening: bool
 ) -> _Reply | None:
-    """Send a request and read its reply, or none where nobody listens. Raises TimeoutError."""
+    """Send a request and read its reply to its end, or none where nobody listens.
+
+    Raises TimeoutError, and HTTPException for a reply that is cut short or too long.
+    """
     bound(connection, deadline, LARGEST_REPLY)
     try:
         connection.request(request.method, request.below, request.body, request.headers)
@@ -241,16 +244,11 @@ def _round_trip(
     if not listening:
         return None
     response = connection.getresponse()
-    raw = _read(response)
-    received = deadline.now()
-    return _Reply(response.status, _joined(response.getheaders()), raw.decode(errors="replace"), received)
-
-
-def _read(response: http.client.HTTPResponse) -> bytes:
-    """Read a body to its end. Raises HTTPException when it is cut short or too long."""
     if response.length is not None and response.length > LARGEST_REPLY:  # room is made for it at once
         raise http.client.HTTPException(f"a reply of more than {LARGEST_REPLY} bytes")
-    return response.read()
+    raw = response.read()
+    received = deadline.now()
+    return _Reply(response.status, _joined(response.getheaders()), raw.decode(errors="replace"), received)
 
 
 @dataclass(frozen=True, slots=True)

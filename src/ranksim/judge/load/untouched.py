@@ -89,7 +89,8 @@ class Untouched:
         return [*self._compared(), *([held] if self.held_back else [])]
 
     def _compared(self) -> list[str]:
-        seen = [name for name in self.before.things if name in self.after.things or self._is_gone(name)]
+        after = self.after
+        seen = [name for name in self.before.things if name in after.things or name[:2] in after.whole]
         if not seen:
             return []
         other: dict[tuple[str, str], str] = {}
@@ -109,9 +110,6 @@ class Untouched:
         if len(named) > MOST_NAMED:
             sentences.append(f"  and {units.count(len(named) - MOST_NAMED)} more")
         return sentences
-
-    def _is_gone(self, name: Name) -> bool:
-        return name[:2] in self.after.whole and name not in self.after.things
 
     def _differs(self, name: Name) -> str:
         """Say in what a thing reads otherwise after, and who may have changed it; "" where in nothing."""

@@ -226,9 +226,6 @@ def _stop_with_parent(parent: int) -> None:
     os._exit(1)
 
 
-def _listen(hooks: Any) -> None:
-    hooks.init_command_line_parser.add_listener(lambda parser, **_: add_arguments(parser))
-    hooks.init.add_listener(_on_init)
-
-
-_listen(events)
+hooks: Any = events
+hooks.init_command_line_parser.add_listener(lambda parser, **_: add_arguments(parser))
+hooks.init.add_listener(_on_init)

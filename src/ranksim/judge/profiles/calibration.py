@@ -14,7 +14,6 @@ from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Pause, Program, Received
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros, instant
 from ranksim.core.contract.facts import RateClass
-from ranksim.judge.deployment.discovery import Reach
 from ranksim.judge.profiles.fixtures import User, id_of
 from ranksim.judge.profiles.profile import Needs, Profile
 from ranksim.judge.profiles.webhooks import twenty
@@ -120,11 +119,6 @@ def _available(answer: Received) -> Micros | None:
         return None
 
 
-def _needs(reach: Reach, users: int) -> Needs:
-    parts = max(1, -(-5 // users))
-    return Needs(parts * 16 * window_of(reach), jobs=2 * DOMAINS * len(KINDS))
-
-
 CALIBRATION = Profile(
     name="calibration",
     aim="The open choices: window algorithm, phase and scope; cooldowns; what the count of 20 counts.",
@@ -132,6 +126,8 @@ CALIBRATION = Profile(
     users=5,
     duration=16 * MINUTE,
     plays=calibration,
-    needs=_needs,
+    needs=lambda reach, users: Needs(
+        max(1, -(-5 // users)) * 16 * window_of(reach), jobs=2 * DOMAINS * len(KINDS)
+    ),
     ends=True,
 )

@@ -16,8 +16,8 @@ from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Pause, Program, Received, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.core.service.calls import Body
-from ranksim.judge.deployment.discovery import GRAPHQL, Reach
-from ranksim.judge.profiles.fixtures import User, bodies, id_of, ids_of_keywords, make, meet
+from ranksim.judge.deployment.discovery import GRAPHQL
+from ranksim.judge.profiles.fixtures import WIDE, User, bodies, id_of, ids_of_keywords, make, meet
 from ranksim.judge.profiles.graphql import over_graphql
 from ranksim.judge.profiles.profile import Needs, Profile
 
@@ -124,9 +124,7 @@ def _multiplied(me: User, domain: str) -> Program:
     listed = "" if room is not None and room < MULTIPLIED else (yield from me.keyword_list(domain, name))
     if not listed:
         return
-    pairs = [{"engine": "google", "device": device} for device in ("desktop", "mobile")]
-    places = [{"country": country} for country in ("DE", "AT")]
-    tracked = partial(me.scan, domain, engine_devices=pairs, geographies=places)
+    tracked = partial(me.scan, domain, shape=WIDE)
     slots = Send("slots.get", key)
     two = me.words("breadth", "multiplied", count=2)
 
@@ -166,8 +164,7 @@ def _walked(me: User, noun: str, filters: Mapping[str, str], made: Sequence[str]
     query = dict(filters)
     for _ in range(PAGES):
         answer: Received = yield from politely(Send(f"{noun}.list", me.key, query={**query, "limit": limit}))
-        cursor = answer.body.get("next_cursor") if isinstance(answer.body, dict) else None
-        if not answer.ok or not isinstance(cursor, str):
+        if answer.cursor is None:
             break
         items = answer.data if isinstance(answer.data, list) else []
         page = [item.get("id") for item in items if isinstance(item, dict)]
@@ -175,7 +172,7 @@ def _walked(me: User, noun: str, filters: Mapping[str, str], made: Sequence[str]
         if ours and not deleted:
             deleted = ours[0]
             yield from politely(Send(f"{noun}.delete", me.key, path={"id": deleted}))
-        query = {**filters, "cursor": cursor}
+        query = {**filters, "cursor": answer.cursor}
     return deleted
 
 
@@ -276,10 +273,6 @@ def twins(me: User) -> Program:
         yield from politely(send)
 
 
-def _needs(reach: Reach, users: int) -> Needs:
-    return Needs(60 * SECOND if users == 1 else 40 * SECOND, jobs=5, briefs=4, slots=96)
-
-
 BREADTH = Profile(
     name="breadth",
     aim="Each resource made, read, changed, walked and removed; each POST repeated; each kind of answer.",
@@ -290,7 +283,7 @@ BREADTH = Profile(
     users=2,
     duration=2 * MINUTE,
     plays=breadth,
-    needs=_needs,
+    needs=lambda reach, users: Needs((60 if users == 1 else 40) * SECOND, jobs=5, briefs=4, slots=96),
     ends=True,
 )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ranksim.core.callers.requests import briefs_body, create, job_body, keywords_body, named_body
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Until
-from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
+from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.judge.deployment.discovery import GRAPHQL, Reach
 from ranksim.judge.profiles.fixtures import Chance, User, has_ended, id_of, ids_of_keywords
 from ranksim.judge.profiles.graphql import over_graphql
@@ -125,15 +125,10 @@ def everyday(me: User) -> Program:
             send = over_graphql(send) or send
         answer: Received = yield send
         customer.saw(send, answer)
-        yield Pause(_think(draw, answer))
+        thinking = 100 * MILLISECOND + draw.randrange(SECOND)
+        yield Pause(thinking + (5 * SECOND if answer.status == 429 else 0))
         if customer.turn % TURNS == 0:
             yield Lap()
-
-
-def _think(draw: Chance, answer: Received) -> Micros:
-    """Think for a while; longer after a refusal of the rate limit."""
-    pause = 100 * MILLISECOND + draw.randrange(SECOND)
-    return pause + 5 * SECOND if answer.status == 429 else pause
 
 
 def _needs(reach: Reach, users: int) -> Needs:

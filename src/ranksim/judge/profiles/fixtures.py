@@ -35,8 +35,17 @@ Making = Generator[Any, Any, str]
 Chance: TypeAlias = Random
 """A generator of one's own: the same seed gives the same choices, whoever else draws."""
 
-Places: TypeAlias = Sequence[Mapping[str, str]]
-"""Geographies of a scan, or its pairings of engine and device."""
+Shape: TypeAlias = tuple[Sequence[Mapping[str, str]], Sequence[Mapping[str, str]]]
+"""Pairings of engine and device of a scan, and its geographies."""
+
+NARROW: Shape = (GOOGLE_DESKTOP, GERMANY)
+"""One of each."""
+
+WIDE: Shape = (
+    [{"engine": "google", "device": device} for device in ("desktop", "mobile")],
+    [{"country": country} for country in ("DE", "AT")],
+)
+"""Two of each (S25)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +101,10 @@ class User:
         return domain, listed
 
     def scan(
-        self,
-        domain: str,
-        lists: Sequence[str],
-        name: str,
-        *,
-        key: str = "",
-        engine_devices: Places = GOOGLE_DESKTOP,
-        geographies: Places = GERMANY,
+        self, domain: str, lists: Sequence[str], name: str, shape: Shape = NARROW, key: str = ""
     ) -> Making:
         """Make a scan of lists."""
-        key, body = key or self.key, scan_body(domain, lists, name, engine_devices, geographies)
+        key, body = key or self.key, scan_body(domain, lists, name, *shape)
         return make(create("scans", key, body, f"{name}-scan-{key}"))
 
     def endpoint(

@@ -17,7 +17,7 @@ from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Spaw
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.judge.deployment.discovery import GRAPHQL, KeyReach, Reach
 from ranksim.judge.profiles import cost_cap, precedence
-from ranksim.judge.profiles.fixtures import User, failing_domain, id_of, ids_of_keywords
+from ranksim.judge.profiles.fixtures import WIDE, User, failing_domain, id_of, ids_of_keywords
 from ranksim.judge.profiles.graphql import over_graphql
 from ranksim.judge.profiles.precedence import KINDS, LAST, Rung, at_a_pace, at_once, dry, promptly, read_used
 from ranksim.judge.profiles.profile import Needs, Profile
@@ -123,9 +123,8 @@ def _widen(rung: Rung) -> Program:
     """Widen our scan by PATCH beyond the slots or the dimensions, and pause it (E19, U95)."""
     yield from politely(Send("scans.list", rung.key.name, query={"domain_id": rung.domain}))
     path = {"id": rung.scan or "none"}
-    places = [{"country": country} for country in ("DE", "AT")]
     many = [{"country": f"{a}{b}"} for a in "ABCDE" for b in "ABCDEFGH"]
-    for body in ({"geographies": places}, {"geographies": many}, {"active": False}, {"active": True}):
+    for body in ({"geographies": WIDE[1]}, {"geographies": many}, {"active": False}, {"active": True}):
         yield from politely(Send("scans.update", rung.key.name, path=path, body=body))
         yield from read_used(rung)
 

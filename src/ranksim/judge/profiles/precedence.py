@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ranksim.core.callers.requests import (
-    GERMANY,
-    GOOGLE_DESKTOP,
     briefs_body,
     create,
     job_body,
@@ -20,7 +18,7 @@ from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.core.service.calls import Body
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.profiles.fixtures import Places, User, used_domain
+from ranksim.judge.profiles.fixtures import NARROW, WIDE, Shape, User, used_domain
 
 KINDS = ("site_optimization", "rank_run", "crawl", "ai_scan")
 """Kinds of jobs. What a plan may lack comes before and after what none lacks: it shows that a key may ask."""
@@ -69,13 +67,10 @@ class Rung:
         """Return the call that creates a resource with this key."""
         return create(noun, self.key.name, body)
 
-    def shape(self) -> tuple[Places, Places]:
-        """Return the pairings and places of a scan: two of each where there is room for it (S25)."""
+    def shape(self) -> Shape:
+        """Return the pairings and places of a scan: two of each where there is room for it."""
         room = self.key.room()
-        if room is not None and room < ROOMY:
-            return GOOGLE_DESKTOP, GERMANY
-        pairs = [{"engine": "google", "device": device} for device in ("desktop", "mobile")]
-        return pairs, [{"country": country} for country in ("DE", "AT")]
+        return NARROW if room is not None and room < ROOMY else WIDE
 
     def too_many(self) -> int:
         """Return more keywords than there are slots free, as far as that is known."""

@@ -71,7 +71,10 @@ def _scoped(me: User, turn: int) -> Program:
     foreign = things.get("domains", "")
     for key in scoped:
         for noun, thing in things.items():
-            yield from _foreign(key, noun, thing)
+            if noun != "keyword_briefs":
+                path = {"kind": "ai_scan", "id": thing} if noun == "jobs" else {"id": thing}
+                yield from politely(Send(f"{noun}.get", key.name, path=path))
+            yield from politely(Send(f"{noun}.list", key.name))
         for operation in (*LISTS_OF_DOMAIN, "slots.get", "account.usage", "account.get"):
             yield Send(operation, key.name)
         over = over_graphql(Send("domains.list", key.name, query={"limit": "200"}))
@@ -99,14 +102,6 @@ def _beyond(me: User, turn: int) -> Generator[Any, Any, dict[str, str]]:
         once = f"{me.named(*parts)}-{noun}"
         things[noun] = yield from make(create(noun, me.key, made[noun], once))
     return {noun: thing for noun, thing in things.items() if thing}
-
-
-def _foreign(key: KeyReach, noun: str, thing: str) -> Program:
-    """Ask for a thing beyond a key's domain, by its id and in the list of its kind."""
-    if noun != "keyword_briefs":
-        path = {"kind": "ai_scan", "id": thing} if noun == "jobs" else {"id": thing}
-        yield from politely(Send(f"{noun}.get", key.name, path=path))
-    yield from politely(Send(f"{noun}.list", key.name))
 
 
 def _spend_beyond(me: User, key: KeyReach, domain: str, listed: str, turn: int) -> Program:

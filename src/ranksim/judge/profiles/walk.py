@@ -82,12 +82,10 @@ def _one_walk(
     for _ in range(60):
         page_query = {**given, "limit": limit} if limit else given
         answer: Received = yield from politely(Send(operation, me.key, query=page_query))
-        body = answer.body if isinstance(answer.body, dict) else {}
-        cursor = body.get("next_cursor") if answer.ok else None
-        if not isinstance(cursor, str):
+        if answer.cursor is None:
             break
-        cursors.append(cursor)
-        given = {**query, "cursor": cursor}
+        cursors.append(answer.cursor)
+        given = {**query, "cursor": answer.cursor}
         items = answer.data if isinstance(answer.data, list) else []
         if operation == "keywords.list" and items and draw.randrange(4) == 0 and goes:
             path = {"id": str(items[-1].get("id"))}

@@ -61,14 +61,14 @@ def _read_every(value: Any) -> Any:
     raise ValueError(f"write day, week, month or a duration such as '6h', found {value!r}")
 
 
-def _write_every(value: int | str) -> str:
-    return value if isinstance(value, str) else clock.format_duration(value)
-
-
 Every = Annotated[
     int | Literal["day", "week", "month"],
     BeforeValidator(_read_every, json_schema_input_type=str),
-    PlainSerializer(_write_every, return_type=str, when_used="json"),
+    PlainSerializer(
+        lambda every: every if isinstance(every, str) else clock.format_duration(every),
+        return_type=str,
+        when_used="json",
+    ),
 ]
 
 
