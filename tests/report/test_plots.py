@@ -15,7 +15,7 @@ import pytest
 
 from ranksim.core.errors import BadInput
 from ranksim.report import figure, over_time, plots, units
-from ranksim.report.figure import to_png
+from ranksim.report.shown_figure import to_png
 from ranksim.report.summary import views
 
 if TYPE_CHECKING:

@@ -91,7 +91,6 @@ def _narrow(figure: Figure) -> None:
 
 
 def _panels(ax: Any) -> list[Any]:
-    """The Axes and the panels within them."""
     return [ax, *ax.child_axes]
 
 
@@ -120,15 +119,10 @@ def _element(figure: Figure, kind: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def to_png(figure: Figure) -> bytes:
-    """Return a figure as the bytes of a PNG file, the same for the same figure."""
-    stream = BytesIO()
-    figure.savefig(stream, format="png", metadata={"Software": None})
-    return stream.getvalue()
-
-
 def save(figure: Figure, path: Path) -> str:
     """Write a figure as a PNG file; return it as an SVG element for a page."""
+    from ranksim.report.shown_figure import to_png
+
     path.write_bytes(to_png(figure))
     return to_svg(figure)
 

@@ -1,11 +1,17 @@
 """Axes and figures that a notebook shows: figures are made outside pyplot, which would show them."""
 
+from io import BytesIO
 from typing import Any
 
 import matplotlib.axes
 import matplotlib.figure
 
-from ranksim.report.figure import to_png
+
+def to_png(figure: matplotlib.figure.Figure) -> bytes:
+    """Return a figure as the bytes of a PNG file, the same for the same figure."""
+    stream = BytesIO()
+    figure.savefig(stream, format="png", metadata={"Software": None})
+    return stream.getvalue()
 
 
 class Axes(matplotlib.axes.Axes):

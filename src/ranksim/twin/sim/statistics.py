@@ -165,8 +165,7 @@ class ReplicationTally:
         self._travels_of(now, client).unanswered += 1
 
     def _travels_of(self, now: Micros, client: str) -> _Travels:
-        if now >= self._cut:
-            self.reset(self._cut)
+        self._pass(now)
         return self._travels.setdefault(client, _Travels())
 
     def pool(self, now: Micros, kind: str, busy: int, capacity: int | None, waiting: int) -> None:
@@ -185,8 +184,7 @@ class ReplicationTally:
 
     def sample(self, now: Micros, service: Service) -> None:
         """Read the service's state into the series: on a fixed grid of `sample_every`, in order of time."""
-        if now >= self._cut:
-            self.reset(self._cut)
+        self._pass(now)
         self._deliveries.close_cancelled(service.state)
         self._read(now, now, service.state, keep=self._turn % self._stride == 0)
         self._turn += 1
@@ -215,8 +213,7 @@ class ReplicationTally:
         The last sample stands at `now` and shows the service in the last microsecond before it, so that an
         allowance that resets at the very end is seen as it was used.
         """
-        if now >= self._cut:
-            self.reset(self._cut)
+        self._pass(now)
         state = service.state
         self._deliveries.close_cancelled(state)
         self._deliveries.open_unanswered(state)
@@ -252,17 +249,20 @@ class ReplicationTally:
     # Jobs and deliveries
 
     def _kind(self, now: Micros, kind: str) -> JobTally:
-        if now >= self._cut:
-            self.reset(self._cut)
+        self._pass(now)
         jobs = self._jobs.get(kind)
         if jobs is None:
             jobs = self._jobs[kind] = JobTally(now)
         return jobs
 
     def _deliveries_at(self, now: Micros) -> DeliveryTally:
+        self._pass(now)
+        return self._deliveries
+
+    def _pass(self, now: Micros) -> None:
+        """Drop what came before the end of the warm-up, once that has passed."""
         if now >= self._cut:
             self.reset(self._cut)
-        return self._deliveries
 
     # Samples
 
@@ -316,10 +316,8 @@ class ReplicationTally:
 
     def _call_rows(self) -> list[dict[str, Any]]:
         names = ("client", "operation", "outcome", "status", "code", "check")
-        return [
-            {**dict(zip(names, what, strict=True)), "count": count}
-            for what, count in sorted(self._calls.items())
-        ]
+        rows = sorted(self._calls.items())
+        return [{**dict(zip(names, what, strict=True)), "count": count} for what, count in rows]
 
     def _invoice_rows(self, state: State) -> list[dict[str, Any]]:
         """What each account pays for each billing month, by what it had at its end, or at that of the run."""
