@@ -18,11 +18,11 @@ from ranksim.core.service.events import (
     JobStarted,
 )
 from ranksim.core.service.state import Account, Delivery, Endpoint, Key, State
-from ranksim.twin.sim.delivery_tally import MAX_DISABLINGS
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.metrics import scalars
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.statistics import MAX_NOTES, MAX_SAMPLES, ReplicationTally
+from ranksim.twin.sim.tallies import MAX_DISABLINGS
 
 START = 1_000 * HOUR
 TIMEOUT = Answer(None, "timeout", 10 * SECOND)

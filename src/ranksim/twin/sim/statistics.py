@@ -28,11 +28,10 @@ from ranksim.core.service.events import (
 from ranksim.core.service.operations import TABLE
 from ranksim.core.service.service import Service
 from ranksim.core.service.state import State
-from ranksim.twin.sim.delivery_tally import DeliveryTally, Outages
 from ranksim.twin.sim.histogram import Histogram
-from ranksim.twin.sim.job_tally import JobTally
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.series import SampledSeries, account_names
+from ranksim.twin.sim.tallies import DeliveryTally, JobTally, Outages
 
 if TYPE_CHECKING:
     from ranksim.twin.sim.scenario import Scenario
