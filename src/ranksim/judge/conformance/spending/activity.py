@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
@@ -48,6 +49,34 @@ CHECKS: Final = CHECK_OF | {"allowance_exhausted": CHECK_OF["quota_exhausted"]}
 DRY_RUN_QUEUED: Final = Cause(
     "dry_run.queues", "a job that a dry run starts is reserved, counted and runs", account=True
 )
+
+
+SPENDS: Final = {
+    "keyword_briefs.create": "keyword_briefs",
+    "keywords.create": "keywords",
+    "scans.create": "scans",
+}
+SPENDING: Final = frozenset({"jobs.create", *SPENDS})
+
+
+def asked_of(exchange: Observation, made: Mapping[str, Json] = MappingProxyType({})) -> tuple[str, str]:
+    """Return the operation that a call wants to spend on, and its domain; each "" when it cannot be read.
+
+    A domain that is not asked for is told by what was `made` (U41).
+    """
+    body, briefs = body_of(exchange), made.get("briefs")
+    kind = str(body.get("kind")) if str(body.get("kind")) in JOBS else ""
+    spend = kind if exchange.operation == "jobs.create" else SPENDS.get(exchange.operation, "")
+    brief = briefs[0] if isinstance(briefs, list) and briefs and isinstance(briefs[0], dict) else {}
+    domains = (source.get("domain_id") for source in (body, made, brief))
+    return spend, next((domain for domain in domains if isinstance(domain, str)), "")
+
+
+def subject_of(exchange: Observation) -> tuple[object, ...]:
+    """Return what a call is about, dry or not, so that the same call can be recognised."""
+    body = exchange.body if isinstance(exchange.body, dict) else {}
+    rest = sorted((name, repr(value)) for name, value in body.items() if name != "dry_run")
+    return exchange.operation, exchange.surface, exchange.key, tuple(rest)
 
 
 NOT_STATED: Final = -1
@@ -97,6 +126,11 @@ class SpendWork(SpendCall):
     def made(self) -> Mapping[str, Json]:
         """What the reply says was made, if it was granted in words that can be read."""
         return thing_of(self.exchange) if self.granted else {}
+
+    @property
+    def answered_first(self) -> Observation:
+        """The call that was answered before all others."""
+        return min(self.calls, key=lambda exchange: exchange.received)
 
 
 class RefusedSpend(SpendCall):

@@ -22,6 +22,7 @@ from ranksim.judge.conformance.spending.activity import (
     RefusedSpend,
     SpendCall,
     SpendWork,
+    asked_of,
 )
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.failed_checks import (
@@ -33,7 +34,6 @@ from ranksim.judge.conformance.spending.failed_checks import (
     order_of,
     rule_of,
 )
-from ranksim.judge.conformance.spending.spend_parsing import domain_of, spend_of
 from ranksim.judge.conformance.spending.statements import Interval
 from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Breach, Cause, Requirement, Rule, declare
 
@@ -209,20 +209,17 @@ def _judge_code(
     all checks, for what a key may not reach. But where calls of the key for the same thing came to the checks
     before and after, it may reach that; so while a check certainly fails, the refusal is that check's.
     """
-    body = body_of(exchange)
-    spend, pays = spend_of(exchange, body), exchange.status == PAY
+    call = RefusedSpend(*asked_of(exchange), exchange.sent, exchange.received, exchange, NO_CHECK)
+    pays = exchange.status == PAY
     if exchange.code in AFTER_RATE_LIMIT:
         return
-    if spend in CAPPED and "refuse" in audit.options.candidates("cap"):
+    if call.spend in CAPPED and "refuse" in audit.options.candidates("cap"):
         if pays:
             says = "what is beyond a cap may be refused with a code of its own (U47)"
             audit.tally.open("guards.codes", says)
         return
     if not pays and (reached is None or reached.low >= exchange.sent or reached.high <= exchange.received):
         return
-    call = RefusedSpend(
-        spend, domain_of(body, {}), exchange.sent, exchange.received, exchange, check=NO_CHECK
-    )
     failure = next(failures.of(call), None)
     case = ANY if failure is None else CODES[failure.check - 1]
     if pays:

@@ -26,7 +26,6 @@ from ranksim.judge.conformance.spending.activity import (
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.cooldown_groups import (
     COOLDOWN,
-    CooldownGroup,
     CooldownGroups,
     CooldownInterpretation,
 )
@@ -102,6 +101,7 @@ LONGER = 4
 class Trial:
     """What one reading of U46 makes of the instances of rules: how many hold or are open, and what breaks."""
 
+    runs: CooldownGroups
     kind: CooldownInterpretation
     held: Counter[str] = field(default_factory=Counter)
     open: Counter[str] = field(default_factory=Counter)
@@ -109,6 +109,15 @@ class Trial:
     """Rule, case, and what tells."""
     cases: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """The cases of rules that were exercised, with the first exchanges that did."""
+
+    @property
+    def by_domain(self) -> bool:
+        """Whether a cooldown is of one domain."""
+        return self.kind.scope == "domain"
+
+    def from_finish(self, spend: str) -> bool:
+        """Return whether a cooldown of an operation begins as its job ends."""
+        return self.kind.begins == "finish" and spend in JOBS
 
     def covers(self, rule: str, case: str, *calls: SpendCall) -> None:
         """Note that an exchange would have shown a case broken."""
@@ -163,12 +172,12 @@ def _waits(runs: CooldownGroups) -> list[RefusedSpend]:
 
 def tried(runs: CooldownGroups) -> list[Trial]:
     """Try each reading of U46 on what was accepted, and on the refusals of check 6."""
-    trials, waits = [Trial(kind) for kind in kinds_of(runs.options)], _waits(runs)
+    trials, waits = [Trial(runs, kind) for kind in kinds_of(runs.options)], _waits(runs)
     for trial in trials:
-        judge_enforced(runs, trial)
+        judge_enforced(trial)
         for refused in waits:
-            judge_refused(runs, refused, trial)
-            judge_stated(runs, refused, trial)
+            judge_refused(trial, refused)
+            judge_stated(trial, refused)
     return trials
 
 
@@ -210,17 +219,16 @@ def _evidence(
 # Checks
 
 
-def judge_enforced(runs: CooldownGroups, trial: Trial) -> None:
+def judge_enforced(trial: Trial) -> None:
     """Two acceptances of the same thing lie at least its cooldown apart, unless the first failed meanwhile.
 
     The first was accepted no sooner than its call was sent, the second no later than it was answered; the
     cooldown begins at the acceptance, or at a finish that was observed before the second call, and that came
     after the last reply that showed the job under way.
     """
-    by_domain = trial.kind.scope == "domain"
+    runs, by_domain = trial.runs, trial.by_domain
     for spend, works in list(runs.works.items()):
-        length = runs.lengths.get(spend)
-        if not length or not runs.applies(spend):
+        if not runs.lengths.get(spend) or not runs.applies(spend):
             continue
         last: dict[str, SpendWork] = {}
         early: list[tuple[SpendWork, SpendWork]] = []
@@ -229,30 +237,26 @@ def judge_enforced(runs: CooldownGroups, trial: Trial) -> None:
             subject = work.domain if by_domain else ""
             first, last[subject] = last.get(subject), work
             if first is not None:
-                _judge_pair(runs, first, work, length, trial)
-                if _early(runs, first, work, length, trial.kind):
+                _judge_pair(trial, first, work)
+                if _early(trial, first, work):
                     early.append((first, work))
             elif by_domain and work.domain in runs.activity.domains and len(last) > 1:
                 trial.covers("cooldown.refused", "on another domain", work)
-        _judge_early(runs, early, length, trial)
+        _judge_early(trial, early)
 
 
-def _early(
-    runs: CooldownGroups, first: SpendWork, second: SpendWork, length: Micros, kind: CooldownInterpretation
-) -> bool:
+def _early(trial: Trial, first: SpendWork, second: SpendWork) -> bool:
     """Return whether the second surely came too early, by less than what whole seconds hide."""
-    latest = max(first.high, second.high)
+    runs, length, latest = trial.runs, trial.runs.lengths[first.spend], max(first.high, second.high)
     gap, slack = (latest - first.low) * runs.rate, runs.slack(latest - first.low)
     if not length - slack <= gap < length - (slack - SECOND) or first.high >= second.low:
         return False
-    if kind.begins == "finish" and not runs.fate(first).done < second.low:
+    if trial.kind.begins == "finish" and not runs.fate(first).done < second.low:
         return False
-    return runs.unfailed(first, latest) is True and not runs.may_clear(first, second, kind)
+    return runs.unfailed(first, latest) is True and not runs.may_clear(first, second, trial.kind)
 
 
-def _judge_early(
-    runs: CooldownGroups, pairs: Sequence[tuple[SpendWork, SpendWork]], length: Micros, trial: Trial
-) -> None:
+def _judge_early(trial: Trial, pairs: Sequence[tuple[SpendWork, SpendWork]]) -> None:
     """Break when no reckoning in whole seconds explains all pairs that came too early by less than one.
 
     Lemma. A cooldown may count from the last whole second before its begin, or end with the whole second in
@@ -262,7 +266,9 @@ def _judge_early(
     all pairs, laid upon each other, leave no place in a second for one, that reckoning explains them not.
     Both at once hide more than a second, which no pair may. Spans are trimmed by what clocks drift meanwhile.
     """
+    runs = trial.runs
     for start in range(len(pairs)):
+        length = runs.lengths[pairs[start][0].spend]
         near = [pair for pair in pairs[start:] if pair[0].low - pairs[start][0].low <= NEAR]
         if len(near) < 2:
             continue
@@ -305,11 +311,9 @@ def _leave_no_place(spans: Sequence[tuple[Micros, Micros]]) -> bool:
     return reached >= SECOND
 
 
-def _judge_pair(
-    runs: CooldownGroups, first: SpendWork, second: SpendWork, length: Micros, trial: Trial
-) -> None:
-    spend, latest, begun = first.spend, max(first.high, second.high), first.low
-    from_finish = trial.kind.begins == "finish" and spend in JOBS
+def _judge_pair(trial: Trial, first: SpendWork, second: SpendWork) -> None:
+    runs, spend, latest, begun = trial.runs, first.spend, max(first.high, second.high), first.low
+    length, from_finish = runs.lengths[spend], trial.from_finish(spend)
     finished = runs.fate(first).done < second.low
     if from_finish and finished:
         begun = max(begun, runs.fate(first).alive)
@@ -335,24 +339,25 @@ def _judge_pair(
     trial.add("cooldown.enforced", False if broken else None, evidence, case)
 
 
-def judge_refused(runs: CooldownGroups, refused: SpendCall, trial: Trial) -> None:
+def judge_refused(trial: Trial, refused: SpendCall) -> None:
     """A refusal needs an acceptance, or a finish, less than the cooldown before it.
 
     Every call that may have begun it is taken at its latest; a call without an answer may have begun it at
     any time. What went before the trace may have, unless the domain was made in it or the cooldown is over.
     """
+    runs = trial.runs
     if not runs.activity.alone:
         trial.add("cooldown.refused", None)
         return
     length, group = runs.lengths.get(refused.spend), runs.sharing(refused, trial.kind)
-    own, latest = group.latest(refused.high), _latest_begin(runs, refused, trial.kind)
+    own, latest = group.latest(refused.high), _latest_begin(trial, refused)
     nearest = min(latest, refused.low)
     elapsed, slack = (refused.low - nearest) * runs.rate, runs.slack(refused.low - nearest)
     holds: bool | None = None
     if own > DISTANT_PAST and (length is None or (refused.low - own) * runs.rate < length):
         holds = True
         if length is not None:
-            _cover_enforced(group, refused, trial)
+            _cover_enforced(trial, refused)
     says, ids = f"{refused.spend} was refused as cooldown_active", [refused.exchange.id]
     case = f"{refused.spend}, when it is over"
     if latest == DISTANT_PAST:
@@ -370,8 +375,9 @@ def judge_refused(runs: CooldownGroups, refused: SpendCall, trial: Trial) -> Non
     trial.add("cooldown.refused", holds, evidence, case)
 
 
-def _cover_enforced(group: CooldownGroup, refused: SpendCall, trial: Trial) -> None:
+def _cover_enforced(trial: Trial, refused: SpendCall) -> None:
     """Note what a refusal shows not to have been granted: again, and at once with another."""
+    group = trial.runs.sharing(refused, trial.kind)
     first, beside = group.last_before(refused.low), group.beside(refused)
     if first is not None:
         trial.covers("cooldown.enforced", refused.spend, first, refused)
@@ -379,7 +385,7 @@ def _cover_enforced(group: CooldownGroup, refused: SpendCall, trial: Trial) -> N
         trial.covers("cooldown.enforced", f"{refused.spend}{AT_ONCE}", beside, refused)
 
 
-def judge_stated(runs: CooldownGroups, refused: SpendCall, trial: Trial) -> None:
+def judge_stated(trial: Trial, refused: SpendCall) -> None:
     """The stated wait ends the cooldown's length after the anchor, and no acceptance comes before its end.
 
     The anchor is the last acceptance before, or one during the call; it surely is not later than that, so
@@ -387,26 +393,18 @@ def judge_stated(runs: CooldownGroups, refused: SpendCall, trial: Trial) -> None
     time runs faster than the caller's, either may be meant.
     """
     stated = wait_of(refused.exchange)
-    if stated is None or (trial.kind.scope == "domain" and not refused.domain):
+    if stated is None or (trial.by_domain and not refused.domain):
         return
-    waits = waits_of(stated, runs.rate)
-    length = runs.lengths.get(refused.spend)
-    first = runs.sharing(refused, trial.kind).last_before(refused.low)
-    if first is not None and length is not None:
-        _judge_length(runs, refused, first, waits, length, trial)
-    _judge_kept(runs, refused, min(low for low, _ in waits), trial)
+    waits = waits_of(stated, trial.runs.rate)
+    first = trial.runs.sharing(refused, trial.kind).last_before(refused.low)
+    if first is not None and refused.spend in trial.runs.lengths:
+        _judge_length(trial, refused, first, waits)
+    _judge_kept(trial, refused, min(low for low, _ in waits))
 
 
-def _judge_length(
-    runs: CooldownGroups,
-    refused: SpendCall,
-    first: SpendWork,
-    waits: Sequence[Wait],
-    length: Micros,
-    trial: Trial,
-) -> None:
-    span = refused.high - first.low
-    holding = [_length_holds(runs, refused, first, wait, length, trial.kind) for wait in waits]
+def _judge_length(trial: Trial, refused: SpendCall, first: SpendWork, waits: Sequence[Wait]) -> None:
+    runs, span, length = trial.runs, refused.high - first.low, trial.runs.lengths[refused.spend]
+    holding = [_length_holds(trial, refused, first, wait) for wait in waits]
     holds = True if True in holding else None if None in holding else False
     stated = " or ".join(format_millis(high) for _, high in waits)
     says = (
@@ -421,14 +419,8 @@ def _judge_length(
         trial.covers("cooldown.stated", refused.spend, first, refused)
 
 
-def _length_holds(
-    runs: CooldownGroups,
-    refused: SpendCall,
-    first: SpendWork,
-    wait: Wait,
-    length: Micros,
-    kind: CooldownInterpretation,
-) -> bool | None:
+def _length_holds(trial: Trial, refused: SpendCall, first: SpendWork, wait: Wait) -> bool | None:
+    runs, kind, length = trial.runs, trial.kind, trial.runs.lengths[refused.spend]
     span, (least, most) = refused.high - first.low, wait
     holds: bool | None = span * runs.rate + most + runs.slack(span) >= length
     if not holds and not runs.unfailed(first, refused.high):
@@ -438,45 +430,40 @@ def _length_holds(
     )
     if least > length + runs.slack(span):
         return None if running else False  # what is left of the run may be in it, as it is estimated
-    if not running and _more_than_left(runs, refused, least, length, kind):
-        return False
-    return holds
+    return False if not running and _more_than_left(trial, refused, least) else holds
 
 
-def _more_than_left(
-    runs: CooldownGroups, refused: SpendCall, wait: Micros, length: Micros, kind: CooldownInterpretation
-) -> bool:
+def _more_than_left(trial: Trial, refused: SpendCall, wait: Micros) -> bool:
     """Return whether a stated wait is more than what is left after the latest that can have begun it.
 
     The end may be rounded up to a whole second, and the wait once more.
     """
+    runs, latest = trial.runs, _latest_begin(trial, refused)
     if not runs.activity.alone:
         return False
-    latest = _latest_begin(runs, refused, kind)
-    left = length - (refused.low - latest) * runs.rate
+    left = runs.lengths[refused.spend] - (refused.low - latest) * runs.rate
     return latest <= refused.low and wait > left + runs.slack(refused.low - latest) + SECOND
 
 
-def _latest_begin(runs: CooldownGroups, refused: SpendCall, kind: CooldownInterpretation) -> Micros:
+def _latest_begin(trial: Trial, refused: SpendCall) -> Micros:
     """Return the latest instant at which the cooldown of a refusal can have begun; DISTANT_FUTURE: unbound.
 
     What went before the trace may have begun it, or its finish, unless the domain was made in it.
     """
-    latest = runs.sharing(refused, kind).latest(refused.high)
-    if kind.scope == "domain" and refused.domain in runs.activity.domains:
+    latest, activity = trial.runs.sharing(refused, trial.kind).latest(refused.high), trial.runs.activity
+    if trial.by_domain and refused.domain in activity.domains:
         return latest
-    finishes = kind.begins == "finish" and refused.spend in JOBS
-    return max(latest, DISTANT_FUTURE if finishes else runs.activity.begins)
+    return max(latest, DISTANT_FUTURE if trial.from_finish(refused.spend) else activity.begins)
 
 
-def _judge_kept(runs: CooldownGroups, refused: SpendCall, wait: Micros, trial: Trial) -> None:
+def _judge_kept(trial: Trial, refused: SpendCall, wait: Micros) -> None:
     """Break when the same thing was accepted before the stated wait was over, and no run had failed.
 
     A run that was not seen may have begun the cooldown, and have failed.
     """
-    shared = runs.sharing(refused, trial.kind)
+    runs, shared = trial.runs, trial.runs.sharing(refused, trial.kind)
     second = shared.first_after(refused.high)
-    if second is None or (trial.kind.scope == "domain" and second.domain != refused.domain):
+    if second is None or (trial.by_domain and second.domain != refused.domain):
         return
     span = second.high - refused.low
     if span * runs.rate >= wait - runs.slack(span):

@@ -307,11 +307,8 @@ def judge_timing(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
     jobs = [work for work in activity.works if work.spend in JOBS and work.id in activity.fates]
     for work in jobs:
         fate = activity.fates[work.id]
-        before, during, after = (
-            readings.before(work.low),
-            readings.after(work.high),
-            readings.after(fate.over),
-        )
+        before, after = readings.before(work.low), readings.after(fate.over)
+        during = readings.after(work.high)
         if before is None or during is None or after is None or not before.ends == during.ends == after.ends:
             continue
         if changes.possibly(before.low, after.high) != 1 or during.high >= fate.alive:
@@ -319,14 +316,24 @@ def judge_timing(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
         earlier = (job for job in jobs if job is not work and job.low < work.low)
         if any(activity.fates[job.id].over >= before.low for job in earlier):
             continue
-        blur = before.blur + during.blur + after.blur
-        at_once = (during.settled or 0) - (before.settled or 0) > blur
-        if at_once or (after.settled or 0) - (during.settled or 0) > blur:
-            booked, timing = ("began", "acceptance") if at_once else ("ended", "completion")
-            says = f"nothing was reserved while {work.id} ran, and its cost was booked as it {booked}"
+        timing = _booked(before, during, after)
+        if timing:
+            says = f"nothing was reserved while {work.id} ran, and its cost was booked as it {BOOKED[timing]}"
             ids = (before.exchange.id, during.exchange.id, after.exchange.id)
             audit.differs(49, "reserve", timing, says, ids, during.low)
             return
+
+
+BOOKED = {"acceptance": "began", "completion": "ended"}
+
+
+def _booked(before: CostStatement, during: CostStatement, after: CostStatement) -> str:
+    """Return when a job's cost was booked, by a reading while it ran and those around it; "" if unseen."""
+    settled = [reading.settled or 0 for reading in (before, during, after)]
+    blur = before.blur + during.blur + after.blur
+    if settled[1] - settled[0] > blur:
+        return "acceptance"
+    return "completion" if settled[2] - settled[1] > blur else ""
 
 
 DAYS_APART = 2 * DAY

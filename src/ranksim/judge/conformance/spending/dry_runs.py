@@ -24,11 +24,12 @@ from ranksim.judge.conformance.spending.activity import (
     JobsUnderWay,
     SpendCall,
     SpendWork,
+    asked_of,
     changes_of,
+    subject_of,
 )
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.failed_checks import order_of, rule_of
-from ranksim.judge.conformance.spending.spend_parsing import spend_of, subject_of
 from ranksim.judge.conformance.spending.statements import (
     CostStatement,
     CounterStatement,
@@ -172,7 +173,7 @@ class _Allowed:
         """
         spends = {self.spends[exchange.index] for exchange in dry if exchange.index in self.spends}
         spends = {spend for spend in spends if not by or spend in by}
-        spends = spends or {spend_of(exchange, body_of(exchange)) for exchange in dry if exchange.ok}
+        spends = spends or {asked_of(exchange)[0] for exchange in dry if exchange.ok}
         return next(iter(spends)) or ANY if len(spends) == 1 else ANY
 
 
@@ -305,7 +306,7 @@ def judge_appeared(audit: AccountAudit) -> None:
             for exchange in tried
             if first.received < exchange.sent and exchange.received < second.sent
         ]
-        if first.received >= second.sent or not dry or lost <= second.received:
+        if not dry or lost <= second.received:
             continue
         new = set(second.data) - set(first.data)
         started = new - returned
@@ -314,12 +315,8 @@ def judge_appeared(audit: AccountAudit) -> None:
         case = allowed.only(dry) if started else None
         audit.check("dry_run.queues", not started, says, ids, second.sent, case=case)
         for exchange in dry if not started else ():
-            body = body_of(exchange)
-            if (
-                exchange.index in allowed.spends
-                and _shows(activity, first, body)
-                and not _joined_later(exchange, joinable, new)
-            ):
+            body, could = body_of(exchange), exchange.index in allowed.spends
+            if could and _shows(activity, first, body) and not _joined_later(exchange, joinable, new):
                 ids = (first.id, exchange.id, second.id)
                 audit.tally.covers("dry_run.queues", str(body.get("kind")), ids)
 
@@ -388,7 +385,7 @@ def _answered_first(work: SpendWork) -> Observation | None:
 
     Its status is its own: not that of a replay, nor what all of GraphQL has.
     """
-    first = min(work.calls, key=lambda exchange: exchange.received)
+    first = work.answered_first
     others = [exchange for exchange in work.calls if exchange is not first]
     keys = {exchange.idempotency_key for exchange in others} - {None}
     alone = all(exchange.sent > first.received for exchange in others)

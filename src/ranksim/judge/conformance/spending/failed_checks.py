@@ -21,6 +21,7 @@ from ranksim.judge.conformance.spending.activity import (
     SpendCall,
     changes_of,
     check_applies,
+    subject_of,
 )
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
@@ -28,7 +29,6 @@ from ranksim.judge.conformance.spending.cooldowns import readings_left
 from ranksim.judge.conformance.spending.cost import refundable
 from ranksim.judge.conformance.spending.quotas import metric_of
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
-from ranksim.judge.conformance.spending.spend_parsing import subject_of
 from ranksim.judge.conformance.spending.statements import (
     Bracket,
     CostStatement,
@@ -310,21 +310,28 @@ class FailedChecks:
         length = groups.lengths.get(call.spend)
         if not length or not call.domain or not self.clock.rate or not groups.applies(call.spend):
             return None
-        finish = call.spend in JOBS and any(kind.begins == "finish" for kind in self.cooling_kinds)
-        together = any(kind.scope == "account" for kind in self.cooling_kinds)  # with other domains' (U46)
-        earlier = [work for work in groups.works[call.spend] if work.low <= high]
-        same = [work for work in earlier if work.domain == call.domain]
-        clearing = (earlier if together else same) if groups.clears else []
-        if not all(groups.unfailed(work, high) for work in clearing):
+        if groups.clears and self._may_be_cleared(call):
             return None
-        for work in same:
+        finish = call.spend in JOBS and any(kind.begins == "finish" for kind in self.cooling_kinds)
+        for work in groups.works[call.spend]:
             span = high - work.low
-            if not work.sure or work.high >= low or span * groups.rate >= length - groups.slack(span):
+            if work.domain != call.domain or not work.sure or work.high >= low:
                 continue
-            if groups.unfailed(work, high) and not (finish and groups.fate(work).done >= low):
+            cools = span * groups.rate < length - groups.slack(span) and groups.unfailed(work, high)
+            if cools and not (finish and groups.fate(work).done >= low):
                 says = f"it had been accepted {format_millis(span * groups.rate)} before, and cools for "
                 return CheckFailure(6, f"{says}{format_millis(length)}", (work.exchange.id,))
         return None
+
+    def _may_be_cleared(self, call: SpendCall) -> bool:
+        """Return whether a run that may have failed can have cleared what cools, other domains' too (U46)."""
+        together = any(kind.scope == "account" for kind in self.cooling_kinds)
+        earlier = (work for work in self.cooled.works[call.spend] if work.low <= call.high)
+        return any(
+            self.cooled.unfailed(work, call.high) is not True
+            for work in earlier
+            if together or work.domain == call.domain
+        )
 
     def reported(self, call: SpendCall) -> Iterator[CheckFailure]:
         """Return what dry runs of the very same call, one before and one after, both show to fail.

@@ -62,7 +62,7 @@ def judge_joins_only(audit: AccountAudit) -> None:
     for work in activity.works:
         if work.spend not in JOBS or not work.id:
             continue
-        first, over = _first_answered(work), activity.fates[work.id].over
+        first, over = work.answered_first, activity.fates[work.id].over
         for exchange in work.calls:
             if not _apart(first, exchange):
                 continue
@@ -74,10 +74,6 @@ def judge_joins_only(audit: AccountAudit) -> None:
             audit.check(rule, not wrong, wrong, (first.id, exchange.id), exchange.sent, case=work.spend)
         if work.spend != RANK_RUN and len(work.calls) == 1 and work.sure:
             audit.tally.held(rule, case=work.spend if _again(activity, work) else None, by=(first.id,))
-
-
-def _first_answered(work: SpendWork) -> Observation:
-    return min(work.calls, key=lambda exchange: exchange.received)
 
 
 def _again(activity: AccountActivity, work: SpendWork) -> bool:
@@ -157,7 +153,7 @@ def _answered(
 ) -> Iterator[tuple[Micros, str, Observation, SpendWork]]:
     """Return how the calls were answered that returned one run."""
     keys = Counter(exchange.idempotency_key for exchange in work.calls)
-    first = _first_answered(work)
+    first = work.answered_first
     for exchange in work.calls:
         if exchange.lost or exchange.old or (exchange.idempotency_key and keys[exchange.idempotency_key] > 1):
             continue

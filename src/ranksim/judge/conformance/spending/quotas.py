@@ -33,6 +33,7 @@ from ranksim.judge.conformance.spending.activity import (
     GrantedWorks,
     SpendCall,
     SpendWork,
+    asked_of,
     check_applies,
 )
 from ranksim.judge.conformance.spending.audit import CANNOT_TELL, AccountAudit, judge_resets
@@ -46,7 +47,6 @@ from ranksim.judge.conformance.spending.counter_bounds import (
     between,
     bounds,
 )
-from ranksim.judge.conformance.spending.spend_parsing import domain_of, spend_of
 from ranksim.judge.conformance.spending.statements import (
     LONGEST_MONTH,
     LONGEST_WEEK,
@@ -332,15 +332,7 @@ def judge_counter(audit: AccountAudit, metric: str, statements: Sequence[MeterSt
         tally.open("quota.counted", "usage states no resets_at")
         return
     consumers = consumers_of(activity, metric, marks, audit.options)
-    fits = []
-    for unit in UNITS:
-        moves, falls = moves_of(activity, consumers.sure, consumers.possible, unit, audit.options)
-        bounded = bounds(marks, moves, falls)
-        fits.append(
-            CounterFit(unit, moves, bounded, [bound for bound in bounded if _breaks(activity, bound)])
-        )
-        if not fits[-1].broken:
-            break
+    fits = _fits(audit, marks, consumers)
     default, fit = fits[0], fits[-1]
     for kept, given in zip(bounds(marks, fit.moves), fit.bounded, strict=True):
         if activity.alone and kept.short and not given.short:  # which only a job's failure can have lowered
@@ -360,6 +352,19 @@ def judge_counter(audit: AccountAudit, metric: str, statements: Sequence[MeterSt
     for bound in fit.bounded:
         if bound.since is None or bound.since.limit == bound.mark.limit:  # else the plan was changed
             judge_limit(audit, metric, bound, fit.moves, checked)
+
+
+def _fits(audit: AccountAudit, marks: Sequence[Sample], consumers: Consumers) -> list[CounterFit]:
+    """Return what a counter may show by each unit, up to the first by which nothing is broken."""
+    fits: list[CounterFit] = []
+    for unit in UNITS:
+        moves, falls = moves_of(audit.activity, consumers.sure, consumers.possible, unit, audit.options)
+        bounded = bounds(marks, moves, falls)
+        broken = [bound for bound in bounded if _breaks(audit.activity, bound)]
+        fits.append(CounterFit(unit, moves, bounded, broken))
+        if not broken:
+            break
+    return fits
 
 
 def _judge_broken(
@@ -404,9 +409,9 @@ def _works_of_dry_runs(activity: AccountActivity) -> list[SpendWork]:
         report.exchange.index for report in activity.reports if report.check == 0 and not report.joins
     }
     return [
-        SpendWork(spend_of(dry, body), domain_of(body, {}), dry.sent, dry.received, dry, sure=not dry.lost)
+        SpendWork(*asked_of(dry), dry.sent, dry.received, dry, sure=not dry.lost)
         for dry in activity.dry_runs
-        if allowing and (body := body_of(dry)) and (dry.lost or dry.index in allowing)
+        if allowing and body_of(dry) and (dry.lost or dry.index in allowing)
     ]
 
 
@@ -538,7 +543,7 @@ def _wrong_meta(refused: SpendCall, limits: Mapping[str, set[int | None]], optio
     status = options.facts.quota_exhausted_status
     if exchange.surface == "rest" and exchange.status != status:
         return f"expected status {status}"
-    stated = meter_of(exchange, snaked(dict(exchange.meta)), refused.low, refused.high)
+    stated = meter_of(exchange, snaked(dict(exchange.meta)), refused.low)
     if stated is None or stated.limit is None or stated.ends is None:
         return "expected metric (text), used and limit (integers) and resets_at (a UTC timestamp)"
     if limits and stated.metric not in limits:

@@ -115,16 +115,9 @@ def judge(audit: AccountAudit, stated: Sequence[SlotStatement]) -> None:
             _change(call, gained, lost, choice, domain.held[number]) for number, choice in enumerate(combined)
         ]
         added = None if domain.lost else readings.added(call)
-        if added is None:
-            continue
-        for number, delta in enumerate(deltas):
-            if added.slots != delta and number not in excluded:
-                says = f"{added.slots} slots came into use by {added.ids[0]}, where {delta} are assumed to"
-                excluded[number] = activity.evidence(says, added.ids, added.at)
-        if isinstance(call, SpendWork):
-            _judge_added(audit, call, gained["keyword"], added, (min(deltas), max(deltas)))
-        elif call.operation in REMOVED and lost["keyword"] and added.slots == 0:
-            audit.tally.held("slots.held", case=REMOVED[call.operation], by=added.ids)
+        if added is not None:
+            _exclude(activity, deltas, added, excluded)
+            _judge_added(audit, call, gained["keyword"], lost["keyword"], added, deltas)
     for name in names:
         kept = {choice[name] for number, choice in enumerate(combined) if number not in excluded}
         default = combined[0][name]
@@ -132,15 +125,34 @@ def judge(audit: AccountAudit, stated: Sequence[SlotStatement]) -> None:
             audit.tally.differs(CHOICES[name], default, min(kept), excluded[0])
 
 
+def _exclude(
+    activity: AccountActivity, deltas: Sequence[int], added: SlotsAdded, excluded: dict[int, Evidence]
+) -> None:
+    """Note which combinations, by their numbers, give another number than came into use."""
+    for number, delta in enumerate(deltas):
+        if added.slots != delta and number not in excluded:
+            says = f"{added.slots} slots came into use by {added.ids[0]}, where {delta} are assumed to"
+            excluded[number] = activity.evidence(says, added.ids, added.at)
+
+
 def _judge_added(
-    audit: AccountAudit, work: SpendWork, gained: Counter[Slot], added: SlotsAdded, span: tuple[int, int]
+    audit: AccountAudit,
+    call: Call,
+    gained: Counter[Slot],
+    lost: Counter[Slot],
+    added: SlotsAdded,
+    deltas: Sequence[int],
 ) -> None:
     """What came into use lies between the least and the most that any combination makes of it.
 
     A case is covered where all of them agree.
     """
-    least, most = span
-    names = (*_factors(gained), work.spend)
+    if not isinstance(call, SpendWork):
+        if call.operation in REMOVED and lost and added.slots == 0:
+            audit.tally.held("slots.held", case=REMOVED[call.operation], by=added.ids)
+        return
+    least, most = min(deltas), max(deltas)
+    names = (*_factors(gained), call.spend)
     if not least <= added.slots <= most:
         says = f"{added.slots} slots came into use by {added.ids[0]}, and {least} to {most} can have"
         expected = f"{least} to {most} slots added"
@@ -261,24 +273,23 @@ def _apply(audit: AccountAudit, call: Call, keywords: Keywords, domain: TrackedD
 def _add_words(audit: AccountAudit, work: SpendWork, domain: TrackedDomain) -> bool:
     """Put in what a reply says was created; tell where a word of another list counts as there (U94)."""
     requested, created = work.body.get("keywords"), created_by(work.made)
-    texts = [item.get("keyword") if isinstance(item, dict) else None for item in created or ()]
-    words = {plainest(word): word for word in texts if isinstance(word, str)}
-    written = [word for word in texts if isinstance(word, str)]
-    if created is None or not isinstance(requested, list) or len(written) < len(texts):
+    texts = [item.get("keyword") for item in created or () if isinstance(item, dict)]
+    words = [word for word in texts if isinstance(word, str)]
+    if created is None or not isinstance(requested, list) or len(words) < len(created):
         return False
-    if any(
-        domain.spelt.setdefault(plainest(word), word) != word for word in map(str, (*written, *requested))
-    ):
+    spelt = [(plainest(word), word) for word in map(str, (*words, *requested))]
+    if any(domain.spelt.setdefault(plain, word) != word for plain, word in spelt):
         return False  # some folding may take it for another
     [list_id] = lists_of(work.body) or [""]
     there = domain.lists[list_id]
-    elsewhere = {word for other, others in domain.lists.items() if other != list_id for word in others}
-    left_out = {plainest(str(word)) for word in requested} - words.keys() - there.keys()
+    elsewhere = set().union(*(others for other, others in domain.lists.items() if other != list_id))
+    asked = {plainest(str(word)) for word in requested}
+    left_out = asked - {plainest(word) for word in words} - there.keys()
     already_there = whole(work.made.get("already_present"))
-    if left_out and left_out <= elsewhere and already_there == len(requested) - len(written):
+    if left_out and left_out <= elsewhere and already_there == len(requested) - len(words):
         says = f"{work.exchange.id} left out {len(left_out)} words that another list of the domain has"
         audit.differs(94, "list", "domain", says, (work.exchange.id,), work.low)
-    there.update(words)
+    there.update((plainest(word), word) for word in words)
     return True
 
 

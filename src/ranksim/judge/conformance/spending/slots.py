@@ -299,7 +299,7 @@ def judge_refused(
     too (U59), and then its numbers may fit.
     """
     ids, at, body = (refused.exchange.id,), refused.low, refused.body
-    stated = slots_of(refused.exchange, refused.exchange.meta, refused.low, refused.high)
+    stated = slots_of(refused.exchange, refused.exchange.meta, refused.low)
     if stated is None or stated.limit is None or stated.requested is None:
         audit.tally.open("slots.refused", "the refusal states no used, limit and requested")
         return

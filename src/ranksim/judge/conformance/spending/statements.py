@@ -126,14 +126,11 @@ class StatusStatement(Statement):
 def meters_of(exchange: Observation) -> list[MeterStatement]:
     """Read the metered allowances of a usage reply."""
     rows = plain(exchange).get("metrics")
-    meters = [
-        meter_of(exchange, row, exchange.sent, exchange.received)
-        for row in (rows if isinstance(rows, list) else ())
-    ]
+    meters = [meter_of(exchange, row, exchange.sent) for row in (rows if isinstance(rows, list) else ())]
     return [meter for meter in meters if meter is not None]
 
 
-def meter_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> MeterStatement | None:
+def meter_of(exchange: Observation, row: Json, low: Micros) -> MeterStatement | None:
     """Read one metered allowance, of usage or of the meta of quota_exhausted; None without its used."""
     if not isinstance(row, dict) or not isinstance(row.get("metric"), str):
         return None
@@ -146,10 +143,12 @@ def meter_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> Met
         whole(row.get("remaining")),
     )
     period = str(row.get("period", "")).lower()
-    return MeterStatement(exchange, low, high, used, limit, ends, row["metric"], remaining, period)
+    return MeterStatement(
+        exchange, low, exchange.received, used, limit, ends, row["metric"], remaining, period
+    )
 
 
-def cost_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> CostStatement | None:
+def cost_of(exchange: Observation, row: Json, low: Micros) -> CostStatement | None:
     """Read the cost of a month, of usage or of the meta of cost_cap_reached; None when it states nothing."""
     if not isinstance(row, dict):
         return None
@@ -159,7 +158,9 @@ def cost_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> Cost
         return None
     ends, blur = moment(row.get("resets_at")), blur_of(row.get("settled"))
     apart = sum(blur_of(row.get(name)) for name in ("spent", "settled", "reserved")) + CUT
-    return CostStatement(exchange, low, high, spent, settled, reserved, ceiling, ends, blur, apart)
+    return CostStatement(
+        exchange, low, exchange.received, spent, settled, reserved, ceiling, ends, blur, apart
+    )
 
 
 def spent_of(row: Mapping[str, Json]) -> int | None:
@@ -167,7 +168,7 @@ def spent_of(row: Mapping[str, Json]) -> int | None:
     return next((amount for name in SPENT if (amount := money(row.get(name))) is not None), None)
 
 
-def slots_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> SlotStatement | None:
+def slots_of(exchange: Observation, row: Json, low: Micros) -> SlotStatement | None:
     """Read slots, of GET slots or of the meta of slot_limit_exceeded; None without what is used."""
     if not isinstance(row, dict):
         return None
@@ -175,7 +176,11 @@ def slots_of(exchange: Observation, row: Json, low: Micros, high: Micros) -> Slo
     if numbers["requested"] is None:
         numbers["requested"] = whole(row.get("needed"))
     used, limit, ends = whole(row.get("used")), limit_of(row.get("limit")), moment(row.get("resets_at"))
-    return None if used is None else SlotStatement(exchange, low, high, used, limit, ends, **numbers)
+    return (
+        None
+        if used is None
+        else SlotStatement(exchange, low, exchange.received, used, limit, ends, **numbers)
+    )
 
 
 def entitled_of(exchange: Observation) -> EntitlementStatement:
