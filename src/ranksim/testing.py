@@ -12,8 +12,8 @@ Each world has its own event loop in a thread; nothing is global. Time stands st
 from ranksim.core.callers.receivers import AnswerStep as Step
 from ranksim.twin.receiver.receiver import Received, Receiver
 from ranksim.twin.testing.clock import Clock, NotSettled
-from ranksim.twin.testing.deployment import Deployment, NeedsControl, open_target
-from ranksim.twin.testing.world import START, Account, Server, World, asgi_app, transport
+from ranksim.twin.testing.deployment import Deployment, NeedsControl, Server, asgi_app, open_target, transport
+from ranksim.twin.testing.world import START, Account, World
 
 __all__ = [
     "START",

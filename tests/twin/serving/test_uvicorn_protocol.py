@@ -148,7 +148,7 @@ def test_a_whole_response_leaves_the_connection_as_uvicorn_would() -> None:
         )
         assert isinstance(connection.parser, HttpRequestParser)
         assert connection.cycle.response_complete
-        assert connection._due is not None
+        assert connection._end_timer.due is not None
         connection.connection_lost(None)
 
     asyncio.run(story())

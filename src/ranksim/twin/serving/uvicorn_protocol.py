@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from ranksim.twin.serving.asgi import Header, Message, Receive
+from ranksim.twin.serving.asgi import Message, Receive
 from ranksim.twin.serving.chunked import ChunkedBody, MalformedChunks
+from ranksim.twin.serving.end_timer import EndTimer
 from ranksim.twin.serving.limits import Limits
+from ranksim.twin.serving.responses import Answering, RefusesUnreadable, busy, respond
 
 MOST_HEADERS = 65_536
 """Bytes that a request's line and headers may take."""
@@ -47,23 +46,6 @@ MOST_SMALL = 65_536
 """Bytes of a body that may always be on their way."""
 
 
-@dataclass(slots=True)
-class Answering:
-    """What an answer is written to: the transport, which closes as a connection of ours does."""
-
-    write: Callable[[bytes], None]
-    is_closing: Callable[[], bool]
-    close: Callable[[], None]
-
-
-@runtime_checkable
-class RefusesUnreadable(Protocol):
-    """An app that has an answer of its own for what is no HTTP request."""
-
-    def unreadable(self, caller: str, detail: str) -> tuple[int, list[Header], bytes]:
-        """Return the status, headers and body of that answer for a caller's address."""
-
-
 class Connection(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 connection, which bounds headers in size and requests in time.
 
@@ -74,9 +56,6 @@ class Connection(HttpToolsProtocol):
     What is no HTTP at all is refused with a complete problem body, when what came before it is answered, then
     the connection is closed. In the scope the app finds `ranksim.respond`, which sends a whole response at
     once, and `ranksim.abort`, which drops the connection.
-
-    One timer a connection runs all the while, and looks when it goes off whether anything is due: to set and
-    cancel one for each request would take a tenth of what a request takes here.
     """
 
     _head = 0
@@ -91,11 +70,8 @@ class Connection(HttpToolsProtocol):
     """The body that is on its way in chunks."""
     _arriving = False
     """Whether a request is waited for that must be here in time."""
-    _due: float | None = None
-    """When this connection ends unless something comes, by the loop's clock; None while it is answered."""
-    _timer: asyncio.TimerHandle | None = None
-    _rings = 0.0
-    """When the timer goes off."""
+    _end_timer: EndTimer
+    """When this connection ends unless something comes; no time while it is answered."""
     _problem = MALFORMED
     _refused = False
     """Whether this connection ends with a refusal; nothing more is read of it."""
@@ -114,17 +90,16 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Give the first request its time."""
         super().connection_made(transport)
+        self._end_timer = EndTimer(self.loop, self._end)
         self._arriving = True
-        self._end_in(REQUEST_SECONDS)
+        self._end_timer.set(REQUEST_SECONDS)
         most = self._limits.connections
         if most is not None and len(self.connections) > most:
             self._write_busy(f"There are {most} connections, and no more are taken")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timers."""
-        self._due = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._end_timer.cancel()
         self._let_go()
         self.resume_writing()
         self._later = (b"", 0)
@@ -168,7 +143,7 @@ class Connection(HttpToolsProtocol):
             return
         if not self._arriving and (self._head or self._left or self._chunks is not None):
             self._arriving = True
-            self._end_in(REQUEST_SECONDS)
+            self._end_timer.set(REQUEST_SECONDS)
 
     def shutdown(self) -> None:
         """End a stream without end, since the server shuts down; other answers are finished."""
@@ -196,7 +171,7 @@ class Connection(HttpToolsProtocol):
         answering.transport = Answering(self.transport.write, self.transport.is_closing, self._linger)
         scope: Any = self.scope
         scope["ranksim.abort"] = self._abort
-        scope["ranksim.respond"] = partial(_respond, self.cycle)
+        scope["ranksim.respond"] = partial(respond, self.cycle)
         if chunked:
             self._chunks = ChunkedBody(MOST_HEADERS - self._head, TOO_LARGE)
             cycle: Any = self.cycle
@@ -231,11 +206,11 @@ class Connection(HttpToolsProtocol):
         """Note the end of a request; the parser thinks that one for an upgrade has no body."""
         if self._left or self._chunks is not None:
             return
-        self._arriving, self._due = False, None
+        self._arriving, self._end_timer.due = False, None
         self._let_go()
         cycle = self.cycle
         if cycle.response_complete:
-            self._end_in(self.timeout_keep_alive)
+            self._end_timer.set(self.timeout_keep_alive)
         else:
             cycle.more_body = False
             cycle.message_event.set()
@@ -250,7 +225,7 @@ class Connection(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if not self._arriving:
-            self._end_in(self.timeout_keep_alive)
+            self._end_timer.set(self.timeout_keep_alive)
         self._read_later()
 
     def _read_later(self) -> None:
@@ -297,7 +272,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be read; an app that answers without reading it has answered first."""
-        self._problem, self._refused, self._due = msg, True, None
+        self._problem, self._refused, self._end_timer.due = msg, True, None
         self.flow.pause_reading()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
@@ -319,17 +294,7 @@ class Connection(HttpToolsProtocol):
     def _write_busy(self, why: str) -> None:
         """Refuse for want of room, and close; this is no answer of the service."""
         self._refused = True
-        problem = {
-            "type": "about:blank",
-            "title": "Service Unavailable",
-            "status": 503,
-            "detail": f"{why} now.",
-        }
-        body = json.dumps(problem).encode()
-        self.transport.write(
-            STATUS_LINE[503] + b"content-type: application/problem+json\r\nretry-after: 1\r\n"
-            b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
-        )
+        self.transport.write(busy(why))
         self.transport.close()
 
     def _write_refusal(self) -> None:
@@ -354,7 +319,7 @@ class Connection(HttpToolsProtocol):
         self.transport.write_eof()
         self._lingering, self._later, self._arriving = MOST_LINGERING, (b"", 0), False
         self.flow.resume_reading()
-        self._end_in(LINGER_SECONDS)
+        self._end_timer.set(LINGER_SECONDS)
 
     async def _receive(self, cycle: RequestResponseCycle, receive: Receive) -> Message:
         """Hand the app the next piece of a body in chunks, or refuse one that is broken."""
@@ -419,35 +384,12 @@ class Connection(HttpToolsProtocol):
         self._problem = problem
         raise HttpParserError(problem)
 
-    def _end_in(self, seconds: float) -> None:
-        """Let this connection end in so many seconds, unless that is put off."""
-        self._due = self.loop.time() + seconds
-        if self._timer is not None:
-            if self._rings <= self._due:
-                return  # it looks again
-            self._timer.cancel()
-        self._rings = self._due
-        self._timer = self.loop.call_at(self._due, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
-        if self._due is None:
-            return
-        left = self._due - self.loop.time()
-        if left > 0:
-            self._end_in(left)
-        elif self._arriving:
-            self._give_up()
-        else:
+    def _end(self) -> None:
+        """End what is due; a request whose headers are here and whose body does not arrive is told so."""
+        waits = self.cycle is not None and not self.cycle.response_complete
+        if not self._arriving or self._head or not waits:
             self.transport.close()
-
-    def _give_up(self) -> None:
-        """End a request that does not arrive; one whose headers are here is told so."""
-        if self.transport.is_closing():
-            return
-        if self._head or self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-        else:
+        elif not self.transport.is_closing():
             self.send_400_response(f"The request did not arrive within {REQUEST_SECONDS:.0f} s.")
 
 
@@ -456,27 +398,3 @@ def _parser(connection: Connection) -> HttpRequestParser:
     parser = HttpRequestParser(connection)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
-
-
-async def _respond(cycle: RequestResponseCycle, status: int, headers: list[Header], body: bytes) -> None:
-    """Send a whole response in one write; its headers are ours and need no inspection."""
-    if cycle.flow.write_paused and not cycle.disconnected:
-        await cycle.flow.drain()
-    if cycle.disconnected:
-        return
-    cycle.response_started = cycle.response_complete = True
-    cycle.waiting_for_100_continue = False
-    parts = [STATUS_LINE[status]]
-    for name, value in headers:
-        if name == b"connection":
-            cycle.keep_alive = False
-        else:
-            parts += (name, b": ", value, b"\r\n")
-    if not cycle.keep_alive:
-        parts.append(b"connection: close\r\n")
-    parts += (b"\r\n", body)
-    cycle.transport.write(b"".join(parts))
-    cycle.message_event.set()
-    if not cycle.keep_alive:
-        cycle.transport.close()
-    cycle.on_response()

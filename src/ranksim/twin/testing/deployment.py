@@ -1,16 +1,78 @@
-"""What a test is aimed at: a world of its own, or a real deployment."""
+"""What else a test is aimed at: a world on a port, behind a transport, as an app; a real deployment."""
 
 from __future__ import annotations
 
 import unittest
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from ranksim.core.errors import BadInput
-from ranksim.twin.testing.world import Server, World, headers_of
+from ranksim.twin.facade.app import Facade
+from ranksim.twin.facade.twin import Twin
+from ranksim.twin.receiver.receiver import Receiver
+from ranksim.twin.serving.control_auth import names_of, new_token
+from ranksim.twin.serving.listener import Listener
+from ranksim.twin.testing.world import World, headers_with_key
 
 if TYPE_CHECKING:
     import httpx
+
+
+class Server(World):
+    """One fake deployment at `url`, a free port of this machine, for any HTTP client; else as `World`.
+
+    Receivers listen on free ports too; `mount` still works, without a socket.
+    """
+
+    def __init__(self, *, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> None:
+        self._host, self._port = host, port
+        super().__init__(**settings)
+        self._settings["host"] = host  # for forks; a port is another's
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._listener = Listener(self.app, self._host, self._port)
+        self.thread.call(self._listener.open())
+        self.url = self._listener.url
+        self._mounts.listens_at(self._listener.port)
+
+    def _names(self) -> Collection[str]:
+        return names_of(self._host)
+
+    def _end(self) -> None:
+        self.thread.call(self._listener.close())
+        super()._end()
+
+    def _connection(self) -> dict[str, Any]:
+        return {}
+
+    def _attach(self, receiver: Receiver) -> None:
+        receiver.start()
+
+
+def transport(**settings: Any) -> httpx.BaseTransport:
+    """An httpx transport into a world of its own, which ends when the client is closed."""
+    from ranksim.twin.facade.httpx_transport import Transport
+
+    world = World(**settings)
+    return Transport(world.app, world.thread, closed=world.close)
+
+
+def asgi_app(
+    *,
+    strict_query: bool = True,
+    strict_body: bool = True,
+    control_token: str | None = None,
+    **settings: Any,
+) -> Facade:
+    """An ASGI app of a world of its own, which runs on the loop of whoever calls it.
+
+    Time is moved over HTTP, under /_ranksim, by who sends the `token` of the app: `control_token`, a new one
+    by default and none if it is "". `strict_query` and `strict_body` are those of a `World`, `settings` those
+    of `Twin`.
+    """
+    token = new_token() if control_token is None else control_token
+    return Facade(Twin(**settings), token=token or None, strict_query=strict_query, strict_body=strict_body)
 
 
 class NeedsControl(unittest.SkipTest):
@@ -62,7 +124,7 @@ class Deployment:
         return httpx.AsyncClient(**self._options(who, options))
 
     def _options(self, who: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-        return {**options, "base_url": self.url, "headers": headers_of(who or self.key, options)}
+        return {**options, "base_url": self.url, "headers": headers_with_key(who or self.key, options)}
 
 
 def open_target(target: str = "inproc", key: str = "", **settings: Any) -> World | Deployment:

@@ -1,4 +1,4 @@
-"""One fake deployment inside a test, without sockets or on a free port."""
+"""One fake deployment inside a test, without sockets."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from ranksim.twin.facade.mounts import Mounts
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.receiver.receiver import Receiver
 from ranksim.twin.serving.asgi import App
-from ranksim.twin.serving.control_auth import names_of, new_token
-from ranksim.twin.serving.listener import Listener
+from ranksim.twin.serving.control_auth import new_token
 from ranksim.twin.serving.loop_thread import LoopThread
 from ranksim.twin.testing.clock import Clock, Jobs, Moment, moment_of
 from ranksim.twin.testing.requests import Requests, explain_failure
@@ -193,7 +192,7 @@ class World:
         client = httpx.Client(
             **{
                 "trust_env": False, **self._connection(), **options,
-                "base_url": f"{self.url}/_ranksim", "headers": headers_of(self.control_token, options),
+                "base_url": f"{self.url}/_ranksim", "headers": headers_with_key(self.control_token, options),
             }
         )  # fmt: skip
         self._clients.append(client)
@@ -216,7 +215,7 @@ class World:
         key = who.key if isinstance(who, Account) else who or self.twin.keys[environment]
         return {
             "trust_env": False, **self._connection(), **options,
-            "base_url": base_url, "headers": headers_of(key, options),
+            "base_url": base_url, "headers": headers_with_key(key, options),
         }  # fmt: skip
 
     def _connection(self) -> dict[str, Any]:
@@ -382,64 +381,7 @@ class World:
         return self.thread.run(what)
 
 
-class Server(World):
-    """One fake deployment at `url`, a free port of this machine, for any HTTP client; else as `World`.
-
-    Receivers listen on free ports too; `mount` still works, without a socket.
-    """
-
-    def __init__(self, *, host: str = "127.0.0.1", port: int = 0, **settings: Any) -> None:
-        self._host, self._port = host, port
-        super().__init__(**settings)
-        self._settings["host"] = host  # for forks; a port is another's
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._listener = Listener(self.app, self._host, self._port)
-        self.thread.call(self._listener.open())
-        self.url = self._listener.url
-        self._mounts.listens_at(self._listener.port)
-
-    def _names(self) -> Collection[str]:
-        return names_of(self._host)
-
-    def _end(self) -> None:
-        self.thread.call(self._listener.close())
-        super()._end()
-
-    def _connection(self) -> dict[str, Any]:
-        return {}
-
-    def _attach(self, receiver: Receiver) -> None:
-        receiver.start()
-
-
-def transport(**settings: Any) -> httpx.BaseTransport:
-    """An httpx transport into a world of its own, which ends when the client is closed."""
-    from ranksim.twin.facade.httpx_transport import Transport
-
-    world = World(**settings)
-    return Transport(world.app, world.thread, closed=world.close)
-
-
-def asgi_app(
-    *,
-    strict_query: bool = True,
-    strict_body: bool = True,
-    control_token: str | None = None,
-    **settings: Any,
-) -> Facade:
-    """An ASGI app of a world of its own, which runs on the loop of whoever calls it.
-
-    Time is moved over HTTP, under /_ranksim, by who sends the `token` of the app: `control_token`, a new one
-    by default and none if it is "". `strict_query` and `strict_body` are those of a `World`, `settings` those
-    of `Twin`.
-    """
-    token = new_token() if control_token is None else control_token
-    return Facade(Twin(**settings), token=token or None, strict_query=strict_query, strict_body=strict_body)
-
-
-def headers_of(key: str, options: Mapping[str, Any]) -> httpx.Headers:
+def headers_with_key(key: str, options: Mapping[str, Any]) -> httpx.Headers:
     """Return the headers among the options of a client, with a key where they have none."""
     import httpx
 

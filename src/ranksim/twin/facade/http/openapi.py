@@ -9,16 +9,22 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ranksim.core.clock import format_duration
 from ranksim.core.contract.assumptions import Statuses
-from ranksim.core.contract.facts import CHECK_OF, EVENT_TYPES, RateClass
+from ranksim.core.contract.facts import CHECK_OF, EVENT_TYPES
 from ranksim.core.contract.policy import Policy
-from ranksim.core.contract.views import DELIVERED, TEST_EVENT, Kind
+from ranksim.core.contract.views import TEST_EVENT, Kind
 from ranksim.core.service.bodies import CONTROLS, BriefsBody, RequestBody
-from ranksim.core.service.deliveries import DESCRIPTIONS, URL
+from ranksim.core.service.deliveries import URL
 from ranksim.core.service.errors import PROBLEM_JSON, TEXTS, status_of
-from ranksim.core.service.operations import OPERATIONS, TABLE, Operation
+from ranksim.core.service.operations import TABLE, Operation
 from ranksim.core.surface.operation_schemas import WIRES, Wire
+from ranksim.twin.facade.http.components import (
+    delivery_operation,
+    every_header,
+    links_of,
+    shared_headers,
+    shared_parameters,
+)
 from ranksim.twin.facade.http.response_schemas import (
     STRING,
     Schema,
@@ -115,11 +121,11 @@ def document(policy: Policy) -> Schema:
         "security": [{"bearer": []}],
         "tags": [{"name": tag} for tag in dict.fromkeys(_tag(operation) for operation in TABLE)],
         "paths": paths,
-        "webhooks": {name: {"post": _delivery(policy, name)} for name in (*EVENT_TYPES, TEST_EVENT)},
+        "webhooks": {name: {"post": delivery_operation(policy, name)} for name in (*EVENT_TYPES, TEST_EVENT)},
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-            "parameters": _parameters(policy),
-            "headers": _headers(policy),
+            "parameters": shared_parameters(policy),
+            "headers": shared_headers(policy),
             "responses": made.responses,
             "schemas": dict(sorted((view_schemas() | made.schemas).items())),
         },
@@ -191,7 +197,7 @@ class _Document:
             )
             answer = answers.setdefault(
                 str(status),
-                {"description": "", "headers": _every_header(operation.method)},
+                {"description": "", "headers": every_header(operation.method)},
             )
             text = "Done." if isinstance(status_given, int) else _sentence(status_given)
             answer["description"] = f"{answer['description']} {text}".strip()
@@ -201,7 +207,7 @@ class _Document:
                 name = f"{name_of(view)}{'Page' if wire.paged else 'Answer'}"
                 self.schemas[name] = answer_schema(wire, view)
                 _add_content(answer, ref(name))
-            if links := _links(operation, status_given):
+            if links := links_of(operation, status_given):
                 answer["links"] = links
         return answers
 
@@ -214,7 +220,7 @@ class _Document:
 
     def problem(self, status: int, codes: list[str]) -> Schema:
         name = ".".join(sorted(codes))
-        headers = _every_header("GET")
+        headers = every_header("GET")
         if "rate_limited" in codes:
             headers["Retry-After"] = {"$ref": "#/components/headers/RetryAfter"}
         if "cooldown_active" in codes:
@@ -313,43 +319,6 @@ def _one_form(body: Schema) -> Schema:
     return made
 
 
-def _parameters(policy: Policy) -> Schema:
-    facts, assumptions = policy.facts, policy.assumptions
-    limit: Schema = {"type": "integer", "minimum": 1, "default": facts.page_default}
-    most = f"At most {facts.page_max} come"
-    if assumptions.page_limit_over == "refuse":
-        limit["maximum"] = facts.page_max
-        most = f"At most {facts.page_max}"
-    return {
-        "Limit": {
-            "name": "limit",
-            "in": "query",
-            "description": f"Items a page. {most}.",
-            "schema": limit,
-            "x-assumption": "U34",
-        },
-        "Cursor": {
-            "name": "cursor",
-            "in": "query",
-            "description": "The `next_cursor` of the page before; belongs to its filters.",
-            "schema": STRING | {"minLength": 1},
-        },
-        "IdempotencyKey": {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "description": "Makes the work be done once: a repeat within "
-            f"{format_duration(facts.idempotency_retention)} gets the first response.",
-            "schema": STRING | {"minLength": 1, "maxLength": assumptions.idempotency_key_max},
-        },
-        "RequestId": {
-            "name": "X-Request-Id",
-            "in": "header",
-            "description": "Used as given in the response.",
-            "schema": STRING,
-        },
-    }
-
-
 def _parameters_of(operation: Operation, wire: Wire) -> Iterator[Schema]:
     for name in re.findall(r"{(\w+)}", operation.path):
         schema: Schema = schema_of(Kind) if name == "kind" else STRING | {"minLength": 1}
@@ -371,62 +340,6 @@ def _parameters_of(operation: Operation, wire: Wire) -> Iterator[Schema]:
 
 
 # Answers
-
-
-def _headers(policy: Policy) -> Schema:
-    at_least_0: Schema = {"type": "integer", "minimum": 0}
-    classes = ", ".join(f"{policy.facts.rates.of(rate_class)} {rate_class.label}" for rate_class in RateClass)
-    waits = "An HTTP date." if policy.assumptions.retry_after_format == "http_date" else "Seconds."
-    wait: Schema = {
-        "description": waits,
-        "schema": STRING if waits[0] == "A" else at_least_0 | {"minimum": 1},
-    }
-    headers: Schema = {
-        "RequestId": {
-            "description": "The client's X-Request-Id, or one made for it.",
-            "required": True,
-            "schema": STRING,
-        },
-        "RateLimitLimit": {
-            "description": f"Requests in a window of the class charged: {classes}.",
-            "required": True,
-            "schema": at_least_0,
-        },
-        "RateLimitRemaining": {
-            "description": "Requests left in the window.",
-            "required": True,
-            "schema": at_least_0,
-        },
-        "RateLimitReset": {
-            "description": "Seconds until the window begins anew."
-            if policy.assumptions.reset_format == "delta"
-            else "When the window begins anew: seconds since the epoch.",
-            "required": True,
-            "schema": at_least_0,
-            "x-assumption": "U5",
-        },
-        "RetryAfter": wait | {"required": True, "x-assumption": "U6"},
-        "RetryAfterCooldown": wait | {"x-assumption": "U23"},
-        "WWWAuthenticate": {"required": True, "schema": STRING, "x-assumption": "U12"},
-        "Replayed": {
-            "description": "The first response to this Idempotency-Key, sent again.",
-            "schema": STRING | {"const": "true"},
-            "x-assumption": "U31",
-        },
-    }
-    return headers
-
-
-def _every_header(method: str) -> Schema:
-    named = {
-        "X-Request-Id": "RequestId",
-        "RateLimit-Limit": "RateLimitLimit",
-        "RateLimit-Remaining": "RateLimitRemaining",
-        "RateLimit-Reset": "RateLimitReset",
-    }
-    if method == "POST":
-        named["Idempotent-Replayed"] = "Replayed"
-    return {name: {"$ref": f"#/components/headers/{component}"} for name, component in named.items()}
 
 
 def _add_content(answer: Schema, schema: Schema) -> None:
@@ -459,95 +372,3 @@ def _codes(policy: Policy, operation: Operation, wire: Wire) -> Iterator[str]:
         if policy.assumptions.weekly_exhaustion_code != "quota_exhausted":
             yield policy.assumptions.weekly_exhaustion_code
     yield from ("invalid_request", "rate_limited", "internal_error")
-
-
-# Links
-
-
-def _link(target: str, body: Any = None, **parameters: str) -> Schema:
-    link: Schema = {"operationId": target}
-    if parameters:
-        link["parameters"] = parameters
-    if body is not None:
-        link["requestBody"] = body
-    return link
-
-
-ID, DOMAIN_ID = "$response.body#/data/id", "$response.body#/data/domain_id"
-
-LINKS: dict[tuple[str, str], dict[str, Schema]] = {
-    ("domains.create", "created"): {
-        "add_list": _link("keyword_lists.create", {"domain_id": ID}),
-        "add_label": _link("labels.create", {"domain_id": ID}),
-        "add_competitor": _link("competitors.create", {"domain_id": ID}),
-        "start_job": _link("jobs.create", {"domain_id": ID}),
-        "add_webhook": _link("webhooks.create", {"domain_id": ID}),
-        "read_positions": _link("positions.list", domain_id=ID),
-    },
-    ("keyword_lists.create", "created"): {
-        "add_keywords": _link("keywords.create", {"list_id": ID}),
-        "track": _link("scans.create", {"domain_id": DOMAIN_ID, "list_ids": [ID]}),
-    },
-    ("keywords.create", "created"): {
-        verb: _link(f"keywords.{verb}", id="$response.body#/data/created/0/id")
-        for verb in ("get", "update", "delete")
-    },
-    ("jobs.create", "job_accepted"): {
-        "get": _link("jobs.get", kind="$response.body#/data/kind", id=ID),
-    },
-    ("analyses.list", "200"): {"read_findings": _link("analyses.findings", id="$response.body#/data/0/id")},
-    ("webhooks.create", "created"): {
-        "test": _link("webhooks.test", id=ID),
-        "read_deliveries": _link("webhook_deliveries.list", endpoint_id=ID),
-    },
-}
-
-
-def _links(operation: Operation, status: int | str) -> Schema:
-    """Return links: what can be done with what an operation answered, first of all with what it created."""
-    links = dict(LINKS.get((operation.name, str(status)), {}))
-    subject, _, verb = operation.name.partition(".")
-    if verb == "create" and status == "created" and f"{subject}.get" in OPERATIONS:
-        for next_verb in ("get", "update", "delete"):
-            links.setdefault(next_verb, _link(f"{subject}.{next_verb}", id=ID))
-    return links
-
-
-# Webhooks
-
-
-def _delivery(policy: Policy, event_type: str) -> Schema:
-    """Describe what is sent to a webhook endpoint (S77-S90)."""
-    facts = policy.facts
-    delays = ", ".join(map(format_duration, facts.webhook_delays))
-    headers = {
-        "Service-Signature": STRING | {"pattern": "^t=[0-9]+,v1=[0-9a-f]{64}$"},
-        "Service-Event-Id": STRING,
-        "Service-Event-Type": STRING | {"const": event_type},
-        "Service-Delivery-Attempt": {"type": "integer", "minimum": 1, "maximum": facts.webhook_attempts},
-    }
-    delivery: Schema = {
-        "operationId": f"on.{event_type}",
-        "summary": DESCRIPTIONS.get(event_type, "Somebody asked for a test event."),
-        "description": "v1 is the HMAC-SHA256 of `<t>.<raw body>` under the endpoint's secret, in hex.",
-        "security": [],
-        "parameters": [
-            {"name": name, "in": "header", "required": True, "schema": schema}
-            for name, schema in headers.items()
-        ],
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": ref(name_of(DELIVERED[event_type]))}},
-        },
-        "responses": {
-            "2XX": {
-                "description": f"Received. It must come within {format_duration(facts.webhook_timeout)}."
-            },
-            "default": {
-                "description": f"Failed: tried again after {delays}."
-                if delays
-                else "Failed, and not tried again."
-            },
-        },
-    }
-    return delivery | {"x-assumption": "U72"} if event_type == TEST_EVENT else delivery
