@@ -42,8 +42,7 @@ class Stakes(NamedTuple):
 def of_mean(values: Sequence[float], at: float, most: float = 1.0) -> Stakes:
     """Weigh independent values in [0, most] against a mean `at`; `most` may be inf.
 
-    Values that have no upper limit can show that their mean is more, never that it is less: a larger one may
-    come.
+    Values without upper limit can show that their mean is more, never that it is less: a larger may come.
     """
     sample = np.asarray(values, dtype=np.float64)
     return _weighed(sample, np.ones(len(sample)), at, most)

@@ -29,10 +29,9 @@ ROUNDING = 1e-12
 
 
 def gain(first: Sequence[float], second: Sequence[float], level: float = LEVEL) -> Estimate:
-    """Estimate the gain from pairs.
+    """Estimate the gain from pairs; all None where their differences do not vary but by rounding.
 
-    All None where differences do not vary but by rounding. No interval below three pairs, and where one pair
-    alone makes the differences vary.
+    There is no interval below three pairs, and where one pair alone makes the differences vary.
     """
     sums = [a + b for a, b in zip(first, second, strict=True)]
     differences = [a - b for a, b in zip(first, second, strict=True)]

@@ -87,8 +87,7 @@ ENDS = ("low", "high")
 def with_units(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
     """Return a frame whose instants are UTC datetimes, durations timedeltas, and money dollars.
 
-    `quantities` says of which columns (µs, µUSD; a "date" is text) what; a column `…_uusd` is named `…_usd`
-    then.
+    `quantities` says which columns (µs, µUSD; a "date" is text) are what; `…_uusd` is then named `…_usd`.
     """
     pandas = imported("pandas", "frames need pandas", "plots")
     named = {}

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 def plot(tables: Tables, name: str, ax: Axes | None = None) -> Axes:
     """Draw one plot of `PLOTS` and return its Axes; without `ax` on a figure of its own.
 
-    Panels stand within the Axes. Raises BadInput when there is no such plot or nothing to draw, or when
-    matplotlib is not installed.
+    Panels stand within the Axes. Raises BadInput for a plot that there is not, without rows or matplotlib.
     """
     if name not in PLOTS:
         raise BadInput(f"plot: no plot is called {name!r}; expected one of {', '.join(PLOTS)}")

@@ -113,8 +113,7 @@ def write(quantity: str, value: Any, low: Number | None = None, high: Number | N
     """A value of a quantity (a key of `FORMATS`), and its interval, where it has one that is wide.
 
     An interval with the value in its middle is told by its half, another by both ends; the unit stands once:
-    −5,230 ± 272 USD, 12 (10.8 to 14), 21.6 (20 to 24) %. A whole count stands alone where both ends round to
-    it, as where replications agree.
+    −5,230 ± 272 USD, 12 (10.8 to 14), 21.6 (20 to 24) %. A whole count to which both ends round stands alone.
     """
     form = FORMATS.get(quantity)
     if form is None or value is None or isinstance(value, str):

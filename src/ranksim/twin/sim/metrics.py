@@ -1,7 +1,6 @@
 """The scalar numbers of a replication, by name: `refusals.total`, `jobs.crawl.wait.p95`, `slots.acme.used`.
 
-A name is a family, then what it is about (which may itself contain dots), then a field, as `metric_families`
-declares them.
+A name is a family, what it is about (which may itself contain dots) and a field: see `metric_families`.
 """
 
 from collections import Counter

@@ -86,8 +86,7 @@ class Flight:
 class Player:
     """Plays programs on a clock against a server.
 
-    `spawned` is called with each run that a program begins beside itself, `ended` with each whose program
-    ends.
+    `spawned` is called with each run that a program begins beside itself, `ended` with each that ends.
     """
 
     def __init__(

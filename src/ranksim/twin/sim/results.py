@@ -168,14 +168,12 @@ class Result:
     def compare(self, other: Result, metrics: Iterable[str] | None = None) -> MetricComparison:
         """Compare with another result, replication by replication: rows of self minus other.
 
-        A notebook shows what changed; `frame()` has all in units of pandas, what changed first.
-
-        Each row has the `metric`, its `unit`, the means `first` (self) and `second` (other), their
-        `difference` with its interval `low` to `high` in `difference_unit` (of shares points: 0.01 is one),
-        and `gain`: how many times more replications independent runs would have needed for the same interval,
-        with its own interval, None when nothing varies; and how many `pairs`. Pairs share their random
-        numbers when both results have the same seed. `metrics` are by default those that both have. Raises
-        BadInput.
+        A notebook shows what changed; `frame()` has all in units of pandas, what changed first. A row has the
+        `metric`, its `unit`, the means `first` (self) and `second` (other), their `difference` with its
+        interval `low` to `high` in `difference_unit` (of shares points: 0.01 is one), and `gain`: how many
+        times more replications independent runs would have needed for the same interval, with its own
+        interval, None when nothing varies; and how many `pairs`. Pairs share their random numbers when both
+        results have the same seed. `metrics` are those of both unless given. Raises BadInput.
         """
         names = sorted(set(self.metrics) & set(other.metrics)) if metrics is None else list(metrics)
         rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}

@@ -1,7 +1,6 @@
 """Running a scenario: replications on independent seeds, on one or more processes, as many as precision asks.
 
-Seeds go by the index of a replication and results are taken in order of index, so the result does not depend
-on the number of processes.
+Seeds go by the index of a replication, and so does the order of results, on any number of processes.
 """
 
 from __future__ import annotations
@@ -280,13 +279,7 @@ def warm_up_of(scenario: Scenario, root: int, workers: int = 1, world: MakeWorld
 
 
 def pilot(
-    scenario: Scenario,
-    root: int,
-    index: int,
-    *,
-    trace: Recorder | None = None,
-    on_part: Callable[[float], None] | None = None,
-    world: MakeWorld = World,
+    scenario: Scenario, root: int, index: int, *, world: MakeWorld = World, **unused: Any
 ) -> tuple[int, list[float]]:
     """Run one pilot: how many intervals between samples showed nothing at first, the metric in the others."""
     metric = scenario.precision.of if scenario.precision is not None else ""

@@ -65,8 +65,7 @@ class ReplicationTally:
     (S90). `rate_class_of` tells the rate class of an operation; calls of others are in no window.
     `endpoint_names` may be filled with endpoint id to name; otherwise endpoints go by their URL; `outages`
     with endpoint id to what tells when its receiver is down, [begin, end] in µs, until an instant.
-    `reserved_counts` says whether reserved cost counts as spent (U96). `on_sample` is called with `now` at
-    each sample, to show progress.
+    `reserved_counts` says whether reserved cost counts as spent (U96). `on_sample` hears each sample's `now`.
     """
 
     def __init__(

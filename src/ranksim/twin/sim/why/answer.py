@@ -53,11 +53,10 @@ def why(
 ) -> Why:
     """Return why something happened in one of the runs of a scenario, whose seeds are `seeds`.
 
-    `metric` only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`.
-    `futures` is how many other futures of a moment are tried at most: half of them are enough where they
-    agree, and never fewer than ten. A change is tried in half to five times as many other worlds, by how
-    often it happens in them. `progress` is called with how many worlds have been run. Raises BadInput where
-    it did not happen.
+    `metric` only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`. `futures` is how
+    many other futures of a moment are tried at most: half of them are enough where they agree, and never
+    fewer than ten. A change is tried in half to five times as many other worlds, by how often it happens in
+    them. `progress` is called with how many worlds have been run. Raises BadInput where it did not happen.
     """
     if futures < 1:
         raise BadInput(f"futures: expected at least 1, found {futures}")

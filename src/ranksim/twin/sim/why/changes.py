@@ -93,8 +93,7 @@ def _put(old: Any, path: Path, value: Any) -> Any:
 def knobs(scenario: Scenario, account: str = "", limited: bool = True) -> list[Knob]:
     """Return what could be changed; with an `account`, of others only what they share with it.
 
-    Only where calls are `limited` do pauses between them count as a remedy: elsewhere they help by being so
-    long that work is not done.
+    Only where calls are `limited` are pauses between them a remedy: elsewhere they keep work from being done.
     """
     turnable: list[Knob] = []
     for kind in scenario.pools:

@@ -140,8 +140,7 @@ class Why(ReadyAnswer):
     `replication` (from 0) and `seed` say in which; `first` is what made it true, `moment` when it became
     inevitable, `chances` how likely it was from each moment on, `otherwise` how likely it is in other worlds
     of the scenario as it stands. `changes` prevent it, the best first, each in more other worlds than no
-    change does, which `unchanged` tells; a run with the first of them confirmed that. `worlds` is how many
-    were run.
+    change does, which `unchanged` tells; a run with the first of them confirmed that. `worlds` were run.
     """
 
     kind = "why"
