@@ -320,7 +320,7 @@ def _write(folder: Path, scenario: "Scenario", result: "Result", heading: "Headi
     from ranksim.core.files import write_text
     from ranksim.report import frames
     from ranksim.report import plots as drawing
-    from ranksim.report.summary import page
+    from ranksim.report.summary import run_page
     from ranksim.twin.sim.tables import COLUMNS
 
     write_text(folder / "result.json", result.to_json())
@@ -331,7 +331,7 @@ def _write(folder: Path, scenario: "Scenario", result: "Result", heading: "Headi
     if plots:
         (folder / "plots").mkdir()
         images = drawing.save_all(result.tables, folder / "plots")
-    write_text(folder / "page.html", page(heading, result.tables, images))
+    write_text(folder / "page.html", run_page(heading, result.tables, images))
 
 
 # Commands that live with their drivers

@@ -13,7 +13,7 @@ from ranksim.report.assumptions import basis_of
 from ranksim.report.heading import Heading, answer_of, tiles_of
 from ranksim.report.mentions import foldable
 from ranksim.report.page import cell, tables_page
-from ranksim.report.summary import page
+from ranksim.report.summary import run_page
 from ranksim.report.tables import View
 from ranksim.twin.sim.result_heading import in_words
 
@@ -51,7 +51,7 @@ class Reader(HTMLParser):
 
 
 def test_it_tells_the_whole_story(heading: Heading, tables: Tables) -> None:
-    read = Reader(page(heading, tables, {"slots": SVG}))
+    read = Reader(run_page(heading, tables, {"slots": SVG}))
     for text in (
         "A small agency & its <b>nightly</b> runs",
         "10d from 2026-03-01T00:00:00Z, 1 account, 20 replications, seed 7, policy default",
@@ -74,7 +74,7 @@ def test_names_may_be_parted_where_a_line_is_too_narrow_and_numbers_may_not(
     heading: Heading, tables: Tables
 ) -> None:
     asked = "policy.catalogue.plans.pro.cost_ceiling is 60.50 USD, see ranksim.io/U.1"
-    text = page(replace(heading, title=asked), tables, {})
+    text = run_page(replace(heading, title=asked), tables, {})
     parted = "policy.<wbr>catalogue.<wbr>plans.<wbr>pro.<wbr>cost_<wbr>ceiling is 60.50 USD"
     assert f"<h1>{parted}, see ranksim.<wbr>io/U.1</h1>" in text
     assert f"<title>{asked} – ranksim</title>" in text
@@ -83,14 +83,14 @@ def test_names_may_be_parted_where_a_line_is_too_narrow_and_numbers_may_not(
 def test_long_text_keeps_some_room_on_a_narrow_page(heading: Heading, tables: Tables) -> None:
     tables["jobs"][0]["kind"] = "pro.cost_ceiling 90 USD, free.cost_ceiling 1 USD"
     tables["jobs"][1]["kind"] = "crawl"
-    text = page(heading, tables, {})
+    text = run_page(heading, tables, {})
     assert '<td class="long" data-of="kind">pro.<wbr>cost_<wbr>ceiling 90 USD' in text
     assert '<td data-of="kind">crawl</td>' in text
     assert "td.long { min-width: 9rem; }" in text
 
 
 def test_it_loads_nothing_and_runs_nothing(heading: Heading, tables: Tables) -> None:
-    text = page(heading, tables, {"slots": SVG})
+    text = run_page(heading, tables, {"slots": SVG})
     read = Reader(text)
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in read.seen}
     ids = {attributes.get("id") for _, attributes in read.seen}
@@ -118,7 +118,7 @@ def test_everything_from_outside_is_escaped(heading: Heading, tables: Tables) ->
         overrides=((evil, evil, evil),),
         command=evil,
     )
-    read = Reader(page(worst, tables, {evil: SVG}))
+    read = Reader(run_page(worst, tables, {evil: SVG}))
     assert "script" not in {tag for tag, _ in read.seen}
     assert read.words.count(evil) >= 9
 
@@ -127,7 +127,7 @@ def test_the_answer_comes_first_and_the_figure_that_shows_it_next(heading: Headi
     drawn = {
         name: f'<svg xmlns="{XMLNS}"><title>{name}</title></svg>' for name in ("slots", "jobs", "refusals")
     }
-    text = page(heading, tables, drawn)
+    text = run_page(heading, tables, drawn)
     order = [
         "1 of 2 expectations failed",
         "3m above",
@@ -137,7 +137,7 @@ def test_the_answer_comes_first_and_the_figure_that_shows_it_next(heading: Headi
         "<title>slots",
     ]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
-    calm = page(replace(heading, verdicts=()), tables, drawn)
+    calm = run_page(replace(heading, verdicts=()), tables, drawn)
     assert calm.index("<title>refusals") < calm.index("<h2>Tables") < calm.index("<title>jobs")
 
 
@@ -193,7 +193,7 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
     nothing = {"totals": [row for row in tables["totals"] if row["what"] in ("calls", "refused")]}
     nothing["totals"][1] |= {"value": 0.0, "low": None, "high": None}
     assert answer_of(replace(heading, verdicts=()), nothing) == "None of 74,283 ± 3,710 calls was refused."
-    words = Reader(page(replace(heading, verdicts=asked), tables, {})).words
+    words = Reader(run_page(replace(heading, verdicts=asked), tables, {})).words
     assert words.index("1 of 5 expectations failed.") == 1 + next(
         at for at, text in enumerate(words) if text.startswith("820.5 ± 41 jobs were done")
     )
@@ -215,7 +215,7 @@ def test_the_figure_that_stands_first_shows_what_is_asked(
 ) -> None:
     asked = replace(heading, verdicts=(in_words(True, f"{metric} is 3", metric, "3"),))
     drawn = dict.fromkeys(("timeline", "slots", "windows", "jobs", "refusals", "deliveries"), SVG)
-    text = page(asked, tables, drawn)
+    text = run_page(asked, tables, drawn)
     assert text.index("Plot: ") == text.index(f"Plot: {shown}") < text.index("<h2>Expectations")
 
 
@@ -265,7 +265,7 @@ def test_a_page_of_tables_tells_its_question_its_basis_and_its_command() -> None
 
 
 def test_it_reads_in_light_and_dark_and_on_a_phone(heading: Heading, tables: Tables) -> None:
-    text = page(heading, tables, {})
+    text = run_page(heading, tables, {})
     assert "prefers-color-scheme: dark" in text
     assert 'content="width=device-width, initial-scale=1"' in text
 
@@ -275,8 +275,8 @@ def test_it_reads_in_light_and_dark_and_on_a_phone(heading: Heading, tables: Tab
 )
 def test_what_there_is_none_of_has_no_heading(heading: Heading, tables: Tables, part: str) -> None:
     bare = replace(heading, verdicts=(), notes=(), overrides=())
-    assert part not in Reader(page(bare, tables, {})).words
-    assert part in Reader(page(heading, tables, {"slots": SVG, "jobs": SVG})).words
+    assert part not in Reader(run_page(bare, tables, {})).words
+    assert part in Reader(run_page(heading, tables, {"slots": SVG, "jobs": SVG})).words
 
 
 def test_wide_tables_stand_as_stacks_on_a_phone_and_small_ones_as_they_are() -> None:
@@ -301,5 +301,5 @@ def test_an_instant_is_not_parted_and_a_name_is() -> None:
 
 
 def test_long_tables_are_cut_and_it_is_said(heading: Heading, fake: Any) -> None:
-    read = Reader(page(heading, fake(accounts=80).tables(), {}))
+    read = Reader(run_page(heading, fake(accounts=80).tables(), {}))
     assert "And 120 more rows." in read.words

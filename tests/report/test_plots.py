@@ -16,7 +16,7 @@ import pytest
 from ranksim.core.errors import BadInput
 from ranksim.report import figure, over_time, plots, units
 from ranksim.report.shown_figure import to_png
-from ranksim.report.summary import views
+from ranksim.report.summary import run_views
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -344,6 +344,6 @@ def test_the_timeline_shades_the_time_in_which_an_endpoint_stays_disabled(tables
 
 def test_the_table_of_endpoints_says_what_was_never_sent(tables: Tables) -> None:
     rows = [row | {"lost_suppressed": 167.0} for row in tables["endpoints"][:1]]
-    (view,) = views({"endpoints": rows})
+    (view,) = run_views({"endpoints": rows})
     assert view.note == ("Lost and never sent, as failures had disabled the endpoint: 167 for ops.")
-    assert [view.note for view in views(tables) if view.title == "Webhook endpoints"] == [""]
+    assert [view.note for view in run_views(tables) if view.title == "Webhook endpoints"] == [""]

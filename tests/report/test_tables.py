@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ranksim.report.summary import OF_A_RUN, views
+from ranksim.report.summary import OF_A_RUN, run_views
 from ranksim.report.tables import View, bounded
 from ranksim.twin.sim.tables import COLUMNS
 
@@ -17,7 +17,7 @@ Tables = dict[str, list[dict[str, Any]]]
 
 
 def shown(tables: Tables, title: str, top: int | None = None) -> list[tuple[str, ...]]:
-    (view,) = [view for view in views(tables, top) if view.title == title]
+    (view,) = [view for view in run_views(tables, top) if view.title == title]
     return [view.headings, *view.rows, *([(view.note,)] if view.note else [])]
 
 
@@ -79,7 +79,7 @@ def test_jobs_and_waits(tables: Tables) -> None:
 
 def test_workers_who_are_mostly_idle_while_jobs_wait_have_peaks(tables: Tables) -> None:
     rows = [row | {"utilisation": 0.008, "max_waiting": 5.0, "wait_p95_low": None} for row in tables["jobs"]]
-    (view,) = [view for view in views(tables | {"jobs": rows[:1]}) if view.title == "Waits for a worker"]
+    (view,) = [view for view in run_views(tables | {"jobs": rows[:1]}) if view.title == "Waits for a worker"]
     assert view.note.startswith("Busy is a mean over the whole run; jobs that come together wait, up to 5")
     assert view.note.endswith("rank_run at once.")
 
@@ -107,14 +107,14 @@ def test_a_table_that_is_cut_keeps_its_note() -> None:
 
 
 def test_an_empty_result_has_no_views() -> None:
-    assert views({name: [] for name in COLUMNS}) == []
+    assert run_views({name: [] for name in COLUMNS}) == []
 
 
 def test_text_from_outside_is_no_markup(tables: Tables) -> None:
     tables["jobs"][0]["kind"] = "[red]rank[/]"
     console = Console(width=80)
     with console.capture() as capture:
-        for view in views(tables):
+        for view in run_views(tables):
             console.print(view)
     assert "[red]rank[/]" in capture.get()
 

@@ -43,7 +43,7 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
     if heading.verdicts:
         parts.append(_verdicts(heading))
     parts += [Text(), Text(", ".join(f"{value} {label}" for label, value in numbers_of(heading, tables)))]
-    for view in views(tables, TOP):
+    for view in run_views(tables, TOP):
         parts += [Text(), view]
     if heading.overrides:
         numbers = ", ".join(number for number, _, _ in heading.overrides)
@@ -106,7 +106,7 @@ OF_A_RUN = (
 """What is told of quantiles over replications."""
 
 
-def views(tables: Tables, top: int | None = None) -> list[View]:
+def run_views(tables: Tables, top: int | None = None) -> list[View]:
     """Return the tables of a run that have rows, for people, in order; `top` bounds the rows of each."""
     made = [
         *_calls(tables.get("operations", ())),
@@ -219,7 +219,7 @@ SHOWN_BY = (
 """What a metric's name has in it, and the plot that shows what it tells; the first that is drawn does."""
 
 
-def page(heading: Heading, tables: Tables, drawn: Mapping[str, str]) -> str:
+def run_page(heading: Heading, tables: Tables, drawn: Mapping[str, str]) -> str:
     """The page as text: the question, the answer, the figure that shows it, then the rest.
 
     `drawn` maps the name of a plot to its SVG; there may be none.
@@ -232,7 +232,7 @@ def page(heading: Heading, tables: Tables, drawn: Mapping[str, str]) -> str:
         *_head(heading, title, tables),
         *(figure(name, drawn[name]) for name in first),
         *_expectations(heading),
-        *tables_of(views(tables, MOST_ROWS)),
+        *tables_of(run_views(tables, MOST_ROWS)),
         *plots({name: svg for name, svg in drawn.items() if name not in first}, "Further figures"),
         *assumptions_of(heading.rests_on, heading.overrides),
         *_notes(heading),

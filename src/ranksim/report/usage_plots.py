@@ -322,10 +322,7 @@ def jobs(tables: Tables, ax: Axes) -> None:
     busiest = sorted(kinds, key=lambda kind: (-most(kinds[kind], "waiting"), -most(kinds[kind], "running")))
     kinds_drawn = busiest[:MOST_PANELS]
     drawn = panels(ax, kinds_drawn)
-    labels = [
-        (panel, _queue_of(panel, kinds[kind], last=at == len(kinds_drawn) - 1))
-        for at, (kind, panel) in enumerate(zip(kinds_drawn, drawn, strict=True))
-    ]
+    labels = [(panel, _queue_of(panel, kinds[kind])) for kind, panel in zip(kinds_drawn, drawn, strict=True)]
     ax.set_ylabel("jobs")
     title(ax, of_many(_longest(kinds_drawn[0], kinds[kinds_drawn[0]]), len(kinds_drawn), len(kinds), "kinds"))
     finish_time(ax, labels)
@@ -342,7 +339,7 @@ def _longest(kind: str, rows: Sequence[Row]) -> str:
     return f"Up to {units.count(longest['waiting'])} {kind} jobs wait{beside}"
 
 
-def _queue_of(ax: Axes, rows: Sequence[Row], *, last: bool) -> Labels:
+def _queue_of(ax: Axes, rows: Sequence[Row]) -> Labels:
     at = times(rows)
     running = [row["running"] for row in rows]
     both = [row["running"] + row["waiting"] for row in rows]

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ranksim.core.clock import HOUR, MINUTE, instant, iso
 from ranksim.core.errors import BadInput
-from ranksim.twin.sim.expectations import Expectation, judge, show
+from ranksim.twin.sim.expectations import Expectation, judge, write_number
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.metric_families import LOST
 from ranksim.twin.sim.replication import Replication
@@ -274,7 +274,7 @@ def test_an_instant_is_kept_to_the_microsecond() -> None:
     ],
 )
 def test_a_small_number_is_not_shown_as_nothing(value: float, text: str) -> None:
-    assert show(value, "share") == text
+    assert write_number(value, "share") == text
 
 
 def test_all_are_judged_in_order() -> None:

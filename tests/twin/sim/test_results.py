@@ -11,7 +11,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.money import MICRO_USD
 from ranksim.inference.counts import counted
 from ranksim.inference.differences import excess
-from ranksim.report.summary import views
+from ranksim.report.summary import run_views
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result
@@ -148,7 +148,7 @@ def test_counts_have_the_interval_of_counts() -> None:
 
 def test_every_count_and_share_that_people_read_has_its_interval() -> None:
     found = result(*TWO).tables
-    for view in views(found):
+    for view in run_views(found):
         if view.title not in ("Waits for a worker", "Delays of webhook deliveries"):
             for row in view.rows:
                 for heading, cell in zip(view.headings[view.words :], row[view.words :], strict=True):

@@ -115,7 +115,7 @@ class Expectation(Frozen):
         return unit_of(self.metric)
 
     def _in_words(self, value: float | None) -> str:
-        return show(value, self._unit)
+        return write_number(value, self._unit)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -180,7 +180,7 @@ class Expectation(Frozen):
             text = f"{self.metric} is {kept}, as expected {self.wanted()}"
             return ExpectationResult(self, True, value, 0.0, text)
         unit: Unit = "duration" if self._unit == "instant" else self._unit
-        beyond = f": {show(abs(off), unit)} {'above' if off > 0 else 'below'}" if off else ""
+        beyond = f": {write_number(abs(off), unit)} {'above' if off > 0 else 'below'}" if off else ""
         text = f"{self.metric} is {self._in_words(value)}{where}, expected {self.wanted()}{beyond}"
         return ExpectationResult(self, False, value, off, text)
 
@@ -220,7 +220,7 @@ def judge(expectations: Iterable[Expectation], result: Result) -> list[Expectati
     return [expectation.judge(result) for expectation in expectations]
 
 
-def show(value: float | None, unit: Unit) -> str:
+def write_number(value: float | None, unit: Unit) -> str:
     """Write a number of a unit for people."""
     if value is None:
         return "nothing"

@@ -82,14 +82,14 @@ class Result:
 
     def _repr_html_(self) -> str:
         from ranksim.report.notebook import fragment
-        from ranksim.report.summary import views
+        from ranksim.report.summary import run_views
 
         if self._heading is None:
-            return fragment(self.scenario, [repr(self)], views(self.tables))
+            return fragment(self.scenario, [repr(self)], run_views(self.tables))
         heading = self.heading
         lines = [f"{'holds' if verdict.holds else 'failed'}: {verdict.text}" for verdict in heading.verdicts]
         title = heading.title or self.scenario
-        return fragment(title, [heading.line, heading.verdict, *lines], views(self.tables))
+        return fragment(title, [heading.line, heading.verdict, *lines], run_views(self.tables))
 
     # What was asked
 
@@ -114,9 +114,9 @@ class Result:
 
     def page(self, plots: bool = True) -> str:
         """Return the HTML page that `ranksim run --out` writes. Raises BadInput."""
-        from ranksim.report.summary import page
+        from ranksim.report.summary import run_page
 
-        return page(self.heading, self.tables, _drawing().svgs(self.tables) if plots else {})
+        return run_page(self.heading, self.tables, _drawing().svgs(self.tables) if plots else {})
 
     def why(self, asked: str, futures: int = 20, progress: Tell | None = None) -> Why:
         """Tell when something became inevitable, and the change that would have prevented it.

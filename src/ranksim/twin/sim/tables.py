@@ -66,6 +66,10 @@ class _Run(NamedTuple):
         for key in sorted({key for sums in counts for key in sums}):
             yield key, counted([sums.get(key, 0) for sums in counts], self.level)
 
+    def has(self, field: str) -> bool:
+        """Return whether replications have anything in a field."""
+        return any(getattr(replication, field) for replication in self.replications)
+
     def by_endpoint(self) -> Iterator[tuple[str, Rows]]:
         """Yield each endpoint's rows over the replications, sorted by its name."""
         endpoints: dict[str, Rows] = {}
@@ -137,9 +141,9 @@ def _totals(run: _Run) -> Iterator[Key]:
     yield total("calls", "calls.total")
     if any(sums("calls.total")):
         yield "refused", "share", *clustered(sums("refusals.total"), sums("calls.total"), run.level)
-    if any(replication.jobs for replication in run.replications):
+    if run.has("jobs"):
         yield total("jobs_done", *(f"jobs.{kind}.done" for kind in JobKind))
-    if any(replication.endpoints for replication in run.replications):
+    if run.has("endpoints"):
         yield total("events", "deliveries.events")
     if any(sums("deliveries.lost")):
         yield total("lost", "deliveries.lost")

@@ -189,9 +189,8 @@ def _apply_to_account(world: TimelineWorld, action: OfAccount) -> None:
         case WithdrawKey():
             service.withdraw_key(actor.keys[action.key], now)
         case PauseScan() | ResumeScan():
-            active = isinstance(action, ResumeScan)
-            for scan in (scan for domain in _domains(actor, action.domain) for scan in actor.scans[domain]):
-                world.app_call(actor, "scans.update", {"active": active}, client=CLIENT, id=scan)
+            for domain in _domains(actor, action.domain):
+                _set_scans(world, actor, domain, active=isinstance(action, ResumeScan))
         case AddKeywords():
             for domain in _domains(actor, action.domain):
                 words = actor.fresh_words(domain, action.count)
@@ -221,6 +220,11 @@ def _apply_to_receiver(world: TimelineWorld, action: OfReceiver) -> None:
 
 def _domains(actor: Actor, host: str | None) -> list[str]:
     return actor.domains if host is None else [actor.hosts[host]]
+
+
+def _set_scans(world: TimelineWorld, actor: Actor, domain: str, *, active: bool) -> None:
+    for scan in actor.scans[domain]:
+        world.app_call(actor, "scans.update", {"active": active}, client=CLIENT, id=scan)
 
 
 def _remove_keywords(world: TimelineWorld, actor: Actor, list_id: str, count: int) -> None:

@@ -122,11 +122,8 @@ def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
     fields = dict(client)
     every: Any = fields.get("every")
     length = PERIODS.get(every, every)
-    if every in PERIODS:
-        longer = {period: 1 - length / other for period, other in PERIODS.items() if other > length}
-        yield from _choices((*at, "every"), every, longer)
-    elif every:
-        yield _longer((*at, "every"), every)
+    if every:
+        yield from _of_period((*at, "every"), every)
     for field in ("spread", "gap") if limited else ("spread",):
         if field in fields:
             yield _longer((*at, field), fields[field], length or DAY)
@@ -142,6 +139,15 @@ def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
     if limited and fields.get("on_limit", "obey") != "obey":
         yield from _choices((*at, "on_limit"), fields["on_limit"], {"obey": 1.0})
     yield from _left_out(at, client.kind)
+
+
+def _of_period(path: Path, every: str | Micros) -> Iterator[Knob]:
+    if not isinstance(every, str):
+        yield _longer(path, every)
+        return
+    length = PERIODS[every]
+    longer = {period: 1 - length / other for period, other in PERIODS.items() if other > length}
+    yield from _choices(path, every, longer)
 
 
 def _domains(scenario: Scenario, account: str | None) -> int:

@@ -23,7 +23,7 @@ from ranksim.core.service.events import (
 )
 from ranksim.report import units
 from ranksim.report.progress import Tell
-from ranksim.twin.sim.expectations import READERS, show
+from ranksim.twin.sim.expectations import READERS, write_number
 from ranksim.twin.sim.metric_families import REFUSING
 from ranksim.twin.sim.metrics import check_name, scalars, unit_of
 from ranksim.twin.sim.scenario import Scenario
@@ -65,7 +65,7 @@ class Question:
         return cls(metric, 0 if bound is None else _bound(metric, bound))
 
     def __str__(self) -> str:
-        more = f" > {show(self.bound, unit_of(self.metric))}" if self.bound else ""
+        more = f" > {write_number(self.bound, unit_of(self.metric))}" if self.bound else ""
         return f"{self.metric}{more}"
 
     @property
@@ -94,7 +94,10 @@ class Question:
     def describe(self, value: float) -> str:
         """Return in words that the answer is yes, with the value that made it so."""
         unit, field = unit_of(self.metric), self.metric.rpartition(".")[2]
-        reached, more = show(value, unit), f" more than {show(self.bound, unit)}" if self.bound else ""
+        reached, more = (
+            write_number(value, unit),
+            f" more than {write_number(self.bound, unit)}" if self.bound else "",
+        )
         if self.waiting:
             return f"a {self.waiting} job waits{more} ({reached})"
         if self.receiver and field.startswith("lost"):
