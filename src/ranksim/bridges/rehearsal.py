@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
@@ -21,8 +21,8 @@ from ranksim.core.callers.network import Network, Ways
 from ranksim.core.callers.steps import Received, Send
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import MILLISECOND, SECOND, Micros, http_date, instant
-from ranksim.core.contract.policy import Policy
-from ranksim.core.service.calls import Answer, Attempt, Call, Fault, Reply, Step, Task
+from ranksim.core.service.calls import Answer, Attempt, Call, Fault, Reply, Task
+from ranksim.core.service.service import Service
 from ranksim.core.trace import Exchange, Header, Note, Trace, hide_secrets
 from ranksim.judge.deployment.budget import Budget, account_named, guarded
 from ranksim.judge.deployment.cleanup import Unknown, resolve_lost
@@ -49,36 +49,6 @@ POOLED_JOB = 60 * SECOND
 
 Alter = Callable[[Send, int, dict[str, str], bytes], tuple[int, dict[str, str], bytes]]
 """Changes a reply on its way out: (send, status, headers in lower case, body) → (status, headers, body)."""
-
-
-class RehearsedService(Protocol):
-    """What a rehearsal asks of a service; whatever stands in for `ranksim.core.service` has all of it."""
-
-    policy: Policy
-
-    def handle(self, call: Call, now: int, traffic_now: int | None = None) -> Step:
-        """Answer one call."""
-
-    def handle_batch(self, calls: Sequence[Call], now: int, traffic_now: int | None = None) -> Step:
-        """Answer the calls of one GraphQL request."""
-
-    def advance(self, now: int) -> Step:
-        """Do the work that is due."""
-
-    def next_due(self) -> int | None:
-        """Return the instant of the next piece of work."""
-
-    def started(self, job: str, now: int) -> Step:
-        """Take in that a job was taken up."""
-
-    def ended(self, job: str, outcome: str, now: int) -> Step:
-        """Take in that a job ended."""
-
-    def attempted(self, attempt: int, answer: Answer, now: int) -> Step:
-        """Take in what a receiver answered."""
-
-    def written(self, reply: Reply, now: int) -> None:
-        """Take in that a reply was written."""
 
 
 Seen = tuple[int, dict[str, str], bytes, Any]
@@ -124,7 +94,7 @@ class Rehearsal:
 
     def __init__(
         self,
-        service: RehearsedService,
+        service: Service,
         target: Target,
         network: Network = USUAL,
         seed: int = 0,
@@ -446,7 +416,7 @@ class Rehearsal:
 
 def rehearse(
     profile: Profile,
-    service: RehearsedService,
+    service: Service,
     target: Target,
     *,
     users: int | None = None,

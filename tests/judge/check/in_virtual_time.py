@@ -7,11 +7,12 @@ from collections.abc import Callable, Container, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ranksim.bridges.rehearsal import USUAL, Rehearsal, RehearsedService
+from ranksim.bridges.rehearsal import USUAL, Rehearsal
 from ranksim.core.callers.network import Network
 from ranksim.core.callers.steps import Lap, Pause, Program, Spawn
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import MINUTE, SECOND, Micros
+from ranksim.core.service.service import Service
 from ranksim.core.trace import Trace
 from ranksim.judge.check.choice import Rounds
 from ranksim.judge.check.pacing import Pacer, paced
@@ -44,7 +45,7 @@ class Checked:
 
 
 def check(
-    service: RehearsedService,
+    service: Service,
     target: Target,
     time: Micros,
     *,

@@ -97,31 +97,26 @@ def _idempotency_keys(history: History) -> set[tuple[str, str]]:
 
 def _meet(first: History, other: History) -> bool:
     """Return whether two traces may be of one account: a key whose account is not told may be of any."""
-    accounts = [
-        {(key.environment, key.account) for key in history.run.header.keys.values()}
-        for history in (first, other)
-    ]
+    runs = first.run, other.run
+    accounts = [{(key.environment, key.account) for key in run.header.keys.values()} for run in runs]
     if any(not owners or any(not account for _, account in owners) for owners in accounts):
         return True
-    read = [
-        {(environment, account) for (environment, _), account in history.run.read_as.items()}
-        for history in (first, other)
-    ]
+    read = [{(environment, account) for (environment, _), account in run.read_as.items()} for run in runs]
     return not (accounts[0].isdisjoint(accounts[1]) and read[0].isdisjoint(read[1]))
 
 
 def _apart(earlier: History, other: History) -> bool:
     """Return whether one trace surely was over before the other began, by either clock."""
-    hosts = [history.run.header.clock.get("host") for history in (earlier, other)]
+    runs, spans = (earlier.run, other.run), (_span(earlier), _span(other))
+    hosts = [run.header.clock.get("host") for run in runs]
     slack = NEAR if hosts[0] is not None and hosts[0] == hosts[1] else SLACK
-    if _disjoint(_span(earlier), _span(other), slack):
+    if _disjoint(*spans, slack):
         return True
-    offsets = earlier.run.offset, other.run.offset
-    if not all(offset.bounded for offset in offsets) or any(h.run.rate != 1 for h in (earlier, other)):
+    if not all(run.offset.bounded and run.rate == 1 for run in runs):
         return False
     first, second = (
-        (began + offset.low, ended + offset.high)
-        for (began, ended), offset in zip((_span(earlier), _span(other)), offsets, strict=True)
+        (began + run.offset.low, ended + run.offset.high)
+        for (began, ended), run in zip(spans, runs, strict=True)
     )
     return _disjoint(first, second, NEAR)
 

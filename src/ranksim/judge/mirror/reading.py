@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ from ranksim.core.callers.retry import pages, politely
 from ranksim.core.callers.steps import Send
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import Micros
-from ranksim.judge.deployment.discovery import Reach, explore
+from ranksim.judge.deployment.discovery import KeyReach, Reach, explore
 
 OWNED = (
     "domains.list",
@@ -75,35 +75,41 @@ def shows_count(keyword_list: Item) -> bool:
 def read(target: Target) -> Generator[Any, Any, Reading]:
     """Read every account that a target has keys of."""
     reach: Reach = yield from explore(target)
-    lists_of: dict[tuple[str, str], list[str]] = {}
+    keys_of: dict[tuple[str, str], list[KeyReach]] = {}
     unknown: dict[str, str] = {}
     for key in reach.keys.values():
         if key.usable and key.account:
-            lists_of.setdefault((key.environment, key.account), []).append(key.name)
+            keys_of.setdefault((key.environment, key.account), []).append(key)
         else:
             unknown[key.name] = key.reason or NO_ACCOUNT
     accounts = []
-    for (environment, _), names in lists_of.items():
-        unbound = [name for name in names if "account.get" in reach.keys[name].reads]
-        if not unbound:
-            unknown |= {name: reach.keys[name].lacks.get("account.get", NO_ACCOUNT) for name in names}
-            continue
-        main = reach.keys[unbound[0]]
-        lists: dict[str, list[Item]] = {}
-        for operation in OWNED:
-            if operation not in main.lacks:
-                items = yield from pages(Send(operation, main.name))
-                lists[operation] = [item for item in items if isinstance(item, dict)]
-        lacks = dict(main.lacks)
-        if not all(map(shows_count, lists.get("keyword_lists.list", ()))):
-            first = yield from politely(Send(KEYWORDS, main.name))
-            if first.ok and isinstance(first.data, list):
-                words = yield from pages(Send(KEYWORDS, main.name), KEYWORD_PAGES)
-                lists[KEYWORDS] = [word for word in words if isinstance(word, dict)]
-            else:
-                lacks[KEYWORDS] = f"{first.status} {first.code}".strip()
-        singles = {name: read for name, read in main.reads.items() if isinstance(read, dict)}
-        bound = {name: reach.keys[name].domain_id for name in names}
-        label = str(singles["account.get"].get("name") or "account")
-        accounts.append(ReadAccount(label, environment, bound, singles, lists, lacks))
+    for keys in keys_of.values():
+        unbound = [key for key in keys if "account.get" in key.reads]
+        if unbound:
+            accounts.append((yield from _account(unbound[0], keys)))
+        else:
+            unknown |= {key.name: key.lacks.get("account.get", NO_ACCOUNT) for key in keys}
     return Reading(tuple(accounts), unknown, reach.date)
+
+
+def _account(main: KeyReach, keys: Sequence[KeyReach]) -> Generator[Any, Any, ReadAccount]:
+    """Read the lists of an account by the key of it that is bound to no domain."""
+    lists: dict[str, list[Item]] = {}
+    for operation in OWNED:
+        if operation not in main.lacks:
+            lists[operation] = _items((yield from pages(Send(operation, main.name))))
+    lacks = dict(main.lacks)
+    if not all(map(shows_count, lists.get("keyword_lists.list", ()))):
+        first = yield from politely(Send(KEYWORDS, main.name))
+        if first.ok and isinstance(first.data, list):
+            lists[KEYWORDS] = _items((yield from pages(Send(KEYWORDS, main.name), KEYWORD_PAGES)))
+        else:
+            lacks[KEYWORDS] = f"{first.status} {first.code}".strip()
+    singles = {name: read for name, read in main.reads.items() if isinstance(read, dict)}
+    bound = {key.name: key.domain_id for key in keys}
+    label = str(singles["account.get"].get("name") or "account")
+    return ReadAccount(label, main.environment, bound, singles, lists, lacks)
+
+
+def _items(rows: Sequence[Any]) -> list[Item]:
+    return [row for row in rows if isinstance(row, dict)]

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import MILLISECOND, SECOND, Micros
 from ranksim.report import units
-from ranksim.report.figure import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    PURPLE,
-    VERMILLION,
-    new_figure,
-    plain_axes,
-    title,
-    to_svg,
-)
+from ranksim.report.figure import BLUE, GREY, ORANGE, PURPLE, VERMILLION, beside, finish, new_figure, to_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,19 +44,15 @@ def draw_throughput(rows: Sequence[Row], ax: Axes) -> None:
     for outcome, colour in OUTCOMES.items():
         values = [row[outcome] for row in rows]
         if any(values):
-            ax.bar(
-                times, values, width, bottom, align="edge", color=colour, label=NAMES[outcome], linewidth=0
-            )
+            style: dict[str, Any] = {"align": "edge", "color": colour, "label": NAMES[outcome]}
+            ax.bar(times, values, width, bottom, linewidth=0, **style)
             bottom = [low + value for low, value in zip(bottom, values, strict=True)]
     most = max(sum(row[outcome] for outcome in OUTCOMES) for row in rows)
     total = sum(row[outcome] for row in rows for outcome in OUTCOMES)
     limited = sum(row["limited"] for row in rows) / total if total else 0.0
-    title(
-        ax, f"Up to {units.count(most)} calls a second; {units.percent(limited)} of all are refused with 429"
-    )
-    ax.set_ylabel("calls a second")
+    refused = f"{units.percent(limited)} of all are refused with 429"
     ax.legend(frameon=False, ncols=5, loc="upper left", bbox_to_anchor=(0, -0.18), fontsize=8)
-    _finish(ax)
+    _finish(ax, f"Up to {units.count(most)} calls a second; {refused}", "calls a second")
 
 
 def draw_latency(rows: Sequence[Row], ax: Axes, length: Micros | None) -> None:
@@ -85,16 +70,13 @@ def draw_latency(rows: Sequence[Row], ax: Axes, length: Micros | None) -> None:
             ]
             if points:
                 ax.plot(*zip(*points, strict=True), style, color=colour, linewidth=1.2)
-                label = f"{name}{suffix}"
-                ax.annotate(label, points[-1], xytext=(4, 0), textcoords="offset points",
-                            color=colour, fontsize=8, va="center")  # fmt: skip
+                beside(ax, f"{name}{suffix}", points[-1], (4, 0), color=colour)
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(import_module("matplotlib.ticker").LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:,g}")
     ax.yaxis.set_minor_formatter("")
-    title(ax, f"99 % of calls take at most {units.duration(length)}" if length is not None else "No reply")
-    ax.set_ylabel("latency (ms, log)")
-    _finish(ax)
+    sentence = "No reply" if length is None else f"99 % of calls take at most {units.duration(length)}"
+    _finish(ax, sentence, "latency (ms, log)")
 
 
 def draw_evidence(rows: Sequence[Row], ax: Axes) -> None:
@@ -109,9 +91,7 @@ def draw_evidence(rows: Sequence[Row], ax: Axes) -> None:
                 alpha=1.0 if row["marked"] else 0.35, linewidth=0)  # fmt: skip
         right = max(end, start + least) / SECOND
         if row["marked"]:
-            name = f"{row['id']} {row['label']}"
-            ax.annotate(name, (right, number), xytext=(3, 0), textcoords="offset points",
-                        fontsize=8, va="center", color=INK)  # fmt: skip
+            beside(ax, f"{row['id']} {row['label']}", (right, number), (3, 0))
     ax.margins(x=0.25)
     ax.set_yticks([])
     ax.set_xlabel(f"seconds from {units.instant(origin)}")
@@ -122,10 +102,9 @@ def _seconds(rows: Sequence[Row]) -> list[float]:
     return [(row["t"] - rows[0]["t"]) / SECOND for row in rows]
 
 
-def _finish(ax: Axes) -> None:
-    ax.set_xlabel("seconds since the run began")
+def _finish(ax: Axes, sentence: str, y: str) -> None:
+    finish(ax, sentence, "seconds since the run began", y)
     ax.set_xlim(left=0)
-    plain_axes(ax)
 
 
 def _svg(draw: Callable[[Sequence[Row], Axes], None], rows: Sequence[Row]) -> str:
