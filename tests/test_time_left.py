@@ -14,7 +14,8 @@ from ranksim.core.contract.quantities import Distribution
 from ranksim.core.records import read_lines
 from ranksim.judge.conformance.calibrate.calibrate import calibrate
 from ranksim.judge.conformance.compare import compare_all
-from ranksim.planner.capacity.workers import Peak, workers_needed
+from ranksim.planner.capacity.queueing import Peak
+from ranksim.planner.capacity.workers import workers_needed
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.pricing import recording as recordings
 from ranksim.planner.pricing.back_test import back_test, read_accounts

@@ -9,12 +9,12 @@ from ranksim.planner.capacity.planned import workload_of as workload_of
 from ranksim.planner.capacity.portfolio import Largest as Largest
 from ranksim.planner.capacity.portfolio import Portfolio as Portfolio
 from ranksim.planner.capacity.portfolio import largest as largest
+from ranksim.planner.capacity.queueing import Peak as Peak
 from ranksim.planner.capacity.slots import Churn as Churn
 from ranksim.planner.capacity.slots import slot_use as slot_use
 from ranksim.planner.capacity.slots_world import simulate_slot_use as simulate_slot_use
 from ranksim.planner.capacity.sync import Sync as Sync
 from ranksim.planner.capacity.sync import sync_time as sync_time
-from ranksim.planner.capacity.workers import Peak as Peak
 from ranksim.planner.capacity.workers import peaks_of as peaks_of
 from ranksim.planner.capacity.workers import workers_needed as workers_needed
 from ranksim.planner.capacity.workers_world import workers_of_scenario as workers_of_scenario

@@ -14,9 +14,10 @@ from ranksim.core.money import MICRO_USD
 from ranksim.planner.capacity.outage import Outage, outage_cost
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.portfolio import Portfolio, largest
+from ranksim.planner.capacity.queueing import Peak
 from ranksim.planner.capacity.slots import Churn, slot_use
 from ranksim.planner.capacity.sync import Sync, sync_time
-from ranksim.planner.capacity.workers import Peak, workers_needed
+from ranksim.planner.capacity.workers import workers_needed
 
 pytest.importorskip("pandas")
 

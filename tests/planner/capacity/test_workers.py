@@ -12,16 +12,8 @@ from ranksim.core.clock import HOUR, MINUTE
 from ranksim.core.contract.quantities import Distribution
 from ranksim.core.errors import BadInput
 from ranksim.inference.shares import clustered
-from ranksim.planner.capacity.workers import (
-    JobDemand,
-    Peak,
-    erlang_c,
-    peaks_of,
-    squared_variation,
-    started_by_formula,
-    started_in_time,
-    workers_needed,
-)
+from ranksim.planner.capacity.queueing import Peak, erlang_c, squared_variation, started_by_formula
+from ranksim.planner.capacity.workers import JobDemand, peaks_of, started_in_time, workers_needed
 from ranksim.planner.capacity.workers_world import workers_of_scenario
 from ranksim.twin.sim.workers import PoolSpec
 

@@ -46,32 +46,34 @@ def _no_rank_runs(every: Micros) -> str:
 
 def notes_of(account: OwnAccount, work: Sequence[PlannedWork]) -> Iterator[str]:
     """Yield what the scenario does not say of an account's work, and what is taken in its place."""
-    starting = [(client.name, client.client, client.starts) for client in account.recurring if client.starts]
-    if not any(starts.operation == "rank_run" for _, _, starts in starting):
+    if not any(client.starts and client.starts.operation == "rank_run" for client in account.recurring):
         yield _no_rank_runs(next(planned.gap for planned in work if planned.operation == "rank_run"))
     for operation in dict.fromkeys(planned.operation for planned in work):
         what = SIZED.get(operation, "")
         if what and what not in account.done:
             size = getattr(account.given, what)
             yield f"A {operation} is taken to have {size} {what}: the scenario does not say."
+    yield from _taken(account)
+    yield from _bounds(account)
+
+
+def _taken(account: OwnAccount) -> Iterator[str]:
+    """Say which of its clients are taken to do otherwise than they do, or are not counted."""
+    starting = [(client.name, client.client, client.starts) for client in account.recurring if client.starts]
     # Requests that are spread over time come whatever becomes of the ones before.
     hasty = [name for name, client, starts in starting if starts.gap is None and client.on_limit != "obey"]
-    if hasty:
-        yield f"These clients are taken to call again when Retry-After has gone: {', '.join(hasty)}."
     programs = [name for name, client in account.clients.items() if isinstance(client, Python)]
-    if programs:
-        yield f"Not counted is what these clients spend: {', '.join(programs)}; `ranksim run` simulates it."
     drawn = [name for name, _, starts in starting if starts.drawn]
-    if drawn:
-        yield f"These clients are taken to spread their starts evenly: {', '.join(drawn)}."
-    networked = [
-        name
-        for name, client, *_ in account.recurring
-        if client.network is not None or account.scenario.network is not None
-    ]
-    if networked:
-        yield f"Calls are taken to need no time, though these clients have a network: {', '.join(networked)}."
-    yield from _bounds(account)
+    everywhere = account.scenario.network is not None
+    networked = [name for name, client, *_ in account.recurring if everywhere or client.network is not None]
+    for names, note in (
+        (hasty, "These clients are taken to call again when Retry-After has gone: {}."),
+        (programs, "Not counted is what these clients spend: {}; `ranksim run` simulates it."),
+        (drawn, "These clients are taken to spread their starts evenly: {}."),
+        (networked, "Calls are taken to need no time, though these clients have a network: {}."),
+    ):
+        if names:
+            yield note.format(", ".join(names))
 
 
 def _bounds(account: OwnAccount) -> Iterator[str]:

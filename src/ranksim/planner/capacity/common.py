@@ -125,9 +125,9 @@ class DurationField:
 def question_repr(question: DataclassInstance) -> str:
     """Return the call that makes a question, with durations as text: `Peak(over='1h', …)`."""
 
-    def said(name: str) -> str:
+    def written(name: str) -> str:
         value = getattr(question, name)
         is_duration = isinstance(vars(type(question)).get(name), DurationField)
         return f"{name}={(format_duration(value) if is_duration else value)!r}"
 
-    return f"{type(question).__name__}({', '.join(said(field.name) for field in fields(question))})"
+    return f"{type(question).__name__}({', '.join(written(field.name) for field in fields(question))})"

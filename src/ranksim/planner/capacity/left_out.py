@@ -25,14 +25,16 @@ def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> U
         update={
             "policy": _unlimited(scenario.policy),
             "length": max(MONTH, scenario.length),
-            "clients": {name: one for name, one in scenario.clients.items() if not isinstance(one, Python)},
+            "clients": {
+                name: client for name, client in scenario.clients.items() if not isinstance(client, Python)
+            },
             "expect": (),
             "warm_up": "none",
         }
     )
     counted = {name: client for name, client in unlimited.clients.items() if name not in clients}
     without = unlimited.model_copy(update={"clients": counted, "timeline": ()})
-    everything, rest = (run(one, replications=1, progress=nobody) for one in (unlimited, without))
+    everything, rest = (run(world, replications=1, progress=nobody) for world in (unlimited, without))
 
     def more(metric: str) -> int:
         return max(0, round(_of(everything, metric) - _of(rest, metric)))

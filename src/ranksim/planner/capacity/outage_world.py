@@ -215,7 +215,7 @@ def scenario_outage(
     scenario = scenario_of(scenario)
     name, lasts = account_named(scenario, account), micros("length", length)
     if policy is not None:
-        scenario = scenario.replace(policy=policy)
+        scenario = scenario.replace(policy=policy_of(policy))
     check_cancels(scenario.policy)
     attempts = attempts_of(scenario.policy, failure)
     begins = None if at is None else _moment(at).on(scenario.start)

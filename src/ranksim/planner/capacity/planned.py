@@ -196,16 +196,17 @@ class OwnAccount:
         policy, start, replaced = self.policy.assumptions, self.now, self.replaced
         if "rank_run" in replaced:
             yield replace(runs_of(self.given, self.domains), key=self._key(None))
-        by_key = [one for one in self.recurring if one.starts is not None and one.client.surface != "app"]
-        again = math.lcm(*(client.occasions.period for client in by_key))
-        end = min(MONTH, 2 * again) + max((client.client.starts for client in by_key), default=0)
-        for _, client, occasions, _, starts in by_key:
-            assert starts is not None
+        by_key = [
+            (client, occasions, starts)
+            for _, client, occasions, _, starts in self.recurring
+            if starts is not None and client.surface != "app"
+        ]
+        again = math.lcm(*(occasions.period for _, occasions, _ in by_key))
+        end = min(MONTH, 2 * again) + max((client.starts for client, *_ in by_key), default=0)
+        for client, occasions, starts in by_key:
             if starts.operation in replaced or not starts.requests:
                 continue
-            key = self._key(client.key)
-            if client.surface == "graphql" and policy.graphql_cost == "separate":
-                key += "/graphql"
+            is_apart = client.surface == "graphql" and policy.graphql_cost == "separate"
             stops = end if client.stops is None else min(end, client.stops)
             times = tuple(occasions.times(start + client.starts, start + stops))
             yield JobStarts(
@@ -215,7 +216,7 @@ class OwnAccount:
                 starts.spread,
                 tries=client.max_tries,
                 calls=2 if starts.dry_run_first and policy.dry_run_class == "same" else 1,
-                key=key,
+                key=self._key(client.key) + ("/graphql" if is_apart else ""),
                 gap=starts.gap,
             )
 
@@ -322,14 +323,14 @@ def workload_of(
 
 def account_named(scenario: Scenario, name: str) -> str:
     """Return the name of an account of a scenario, or of the only one. Raises BadInput."""
-    known = list(scenario.accounts)
-    if name in known:
+    names = tuple(scenario.accounts)
+    if name in names:
         return name
     if name:
-        raise BadInput(f"account: {no_such('account', name, tuple(known))}")
-    if len(known) > 1:
-        raise BadInput(f"account: {scenario.name} has {len(known)}, {', '.join(known)}; name one")
-    return known[0]
+        raise BadInput(f"account: {no_such('account', name, names)}")
+    if len(names) > 1:
+        raise BadInput(f"account: {scenario.name} has {len(names)}, {', '.join(names)}; name one")
+    return names[0]
 
 
 def _active(portfolio: PortfolioSpec) -> list[ScanSpec]:

@@ -15,7 +15,8 @@ from ranksim.core.clock import MINUTE, Micros, iso
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import StartJob, Step
 from ranksim.planner.capacity.common import expect
-from ranksim.planner.capacity.workers import MANY, JobDemand, WorkersNeeded, staffings, wanted
+from ranksim.planner.capacity.queueing import MANY
+from ranksim.planner.capacity.workers import JobDemand, WorkersNeeded, staffings, wanted
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.runner import replication_seed

@@ -11,6 +11,7 @@ from ranksim.report.terminal import again, check_results, print_out, say, say_co
 
 if TYPE_CHECKING:
     from ranksim.planner.study.results import StudyResult
+    from ranksim.planner.study.study import Study
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -68,16 +69,20 @@ def study(
     check_results(out, plots, kept)
     if isinstance(made.engine, Worlds):
         say_code(file, code_of(made.engine.scenario))
+    result = _run(made, kept, workers, scheduler, retry_failed)
+    _give(result, kept, out, plots, json, again(context, "study"))
+
+
+def _run(study: "Study", kept: Path, workers: int, scheduler: str, retry_failed: bool) -> "StudyResult":
     try:
         with show_progress("studying") as tell:
-            result = made.run(
-                workers=workers, scheduler=scheduler or None, store=kept,
-                retry_failed=retry_failed, progress=tell,
+            return study.run(
+                workers=workers, scheduler=scheduler or None, store=kept, retry_failed=retry_failed,
+                progress=tell,
             )  # fmt: skip
     except KeyboardInterrupt:
         say(f"interrupted; what is finished is kept in {kept}")
         raise typer.Exit(INTERRUPTED) from None
-    _give(result, kept, out, plots, json, again(context, "study"))
 
 
 def _give(result: "StudyResult", kept: Path, out: Path | None, plots: bool, json: bool, command: str) -> None:

@@ -57,11 +57,12 @@ def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[s
     at: list[tuple[Any, Any]] = [(root, type(root))]
     so_far = str(first)
     for part in rest:
-        names = sorted({name for value, kind in at for name in _names(value, kind)})
-        below = [deeper for value, kind in at for deeper in _below(value, kind, part)]
-        if not below:
+        steps = [step for value, kind in at for step in _below(value, kind)]
+        at = [(value, kind) for name, value, kind in steps if name == part]
+        if not at:
+            names = sorted({str(name) for name, _, _ in steps})
             raise ValueError(f"no parameter {path!r}: {_missing(so_far, part, names)}")
-        at, so_far = below, f"{so_far}.{part}"
+        so_far = f"{so_far}.{part}"
 
 
 def tree_of(settings: Settings, root: str) -> Any:
@@ -133,36 +134,21 @@ def _part(value: Any, part: Part) -> Any:
 # Walking along values and their types
 
 
-def _below(value: Any, annotation: Any, part: Part) -> Iterator[tuple[Any, Any]]:
-    """What stands under one step, as (value or None, type)."""
+def _below(value: Any, annotation: Any) -> Iterator[tuple[Part, Any, Any]]:
+    """Yield what stands under a value of a type, step by step: the step, the value or None, and its type."""
     for kind in _members(annotation):
-        if _is_model(kind) and kind not in WHOLE:
-            if value is not None and not isinstance(value, kind):
-                continue
-            name = _field_names(kind).get(part)
-            if name is not None:
-                yield _part(value, part), kind.model_fields[name].annotation
-        elif get_origin(kind) in (dict, Mapping) or kind is dict:
-            keys, inner = get_args(kind) or (str, Any)
-            if part in (value or {}) or part in _literals(keys):
-                yield _part(value, part), inner
-        elif get_origin(kind) in ITEM_SHAPES and isinstance(part, int) and part < len(value or ()):
-            yield value[part], get_args(kind)[0]
-        elif kind is Any and isinstance(value, Mapping) and part in value:
-            yield value[part], Any
-
-
-def _names(value: Any, annotation: Any) -> Iterator[str]:
-    """The steps that there are from here."""
-    for kind in _members(annotation):
+        origin, arguments = get_origin(kind), get_args(kind)
         if _is_model(kind) and kind not in WHOLE:
             if value is None or isinstance(value, kind):
-                yield from map(str, _field_names(kind))
-        elif get_origin(kind) in (dict, Mapping):
-            yield from (str(key) for key in value or ())
-            yield from _literals(get_args(kind)[0])
-        elif get_origin(kind) in ITEM_SHAPES:
-            yield from (str(index) for index in range(len(value or ())))
+                for name, field in _field_names(kind).items():
+                    yield name, _part(value, name), kind.model_fields[field].annotation
+        elif origin in (dict, Mapping):
+            for key in _keys(value, arguments[0]):
+                yield key, _part(value, key), arguments[1]
+        elif origin in ITEM_SHAPES:
+            yield from ((index, item, arguments[0]) for index, item in enumerate(value or ()))
+        elif kind in (dict, Any) and isinstance(value, Mapping):
+            yield from ((key, inner, Any) for key, inner in value.items())
 
 
 def _field_names(kind: type[BaseModel]) -> dict[Part, str]:
@@ -182,8 +168,10 @@ def _members(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _literals(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) is Literal else ()
+def _keys(mapping: Any, annotation: Any) -> tuple[Any, ...]:
+    """The keys of a mapping, or None, and those that its type names."""
+    literals = get_args(annotation) if get_origin(annotation) is Literal else ()
+    return (*(mapping or ()), *literals)
 
 
 def _is_model(kind: Any) -> bool:

@@ -173,24 +173,22 @@ class CheckedSpec:
 def misfits(spec: Spec, engine: Engine) -> Iterator[Misfit]:
     """The parameters, metrics and values that the engine does not have, and where each stands."""
     for name, given in (("factors", spec.factors), ("variants", spec.variants)):
-        if given is not None and not given:
+        if given == {}:
             yield Misfit((name,), "is empty; a design has at least one point, so fill it or leave it out")
     for path, levels in (spec.factors or {}).items():
         if any(level in levels[:index] for index, level in enumerate(levels)):
             yield Misfit(("factors", path), "a level is written twice; remove one")
     for where, path in spec.parameters():
         yield from _refused(where, engine.check_path, path)
-    for field, metrics in (
-        ("measure", spec.measure),
-        ("precision", spec.precision.of if spec.precision else ()),
-    ):
+    precise = spec.precision.of if spec.precision else ()
+    for field, metrics in (("measure", spec.measure), ("precision", precise)):
         for metric in metrics:
             yield from _refused((field,), engine.check_metric, metric)
     if spec.goal is not None:
         yield from _goal_misfits(spec.goal, engine)
-    for path, (low, high) in (spec.sensitivity.parameters if spec.sensitivity else {}).items():
-        if spec.sensitivity is not None and spec.sensitivity.method == "sobol":
-            yield from _refused(("sensitivity", "parameters", path), Scale.between, low, high)
+    if spec.sensitivity is not None and spec.sensitivity.method == "sobol":
+        for path, ends in spec.sensitivity.parameters.items():
+            yield from _refused(("sensitivity", "parameters", path), Scale.between, *ends)
 
 
 def _goal_misfits(goal: Goal, engine: Engine) -> Iterator[Misfit]:

@@ -55,32 +55,30 @@ def outage(
       ranksim capacity outage --length 3h --every 45m --replications 200
       ranksim capacity outage --length 3h --scenario scenarios/agency-month.yaml --at 2d1h
     """
-    from ranksim.core.contract.policy import policy_of
     from ranksim.planner.capacity.common import micros
     from ranksim.planner.capacity.outage import Failure, Law, Outage, outage_cost
     from ranksim.planner.capacity.outage_world import scenario_outage, simulate_outage
 
     lasts, fails = micros("--length", length), cast("Failure", failure)
+    own = scenario if every is None else None
+    _check_flags(own is not None, at, together, law)
     with show_progress("simulating") as tell:
-        if scenario is not None and every is None:
-            if together is not None or law is not None:
-                raise BadInput(
-                    "--together, --law: a scenario says when its events come; give --every with them"
-                )
-            answer = scenario_outage(
-                scenario, lasts, account=account, at=at, failure=fails,
-                policy=None if policy is None else policy_of(policy), seed=seed, progress=tell,
+        if own is not None:
+            return scenario_outage(
+                own, lasts, account=account, at=at, failure=fails, policy=policy, seed=seed,
+                progress=tell,
             )  # fmt: skip
-        else:
-            if at is not None:
-                raise BadInput(
-                    "--at: only a scenario has moments; give one with --scenario FILE, without --every"
-                )
-            _, used = own_of(scenario, account, policy, simulate=False)
-            gap = micros("--every", wanted("every", every))
-            met = Outage(lasts, gap, together or 1, cast("Law", law or "poisson"), fails)
-            if replications:
-                answer = simulate_outage(met, used, replications=replications, seed=seed, progress=tell)
-            else:
-                answer = outage_cost(met, used)
-    return answer
+        _, used = own_of(scenario, account, policy, simulate=False)
+        gap, when = micros("--every", wanted("every", every)), cast("Law", law or "poisson")
+        met = Outage(lasts, gap, together or 1, when, fails)
+        if not replications:
+            return outage_cost(met, used)
+        return simulate_outage(met, used, replications=replications, seed=seed, progress=tell)
+
+
+def _check_flags(is_own: bool, at: str | None, together: int | None, law: str | None) -> None:
+    """Raise BadInput for flags about events of its own that a scenario does not need, or that want one."""
+    if is_own and (together is not None or law is not None):
+        raise BadInput("--together, --law: a scenario says when its events come; give --every with them")
+    if not is_own and at is not None:
+        raise BadInput("--at: only a scenario has moments; give one with --scenario FILE, without --every")

@@ -11,6 +11,7 @@ from ranksim.report.progress import show_progress
 from ranksim.report.terminal import plan_names
 
 if TYPE_CHECKING:
+    from ranksim.planner.capacity.planned import OwnAccount
     from ranksim.planner.capacity.slots import SlotUse
 
 
@@ -56,29 +57,35 @@ def slots(
     from ranksim.planner.capacity.slots_world import simulate_slot_use
 
     own, used = own_of(scenario, account, policy, simulate=False)
-    begin = moment("--start", start or "2026-03-01")
-    anchor, held, named = None, 0, plan or "pro"
+    begin, anchor, held = moment("--start", start or "2026-03-01"), None, 0
+    if own is not None and start is None:
+        begin, anchor, held = own.now, own.anchor, own.held
     notes: tuple[str, ...] = ()
     if own is not None:
-        if start is None:
-            begin, anchor, held = own.now, own.anchor, own.held
-        if pairings is None and geographies is None:
-            pairings, geographies = max(1, own.load.each), 1
-            if len(own.sizes) > 1:
-                notes = (f"Added words are taken to have {pairings} slots each. {own.room_for_words()}",)
-        each = (pairings or 1) * (geographies or 1)
-        keywords = -(-own.load.slots // each) if keywords is None else keywords
-        named = plan or own.plan.name
-    churn = Churn(
-        wanted("keywords", keywords), pairings or 1, geographies or 1, adds, removals, cast("Law", law), held
-    )
-    most = plan_named(used, named).slot_limit if limit is None else limit
-    if replications:
-        with show_progress("simulating") as tell:
-            answer = simulate_slot_use(
-                churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed,
-                anchor=anchor, progress=tell,
-            )  # fmt: skip
-    else:
-        answer = slot_use(churn, most, start=begin, days=days, anchor=anchor)
+        plan = plan or own.plan.name
+        keywords, pairings, geographies, notes = _tracked(own, keywords, pairings, geographies)
+    words = wanted("keywords", keywords)
+    churn = Churn(words, pairings or 1, geographies or 1, adds, removals, cast("Law", law), held)
+    most = plan_named(used, plan or "pro").slot_limit if limit is None else limit
+    if not replications:
+        return replace(slot_use(churn, most, start=begin, days=days, anchor=anchor), notes=notes)
+    with show_progress("simulating") as tell:
+        answer = simulate_slot_use(
+            churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed,
+            anchor=anchor, progress=tell,
+        )  # fmt: skip
     return replace(answer, notes=notes)
+
+
+def _tracked(
+    own: "OwnAccount", keywords: int | None, pairings: int | None, geographies: int | None
+) -> tuple[int, int, int, tuple[str, ...]]:
+    """Return what an account tracks, in words of one size, where flags do not say it, and notes on that."""
+    notes: tuple[str, ...] = ()
+    if pairings is None and geographies is None:
+        pairings, geographies = max(1, own.load.each), 1
+        if len(own.sizes) > 1:
+            notes = (f"Added words are taken to have {pairings} slots each. {own.room_for_words()}",)
+    each = (pairings or 1) * (geographies or 1)
+    words = -(-own.load.slots // each) if keywords is None else keywords
+    return words, pairings or 1, geographies or 1, notes

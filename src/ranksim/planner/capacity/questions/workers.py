@@ -13,6 +13,7 @@ from ranksim.report.progress import show_progress
 
 if TYPE_CHECKING:
     from ranksim.planner.capacity.workers import WorkersNeeded
+    from ranksim.twin.sim.scenario import Scenario
 
 
 def workers(
@@ -48,31 +49,35 @@ def workers(
     from ranksim.twin.sim.scenario import Scenario
 
     patience = micros("--within", within)
-    notes: tuple[str, ...] = ()
+    world = None if scenario is None else Scenario.load(scenario)
     with show_progress("simulating peaks") as tell:
-        world = None if scenario is None else Scenario.load(scenario)
         if world is not None and world.clients and not jobs and over is None:
-            if account and len(world.accounts) > 1:
-                raise BadInput(
-                    "--account: workers serve all accounts of a scenario; leave it out, or say with --jobs "
-                    "and --over which jobs come together"
-                )
-            answer = workers_of_scenario(
+            _refuse_one_of(world, account)
+            return workers_of_scenario(
                 world if policy is None else world.replace(policy=policy),
                 within=patience, target=target, replications=replications, seed=seed, progress=tell,
             )  # fmt: skip
-        else:
-            own, used = own_of(scenario, account, policy, simulate=False)
-            started = _jobs(jobs) if jobs else None if own is None else own.jobs()
-            at_once = own is not None and not jobs  # as `fit` takes what nobody says
-            spread = micros("--over", over or ("0s" if at_once else "1h"))
-            pools = {} if world is None else world.pools
-            peaks = peaks_of(wanted("jobs", started), used, spread, _weights(profile), pools)
-            answer = workers_needed(
-                peaks, within=patience, target=target, replications=replications, seed=seed, progress=tell
-            )
-            notes = () if own is None or jobs else own.load.notes
+        own, used = own_of(scenario, account, policy, simulate=False)
+        notes: tuple[str, ...] = ()
+        if own is not None and not jobs:  # they come at once, as `fit` takes what nobody says
+            over, notes = over or "0s", own.load.notes
+        started = _jobs(jobs) if jobs else None if own is None else own.jobs()
+        spread = micros("--over", over or "1h")
+        pools = {} if world is None else world.pools
+        peaks = peaks_of(wanted("jobs", started), used, spread, _weights(profile), pools)
+        answer = workers_needed(
+            peaks, within=patience, target=target, replications=replications, seed=seed, progress=tell
+        )
     return replace(answer, notes=(*answer.notes, *notes))
+
+
+def _refuse_one_of(world: "Scenario", account: str) -> None:
+    """Raise BadInput where one of several accounts is named."""
+    if account and len(world.accounts) > 1:
+        raise BadInput(
+            "--account: workers serve all accounts of a scenario; leave it out, or say with --jobs "
+            "and --over which jobs come together"
+        )
 
 
 def _weights(text: str) -> tuple[float, ...]:
