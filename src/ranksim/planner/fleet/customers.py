@@ -14,23 +14,12 @@ from ranksim.core import draws
 from ranksim.core.clock import DAY
 from ranksim.core.contract.policy import Policy
 from ranksim.core.draws import Purpose
+from ranksim.planner.fleet import rows as schema
 from ranksim.planner.fleet.kernel import KernelInputs
 from ranksim.planner.fleet.offers import Offers, sold_of
 from ranksim.planner.fleet.population import Population, Segment
 from ranksim.planner.fleet.requests import AVERAGE, LONGEST_GAP
-from ranksim.planner.fleet.rows import (
-    ACTIVITIES,
-    OUTCOMES,
-    CustomerRow,
-    DomainRow,
-    Integers,
-    Reaction,
-    Records,
-    RequestSize,
-    SegmentRow,
-    blank,
-    to_records,
-)
+from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, Integers, Records, blank, to_records
 
 FULL = 1 << 53
 """The whole of a share: draws of the kernel are integers below it."""
@@ -47,7 +36,7 @@ def customers_of(
     """Make the accounts with numbers in [first, last), and what they are sold."""
     seed = seed if population.seed is None else population.seed
     kinds = list(population.segments.values())
-    made = blank(last - first, CustomerRow)
+    made = blank(last - first, schema.CustomerRow)
     numbers = np.arange(first, last, dtype=np.int64)
     made["number"] = numbers
     shares = [kind.share for kind in kinds]
@@ -68,7 +57,7 @@ def customers_of(
         first_domains,
         domains,
         odds,
-        to_records([_segment(kind) for kind in kinds], SegmentRow),
+        to_records([_segment(kind) for kind in kinds], schema.SegmentRow),
         np.stack([_habits(kind) for kind in kinds]),
         np.stack([_reactions(kind) for kind in kinds]),
         np.array([hours_of(kind) for kind in kinds], dtype=np.int64),
@@ -155,7 +144,7 @@ def _domains(rows: Records, kind: Segment, offers: Offers, seed: int) -> Records
     firsts = np.cumsum(counts) - counts
     owner = np.repeat(np.arange(len(rows)), counts)
     addresses = rows["number"][owner] << 20 | np.arange(len(owner)) - firsts[owner]
-    made = blank(len(owner), DomainRow)
+    made = blank(len(owner), schema.DomainRow)
     made["pages"] = spec.pages.integers(_drawn(seed, 2, addresses, Purpose.SIZE))
     made["questions"] = spec.questions.integers(_drawn(seed, 3, addresses, Purpose.SIZE))
     wanted = spec.keywords.integers(_drawn(seed, 1, addresses, Purpose.SIZE))
@@ -177,7 +166,7 @@ def _laid_out(made: Records, parts: list[tuple[Integers, Records]]) -> tuple[Int
     """Put the domains of all segments into one array by customer; return where those of each begin."""
     counts = made["domains"]
     first_domains = np.cumsum(counts) - counts
-    laid = blank(int(counts.sum()), DomainRow)
+    laid = blank(int(counts.sum()), schema.DomainRow)
     for chosen, domains in parts:
         sizes = counts[chosen]
         firsts = np.cumsum(sizes) - sizes
@@ -186,9 +175,9 @@ def _laid_out(made: Records, parts: list[tuple[Integers, Records]]) -> tuple[Int
     return first_domains, laid
 
 
-def _segment(kind: Segment) -> SegmentRow:
+def _segment(kind: Segment) -> schema.SegmentRow:
     portfolio = kind.portfolio
-    return SegmentRow(
+    return schema.SegmentRow(
         pairings=portfolio.engine_devices,
         places=portfolio.geographies,
         steady=int(kind.arrivals == "steady"),
@@ -198,20 +187,16 @@ def _segment(kind: Segment) -> SegmentRow:
 
 def _habits(kind: Segment) -> Records:
     sizes = {name: getattr(kind.sizes, name) for name in type(kind.sizes).model_fields}
-    rows = [
-        RequestSize(sizes[activity].low, sizes[activity].high) if activity in sizes else RequestSize()
-        for activity in ACTIVITIES
-    ]
-    return to_records(rows, RequestSize)
+    ends = [(sizes[name].low, sizes[name].high) if name in sizes else () for name in ACTIVITIES]
+    return to_records([schema.RequestSize(*each) for each in ends], schema.RequestSize)
 
 
 def _reactions(kind: Segment) -> Records:
     rows = []
-    for outcome in range(len(OUTCOMES)):
-        react = kind.after_refusal.of(outcome)
-        chance = round(react.retry * FULL)
-        rows.append(Reaction(chance, react.tries, int(react.wait == "backoff"), react.first, react.most))
-    return to_records(rows, Reaction)
+    for react in map(kind.after_refusal.of, range(len(OUTCOMES))):
+        chance, backs_off = round(react.retry * FULL), int(react.wait == "backoff")
+        rows.append(schema.Reaction(chance, react.tries, backs_off, react.first, react.most))
+    return to_records(rows, schema.Reaction)
 
 
 def hours_of(kind: Segment) -> list[int]:

@@ -15,31 +15,14 @@ from ranksim.core.rules.books import Ask, Books, Window
 from ranksim.core.rules.windows import SLIDING_LOG
 from ranksim.planner.fleet import compiled as compiler
 from ranksim.planner.fleet import kernel
+from ranksim.planner.fleet import rows as schema
 from ranksim.planner.fleet.bounds import check_bounds
 from ranksim.planner.fleet.customers import customers_of
 from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, KernelState, Ledger, Tape
 from ranksim.planner.fleet.offers import offers_of
 from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.results import FleetResult
-from ranksim.planner.fleet.rows import (
-    ACTIVITIES,
-    OUTCOMES,
-    AccountTally,
-    ActivityRate,
-    Allowance,
-    BlockedSpan,
-    DrawnRequest,
-    Integers,
-    LoggedRequest,
-    Month,
-    Queue,
-    Records,
-    RequestRow,
-    RunCooldown,
-    blank,
-    to_records,
-    to_rows,
-)
+from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, Integers, Records, blank, to_records, to_rows
 from ranksim.planner.fleet.sides import FleetSide, SideRun, are_same_customers
 
 CHUNK = 256
@@ -177,7 +160,7 @@ def ledger_of(given: KernelInputs, length: int, log: int = 0) -> Ledger:
     It has their plans' limits and what their portfolios take; nothing is used.
     """
     customers, offers = given.customers, given.offers[given.customers["offer"]]
-    accounts, meters = len(customers), blank((len(customers), given.meters.shape[1]), Allowance)
+    accounts, meters = len(customers), blank((len(customers), given.meters.shape[1]), schema.Allowance)
     for name in ("limit", "period"):
         meters[name] = given.meters[name][customers["offer"]]
     books = blank(accounts, Books)
@@ -187,13 +170,13 @@ def ledger_of(given: KernelInputs, length: int, log: int = 0) -> Ledger:
         books[name] = customers[name]
     owner = np.repeat(np.arange(accounts), customers["domains"])
     np.add.at(books["active"], owner, given.domains["keywords"] * given.domains["tuples"])
-    entries = blank(log, LoggedRequest)
+    entries = blank(log, schema.LoggedRequest)
     entries["tries"] = 0
     return Ledger(
-        tallies=blank(accounts, AccountTally),
+        tallies=blank(accounts, schema.AccountTally),
         counts=np.zeros((accounts, len(ACTIVITIES) * len(OUTCOMES)), dtype=np.int64),
-        months=blank((accounts, length // SHORTEST_MONTH + 2), Month),
-        blocks=blank((accounts, len(OUTCOMES)), BlockedSpan),
+        months=blank((accounts, length // SHORTEST_MONTH + 2), schema.Month),
+        blocks=blank((accounts, len(OUTCOMES)), schema.BlockedSpan),
         meters=meters,
         books=books,
         log=entries,
@@ -226,8 +209,8 @@ class Compiled:
     def __init__(self, runs: Sequence[SideRun], seed: int) -> None:
         self.runs, self.seed = runs, seed
         self.states = [state_of(run.given) for run in runs]
-        self.paces = blank(1, ActivityRate)
-        self.tape = Tape(blank(ROOM, DrawnRequest), np.zeros(1, dtype=np.int64))
+        self.paces = blank(1, schema.ActivityRate)
+        self.tape = Tape(blank(ROOM, schema.DrawnRequest), np.zeros(1, dtype=np.int64))
 
     def draw(self, first: int, last: int) -> int:
         """Draw the requests of the accounts in rows [first, last), or of the first of them; give how far."""
@@ -238,7 +221,7 @@ class Compiled:
             if first < came or first == last:
                 return came
             # One account alone has more.
-            self.tape = self.tape._replace(requests=blank(2 * len(self.tape.requests), DrawnRequest))
+            self.tape = self.tape._replace(requests=blank(2 * len(self.tape.requests), schema.DrawnRequest))
 
     def serve(self, side: int, rows: Integers, first: int) -> None:
         """Serve some accounts on a side; the requests drawn are those of the accounts from row `first` on."""
@@ -259,11 +242,11 @@ class Interpreted:
         """Draw the requests of the accounts in rows [first, last); give `last`."""
         run = self.runs[0]
         room = 32 + run.expected(first, last) // 2
-        given, paces = to_lists(_part(run.given, first, last)), [ActivityRate()]
+        given, paces = to_lists(_part(run.given, first, last)), [schema.ActivityRate()]
         came = -1
         while came < last - first:
             room *= 2
-            self.tape = Tape([DrawnRequest() for _ in range(room)], [0] * (last - first + 1))
+            self.tape = Tape([schema.DrawnRequest() for _ in range(room)], [0] * (last - first + 1))
             came = kernel.draw(0, last - first, run.start, self.seed, given, paces, self.tape)
         return last
 
@@ -301,11 +284,11 @@ def state_of(given: KernelInputs) -> KernelState:
     return KernelState(
         windows=blank(len(given.windows), Window),
         rings=np.zeros((len(given.windows), ring_of(given.windows)), dtype=np.int64),
-        cooldowns=blank(domains * SPENDS, RunCooldown),
-        backlog=blank(int(given.segments["backlog"].max()) + 1, RequestRow),
+        cooldowns=blank(domains * SPENDS, schema.RunCooldown),
+        backlog=blank(int(given.segments["backlog"].max()) + 1, schema.RequestRow),
         ask=blank(1, Ask),
-        request=blank(1, RequestRow),
-        queue=blank(1, Queue),
+        request=blank(1, schema.RequestRow),
+        queue=blank(1, schema.Queue),
     )
 
 

@@ -11,24 +11,14 @@ from ranksim.core.rules import windows
 from ranksim.core.rules.books import Ask, Window
 from ranksim.planner.fleet import compiled as compiler
 from ranksim.planner.fleet import recorded
+from ranksim.planner.fleet import rows as schema
 from ranksim.planner.fleet.bounds import check_policy
 from ranksim.planner.fleet.engine import ledger_of, machine, ring_of, signed, to_arrays, to_lists
 from ranksim.planner.fleet.judging import open_months
 from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger
 from ranksim.planner.fleet.offers import Offers, Sold, offers_for
 from ranksim.planner.fleet.recorded import KeptRows
-from ranksim.planner.fleet.rows import (
-    Integers,
-    Reaction,
-    Records,
-    RequestRow,
-    RequestSize,
-    RunCooldown,
-    SegmentRow,
-    blank,
-    to_records,
-    to_rows,
-)
+from ranksim.planner.fleet.rows import Integers, Records, blank, to_records, to_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +88,14 @@ class RecordedFleet:
 def _given(accounts: RecordedAccounts, offers: Offers) -> KernelInputs:
     """The accounts as those of a population that draws nothing."""
     nothing = np.zeros((1, 1), dtype=np.int64)
-    segment, habits, reactions = blank(1, SegmentRow), blank((1, 1), RequestSize), blank((1, 1), Reaction)
     return KernelInputs(
         accounts.customers,
         accounts.first_domains,
         accounts.domains.copy(),
         nothing,
-        segment,
-        habits,
-        reactions,
+        blank(1, schema.SegmentRow),
+        blank((1, 1), schema.RequestSize),
+        blank((1, 1), schema.Reaction),
         nothing,
         nothing,
         *offers[2:],
@@ -132,14 +121,14 @@ def _kept(accounts: RecordedAccounts, given: KernelInputs) -> KeptRows:
     limits = np.empty((keys, len(fresh)), dtype=given.windows.dtype)
     limits[...] = to_records(fresh, Window)
     owner = np.repeat(np.arange(len(given.customers)), given.customers["domains"])
-    cooldowns = blank((len(given.domains), SPENDS), RunCooldown)
+    cooldowns = blank((len(given.domains), SPENDS), schema.RunCooldown)
     cooldowns["length"] = given.operations["cooldown"][given.customers["offer"][owner], :SPENDS]
     return KeptRows(
         windows=limits,
         rings=np.zeros((keys, len(fresh), ring_of(given.windows)), dtype=np.int64),
         cooldowns=cooldowns.reshape(-1),
         made=np.zeros(max(accounts.things, 1), dtype=np.int8),
-        segment=blank(1, SegmentRow),
+        segment=blank(1, schema.SegmentRow),
         ask=blank(1, Ask),
-        request=blank(1, RequestRow),
+        request=blank(1, schema.RequestRow),
     )

@@ -47,7 +47,8 @@ class ColumnRun:
     ) -> None:
         self.columns, self.side = columns, side
         self.sold = sold_under(columns, side)
-        self.policy = selling(policy, without_failures(side.sold()))
+        reliable = {"job_failure_rates": dict.fromkeys(map(str, JobKind), 0)}
+        self.policy = selling(policy, side.sold().model_copy(update=reliable))
         if like is None:
             accounts = accounts_for(columns, self.sold, self.policy, seed)
         else:
@@ -105,8 +106,3 @@ def sold_under(columns: Columns, side: Side) -> tuple[Sold, ...]:
         sold.append(sold_of(side.plan_of(account.spec, catalogue, unknown, "add-ons"), account.spec.add_ons))
     check_customers("move", side.moves, (plan for plan, _ in sold))
     return tuple(sold)
-
-
-def without_failures(catalogue: Catalogue) -> Catalogue:
-    """Return a catalogue under which no job fails."""
-    return catalogue.model_copy(update={"job_failure_rates": dict.fromkeys(map(str, JobKind), 0)})

@@ -33,7 +33,7 @@ from ranksim.core.service.synthetic_data import pages_of
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.recorded_fleet import RecordedAccounts
 from ranksim.planner.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
-from ranksim.planner.pricing.replay import first_serial
+from ranksim.planner.pricing.replay import SERIALS
 from ranksim.report.frames import save_csv
 
 VERSION = 1
@@ -276,5 +276,5 @@ def _lay_out(rows: Records, account: ColumnAccount, number: int, seed: int) -> N
     each = 1 + portfolio.lists + portfolio.keywords + len(portfolio.scans) + portfolio.labels
     each += portfolio.competitors
     for place in range(owned):
-        domain = f"dom_{first_serial(number) + 2 + place * each:010d}"
+        domain = f"dom_{number * SERIALS + 2 + place * each:010d}"
         rows["questions"][place] = questions_of(seed, domain)

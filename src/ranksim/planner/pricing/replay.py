@@ -32,12 +32,7 @@ RESOURCES = ("domains", "keyword_lists", "keywords", "labels", "competitors", "s
 """What a portfolio holds, by the names of an account's fields."""
 
 SERIALS = 1 << 24
-"""How many ids an account's portfolio has to itself, so that it has the same ones whoever else is there."""
-
-
-def first_serial(account: int) -> int:
-    """The serial after which the ids of an account's portfolio are counted, by the account's place."""
-    return account * SERIALS
+"""How many ids an account's portfolio has to itself, by its place: the same whoever else is there."""
 
 
 @dataclass(slots=True)
@@ -116,7 +111,7 @@ class ReplayedService:
 
     def _number_from(self, place: int) -> None:
         """Let ids go on where those of the account in this place begin."""
-        self.service.state.serial = max(self.service.state.serial, first_serial(place))
+        self.service.state.serial = max(self.service.state.serial, place * SERIALS)
 
     def _open(self, name: str, spec: AccountSpec) -> Actor:
         anchor = self.start if spec.anchor is None else spec.anchor
