@@ -5,8 +5,6 @@ change before a watermark is decided then and, where its rule's horizon is over,
 read whole is a stream that ends: its last watermark is DISTANT_FUTURE.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from ranksim.core.clock import Micros

@@ -1,7 +1,5 @@
 """Judge access: keys, environments and domain scope (S3, S39, S68, S70, S71)."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field

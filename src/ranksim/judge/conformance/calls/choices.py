@@ -3,8 +3,6 @@
 Another choice than the assumed one fails nothing: it is reported as an assumption that differs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

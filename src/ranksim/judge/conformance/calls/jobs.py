@@ -5,8 +5,6 @@ after another statement had come shows a later state. A creation may be a replay
 a replay shows (E6), so that a creation only ever is the earlier of two; so is an event.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The rules of paging, the pages of lists, and the cursors that they gave out (S9, S43-S46)."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable

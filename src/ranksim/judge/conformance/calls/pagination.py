@@ -4,8 +4,6 @@ A page continues any page that gave out its cursor before it was sent, so a chai
 client could have made, whoever made it. A connection of GraphQL is a list (S4), in a case of its own.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

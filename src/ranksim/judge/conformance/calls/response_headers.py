@@ -1,7 +1,5 @@
 """Judge the headers of responses: an id of each, JSON, deprecation, other origins (S73, S94, S107, S114)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ranksim.core.trace import Exchange

@@ -4,8 +4,6 @@ Checks are made while the trace is read, before raw texts are dropped, and nearl
 exchange alone. Unknown fields are no fault (S113, E46); a missing or misshapen one is.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -6,8 +6,6 @@ Of the writes to one field of one resource those count that may be the last befo
 have come before it, unless another one surely came in between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias

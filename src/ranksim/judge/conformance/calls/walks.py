@@ -3,8 +3,6 @@
 A cursor belongs to its query and continues its walk (S44-S46).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from heapq import heappop, heappush

@@ -3,8 +3,6 @@
 Whatever is missing or of another form is None or empty, never guessed.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping

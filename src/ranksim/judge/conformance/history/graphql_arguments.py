@@ -4,8 +4,6 @@ As much of the language as arguments need (GraphQL, October 2021, section 2.9): 
 strings of one line, lists and objects. What cannot be read has no arguments; nothing is guessed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ Only what is sure is mapped: a document of one connection and of nothing else, w
 of the list, and a reply that shows every item by its id. Anything else is left as it stands.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from ranksim.core.contract.facts import JobKind

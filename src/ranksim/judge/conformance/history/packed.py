@@ -4,8 +4,6 @@ A row as an object takes five times as much, so judges hold on to few of them: w
 place, and what they look at again they add to a log.
 """
 
-from __future__ import annotations
-
 import marshal
 from array import array
 from collections.abc import Callable, Container, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Records kept out of memory while a long trace is judged: in a temporary file once they are many."""
 
-from __future__ import annotations
-
 import marshal
 from array import array
 from dataclasses import fields

@@ -4,8 +4,6 @@ Raw texts and most bodies of replies are dropped here, and what is left of them 
 memory grows slowly with the number of exchanges, and not with what they say.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field

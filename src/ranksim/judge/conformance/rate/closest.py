@@ -5,8 +5,6 @@ where too many are admitted now and then, it is one that fails on one side alone
 what was refused.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace

@@ -5,8 +5,6 @@ Where one opening is known to lie in [low, high], so does the next, one window a
 admitted call and each refusal narrows it, and when nothing is left the calls cannot have been windowed so.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

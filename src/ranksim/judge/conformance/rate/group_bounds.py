@@ -24,8 +24,6 @@ GCRA: L + floor(L D / W).
     no less than none; what refused calls take is missing.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -3,8 +3,6 @@
 Whether what they say agrees with what was admitted is judged with the windows (`windows`).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Sliding logs and token buckets: windows without edges, checked by counting (U1 sliding_log, gcra)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ranksim.core.clock import Micros, format_millis

@@ -5,8 +5,6 @@ deviates when no algorithm, with or without refused calls, explains what was adm
 headers say about it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 

@@ -4,8 +4,6 @@ The receiver is ours: what it got and answered is known. What never came may be 
 proves nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ is known until a call changes the endpoint, and again from one that enables it a
 as yet, or what disabled it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -4,8 +4,6 @@ An event that never came may be lost on its way; the deployment's own list of at
 enough, tells what was never sent.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

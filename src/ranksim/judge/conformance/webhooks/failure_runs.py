@@ -5,8 +5,6 @@ lies between the arrival and the end of the sender's patience, and a success is 
 listed, as an answer may be lost.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence

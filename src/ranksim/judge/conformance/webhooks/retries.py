@@ -6,8 +6,6 @@ came, or an answer that the sender did not get, may be lost: the deployment's ow
 read late enough. A sender waits 10 s for an answer (S88), so what it sent arrives within 10 s or not at all.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence

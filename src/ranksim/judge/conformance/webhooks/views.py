@@ -1,7 +1,5 @@
 """Judge what the API says of webhooks: the attempts that it lists, the secrets and reasons that it shows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
