@@ -26,15 +26,8 @@ ENDPOINTS = "access.scoped_endpoints"
 WRITES = "access.scoped_writes"
 
 SCOPED = (
-    "domains",
-    "keyword_lists",
-    "keywords",
-    "labels",
-    "competitors",
-    "scans",
-    "jobs",
-    "webhooks",
-    "keyword_briefs",
+    *("domains", "keyword_lists", "keywords", "labels", "competitors"),
+    *("scans", "jobs", "webhooks", "keyword_briefs"),
 )
 """The nouns of things that belong to a domain, of which an account has its own."""
 
@@ -48,10 +41,7 @@ LISTED_OVER = "listed over GraphQL"
 """The case of whatever is listed there."""
 
 MADE = (
-    "keyword_lists.create",
-    "labels.create",
-    "competitors.create",
-    "scans.create",
+    *("keyword_lists.create", "labels.create", "competitors.create", "scans.create"),
     *(f"jobs.create, {kind}" for kind in JobKind),
 )
 """What can be made for a domain, and shows it."""

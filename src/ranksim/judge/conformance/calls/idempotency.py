@@ -109,10 +109,8 @@ LANDING = SECOND
 DRIFT = MINUTE
 """How far two clocks may run apart in 24 hours, many times over."""
 
-
 Name: TypeAlias = tuple[str, str]
 """Environment and Idempotency-Key."""
-
 
 KEPT = 3
 """Retentions (business time) after which a key that was not used again is forgotten: as if a trace began."""
@@ -381,12 +379,13 @@ class Group:
         """
         before = [other for other in firsts if other.sent < seen.received]
         others = [other for other in before if other.fingerprint != seen.fingerprint]
-        own = next((other for other in others if other.key == seen.key), None)
-        if own is None:
+        by_key = {other.key: other for other in reversed(others)}
+        if seen.key not in by_key:
             self._judge_without_cause(seen, before, others)
             return
-        good = [other for other in self.posts if other.ok and other.received < seen.sent]
-        same = next((other for other in good if other.fingerprint == seen.fingerprint), None)
+        own = by_key[seen.key]
+        twins = (other for other in self.posts if other.fingerprint == seen.fingerprint and other.ok)
+        same = next((other for other in twins if other.received < seen.sent), None)
         if same is None or seen.surface == "graphql" or seen.received >= self.remembered:
             self.tally.held(MISMATCH, case=_changed(own, seen), by=(own.id, seen.id))
             return

@@ -120,7 +120,6 @@ Owner: TypeAlias = tuple[str, str]
 LASTING = ("finished_at", "error_detail", "kind", "domain_id")
 """What of a job is settled once it has ended."""
 
-
 FORGOTTEN = 3 * DAY
 """Business time without a word of a job after which it is forgotten, as if a trace began."""
 

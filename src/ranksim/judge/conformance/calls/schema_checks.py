@@ -48,18 +48,6 @@ TIMESTAMPS = ("created_at", "finished_at", "last_full_crawl_at", "resets_at")
 ANSWERED = tuple(operation.name for operation in TABLE if operation.method != "DELETE")
 """The operations that answer with data."""
 
-SHOWN = (
-    "domains.get",
-    "domains.list",
-    "domains.create",
-    "domains.update",
-    "jobs.create",
-    "jobs.get",
-    "jobs.list",
-    "account.usage",
-)
-"""The operations whose resources have fields that are shown."""
-
 NAMED = frozenset({*CHECK_OF, "invalid_cursor", "idempotency_mismatch"})
 """The codes that are stated (S97)."""
 
@@ -246,7 +234,6 @@ LATER = (CRAWLED, FINISHED)
 GATEWAY = frozenset({502, 503, 504})
 """Statuses with which something in front of the deployment answers in its stead."""
 
-
 Domain: TypeAlias = tuple[str, str, str]
 """Environment, account and id of a domain."""
 
@@ -319,15 +306,11 @@ def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> N
     check_headers(exchange, seen, headers, tally)
     if exchange.surface == "graphql" and isinstance(reply, dict) and seen.status == 200:
         _check_extensions(reply, seen, tally)
-    if not _has_body(exchange, seen) or not check_json(reply, headers, seen, tally):
-        return
-    if seen.status >= 400:
-        _check_error(reply, headers.get("x-request-id", ""), seen, tally)
-    elif seen.operation:
-        _check_success(reply, seen, tally)
-        if seen.operation == "jobs.get" and isinstance(seen.data, dict) and "progress" not in seen.data:
-            evidence = evidence_of(f"{seen.id} shows a job without progress", seen)
-            tally.differs(42, "progress", "no such field", evidence)
+    if _has_body(exchange, seen) and check_json(reply, headers, seen, tally):
+        if seen.status >= 400:
+            _check_error(reply, headers.get("x-request-id", ""), seen, tally)
+        elif seen.operation:
+            _check_success(reply, seen, tally)
 
 
 def _has_body(exchange: Exchange, seen: Observation) -> bool:
@@ -404,15 +387,22 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
         check_one(ENVELOPE, enveloped, says, seen, tally, operation, expected)
         dry = seen.dry_run or seen.request_unrecorded  # as it may be, where what it asked for is not recorded
         _check_things([data], None if dry else SINGLES.get(operation), seen, tally)
-    metrics = data.get("metrics") if operation == "account.usage" and isinstance(data, dict) else None
-    if isinstance(metrics, list) and metrics:  # where the list stands is assumed (U109)
-        lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
-        says = f"shows {len(lacking)} metrics without resets_at"
-        check_one(FIELDS, not lacking, says, seen, tally, operation)
     if operation == "webhook_events.list":
         named = set(filter(text, leaves(data)))
         says = f"lists {', '.join(sorted(named)) or 'nothing'}"
         check_one(EVENTS, named.issuperset(EVENT_TYPES), says, seen, tally)
+    elif isinstance(data, dict) and operation == "account.usage":
+        _check_usage(data.get("metrics"), seen, tally)
+    elif isinstance(data, dict) and operation == "jobs.get" and "progress" not in data:
+        evidence = evidence_of(f"{seen.id} shows a job without progress", seen)
+        tally.differs(42, "progress", "no such field", evidence)
+
+
+def _check_usage(metrics: Json, seen: Observation, tally: Tally) -> None:
+    if isinstance(metrics, list) and metrics:  # where the list stands is assumed (U109)
+        lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
+        says = f"shows {len(lacking)} metrics without resets_at"
+        check_one(FIELDS, not lacking, says, seen, tally, seen.operation)
 
 
 def _check_things(things: list[Json], fields: Fields | None, seen: Observation, tally: Tally) -> None:

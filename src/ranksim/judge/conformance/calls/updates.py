@@ -63,7 +63,6 @@ UNSETTLED = frozenset({"enabled", "secret"})
 Resource: TypeAlias = tuple[str, str, str, str]
 """Environment, account, the noun of its operations and id: an id may be a number that each noun counts."""
 
-
 FORGOTTEN = 3 * DAY
 """Business time for which nobody read or patched a resource, after which it is judged and forgotten."""
 

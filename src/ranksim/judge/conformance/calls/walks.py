@@ -260,9 +260,7 @@ def judge_cursor(
     query = seen.query
     own = origins.get(query)
     if own is not None and own.possible(seen.received):
-        origin = own.latest(seen.sent)
-        if origin is not None:
-            _judge_return(seen, origin, rate, tally)
+        _judge_return(seen, own.latest(seen.sent), rate, tally)
         return
     on_surface = (pages for other, pages in origins.items() if other.surface == query.surface)
     before = [page for pages in on_surface if (page := pages.latest(seen.sent)) is not None]
@@ -270,10 +268,11 @@ def judge_cursor(
     if same_list and (seen.ok or seen.code == "invalid_cursor"):
         _judge_other_filters(seen, same_list[-1], acting, options, tally)
     elif seen.ok:
-        for page in before:
-            if page.query.key == query.key and page.query.operation != query.operation:
-                says = f"{seen.id} took the cursor of {page.id}, which is of another list"
-                tally.differs(36, "invalid_cursor", seen.status, _pair(page, seen, says))
+        of_key = (page for page in before if page.query.key == query.key)
+        page = next((page for page in of_key if page.query.operation != query.operation), None)
+        if page is not None:
+            says = f"{seen.id} took the cursor of {page.id}, which is of another list"
+            tally.differs(36, "invalid_cursor", seen.status, _pair(page, seen, says))
 
 
 def _judge_other_filters(
@@ -300,8 +299,10 @@ def _judge_other_filters(
         tally.open(CURSOR, "nothing shows that the parameter which changed chooses anything")
 
 
-def _judge_return(seen: Return, origin: Page, rate: int, tally: Tally) -> None:
+def _judge_return(seen: Return, origin: Page | None, rate: int, tally: Tally) -> None:
     """A cursor returned unchanged, under the query that gave it out, continues the walk (S44)."""
+    if origin is None:
+        return
     says = f"{seen.id} returned the cursor of {origin.id} unchanged and was refused {seen.code}"
     if seen.ok:
         tally.held(WALK, case=seen.query.case, by=(origin.id, seen.id))

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.core.records import parsed
 from ranksim.core.service.routes import offered
-from ranksim.core.trace import UNRECORDED_KEY, Exchange, Header
+from ranksim.core.trace import UNRECORDED_KEY, Exchange, Header, TraceKey
 from ranksim.judge.conformance.history.graphql_arguments import sure_arguments
 from ranksim.judge.conformance.history.graphql_lists import page_of, query_of
 from ranksim.judge.conformance.history.observation import (
@@ -42,6 +42,8 @@ KEEPS_ITEMS = frozenset(
 """Collections whose items a judge reads; of all others a domain-scoped key's are kept, and what GraphQL
 showed, else the ids."""
 
+_NO_KEY = TraceKey()
+
 Thing: TypeAlias = tuple[str, str, str]
 """Environment, the noun of its operations and id."""
 
@@ -59,7 +61,7 @@ class ExchangeReader:
     ) -> Observation:
         """Return the exchange of an index; `reply` is parsed, `headers` are those of the response."""
         outside = _outside(exchange, reply)
-        operation, parameters = ("", {}) if outside else _operation(exchange)
+        operation, parameters = _operation(exchange, outside)
         operations, query = () if outside else exchange.operations, exchange.query or {}
         detail = ObservationDetail(exchange.path, parameters, query, operations, exchange.planned)
         seen = self._observation(exchange, index, header, operation, outside)
@@ -71,8 +73,7 @@ class ExchangeReader:
             detail.query = listed
         if not seen.lost:
             _read_headers(seen, detail, headers)
-            trace_key = header.keys.get(seen.key)
-            scoped = trace_key is not None and trace_key.domain_id is not None
+            scoped = header.keys.get(seen.key, _NO_KEY).domain_id is not None
             keeps_items = scoped or listed is not None or operation in KEEPS_ITEMS
             _read_reply(seen, detail, reply, listed, keeps_items)
             if seen.surface == "rest" or (seen.updates and mappable):
@@ -195,25 +196,27 @@ def _read_reply(
         return
     if seen.surface == "graphql":
         reply = _root_field(reply)
-        page = None if listed is None else page_of(seen.operation, reply.get("data"), listed)
-        reply = page or reply
+    if listed is not None:
+        reply = page_of(seen.operation, reply.get("data"), listed) or reply
     if seen.idempotency_key is not None:
         stated = {name: value for name, value in reply.items() if name != "request_id"}
         detail.answer = digest_of(json.dumps(stated, sort_keys=True).encode())
-    data = reply.get("data")
     if "code" in reply and not (seen.surface == "rest" and 200 <= seen.status <= 299):
         seen.code = intern(str(reply["code"]))
         detail.meta = reply["meta"] if isinstance(reply.get("meta"), dict) else {}
-    elif isinstance(data, list):
-        named = [item for item in data if isinstance(item, dict) and "id" in item]
-        jobs = seen.operation == "jobs.list"
-        detail.data = tuple(job_name(item) if jobs else str(item["id"]) for item in named)
-        detail.items = data if keeps else None
-        more, cursor = reply.get("has_more"), reply.get("next_cursor")
-        seen.has_more = more if isinstance(more, bool) else None
-        detail.next_cursor = cursor if isinstance(cursor, str) else None
+    elif isinstance(reply.get("data"), list):
+        _read_list(seen, detail, reply, keeps)
     else:
-        detail.data = data
+        detail.data = reply.get("data")
+
+
+def _read_list(seen: Observation, detail: ObservationDetail, reply: dict[str, Json], keeps: bool) -> None:
+    jobs, more, cursor = seen.operation == "jobs.list", reply.get("has_more"), reply.get("next_cursor")
+    named = [item for item in reply["data"] if isinstance(item, dict) and "id" in item]
+    detail.data = tuple(job_name(item) if jobs else str(item["id"]) for item in named)
+    detail.items = reply["data"] if keeps else None
+    seen.has_more = more if isinstance(more, bool) else None
+    detail.next_cursor = cursor if isinstance(cursor, str) else None
 
 
 def _root_field(reply: dict[str, Json]) -> dict[str, Json]:
@@ -258,7 +261,9 @@ def route(method: str, path: str) -> tuple[str, dict[str, str]]:
     return (methods[method], dict(values)) if method in methods else ("", {})
 
 
-def _operation(exchange: Exchange) -> tuple[str, dict[str, str]]:
+def _operation(exchange: Exchange, outside: bool) -> tuple[str, dict[str, str]]:
+    if outside:
+        return "", {}
     if exchange.surface == "graphql":
         return (intern(exchange.operations[0]), {}) if len(exchange.operations) == 1 else ("", {})
     return route(exchange.method, exchange.path)

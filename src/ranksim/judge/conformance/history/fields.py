@@ -66,16 +66,8 @@ def snaked(value: Json) -> Json:
 
 
 KINDS_OF_ANSWER: Final = (
-    "success",
-    "created",
-    "dry run",
-    "refused by a check",
-    "400",
-    "401",
-    "404",
-    "422",
-    "429",
-    "GraphQL",
+    *("success", "created", "dry run", "refused by a check"),
+    *("400", "401", "404", "422", "429", "GraphQL"),
 )
 """The kinds of answers that a deployment may make in different places of its code."""
 

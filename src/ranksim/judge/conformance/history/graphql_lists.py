@@ -41,11 +41,15 @@ def query_of(operation: str, body: Json) -> dict[str, str] | None:
         elif name == "after" and isinstance(value, str):
             query["cursor"] = value
         elif name in WIRES[operation].filters and isinstance(value, str | int):
-            plain = isinstance(value, bool) or name in ENUMS
-            query[name] = str(value).lower() if plain else str(value)
+            query[name] = _plain(name, value)
         else:
             return None
     return query
+
+
+def _plain(name: str, value: Json) -> str:
+    """Write an argument as REST does; GraphQL may write an enum in capitals."""
+    return str(value).lower() if isinstance(value, bool) or name in ENUMS else str(value)
 
 
 def page_of(operation: str, connection: Json, query: dict[str, str]) -> dict[str, Json] | None:
@@ -58,13 +62,8 @@ def page_of(operation: str, connection: Json, query: dict[str, str]) -> dict[str
     nodes = _nodes(connection) if isinstance(connection, dict) else None
     if nodes is None or not all(isinstance(node.get("id"), str | int) for node in nodes):
         return None
-    if operation == "jobs.list":
-        nodes = [
-            {name: str(value).lower() if name in ENUMS else value for name, value in node.items()}
-            for node in nodes
-        ]
-        if not all(node.get("kind") in set(JobKind) for node in nodes):
-            return None
+    if operation == "jobs.list" and not _are_jobs(nodes):
+        return None
     page: dict[str, Json] = {"data": nodes}
     page_info = connection.get("pageInfo")
     if isinstance(page_info, dict) and "endCursor" in page_info:
@@ -72,6 +71,13 @@ def page_of(operation: str, connection: Json, query: dict[str, str]) -> dict[str
         if more is True or (more is False and "limit" in query):
             page |= {"has_more": more, "next_cursor": page_info["endCursor"] if more else None}
     return page
+
+
+def _are_jobs(nodes: list[dict[str, Json]]) -> bool:
+    """Write the enums of nodes as REST does; return whether they have the kinds of jobs."""
+    for node in nodes:
+        node.update({name: _plain(name, node[name]) for name in ENUMS if name in node})
+    return all(node.get("kind") in set(JobKind) for node in nodes)
 
 
 def _nodes(connection: dict[str, Json]) -> list[dict[str, Json]] | None:

@@ -32,7 +32,6 @@ AFTER_RATE_LIMIT: Final = frozenset(
 )
 """Codes of refusals that come after the rate limit (S97, U18, U53, U86)."""
 
-
 MARK: Final = "idempotent-replayed"
 """The header that marks a replay (U31)."""
 

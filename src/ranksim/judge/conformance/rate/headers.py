@@ -103,7 +103,6 @@ RULES = declare(
 GATEWAY = (502, 503, 504)
 """Statuses that something before the service may answer, which knows nothing of its headers."""
 
-
 Window: TypeAlias = tuple[str, str, RateClass]
 """Environment, key and class."""
 
@@ -248,23 +247,18 @@ class HeaderJudge(Judge):
         if stated == wanted:
             self.tally.held(CLASSES, case=case, by=(exchange.id,))
             return
-        says = (
-            f"RateLimit-Limit is {exchange.limit}, that of the class {stated.label}, and this is "
-            f"{wanted.label}"
-        )
+        says = f"RateLimit-Limit is {exchange.limit}, that of the class {stated.label}, and this is "
         expected = f"RateLimit-Limit {self.options.facts.rates.of(wanted)}"
-        evidence = _evidence(says, exchange, expected=expected)
-        by_dry_run = exchange.dry_run and RateClass.READ in (stated, wanted)
-        by_tracking = operation.tracking and stated != RateClass.READ
-        name = "dry_run_class" if by_dry_run else "tracking_class"
-        if not (by_dry_run or by_tracking) or self.options.pinned(name):
+        evidence = _evidence(says + wanted.label, exchange, expected=expected)
+        name, number, acting = "", 0, stated.label
+        if exchange.dry_run and RateClass.READ in (stated, wanted):
+            name, number, acting = "dry_run_class", 10, "read" if stated == RateClass.READ else "same or free"
+        elif operation.tracking and stated != RateClass.READ:
+            name, number = "tracking_class", 2
+        if not name or self.options.pinned(name):
             self.tally.broke(CLASSES, evidence, case=case)
-        assumed = f"{name}: {self.options.default(name)}"
-        if by_dry_run:
-            acting = "read" if stated == RateClass.READ else "same or free"
-            self.tally.differs(10, assumed, acting, evidence)
-        elif by_tracking:
-            self.tally.differs(2, assumed, stated.label, evidence)
+        if name:
+            self.tally.differs(number, f"{name}: {self.options.default(name)}", acting, evidence)
 
     # Refusals
 

@@ -98,16 +98,8 @@ class KeyLedger:
 
 
 COLUMNS = {
-    "sent": "q",
-    "done": "q",
-    "who": "q",
-    "kind": "b",
-    "rate_class": "b",
-    "dry": "b",
-    "graphql": "b",
-    "limit": "q",
-    "remaining": "q",
-    "reset": "q",
+    **dict.fromkeys(("sent", "done", "who", "limit", "remaining", "reset"), "q"),
+    **dict.fromkeys(("kind", "rate_class", "dry", "graphql"), "b"),
 }
 """The arrays of a ledger, and of what numbers they are."""
 
@@ -298,17 +290,16 @@ def _counts(
     assumed = nominal(exchange, options)
     if assumed is None:
         return []
-    stated = by_limit.get(exchange.limit)
+    kind, stated, expensive = _kind(exchange), by_limit.get(exchange.limit), RateClass.EXPENSIVE
     if stated is None and exchange.surface == "rest" and exchange.named:
         stated = learnt.get((exchange.operation, exchange.dry_run))
-    kind = _kind(exchange)
     if stated is not None:
-        unnamed = kind == REFUSED and exchange.limit is None and stated == RateClass.EXPENSIVE
+        unnamed = (kind, exchange.limit, stated) == (REFUSED, None, expensive)
         return [(UNSURE if unnamed else kind, stated)]
     if exchange.limit is not None and kind != UNSURE:
         return [(kind, assumed)]
     classes = _open_classes(exchange, options) if exchange.named else list(RateClass)
-    sure = len(classes) == 1 and not (kind == REFUSED and RateClass.EXPENSIVE in classes)
+    sure = len(classes) == 1 and not (kind == REFUSED and expensive in classes)
     return [(kind if sure else UNSURE, rate_class) for rate_class in classes]
 
 

@@ -127,7 +127,6 @@ Window: TypeAlias = tuple[str, RateClass]
 IDLE: Final = DAY
 """Traffic time without a call after which the windows of an account are long empty (S102-S106)."""
 
-
 UNPINNED = "another limit, under some algorithm, explains what was refused as well"
 
 

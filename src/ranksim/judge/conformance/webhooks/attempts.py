@@ -214,10 +214,11 @@ class AttemptJudge(WebhookJudge):
 
     def _judge_attempt(self, arrived: ReceivedAttempt, kind: str) -> None:
         signature = arrived.headers.get("service-signature", "")
+        apart = 0 if arrived.t is None else abs(arrived.t * SECOND - arrived.received)
         if arrived.valid is None:
             self.tally.open(SIGNATURE, "the receiver did not know the endpoint's secret")
-        elif not arrived.valid and self._looks_old(arrived):
-            self.tally.open(SIGNATURE, "the receiver may have refused it for its age alone")
+        elif not arrived.valid and apart > self.options.facts.signature_tolerance - ON_THE_WAY:
+            self.tally.open(SIGNATURE, "the receiver may have refused it for its age alone")  # S86
         else:
             signed = arrived.valid and SIGNED.match(signature) is not None
             says = f"signature {signature[:24]!r}… does not verify over the raw body"
@@ -234,11 +235,6 @@ class AttemptJudge(WebhookJudge):
         says = f"an attempt came without {', '.join(lacking)}"
         self._check(HEADERS, not lacking, says, arrived, kind)
         self._judge_body(arrived)
-
-    def _looks_old(self, arrived: ReceivedAttempt) -> bool:
-        """Whether a receiver that minds the age of a signature may have refused it for that (S86)."""
-        tolerance = self.options.facts.signature_tolerance - ON_THE_WAY
-        return arrived.t is not None and abs(arrived.t * SECOND - arrived.received) > tolerance
 
     def _judge_body(self, arrived: ReceivedAttempt) -> None:
         """A body says what its headers say; of a test's payload no more is shown (S82, U72)."""
@@ -269,7 +265,7 @@ class AttemptJudge(WebhookJudge):
             tally.open(FRESH, "the deployment's clock is not known, or changed its pace")
             return
         signed = arrived.t * SECOND
-        if _in_any(_clocks(arrived.received, run), signed):
+        if _may_sign(signed, _clocks(arrived.received, run)):
             tally.held(FRESH, case=kind, by=(arrived.name,))
             return
         if run.rate != 1 and any(pace.business is None for pace in run.paces):
@@ -279,10 +275,10 @@ class AttemptJudge(WebhookJudge):
         evidence = attempt_evidence(f"attempt {arrived.attempt} was signed {apart} off its arrival", arrived)
         late = _clocks(arrived.received, run, self.options.facts.signature_tolerance // max(1, run.rate))
         own = arrived.attempt == 1 or arrived.t != first.t
-        if own and _in_any(late, signed):
+        if own and _may_sign(signed, late):
             tally.open(FRESH, "it was signed a while before it came, as where many wait to be sent")
             return
-        of_first = arrived.attempt > 1 and _signed_at_first(signed, first, run)
+        of_first = arrived.attempt > 1 and _may_be_of_first(signed, first, run)
         pinned = not of_first or "first" not in self.options.candidates("signature_time")
         self.tally.breaks_or_differs(68, "attempt", "first", evidence, pinned=pinned, rule=FRESH, case=kind)
 
@@ -396,14 +392,14 @@ def _wrong_fields(arrived: ReceivedAttempt) -> set[str]:
     return wrong
 
 
-def _in_any(spans: Sequence[tuple[Micros, Micros]], instant: Micros) -> bool:
-    return any(low <= instant <= high for low, high in spans)
+def _may_sign(t: Micros, spans: Sequence[tuple[Micros, Micros]]) -> bool:
+    return any(low <= t <= high for low, high in spans)
 
 
-def _signed_at_first(signed: Micros, first: ReceivedAttempt, run: ObservedRun) -> bool:
+def _may_be_of_first(t: Micros, first: ReceivedAttempt, run: ObservedRun) -> bool:
     """Return whether t may be of an event's first attempt (U68); where that was lost, of any one before."""
     spans = _clocks(first.received, run)
-    return _in_any(spans, signed) or (first.attempt > 1 and any(signed <= high for _, high in spans))
+    return _may_sign(t, spans) or (first.attempt > 1 and any(t <= high for _, high in spans))
 
 
 def _clocks(came: Micros, run: ObservedRun, way: Micros = ON_THE_WAY) -> list[tuple[Micros, Micros]]:

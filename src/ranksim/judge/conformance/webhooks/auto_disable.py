@@ -87,7 +87,7 @@ class AutoDisableJudge(WebhookJudge):
         default, fault = next(iter(faults.items()))
         explaining = [way for way, evidence in faults.items() if evidence is None]
         run = longest(ends, "attempt") + rest
-        enough = sum(end.acknowledged is False for end in ends) >= limit
+        enough = _failures(ends) >= limit
         rule = RESET if disabled is not None and enough and run < limit else DISABLED
         if not explaining:
             self._judge_unexplained(rule, ends, faults.values(), disabled, all_listed)
@@ -173,14 +173,15 @@ class AutoDisableJudge(WebhookJudge):
     ) -> Evidence | None:
         """Return what cannot be since an endpoint was enabled, failures counted in a way, from a count on."""
         limit, ends = self.options.facts.webhook_disable_after, self.ledger.ends(endpoint.id)
-        until = endpoint.touched[1].sent if len(endpoint.touched) > 1 else DISTANT_FUTURE
+        until = next((seen.sent for seen in endpoint.touched[1:]), DISTANT_FUTURE)
         since = again.received + SHOWING
         settings = [setting for setting in endpoint.settings_until(until) if since < setting.seen.sent]
         later = [end for end in ends if again.received < end.low <= until]
         if count == "kept":
             full = reached([end for end in ends if end.low <= again.sent], way, limit)
-            sure = full is not None and full <= again.sent and all(end.acknowledged is False for end in ends)
-            return _late(later, way, 1, settings) if sure else None
+            if full is None or full > again.sent or _failures(ends) < len(ends):
+                return None
+            return _late(later, way, 1, settings)
         disabled, early = first_disabled(settings), None
         if self._all_listed(endpoint, disabled):
             maybe = [end for end in ends if again.sent <= end.high]
@@ -198,6 +199,11 @@ def _enables(again: Observation) -> bool:
     """Whether a call enabled an endpoint, and did nothing else."""
     endpoint = again.data if isinstance(again.data, dict) else {}
     return again.ok and again.body == {"enabled": True} and endpoint.get("enabled") is True
+
+
+def _failures(ends: Sequence[AttemptEnd]) -> int:
+    """Count the attempts that surely failed."""
+    return sum(end.acknowledged is False for end in ends)
 
 
 def _smallest(faults: Sequence[Evidence | None]) -> Evidence | None:

@@ -171,24 +171,35 @@ class CompletenessJudge(WebhookJudge):
             endpoint for endpoint, event in listed if event not in events and event not in tests
         )
         for endpoint in self.ledger.endpoints.values():
-            if endpoint.created is None or not self.ledger.steady(endpoint):
-                continue
             missing: list[EndedJob] = []
-            for end in ends.get(endpoint.owner, ()):
-                if end.created.sent <= endpoint.created.received or not _takes(endpoint, end.job):
-                    continue
+            for end in self._due(endpoint, ends.get(endpoint.owner, ())):
                 named = events_of_jobs.get(end.name, {})
                 if endpoint.id in named:
                     by = end.created.id, end.showing.id
                     self.tally.held(SENT, case=end.case, by=by)
                     if not endpoint.settings[0].types:
                         self.tally.covers(SENT, end.case_of_all_types, by)
-                elif any((endpoint.id, event) in listed for event in named.values()):
+                elif not listed.isdisjoint((endpoint.id, event) for event in named.values()):
                     self.tally.open(SENT, "it is listed and did not arrive: it was lost")
                 else:
                     missing.append(end)
             if missing:
                 self._judge_missing(endpoint, missing, unknown[endpoint.id], events_of_jobs)
+
+    def _due(self, endpoint: ObservedEndpoint, ends: Sequence[EndedJob]) -> list[EndedJob]:
+        """Return the ended jobs whose end an endpoint surely took: it was there before them, and steady."""
+        created, setting = endpoint.created, next(iter(endpoint.settings), None)
+        if created is None or setting is None or not self.ledger.steady(endpoint):
+            return []
+        if setting.types is None or setting.domain is None:
+            return []
+        return [
+            end
+            for end in ends
+            if end.created.sent > created.received
+            and (not setting.types or ENDED[state_of(end.job)] in setting.types)
+            and setting.domain in ("", end.job.get("domain_id"))
+        ]
 
     def _judge_missing(
         self,
@@ -223,13 +234,6 @@ def _events_of_jobs(events: Mapping[str, Sequence[ReceivedAttempt]]) -> dict[str
         for arrived in attempts:
             events_of_jobs[job_name(job_of(arrived))][arrived.endpoint] = event
     return events_of_jobs
-
-
-def _takes(endpoint: ObservedEndpoint, job: dict[str, Json]) -> bool:
-    types, domain = endpoint.settings[0].types, endpoint.settings[0].domain
-    if types is None or domain is None:
-        return False
-    return (not types or ENDED[state_of(job)] in types) and domain in ("", job.get("domain_id"))
 
 
 # Readings of exchanges and attempts
