@@ -22,11 +22,11 @@ from typing_extensions import TypedDict
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Call, Reply
 from ranksim.twin.facade.app import MIB, Facade
-from ranksim.twin.facade.http.requests import headers_of, payload_of, read_request
+from ranksim.twin.facade.http.requests import payload_of, read_request, write_headers
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.server import spare_the_collector
 from ranksim.twin.facade.twin import Twin
-from ranksim.twin.serving.listener import bound
+from ranksim.twin.serving.listener import bind_socket
 from ranksim.twin.serving.uvicorn_config import configured
 
 RATES = {"read": 10**9, "write": 10**9, "expensive": 10**9}
@@ -134,7 +134,7 @@ def up_to(last: str, twin: Twin, domain: str) -> Any:
     """Return an app that does the steps of the facade up to one, and sends bytes that stand ready."""
     page, one = examples(twin, domain)
     reply = twin.call(Call("account.get", key=twin.keys["production"]))
-    headers = headers_of({"Date": "Wed, 04 Mar 2026 10:00:00 GMT", **reply.headers}, None)
+    headers = write_headers({"Date": "Wed, 04 Mar 2026 10:00:00 GMT", **reply.headers}, None)
     ready = {"GET": (200, payload_of(Reply(200, page))), "POST": (201, payload_of(Reply(201, one)))}
     steps = STEPS.index(last)
 
@@ -211,7 +211,7 @@ def main() -> None:
         )  # fmt: skip
     else:
         config = configured(app, lifespan="off", loop="uvloop")
-    listener: socket.socket = bound("127.0.0.1", 0)
+    listener: socket.socket = bind_socket("127.0.0.1", 0)
     listener.listen()
     print(listener.getsockname()[1], twin.keys["production"], domain, flush=True)
     uvicorn.Server(config).run(sockets=[listener])

@@ -48,10 +48,10 @@ def view(
     import asyncio
 
     from ranksim.twin.serving.control_auth import new_token
-    from ranksim.twin.view.viewer import Viewer, serve
+    from ranksim.twin.view.viewer import Viewer, serve_recording
 
     token = new_token()
-    asyncio.run(serve(Viewer(_recording(run, seed), token), host, port, token))
+    asyncio.run(serve_recording(Viewer(_recording(run, seed), token), host, port, token))
 
 
 def _recording(run: Path, seed: int | None) -> "ShownRun":

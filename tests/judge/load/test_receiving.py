@@ -24,7 +24,7 @@ from ranksim.core.trace import SECRET_FIELDS, Trace
 from ranksim.judge.load.merging import merge
 from ranksim.judge.load.receiving import LocalReceiver, ReceiverClient, RemoteReceiver, ask
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
-from ranksim.twin.receiver.receiver import STALL, WATCH, Receiver, watch
+from ranksim.twin.receiver.receiver import STALL, WATCH, Receiver, watch_stalls
 
 SECRET = "whsec_0123456789"
 
@@ -274,7 +274,7 @@ def test_stalls_are_noticed() -> None:
         return now
 
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(watch(clock, lambda t, length: heard.append((t, length)), sleep))
+        asyncio.run(watch_stalls(clock, lambda t, length: heard.append((t, length)), sleep))
     assert heard == [(2 * WATCH + STALL + 5, STALL + 5), (4 * WATCH + 3 * STALL + 6, STALL + 1)]
 
 

@@ -15,7 +15,7 @@ from ranksim.twin.facade import app as surface
 from ranksim.twin.facade.answering import Deprecation, Dropped
 from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.faults import FaultRule, InjectedFault
-from ranksim.twin.facade.request_journal import RecordedExchange, by_name
+from ranksim.twin.facade.request_journal import RecordedExchange, split_headers
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.listener import Listener
@@ -610,7 +610,7 @@ def test_the_journal_hears_of_every_exchange_and_a_reply_waits_until_it_is_kept(
         )
         assert json.loads(exchange.body) == {"host": "a.example"}
         assert json.loads(exchange.response)["data"]["host"] == "a.example"
-        assert by_name(exchange.response_headers)[b"ratelimit-limit"] == b"120"
+        assert split_headers(exchange.response_headers)[b"ratelimit-limit"] == b"120"
 
     run(story)
 

@@ -18,7 +18,7 @@ from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.logged_event import AnsweredCall
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
-from ranksim.twin.serving.listener import Listener, bound
+from ranksim.twin.serving.listener import Listener, bind_socket
 from ranksim.twin.serving.uvicorn_config import configured
 
 START = instant("2026-03-04T10:00:00Z")
@@ -203,7 +203,7 @@ def test_numbers_of_an_earlier_process_do_not_hold_the_stream_up() -> None:
 def test_a_server_that_stops_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         twin = make()
-        listener = bound("127.0.0.1", 0)
+        listener = bind_socket("127.0.0.1", 0)
         server = uvicorn.Server(configured(Facade(twin), lifespan="on", timeout_graceful_shutdown=None))
         serving = asyncio.create_task(server._serve([listener]))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

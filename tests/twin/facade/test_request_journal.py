@@ -12,7 +12,7 @@ from ranksim.twin.facade.request_journal import (
     RecordedExchange,
     RequestJournal,
     differences,
-    joined,
+    join_headers,
 )
 
 START = instant("2026-03-04T10:00:00Z")
@@ -27,12 +27,12 @@ def exchange(**fields: Any) -> RecordedExchange:
         "method": "POST",
         "path": "/v1/jobs",
         "query": b"",
-        "request_headers": joined([(b"authorization", b"Bearer rk_1"), (b"idempotency-key", b"once")]),
+        "request_headers": join_headers([(b"authorization", b"Bearer rk_1"), (b"idempotency-key", b"once")]),
         "body": body if isinstance(body, bytes) else json.dumps(body).encode(),
         "operations": ("jobs.create",),
         "account": "acc_1",
         "status": 202,
-        "response_headers": joined([(b"x-request-id", b"req_1")]),
+        "response_headers": join_headers([(b"x-request-id", b"req_1")]),
         "response": b'{"data":{"id":"job_1"}}',
     }
     return RecordedExchange(**usual | fields)
@@ -136,7 +136,9 @@ def test_any_operation_of_a_graphql_request_counts() -> None:
 
 @pytest.mark.parametrize("sent", [b"Basic rk_1", b"rk_1", b""])
 def test_a_key_is_a_bearer_token(sent: bytes) -> None:
-    assert numbers(journal(exchange(request_headers=joined([(b"authorization", sent)]))), key="rk_1") == []
+    assert (
+        numbers(journal(exchange(request_headers=join_headers([(b"authorization", sent)]))), key="rk_1") == []
+    )
 
 
 # Keeping

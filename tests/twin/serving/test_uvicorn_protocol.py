@@ -19,7 +19,7 @@ from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving import uvicorn_config
 from ranksim.twin.serving.listener import Listener
-from ranksim.twin.serving.uvicorn_config import REPLACED, configured, connection_class, differences
+from ranksim.twin.serving.uvicorn_config import REPLACED, configured, connection_class, differing_insides
 from ranksim.twin.serving.uvicorn_protocol import Connection
 
 OF_THE_SERVER = ("lifespan", "server_state", "startup", "should_exit", "run")
@@ -90,7 +90,7 @@ def test_uvicorn_has_what_a_listener_relies_on(what: str) -> None:
 
 
 def test_what_the_connection_stands_on_is_as_it_was_compared() -> None:
-    assert differences() == [], CHANGED.format(what=", ".join(differences()))
+    assert differing_insides() == [], CHANGED.format(what=", ".join(differing_insides()))
 
 
 @pytest.fixture

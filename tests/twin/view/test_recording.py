@@ -12,7 +12,7 @@ import pytest
 from ranksim.core.clock import SECOND
 from ranksim.core.errors import BadInput
 from ranksim.twin.view.recording import MOST, TraceEvents
-from ranksim.twin.view.viewer import Viewer, serve
+from ranksim.twin.view.viewer import Viewer, serve_recording
 
 START = 1_772_618_400 * SECOND
 
@@ -149,7 +149,9 @@ def test_the_address_that_is_printed_can_be_copied_with_all_that_follows_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def printed() -> str:
-        serving = asyncio.ensure_future(serve(Viewer(TraceEvents(TRACE), "t0ken"), "127.0.0.1", 0, "t0ken"))
+        serving = asyncio.ensure_future(
+            serve_recording(Viewer(TraceEvents(TRACE), "t0ken"), "127.0.0.1", 0, "t0ken")
+        )
         while not (said := capsys.readouterr().out):
             await asyncio.sleep(0)
         signal.raise_signal(signal.SIGINT)

@@ -14,10 +14,10 @@ from ranksim.core.printable import printable
 from ranksim.core.rules.access import resolve
 from ranksim.core.service.calls import Fault, Reply
 from ranksim.twin.facade.faults import InjectedFault
-from ranksim.twin.facade.http.requests import PREFLIGHT, HttpRequest, headers_of
+from ranksim.twin.facade.http.requests import PREFLIGHT, HttpRequest, write_headers
 from ranksim.twin.facade.journal.journaled_service import NotKept
 from ranksim.twin.facade.logged_event import LONGEST_TEXT, AnsweredCall
-from ranksim.twin.facade.request_journal import RecordedExchange, by_name, joined
+from ranksim.twin.facade.request_journal import RecordedExchange, join_headers, split_headers
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.asgi import Header, Scope, Send
 
@@ -142,12 +142,12 @@ class ServiceRequest:
             method=self.scope["method"],
             path=raw_path(self.scope),
             query=self.scope["query_string"],
-            request_headers=joined(self.scope["headers"]),
+            request_headers=join_headers(self.scope["headers"]),
             body=self.request.call.raw or b"",
             operations=tuple(reply.operation for reply in answer.replies),
             account=first.account,
             status=answer.status,
-            response_headers=joined(answer.headers),
+            response_headers=join_headers(answer.headers),
             response=answer.body,
             dropped=dropped,
         )
@@ -195,7 +195,7 @@ def response_headers(
     named: Mapping[str, str], length: int | None, now: Micros, extra: tuple[Header, ...] = ()
 ) -> list[Header]:
     """Write the headers of a response, with the date of the service's clock (RFC 9110, section 6.6.1)."""
-    return [(b"date", _date(now // SECOND)), *headers_of(named, length, extra)]
+    return [(b"date", _date(now // SECOND)), *write_headers(named, length, extra)]
 
 
 @lru_cache(maxsize=16)
@@ -218,7 +218,7 @@ def _drop(scope: Scope) -> None:
     abort()
 
 
-def allow_headers(method: str, allow: str, status: int) -> tuple[Header, ...]:
+def headers_about_methods(method: str, allow: str, status: int) -> tuple[Header, ...]:
     """Write what OPTIONS and a 405 say of a path's methods (U80)."""
     if method == "OPTIONS":
         methods = (allow or "GET, HEAD, POST, PATCH, DELETE, OPTIONS").encode()
@@ -235,7 +235,7 @@ def _log_access(exchange: RecordedExchange) -> None:
         "dropped": exchange.dropped,
         "operations": exchange.operations,
         "account": exchange.account,
-        "request_id": by_name(exchange.response_headers).get(b"x-request-id", b"").decode("latin-1"),
+        "request_id": split_headers(exchange.response_headers).get(b"x-request-id", b"").decode("latin-1"),
         "bytes": len(exchange.response),
     }
     dropped = ", dropped" if exchange.dropped else ""

@@ -24,7 +24,7 @@ from ranksim.twin.facade.answering import (
     Deprecation,
     HttpResponse,
     ServiceRequest,
-    allow_headers,
+    headers_about_methods,
     raw_path,
     response_headers,
 )
@@ -180,7 +180,7 @@ class Facade:
         async def ask() -> HttpResponse:
             reply = self._answer(request.call)
             payload = payload_of(reply)
-            more = extra + allow_headers(scope["method"], request.allow, reply.status)
+            more = extra + headers_about_methods(scope["method"], request.allow, reply.status)
             length, at = None if reply.body is None else len(payload), self.twin.now()
             headers = response_headers(reply.headers, length, at, more)
             return HttpResponse(reply.status, headers, payload, [reply], at)
@@ -236,7 +236,7 @@ class Facade:
                 except Exception:
                     log.exception("a GraphQL request failed")
                     call.fault = Fault("internal_error")
-            extra = allow_headers(scope["method"], request.allow, given.status)
+            extra = headers_about_methods(scope["method"], request.allow, given.status)
             at = self.twin.now()
             headers = response_headers(given.headers, len(given.body), at, extra)
             return HttpResponse(given.status, headers, given.body, given.replies, at, given.kept)
@@ -375,16 +375,16 @@ def _openapi_document(policy: Policy) -> bytes:
 def _reference(policy: Policy) -> bytes:
     from ranksim.twin.facade.http import examples
 
-    return to_json(examples.reference(policy))
+    return to_json(examples.describe_service(policy))
 
 
 def _control_reference(_: Policy) -> bytes:
     from ranksim.twin.facade.control import document
 
-    return to_json(document.reference())
+    return to_json(document.describe_control())
 
 
 def _graphql_reference(policy: Policy) -> bytes:
     from ranksim.twin.facade.http import examples
 
-    return to_json(examples.graphql_reference(policy))
+    return to_json(examples.describe_graphql(policy))

@@ -214,7 +214,7 @@ def serve(options: ServeOptions) -> None:
     from ranksim.twin.facade import server
     from ranksim.twin.serving.control_auth import chosen_token
     from ranksim.twin.serving.limits import Limits
-    from ranksim.twin.serving.listener import bound
+    from ranksim.twin.serving.listener import bind_socket
 
     policy = Policy() if options.policy is None else Policy.load(options.policy)
     if options.check:
@@ -227,7 +227,7 @@ def serve(options: ServeOptions) -> None:
     own_ports = set[int]()
     twin = options.twin(policy, own_ports)
     deprecation = _deprecation(options.deprecated_since, options.sunset)
-    with bound(host, options.port) as listener:
+    with bind_socket(host, options.port) as listener:
         state = options.state
         kept = None if state is None else _go_on(twin, state, options.ctx, options.accept_loss)
         try:
@@ -252,11 +252,11 @@ def add_serve(app: typer.Typer) -> None:
 
 def _check(state: Path | None, policy: "Policy") -> None:
     """Verify a state file, and print what is in it. Raises BadInput."""
-    from ranksim.twin.facade.journal.backup import examine
+    from ranksim.twin.facade.journal.backup import verify_file
 
     if state is None:
         raise BadInput("--check: expected together with --state, the file to verify")
-    sound = examine(state, policy)
+    sound = verify_file(state, policy)
     world = sound.twin.service.state
     counted = "all that were acknowledged" if sound.counted else "begun when none were counted"
     closed = "it was closed" if sound.closed else "it was not closed, and a start goes on from it"

@@ -73,7 +73,7 @@ def _patience(request: httpx.Request) -> float | None:
     return patience
 
 
-async def posted(app: App, attempt: Attempt) -> int:
+async def post_to_app(app: App, attempt: Attempt) -> int:
     """POST an attempt to an app and give the status; 500 when the app raises."""
     url, headers = httpx.URL(attempt.url), httpx.Headers(dict(attempt.headers))
     try:

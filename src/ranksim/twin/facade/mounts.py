@@ -51,7 +51,7 @@ class Mounts:
 
         try:
             async with asyncio.timeout(timeout_s):
-                return Answer(await httpx_transport.posted(app, attempt))
+                return Answer(await httpx_transport.post_to_app(app, attempt))
         except TimeoutError:
             return Answer(None, "timeout", round(timeout_s * SECOND))
 

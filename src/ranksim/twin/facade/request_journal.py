@@ -33,7 +33,7 @@ NEAREST = 3
 class RecordedExchange:
     """A request and its response, for the journal. Headers and bodies are as they were sent.
 
-    Headers are `joined`: kept apart they were most of the objects of a full journal, so that every request
+    Headers are joined: kept apart they were most of the objects of a full journal, so that every request
     made some dozens anew where nothing was in the processor's caches, and let as many old ones go.
     """
 
@@ -270,19 +270,19 @@ def _size(exchange: RecordedExchange) -> int:
     return len(exchange.body) + len(exchange.response) + texts + OVERHEAD
 
 
-def joined(headers: Iterable[Header]) -> bytes:
+def join_headers(headers: Iterable[Header]) -> bytes:
     """Return headers as one text: names and values in turn, and NUL, which none contains, between them."""
     return b"\0".join(chain.from_iterable(headers))
 
 
-def by_name(headers: bytes) -> dict[bytes, bytes]:
+def split_headers(headers: bytes) -> dict[bytes, bytes]:
     """Return joined headers by name; of several of a name the last counts."""
     parts = headers.split(b"\0") if headers else []
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _texts(headers: bytes) -> dict[str, str]:
-    return {name.decode("latin-1"): text.decode("latin-1") for name, text in by_name(headers).items()}
+    return {name.decode("latin-1"): text.decode("latin-1") for name, text in split_headers(headers).items()}
 
 
 def _query(exchange: RecordedExchange) -> dict[str, str]:
@@ -291,7 +291,7 @@ def _query(exchange: RecordedExchange) -> dict[str, str]:
 
 def _key(exchange: RecordedExchange) -> str | None:
     """Return the bearer token that a request carried, as the service reads it."""
-    return bearer(by_name(exchange.request_headers).get(b"authorization", b""))
+    return bearer(split_headers(exchange.request_headers).get(b"authorization", b""))
 
 
 def _content(content: bytes) -> Any:

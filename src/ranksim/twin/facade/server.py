@@ -41,7 +41,7 @@ def serve(app: Facade, listener: socket.socket, announce: Callable[[], None], li
     `limits` are of all connections together.
     `announce` is called when a signal is already minded, and a request would be answered.
     """
-    app.prepare = prepare
+    app.prepare = import_ahead
     spare_the_collector()
     give_memory_back()
     server = uvicorn.Server(configured(app, limits, lifespan="on"))
@@ -61,7 +61,7 @@ def serve(app: Facade, listener: socket.socket, announce: Callable[[], None], li
             signal.signal(number, handler)
 
 
-def prepare() -> None:
+def import_ahead() -> None:
     """Read what few requests want and takes long to read; in a thread, while others are answered already."""
     for name in WANTED_LATER:
         import_module(name)

@@ -79,9 +79,9 @@ def _write(path: Path, file: bytes) -> None:
 
 def _exported(path: Path, policy: Path | None) -> bytes:
     try:
-        from ranksim.twin.facade.journal.backup import exported
+        from ranksim.twin.facade.journal.backup import export_file
     except ModuleNotFoundError as error:
         raise missing(f"reading state files needs {error.name}", "server") from None
     from ranksim.core.contract.policy import Policy
 
-    return exported(path, Policy() if policy is None else Policy.load(policy))
+    return export_file(path, Policy() if policy is None else Policy.load(policy))

@@ -131,7 +131,7 @@ class Twin:
 
     def _refused_write(self, call: Call) -> Call:
         """Return a call that fails without effect instead of one that writes while nothing can be kept."""
-        if not self.refuses_writes or call.fault is not None or not writes(call):
+        if not self.refuses_writes or call.fault is not None or not may_write(call):
             return call
         fault = Fault("internal_error", self.refuses_writes)
         return replace(call, fault=fault, body=None, raw=None, idempotency_key=None)
@@ -383,7 +383,7 @@ class Twin:
         self.after(self.service.resume(now).tasks, now)
 
 
-def writes(call: Call) -> bool:
+def may_write(call: Call) -> bool:
     """Return whether a call may change what is kept."""
     operation = OPERATIONS.get(call.operation)
     return operation is not None and operation.method != "GET"

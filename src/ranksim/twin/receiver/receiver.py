@@ -287,7 +287,7 @@ class Receiver:
     def watch(self, stalled: Callable[[Micros, Micros], None]) -> None:
         """While it listens, call `stalled` with the end and the length (µs) of each stall of its loop."""
         if self._thread is not None:
-            self._watching = self._thread.start(watch(self.clock, stalled))
+            self._watching = self._thread.start(watch_stalls(self.clock, stalled))
 
     def stop(self) -> None:
         """Stop listening; what came stays."""
@@ -332,7 +332,7 @@ class Receiver:
             leaving.cancel()
 
 
-async def watch(
+async def watch_stalls(
     clock: Callable[[], Micros],
     stalled: Callable[[Micros, Micros], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,

@@ -47,7 +47,7 @@ class Listener:
         self, app: Any, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
     ) -> None:
         self._app, self._limits = ClosingApp(app), limits
-        self._socket = bound(host, port)
+        self._socket = bind_socket(host, port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
 
@@ -101,7 +101,7 @@ def url_of(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """A listening socket's beginnings: bound, so that its port is known. Raises BadInput."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

@@ -43,7 +43,7 @@ NOT_HELD = (
 """What does not hold on uvicorn's own connection."""
 
 
-def differences() -> list[str]:
+def differing_insides() -> list[str]:
     """Return what of uvicorn's HTTP/1.1 connection differs from what ours stands on, by name."""
     try:
         from uvicorn.protocols.http import flow_control, httptools_impl
@@ -65,7 +65,7 @@ def differences() -> list[str]:
 @cache
 def connection_class() -> Any:
     """Return our connection, or None where uvicorn differs from what it stands on; that is logged, once."""
-    differing = differences()
+    differing = differing_insides()
     if not differing:
         from ranksim.twin.serving.uvicorn_protocol import Connection
 

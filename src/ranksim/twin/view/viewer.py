@@ -65,7 +65,7 @@ class Viewer:
         await send_json(send, 200, to_json(answer), body=scope["method"] != "HEAD")
 
 
-async def serve(viewer: Viewer, host: str, port: int, token: str) -> None:
+async def serve_recording(viewer: Viewer, host: str, port: int, token: str) -> None:
     """Serve until SIGINT or SIGTERM, and say where."""
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

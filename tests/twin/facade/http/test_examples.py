@@ -11,10 +11,10 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.core.surface.graphql_cost import measured
 from ranksim.core.surface.graphql_schema import FIELDS, SCHEMA
+from ranksim.twin.facade.control.document import describe_control
 from ranksim.twin.facade.control.document import document as control_document
-from ranksim.twin.facade.control.document import reference as control_reference
 from ranksim.twin.facade.control.routes import PREFIX, ROUTES
-from ranksim.twin.facade.http.examples import examples, graphql_reference, reference
+from ranksim.twin.facade.http.examples import describe_graphql, describe_service, examples
 from ranksim.twin.facade.http.openapi import document
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ def without_examples(part: Any) -> Any:
 
 
 def test_every_operation_is_described_with_examples_that_its_schemas_take() -> None:
-    described = reference(Policy())
+    described = describe_service(Policy())
     assert without_examples(described) == document(Policy())
     found = operations(described)
     assert list(found) == [(one.method, f"/v1/{one.path}") for one in TABLE]
@@ -55,7 +55,7 @@ def test_every_operation_is_described_with_examples_that_its_schemas_take() -> N
 
 
 def test_the_control_api_is_described_with_bodies_that_it_takes() -> None:
-    described = control_reference()
+    described = describe_control()
     assert without_examples(described) == without_examples(control_document())
     found = operations(described)
     commands = {(one.method, PREFIX + one.path) for one in ROUTES}
@@ -69,7 +69,7 @@ def test_the_control_api_is_described_with_bodies_that_it_takes() -> None:
 
 
 def test_the_graphql_page_has_the_schema_an_example_of_each_root_field_and_the_limits() -> None:
-    shown = graphql_reference(Policy().replace(assumptions={"graphql_limits": {"depth": 14}}))
+    shown = describe_graphql(Policy().replace(assumptions={"graphql_limits": {"depth": 14}}))
     assert print_schema(build_client_schema(shown["schema"])) == print_schema(SCHEMA)
     assert shown["examples"].keys() == FIELDS.keys()
     for name, example in shown["examples"].items():

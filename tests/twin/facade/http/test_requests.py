@@ -15,12 +15,12 @@ from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.twin.facade.http.requests import (
     HttpRequest,
     has_more_values,
-    headers_of,
     json_bytes,
     json_writer,
+    match_path,
     payload_of,
     read_request,
-    route,
+    write_headers,
 )
 from ranksim.twin.facade.http.strictness import parameters
 from ranksim.twin.serving.asgi import Gone
@@ -67,7 +67,7 @@ def ask(
 @pytest.mark.fact("S112", "U107")
 @pytest.mark.parametrize("operation", TABLE, ids=lambda operation: operation.name)
 def test_every_operation_is_found_by_its_path(operation: Any) -> None:
-    methods, values = route(operation.path.replace("{kind}", "crawl").replace("{id}", "x_1"))
+    methods, values = match_path(operation.path.replace("{kind}", "crawl").replace("{id}", "x_1"))
     assert methods[operation.method] == operation.name
     assert len(values) == operation.path.count("{")
 
@@ -86,7 +86,7 @@ def test_every_operation_is_found_by_its_path(operation: Any) -> None:
     ],
 )
 def test_parameters_are_read_from_paths(path: str, values: dict[str, str]) -> None:
-    methods, found = route(path)
+    methods, found = match_path(path)
     assert found == values
     assert methods
 
@@ -97,7 +97,7 @@ def test_parameters_are_read_from_paths(path: str, values: dict[str, str]) -> No
      "jobs//x", "positions/history/x", "a/b/c/d", "domains/%FF", "analyses/x/findings/y", "webhooks//test"],
 )  # fmt: skip
 def test_there_is_nothing_at_other_paths(path: str) -> None:
-    assert route(path) == ({}, {})
+    assert match_path(path) == ({}, {})
 
 
 # Headers
@@ -349,15 +349,15 @@ def test_a_reply_is_compact_json_in_utf8() -> None:
 
 @pytest.mark.fact("S73", "U80")
 def test_headers_of_a_reply() -> None:
-    headers = dict(headers_of({"X-Request-Id": "r"}, 5, ((b"allow", b"GET"),)))
+    headers = dict(write_headers({"X-Request-Id": "r"}, 5, ((b"allow", b"GET"),)))
     assert headers[b"x-request-id"] == b"r"
     assert (headers[b"content-type"], headers[b"content-length"]) == (b"application/json", b"5")
     assert headers[b"access-control-allow-origin"] == b"*"
     assert b"RateLimit-Remaining" in headers[b"access-control-expose-headers"]
     assert headers[b"allow"] == b"GET"
-    problem = dict(headers_of({"Content-Type": "application/problem+json"}, 5))
+    problem = dict(write_headers({"Content-Type": "application/problem+json"}, 5))
     assert problem[b"content-type"] == b"application/problem+json"
-    assert b"content-type" not in dict(headers_of({}, None))
+    assert b"content-type" not in dict(write_headers({}, None))
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

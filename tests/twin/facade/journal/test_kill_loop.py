@@ -30,7 +30,7 @@ from ranksim.core.clock import instant
 from ranksim.core.contract.policy import Policy
 from ranksim.core.rulebook import RULEBOOK, rulebook_digest
 from ranksim.core.rules.webhooks import verify
-from ranksim.twin.serving.listener import Listener, bound
+from ranksim.twin.serving.listener import Listener, bind_socket
 
 KILLS = int(os.environ.get("RANKSIM_KILLS", "1000"))
 SEED = int(os.environ.get("RANKSIM_KILL_SEED", "1"))
@@ -112,7 +112,7 @@ class Server:
 
     def __init__(self, place: Path) -> None:
         (place / "policy.yaml").write_text(POLICY.dump())
-        with bound("127.0.0.1", 0) as free:
+        with bind_socket("127.0.0.1", 0) as free:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = place / "server.log"

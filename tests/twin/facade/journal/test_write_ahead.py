@@ -24,7 +24,7 @@ from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.journal import sqlite, write_ahead
 from ranksim.twin.facade.journal.sqlite import StateFile
-from ranksim.twin.facade.journal.write_ahead import WriteAheadLog, attach, replay
+from ranksim.twin.facade.journal.write_ahead import WriteAheadLog, attach, replay_world
 from ranksim.twin.facade.request_journal import Expected
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.snapshots import SavedWorld, policy_digest
@@ -108,14 +108,14 @@ def kept(twin: Twin, every: int = 1_000) -> tuple[Memory, WriteAheadLog]:
     """Keep a twin in memory."""
     memory = Memory()
     durable = WriteAheadLog(twin, memory, every)
-    memory.begin(write_ahead.world_of(twin))
+    memory.begin(write_ahead.dump_world(twin))
     durable.begin()
     return memory, durable
 
 
 def led_to(memory: Memory, policy: Policy = POLICY) -> write_ahead.Replayed:
     assert memory.world is not None
-    return replay(memory.world, memory.batches, policy)
+    return replay_world(memory.world, memory.batches, policy)
 
 
 # Replay equals what was lived

@@ -11,7 +11,7 @@ import pytest
 from tests.twin.facade.page import browser
 
 from ranksim.testing import Server
-from ranksim.twin.facade.request_journal import by_name
+from ranksim.twin.facade.request_journal import split_headers
 
 pytestmark = [
     pytest.mark.browser,
@@ -132,7 +132,7 @@ def test_fields_go_into_path_query_and_headers(opened: Any, server: Server) -> N
         ("/v1/jobs", b"limit=7&kind=crawl"),
         ("/v1/jobs/ai_scan/a%2Fb%3Fc", b""),
     ]
-    assert by_name(calls[0].request_headers)[b"x-request-id"] == b"mine"
+    assert split_headers(calls[0].request_headers)[b"x-request-id"] == b"mine"
 
 
 def test_the_sandbox_is_called_with_its_own_key(opened: Any, server: Server) -> None:

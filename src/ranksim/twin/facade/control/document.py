@@ -76,7 +76,7 @@ def document() -> Schema:
     }
 
 
-def reference() -> Schema:
+def describe_control() -> Schema:
     """Return the document with a body that each command takes as its example, for the page with forms."""
     described = deepcopy(document())
     for route in ROUTES:

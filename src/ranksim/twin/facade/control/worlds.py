@@ -14,8 +14,8 @@ from ranksim.core.clock import iso
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.errors import BadInput
 from ranksim.twin.facade.control.command import Conflict, Json, Missing, Router
-from ranksim.twin.facade.journal.sqlite import packed
-from ranksim.twin.facade.journal.write_ahead import world_of
+from ranksim.twin.facade.journal.sqlite import pack_file
+from ranksim.twin.facade.journal.write_ahead import dump_world
 from ranksim.twin.facade.page.overview import overview
 from ranksim.twin.facade.snapshots import SavedWorld, policy_digest
 from ranksim.twin.facade.twin import Twin
@@ -178,7 +178,7 @@ async def get_table(twin: Twin, part: str) -> bytes:
 @router.add("GET", "/export", media="application/vnd.sqlite3")
 async def export(twin: Twin) -> bytes:
     """Give the whole world as a state file, to keep elsewhere. What is asked meanwhile is not in it."""
-    return await asyncio.to_thread(packed, world_of(twin), policy_digest(twin.policy))
+    return await asyncio.to_thread(pack_file, dump_world(twin), policy_digest(twin.policy))
 
 
 @page_router.add("GET", "/overview")

@@ -144,7 +144,7 @@ class _ExampleCaller:
 # What the pages show
 
 
-def reference(policy: Policy) -> Schema:
+def describe_service(policy: Policy) -> Schema:
     """Return the service's document with an example of each body and answer."""
     described, exchanges = document(policy), examples(policy)
     for methods in described["paths"].values():
@@ -157,12 +157,12 @@ def reference(policy: Policy) -> Schema:
     return described
 
 
-def graphql_reference(policy: Policy) -> dict[str, Any]:
+def describe_graphql(policy: Policy) -> dict[str, Any]:
     """Return the schema as introspection tells it, an example of each root field, and the limits."""
     exchanges, limits = examples(policy), policy.assumptions.graphql_limits
     queries = {}
     for name, operation in FIELDS.items():
-        query, variables = example_of(name, exchanges[operation])
+        query, variables = graphql_example(name, exchanges[operation])
         queries[name] = {"query": query, "variables": variables}
     lines = [
         *ABOUT_GRAPHQL,
@@ -175,7 +175,7 @@ def graphql_reference(policy: Policy) -> dict[str, Any]:
     return {"schema": introspection_from_schema(SCHEMA), "examples": queries, "about": about}
 
 
-def example_of(name: str, exchange: ExampleExchange) -> tuple[str, dict[str, Any]]:
+def graphql_example(name: str, exchange: ExampleExchange) -> tuple[str, dict[str, Any]]:
     """Return a query of a root field and its variables, those of the exchange over REST.
 
     It asks for all that the answer has within a few levels, and for a short page.

@@ -30,7 +30,7 @@ JSON = b"application/json"
 # Paths
 
 
-def route(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+def match_path(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return what a path below the version prefix offers: method → operation, and its parameters' values.
 
     `path` is as sent, percent signs included; both are empty where there is nothing.
@@ -76,7 +76,7 @@ async def read_request(
     `strict_body` (U84). Raises Gone.
     """
     headers = dict(scope["headers"])
-    methods, values = route(path)
+    methods, values = match_path(path)
     method = scope["method"]
     operation = methods.get("GET" if method == "HEAD" else method, "")
     call = call_of(scope, headers, operation, environment)
@@ -85,11 +85,11 @@ async def read_request(
     if method not in WITH_BODY and (b"content-length" in headers or b"transfer-encoding" in headers):
         request.close = not await _drained(receive, headers, most)  # a body that nobody asked for
     if method == "OPTIONS":
-        request.allow = allowed(methods)
+        request.allow = allow_header(methods)
         return request
     if not operation:
         call.fault = Fault("method_not_allowed" if methods else "not_found")
-        request.allow = allowed(methods)
+        request.allow = allow_header(methods)
         request.close = method in WITH_BODY and not await _drained(receive, headers, most)
         return request
     if method in WITH_BODY:
@@ -114,7 +114,7 @@ def call_of(scope: Scope, headers: Mapping[bytes, bytes], operation: str, enviro
     return call
 
 
-def allowed(methods: Mapping[str, str]) -> str:
+def allow_header(methods: Mapping[str, str]) -> str:
     """Write the methods of a path for an Allow header."""
     if not methods:
         return ""
@@ -299,7 +299,9 @@ def json_writer() -> Callable[[Any], bytes]:
 json_bytes = json_writer()
 
 
-def headers_of(given: Mapping[str, str], length: int | None, extra: tuple[Header, ...] = ()) -> list[Header]:
+def write_headers(
+    given: Mapping[str, str], length: int | None, extra: tuple[Header, ...] = ()
+) -> list[Header]:
     """Write the headers of a response: what a reply says, type and `length` of a body, if any, CORS."""
     headers: list[Header] = []
     for name, value in given.items():

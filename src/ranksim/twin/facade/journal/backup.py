@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
-from ranksim.twin.facade.journal.sqlite import StateFile, packed
-from ranksim.twin.facade.journal.write_ahead import WriteAheadLog, world_of
+from ranksim.twin.facade.journal.sqlite import StateFile, pack_file
+from ranksim.twin.facade.journal.write_ahead import WriteAheadLog, dump_world
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.snapshots import policy_digest
 from ranksim.twin.facade.twin import Twin
@@ -37,7 +37,7 @@ class SoundFile:
     """The world that it leads to."""
 
 
-def examine(path: Path, policy: Policy) -> SoundFile:
+def verify_file(path: Path, policy: Policy) -> SoundFile:
     """Read all of a state file, and replay it, in a copy: the file stays as it is.
 
     Raises BadInput, also for a file that holds less than was acknowledged.
@@ -57,9 +57,9 @@ def examine(path: Path, policy: Policy) -> SoundFile:
     return SoundFile(file.closed, file.counted, file.mark.inputs, twin)
 
 
-def exported(path: Path, policy: Policy) -> bytes:
-    """Return a state file as one whole file that was closed. Raises BadInput as `examine` does."""
-    return packed(world_of(examine(path, policy).twin), policy_digest(policy))
+def export_file(path: Path, policy: Policy) -> bytes:
+    """Return a state file as one whole file that was closed. Raises BadInput as `verify_file` does."""
+    return pack_file(dump_world(verify_file(path, policy).twin), policy_digest(policy))
 
 
 @contextmanager

@@ -126,7 +126,7 @@ class JournaledService:
         return result
 
 
-def replay(service: Service, method: str, now: int, arguments: dict[str, Any]) -> None:
+def replay_input(service: Service, method: str, now: int, arguments: dict[str, Any]) -> None:
     """Replay one recorded input, parsed from JSON, on a service. Raises BadInput for an unknown one."""
     match method:
         case "handle" | "handle_batch":

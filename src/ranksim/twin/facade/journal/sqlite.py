@@ -296,7 +296,7 @@ class StateFile:
         )
 
 
-def packed(world: bytes, policy: str) -> bytes:
+def pack_file(world: bytes, policy: str) -> bytes:
     """Return a state file that holds a world and was closed, `policy` being the digest of its policy."""
     database = sqlite3.connect(":memory:", isolation_level=None)
     mark = Mark(1, 0, crc32(world))

@@ -63,7 +63,7 @@ def attach(
     try:
         log = WriteAheadLog(twin, file, every)
         if file.new:
-            file.begin(world_of(twin))
+            file.begin(dump_world(twin))
         else:
             log.go_on()
     except sqlite3.Error as error:
@@ -111,7 +111,7 @@ class WriteAheadLog:
         """Put the twin where the file ends. Raises BadInput."""
         twin = self._twin
         world, batches = self._file.read()
-        at = replay(world, batches, twin.policy)
+        at = replay_world(world, batches, twin.policy)
         self._since = sum(batch.count(b"\n") for batch in batches)
         twin.service, twin.keys, twin.world_id = at.service, at.keys, at.world_id
         twin.snapshots.resume(at.snapshots)
@@ -215,7 +215,7 @@ class WriteAheadLog:
         lines, self._lines = self._lines, []
         world_id = self._twin.world_id
         wanted = world_id != self._world_kept or self._since + len(lines) >= self._every
-        return Write(lines, self._recorded, world_id, world_of(self._twin) if wanted else None)
+        return Write(lines, self._recorded, world_id, dump_world(self._twin) if wanted else None)
 
     def _store(self, write: Write) -> sqlite3.Error | None:
         """Write, and take note of it here, whatever becomes of who waits; return what went wrong."""
@@ -262,7 +262,7 @@ class WriteAheadLog:
         twin.resume(twin.now())
 
 
-def world_of(twin: Twin) -> bytes:
+def dump_world(twin: Twin) -> bytes:
     """Return the whole world: a line of JSON about it, the worlds saved by name, and its state."""
     heading = {
         "world_id": twin.world_id,
@@ -306,7 +306,7 @@ class Replayed:
     snapshots: dict[str, SavedWorld]
 
 
-def replay(world: bytes, batches: Iterable[bytes], policy: Policy) -> Replayed:
+def replay_world(world: bytes, batches: Iterable[bytes], policy: Policy) -> Replayed:
     """Replay the inputs since a snapshot. Raises BadInput for what is no snapshot."""
     at = _opened(world, policy)
     for batch in batches:
@@ -350,4 +350,4 @@ def _replay_one(at: Replayed, method: str, now: Micros, arguments: dict[str, Any
         case "snapshot":
             at.snapshots[arguments["name"]] = SavedWorld(arguments["now"], bytes_of(arguments["world"]))
         case _:
-            journaled_service.replay(at.service, method, now, arguments)
+            journaled_service.replay_input(at.service, method, now, arguments)
