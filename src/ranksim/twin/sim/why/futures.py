@@ -94,10 +94,8 @@ class Question:
     def describe(self, value: float) -> str:
         """Return in words that the answer is yes, with the value that made it so."""
         unit, field = unit_of(self.metric), self.metric.rpartition(".")[2]
-        reached, more = (
-            write_number(value, unit),
-            f" more than {write_number(self.bound, unit)}" if self.bound else "",
-        )
+        reached = write_number(value, unit)
+        more = f" more than {write_number(self.bound, unit)}" if self.bound else ""
         if self.waiting:
             return f"a {self.waiting} job waits{more} ({reached})"
         if self.receiver and field.startswith("lost"):
