@@ -11,8 +11,7 @@ from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import imported
 from ranksim.report import units
 from ranksim.report.document import MetricShown, as_text, document
-from ranksim.report.notebook import fragment
-from ranksim.report.tables import View, bounded
+from ranksim.report.tables import View, bounded, fragment
 from ranksim.report.terminal import Styled, print_out, rendered
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report import units
 from ranksim.report.frames import with_number_ends, with_units_of_rows
-from ranksim.report.notebook import fragment
-from ranksim.report.tables import Row, View
+from ranksim.report.tables import Row, View, fragment
 
 if TYPE_CHECKING:
     import pandas as pd

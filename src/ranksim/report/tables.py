@@ -1,4 +1,4 @@
-"""The tables of a result as people read them, in a terminal or on a page.
+"""The tables of a result as people read them, in a terminal, a notebook or on a page.
 
 A `View` is a table ready to show: text in cells, durations with their unit, money in dollars, counts with
 thousands separators, and the interval where there is one.
@@ -6,8 +6,9 @@ thousands separators, and the interval where there is one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -118,3 +119,36 @@ def bounded(view: View, top: int | None) -> View:
         return view
     more = f"And {left_out:,} more {'row' if left_out == 1 else 'rows'}."
     return replace(view, rows=view.rows[:top], note=f"{more} {view.note}".rstrip())
+
+
+# In a cell of a notebook
+
+IN_A_CELL = 12
+"""Rows of one table that a notebook shows."""
+
+
+def fragment(title: str, lines: Iterable[str], views: Iterable[View]) -> str:
+    """Return HTML for a cell of a notebook, which brings colours and fonts of its own."""
+    parts = [f"<p><b>{escape(title)}</b></p>", *(f"<p>{escape(line)}</p>" for line in lines if line)]
+    for view in views:
+        parts += _in_html(bounded(view, IN_A_CELL))
+    return "\n".join(["<div>", *parts, "</div>"])
+
+
+def _in_html(view: View) -> list[str]:
+    rows = [
+        _row("th", view.headings, view.words),
+        *(_row("td", row, view.words) for row in view.rows),
+    ]
+    note = f"<p><small>{escape(view.note)}</small></p>" if view.note else ""
+    caption = f'<caption style="text-align: left">{escape(view.title)}</caption>'
+    return [f"<table>{caption}", *rows, "</table>", *([note] if note else [])]
+
+
+def _row(tag: str, cells: Iterable[str], words: int) -> str:
+    sides = (("left" if at < words else "right", cell) for at, cell in enumerate(cells))
+    return (
+        "<tr>"
+        + "".join(f'<{tag} style="text-align: {side}">{escape(c)}</{tag}>' for side, c in sides)
+        + "</tr>"
+    )

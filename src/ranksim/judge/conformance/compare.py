@@ -72,8 +72,7 @@ class Judgement:
         )
 
     def _repr_html_(self) -> str:
-        from ranksim.report.notebook import fragment
-        from ranksim.report.tables import View
+        from ranksim.report.tables import View, fragment
 
         rules = [
             (finding.rule.name, str(finding.verdict))

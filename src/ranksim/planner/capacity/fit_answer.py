@@ -15,9 +15,8 @@ from ranksim.planner.capacity.limits import MOST, SPEND, TRACKED, Limit
 from ranksim.planner.capacity.workload import Workload
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
-from ranksim.report.notebook import fragment
 from ranksim.report.plans import UNKNOWN
-from ranksim.report.tables import View
+from ranksim.report.tables import View, fragment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

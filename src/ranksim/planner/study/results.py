@@ -19,9 +19,8 @@ from ranksim.report.answer import ReadyAnswer, Row, Tables, printed
 from ranksim.report.assumptions import Basis
 from ranksim.report.document import MetricShown
 from ranksim.report.heading import ExpectationVerdict
-from ranksim.report.notebook import fragment
 from ranksim.report.page import tables_page
-from ranksim.report.tables import View
+from ranksim.report.tables import View, fragment
 from ranksim.report.units import difference_of, many
 
 if TYPE_CHECKING:

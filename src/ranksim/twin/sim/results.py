@@ -81,8 +81,8 @@ class Result:
         return f"<Result of {self.scenario!r}: seed {self.seed}, {replications}>"
 
     def _repr_html_(self) -> str:
-        from ranksim.report.notebook import fragment
         from ranksim.report.summary import run_views
+        from ranksim.report.tables import fragment
 
         if self._heading is None:
             return fragment(self.scenario, [repr(self)], run_views(self.tables))

@@ -27,16 +27,15 @@ from ranksim.twin.sim.drawn import FAMILIES, is_drawn
 from ranksim.twin.sim.metrics import Scalars, check_name, metric_of, sample_of, scalars, unknown
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result
+from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally, tally_of
-from ranksim.twin.sim.world import World
+from ranksim.twin.sim.world import Recorder, World
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from ranksim.report.heading import Heading
-    from ranksim.twin.sim.scenario import Scenario
     from ranksim.twin.sim.why.explanation import Why
-    from ranksim.twin.sim.world import Recorder
 
 MakeWorld = Callable[..., Any]
 """`World`, or what has its `run`, `service` and `endpoints`, made from (scenario, seed=, tally=, trace=)."""
@@ -67,8 +66,6 @@ def run(
     shows that. Raises BadInput, and whatever goes wrong in a replication, with a note which one.
     """
     if isinstance(scenario, str | Path):
-        from ranksim.twin.sim.scenario import Scenario  # a world that is made in Python reads no file
-
         scenario = Scenario.load(scenario)
     check_integer("workers", workers, 1)
     if replications is not None:

@@ -124,8 +124,7 @@ class Scenario(Public):
         )
 
     def _repr_html_(self) -> str:
-        from ranksim.report.notebook import fragment
-        from ranksim.report.tables import View
+        from ranksim.report.tables import View, fragment
 
         slots = {
             name: count(sum(part.slots() for part in account.portfolios)) if account.portfolios else "–"

@@ -25,7 +25,7 @@ from ranksim.twin.sim.credentials import Credentials
 from ranksim.twin.sim.player import Flight, Player
 from ranksim.twin.sim.python_client import start_python
 from ranksim.twin.sim.receivers import SimulatedReceiver
-from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.simpy_clock import SimpyClock
 from ranksim.twin.sim.workers import Ending, Pool, PoolSpec
 
@@ -103,8 +103,7 @@ class World(SimpyClock):
     ) -> None:
         if tick < 1:
             raise BadInput(f"tick: expected at least 1 µs, found {tick}")
-        if isinstance(scenario, str | Path):
-            scenario = Scenario.load(scenario)
+        scenario = scenario_of(scenario)
         super().__init__(env, start=scenario.start, tick=tick)
         scenario.check()
         self.scenario = scenario
@@ -154,8 +153,7 @@ class World(SimpyClock):
         return f"<World of {self.scenario.name!r} at {iso(self.now)}: seed {self.seed}>"
 
     def _repr_html_(self) -> str:
-        from ranksim.report.notebook import fragment
-        from ranksim.report.tables import View
+        from ranksim.report.tables import View, fragment
 
         state = self.service.state
         jobs = Counter(f"jobs {job.status}" for job in state.jobs.values())

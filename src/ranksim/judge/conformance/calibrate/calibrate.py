@@ -93,8 +93,7 @@ class Calibration:
         return f"<Calibration: {pinned} of {len(self.choices)} choices pinned>"
 
     def _repr_html_(self) -> str:
-        from ranksim.report.notebook import fragment
-        from ranksim.report.tables import View
+        from ranksim.report.tables import View, fragment
 
         rows = tuple(
             (

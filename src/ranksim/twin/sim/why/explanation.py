@@ -12,7 +12,7 @@ from ranksim.inference.shares import chance
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
 from ranksim.report.document import MetricShown, metric
-from ranksim.report.tables import View
+from ranksim.report.tables import View, fragment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -164,8 +164,6 @@ class Why(ReadyAnswer):
         return f"<Why {self.question} in {self.scenario!r}: {self.sentence}>"
 
     def _repr_html_(self) -> str:
-        from ranksim.report.notebook import fragment
-
         return fragment(f"Why {self.question}?", [self.sentence], self.views())
 
     @property
