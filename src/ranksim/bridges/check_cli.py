@@ -110,7 +110,7 @@ def check(
     from ranksim.judge.load.options import LoadOptions
     from ranksim.judge.mirror.mirror import mirrored
 
-    length, rules, required = _length(time), _names(only), tuple(require or ())
+    length, rules, required = _length(time), _named(only), tuple(require or ())
     check_required(required)
     hold_key(host, key, target)
     options = LoadOptions.from_arguments(
@@ -236,7 +236,7 @@ def _modelled(
     twin: "MirroredWorld", checking: "Checking", recording: "CheckRecording"
 ) -> "list[Compared] | None":
     """Set what was measured beside a twin; None, and a trouble that says why, where that cannot be done."""
-    from ranksim.bridges.modelled import beside_twin
+    from ranksim.bridges.twin_files import beside_twin
 
     assert checking.judgement is not None
     if not checking.whole:
@@ -340,7 +340,7 @@ def _length(text: str) -> Micros:
 LEAST: Micros = 60_000_000
 
 
-def _names(only: list[str] | None) -> tuple[str, ...]:
+def _named(only: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for text in only or () for name in text.split(",") if name.strip())
 
 

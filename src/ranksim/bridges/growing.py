@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from ranksim.core.clock import SECOND, Micros
@@ -64,13 +64,11 @@ class GrowingRun:
         parts = sorted(self._directory.glob(PARTS))
         try:
             if parts:
-                self._events = TraceEvents(self._lines(parts[-1]))
+                lines = joined(parts[-1], Merged(), self._wall() - SECOND)
+                self._events = TraceEvents(json.dumps(line) for line in lines)
             elif traces:
                 self._events, self._whole = TraceEvents(traces[0]), True
         except (BadInput, OSError):  # nothing has been recorded yet, or it is just being made a trace
             if self._whole or (traces and not parts):
                 raise
         self._again = began + RARELY * (time.monotonic() - began)
-
-    def _lines(self, parts: Path) -> Iterator[str]:
-        return (json.dumps(line) for line in joined(parts, Merged(), self._wall() - SECOND))

@@ -1,14 +1,27 @@
-"""The files of a twin of an account: a scenario, its policy and catalogue, and a state to be served."""
+"""The files of a twin of an account: a scenario, its policy and catalogue, and a state to be served.
+
+What a check measured is set beside a twin of the accounts, made by reading before, that got the same calls.
+"""
 
 from __future__ import annotations
 
+import json
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ranksim.core.clock import MINUTE
 from ranksim.core.contract.yamlfile import write_yaml
 from ranksim.core.editors import copy_schemas, schema_line
 from ranksim.core.files import Contents, new_directory, write_text
-from ranksim.judge.mirror.world import MirroredWorld
+from ranksim.core.trace_writer import TraceWriter
+from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.mirror.world import MirroredWorld, replay
 from ranksim.twin.sim.scenario import Scenario
+
+if TYPE_CHECKING:
+    from ranksim.judge.conformance.report.model_fit import Compared
 
 STATE = "world.db"
 """The file from which the twin is served."""
@@ -51,3 +64,27 @@ FILES = Contents(
     frozenset({"world.yaml", "policy.yaml", "catalogue.yaml", "target.yaml", "schemas", STATE}), _is_twin
 )
 """What a twin's directory has."""
+
+TWIN = "twin"
+"""The directory of the twin's files, beside the trace."""
+
+
+def beside_twin(twin: MirroredWorld, trace: Path, history: History) -> list[Compared]:
+    """Write the twin beside a trace, let it get the same calls, and set what was measured beside it.
+
+    Raises BadInput.
+    """
+    from ranksim.judge.conformance.report.model_fit import against
+    from ranksim.twin.sim.runner import run
+
+    began = history.run.began
+    length = history.run.ended - began if began is not None else 0
+    replay(twin, f"../{trace.name}", length + MINUTE)
+    folder = trace.parent / TWIN
+    write(twin, folder)
+    world = Scenario.load(folder / "world.yaml")
+    with tempfile.TemporaryDirectory(prefix="ranksim-twin-") as aside:
+        with TraceWriter(Path(aside) / "trace.jsonl", started=world.start) as writer:
+            result = run(world, trace=writer)
+        simulated = read(Path(aside) / "trace.jsonl")
+        return against(history, json.loads(result.to_json()), simulated)

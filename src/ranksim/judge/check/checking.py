@@ -136,7 +136,8 @@ class Checking:
                 self._stop("nothing is left to run that time allows", early=False)
             self._hear(HEARD_EVERY)
             self._judge_when_due()
-            self._stop_what_is_decided()
+            for number in self.rounds.needless():
+                self.crew.tell(stop=number)
             if self._asked:
                 self._stop("it was asked to stop")
             elif self.remaining == 0:
@@ -155,11 +156,6 @@ class Checking:
             if task is None:
                 return
             self.crew.tell(begin={"task": task.name, "number": self.rounds.number})
-
-    def _stop_what_is_decided(self) -> None:
-        """End further rounds of tasks that are for nothing undecided any more."""
-        for number in self.rounds.needless():
-            self.crew.tell(stop=number)
 
     def _judge_when_due(self) -> None:
         """Have what is recorded judged beside everything else, once the last time is long enough ago."""

@@ -35,7 +35,8 @@ def plan_lines(plan: CheckPlan) -> list[str]:
         names = ", ".join(task.name for task in tasks)
         texts.append(f"  not {', '.join(rules)}: no time for {names}; wants --time {units.duration(would)}")
     texts += _in_part(plan)
-    texts.append(f"takes at most {time}: {', '.join(map(_length, runs)) or 'no task has the time'}")
+    lengths = ", ".join(f"{task.name} {units.duration(task.needs.length)}" for task in runs)
+    texts.append(f"takes at most {time}: {lengths or 'no task has the time'}")
     texts += _no_turn(plan, times)
     texts += _spending(plan)
     texts += staying(reach.lacks)
@@ -71,10 +72,6 @@ def _key(key: KeyReach) -> str:
     if not key.usable:
         return f"key {key.name}: not usable ({key.reason})"
     return f"key {key.name}: {key.purpose.replace('_', ' ')}{whose}, {key.environment}"
-
-
-def _length(task: CheckTask) -> str:
-    return f"{task.name} {units.duration(task.needs.length)}"
 
 
 def _waiting(plan: CheckPlan, runs: Sequence[CheckTask]) -> dict[tuple[CheckTask, ...], list[str]]:

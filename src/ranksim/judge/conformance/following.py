@@ -46,9 +46,8 @@ def _explains(cause: Cause, finding: Finding, other: Finding) -> bool:
         accounts = {by[0] for by in its}
         evident = any(cause.tells in piece.says for piece in other.evidence)
         return evident and all(by[0] in accounts for by in followers)
-    if _rest_on(followers, {name for by in its for name in by[1:]}):
-        return True
-    return bool(cause.check) and _pairs(finding, "") <= _pairs(other, cause.check)
+    by_check = bool(cause.check) and _pairs(finding, "") <= _pairs(other, cause.check)
+    return by_check or _rest_on(followers, {name for by in its for name in by[1:]})
 
 
 def _rest_on(breaches: Iterable[tuple[str, ...]], named: set[str]) -> bool:
@@ -59,18 +58,14 @@ def _rest_on(breaches: Iterable[tuple[str, ...]], named: set[str]) -> bool:
 def _places(cause: Cause, finding: Finding, other: Finding) -> set[str]:
     """Return the classes of windows that a cause is about."""
     places = {_class(by) for by in other.breaches}
-    if cause.uncounted and _beyond(other) and len(finding.evidence) == finding.broken:
+    beyond = any(case.broken and case.name.endswith(NO_MORE) for case in other.cases)
+    if cause.uncounted and beyond and len(finding.evidence) == finding.broken:
         places |= {_class((piece.about,)) for piece in finding.evidence if _ALL_LEFT.search(piece.says)}
     return places
 
 
 _ALL_LEFT: Final = re.compile(r"RateLimit-Remaining ([0-9]+) of \1$")
 """How evidence ends of a call that was admitted and not counted."""
-
-
-def _beyond(finding: Finding) -> bool:
-    """Return whether windows admitted too many."""
-    return any(case.broken and case.name.endswith(NO_MORE) for case in finding.cases)
 
 
 def _class(by: tuple[str, ...]) -> str:

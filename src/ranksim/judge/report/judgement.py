@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import iso
@@ -41,13 +40,10 @@ def summary(judgement: Plain) -> list[RenderableType]:
         parts += [Text(), Text("Measured against the model", style="bold"), Text(MODEL), Text()]
         parts.append(model_view(judgement["model"]))
     parts += _verdicts(rules)
-    # A check tells itself what it did not decide, and what that waits for.
-    unsettled = (
-        [] if "check" in judgement else _section("Undecided, and why", _undecided(rules)),
-        _section("Required in all cases, and not exercised in", _required(judgement)),
-        [] if "check" in judgement else _section(UNTRIED, _not_exercised(rules)),
-    )
-    return [*parts, *chain.from_iterable(unsettled)]
+    is_check = "check" in judgement  # which says itself what it did not decide, and what that waits for
+    parts += _section("Undecided, and why", () if is_check else _undecided(rules))
+    parts += _section("Required in all cases, and not exercised in", _required(judgement))
+    return parts if is_check else parts + _section(UNTRIED, _not_exercised(rules))
 
 
 UNTRIED = "Not exercised, by the profile that would"
@@ -246,27 +242,15 @@ def times_broken(rule: Plain) -> str:
 
 
 def evidence_lines(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
-    """Return what a piece of evidence expects, what was found, what it points at, and what else fails."""
-    return [
-        *(f"{label}: {piece[label]}" for label in ("expected", "found") if piece[label]),
-        *exhibit_lines(piece, exhibits),
-        *([readings_line(piece)] if piece["readings"] else []),
-    ]
-
-
-def exhibit_lines(piece: Plain, exhibits: Mapping[str, Plain]) -> list[str]:
-    """Return a line for each exchange and delivery that evidence points at."""
-    lines = []
+    """Return what a piece expects, what was found, what it points at, and what excludes each reading."""
+    lines = [f"{label}: {piece[label]}" for label in ("expected", "found") if piece[label]]
     for name in piece["exchanges"]:
-        exchange = exhibits.get(name)
-        lines.append(name if exchange is None else f"{name}  {exhibit(exchange)}")
-    return [*lines, *(f"delivery {name}" for name in piece["deliveries"])]
-
-
-def readings_line(piece: Plain) -> str:
-    """Return by which exchanges each reading of what is open is excluded."""
-    excluded = (f"{reading['reading']} by {' '.join(reading['exchanges'])}" for reading in piece["readings"])
-    return f"no reading explains it; excluded are {'; '.join(excluded)}"
+        lines.append(f"{name}  {exhibit(exhibits[name])}" if name in exhibits else name)
+    lines += [f"delivery {name}" for name in piece["deliveries"]]
+    if piece["readings"]:
+        excluded = (f"{row['reading']} by {' '.join(row['exchanges'])}" for row in piece["readings"])
+        lines.append(f"no reading explains it; excluded are {'; '.join(excluded)}")
+    return lines
 
 
 def exhibit(exchange: Plain) -> str:
@@ -309,18 +293,15 @@ def why_undecided(rule: Plain) -> str:
     return f"{rule['reasons'][0]['why']}{would}"
 
 
-def _required(judgement: Plain) -> Iterator[str]:
-    """Yield which cases of required rules were not exercised, where all were asked for."""
-    for rule in judgement["rules"]:
-        if rule["name"] in judgement["missing"] and rule["verdict"] == "conforms":
-            yield f"{rule['name']}: {cases_left(rule)}"
+def _required(judgement: Plain) -> list[str]:
+    """Return which cases of required rules were not exercised, where all were asked for."""
+    missing = [rule for rule in judgement["rules"] if rule["name"] in judgement["missing"]]
+    return [f"{rule['name']}: {cases_left(rule)}" for rule in missing if rule["verdict"] == "conforms"]
 
 
-def _undecided(rules: Sequence[Plain]) -> Iterator[str]:
-    """Yield why the undecided rules could not be decided."""
-    for rule in rules:
-        if rule["verdict"] == "undecided" and rule["reasons"]:
-            yield f"{rule['name']}: {why_undecided(rule)}"
+def _undecided(rules: Sequence[Plain]) -> list[str]:
+    undecided = [rule for rule in rules if rule["verdict"] == "undecided" and rule["reasons"]]
+    return [f"{rule['name']}: {why_undecided(rule)}" for rule in undecided]
 
 
 def _not_exercised(rules: Sequence[Plain]) -> list[str]:

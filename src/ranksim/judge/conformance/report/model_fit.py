@@ -189,9 +189,9 @@ def _delays(history: History, tables: Mapping[str, Any]) -> list[Compared]:
     spans = delivery_delays(history)
     rows = []
     for q in QUANTILES:
-        told = [row for row in tables["delays"] if row["quantile"] == q and row["delay"] is not None]
+        stated = [row for row in tables["delays"] if row["quantile"] == q and row["delay"] is not None]
         # A world with no receiver, or with several, whose delays are told apart, predicts none.
-        model = (told[0]["delay"], told[0]["low"], told[0]["high"]) if len(told) == 1 else UNKNOWN
+        model = (stated[0]["delay"], stated[0]["low"], stated[0]["high"]) if len(stated) == 1 else UNKNOWN
         if spans or model is not UNKNOWN:
             rows.append(_duration("webhook delay", spans, q, model))
     return rows
