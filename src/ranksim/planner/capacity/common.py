@@ -31,6 +31,12 @@ def check_numbers(question: DataclassInstance) -> None:
             number(field.name, given)
 
 
+def check_least(question: object, least: int, *names: str) -> None:
+    """Raise BadInput where one of these fields is less than it may be."""
+    for name in names:
+        expect(getattr(question, name) >= least, name, f"{least} or more", getattr(question, name))
+
+
 def number(what: str, given: object) -> None:
     """Raise BadInput unless a number is given."""
     expect(isinstance(given, Real) and not isinstance(given, bool), what, "a number", repr(given))

@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from ranksim.core.clock import WEEK, Micros
@@ -200,14 +201,13 @@ def check_add_ons(add_ons: Mapping[str, int], policy: Policy) -> None:
 
 
 def allowed_alone(sized: Callable[[int], Workload], plan: Plan, policy: Policy) -> list[int]:
-    """Return how far each of a plan's `limits` alone lets what is `sized` grow, `MOST` without end."""
-    return [_allowed(sized, plan, policy, at) for at in range(len(limits(sized(1), plan, policy)))]
+    """Return how far each of a plan's `limits` alone lets what is `sized` grow, `MOST` without end.
 
+    Needs only grow, so it is found by halving.
+    """
 
-def _allowed(sized: Callable[[int], Workload], plan: Plan, policy: Policy, at: int) -> int:
-    """The most that one limit allows; needs only grow, so it is found by halving."""
-
-    def exceeded(n: int) -> bool:
+    def exceeded(n: int, at: int) -> bool:
         return limits(sized(n), plan, policy)[at].exceeded
 
-    return bisect_left(range(1, MOST + 1), True, key=exceeded)
+    count = len(limits(sized(1), plan, policy))
+    return [bisect_left(range(1, MOST + 1), True, key=partial(exceeded, at=at)) for at in range(count)]

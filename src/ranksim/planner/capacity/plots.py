@@ -94,7 +94,8 @@ def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes
     ax.axhline(100 * target, color=VERMILLION, linestyle="--", linewidth=1.2)
     ax.set_xticks(counts)
     ax.set_ylim(0, 105)
-    enough = [row["workers"] for row in rows if _surely_started(row) >= target]
+    shares = [row["by_formula"] if row["simulated_low"] is None else row["simulated_low"] for row in rows]
+    enough = [workers for workers, share in zip(counts, shares, strict=True) if share >= target]
     finding = f"{min(enough)} workers start" if enough else f"Not even {counts[-1]} workers start"
     some = f"{units.percent(target)} of {kind} jobs within {units.duration(within)}"
     last = rows[-1]
@@ -105,11 +106,6 @@ def workers(rows: Sequence[Row], kind: str, within: int, target: float, ax: Axes
     return finish(
         ax, sentence, "workers", f"% of jobs started within {units.duration(within)}", labels=labels
     )
-
-
-def _surely_started(row: Row) -> float:
-    """Return the share of jobs started in time: at least, as simulated, else by the formula."""
-    return float(row["by_formula"] if row["simulated_low"] is None else row["simulated_low"])
 
 
 def outage(curve: Sequence[tuple[int, float]], rows: Sequence[Row], ax: Axes | None = None) -> Axes:

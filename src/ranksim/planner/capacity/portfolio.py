@@ -14,6 +14,7 @@ from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.capacity.bursts import BURST, most_domains
 from ranksim.planner.capacity.common import (
     DurationField,
+    check_least,
     check_numbers,
     expect,
     expect_one_of,
@@ -63,13 +64,11 @@ class Portfolio:
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
         check_numbers(self)
-        for what in ("domains", "keywords", "pairings", "geographies", "keys"):
-            expect(getattr(self, what) >= 1, what, "1 or more", getattr(self, what))
-        for what in ("crawls", "optimizations", "pages", "ai_scans", "questions", "briefs"):
-            expect(getattr(self, what) >= 0, what, "0 or more", getattr(self, what))
+        check_least(self, 1, "domains", "keywords", "pairings", "geographies", "keys")
+        check_least(self, 0, "crawls", "optimizations", "pages", "ai_scans", "questions", "briefs")
         expect(self.run_every > 0, "run_every", "a duration above 0", self.run_every)
         expect(self.start_within > 0, "start_within", "a duration above 0", self.start_within)
-        expect(self.spread >= 0, "spread", "0 or more", self.spread)
+        check_least(self, 0, "spread")
         expect(0 <= self.churn < 100, "churn", "a share from 0 to below 100", self.churn)
 
     @property

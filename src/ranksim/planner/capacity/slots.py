@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ranksim.core.clock import DAY, Micros, billing_month, iso
 from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
-from ranksim.planner.capacity.common import check_numbers, ends_of, expect, expect_one_of, moment
+from ranksim.planner.capacity.common import check_least, check_numbers, ends_of, expect, expect_one_of, moment
 from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import percent
@@ -73,9 +73,8 @@ class Churn:
         """Raise BadInput for what cannot be."""
         check_numbers(self)
         expect(0 <= self.keywords <= MANY, "keywords", f"0 to {MANY}", self.keywords)
-        expect(self.pairings >= 1, "pairings", "1 or more", self.pairings)
-        expect(self.geographies >= 1, "geographies", "1 or more", self.geographies)
-        expect(self.held >= 0, "held", "0 or more", self.held)
+        check_least(self, 1, "pairings", "geographies")
+        check_least(self, 0, "held")
         for what, rate in (("adds", self.adds), ("removals", self.removals)):
             expect(0 <= rate <= MANY_A_DAY, what, f"words a day, from 0 to {MANY_A_DAY}", rate)
             expect(self.law == "poisson" or rate == int(rate), what, "a whole number with law fixed", rate)

@@ -17,7 +17,7 @@ from ranksim.core.contract.facts import RateClass
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.rules import windows
 from ranksim.core.rules.books import Window
-from ranksim.planner.capacity.common import DurationField, check_numbers, expect, question_repr
+from ranksim.planner.capacity.common import DurationField, check_least, check_numbers, expect, question_repr
 from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import duration
@@ -72,11 +72,9 @@ class Sync:
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
         check_numbers(self)
-        expect(self.keywords >= 0, "keywords", "0 or more", self.keywords)
-        expect(self.removals >= 0, "removals", "0 or more", self.removals)
-        expect(self.batch >= 1, "batch", "1 or more", self.batch)
-        expect(self.latency >= 0, "latency", "0 or more", self.latency)
-        expect(self.others >= 0, "others", "0 or more", self.others)
+        check_least(self, 0, "keywords", "removals")
+        check_least(self, 1, "batch")
+        check_least(self, 0, "latency", "others")
         expect(
             not self.lists or sum(self.lists) == self.keywords,
             "lists",
@@ -296,14 +294,10 @@ def fastest_pace(rate_windows: Sequence[RateWindow], sync: Sync) -> Micros | Non
     for per_window in (None, *range(first.limit, 0, -1)):
         gap = 0 if per_window is None else -(-first.length // per_window)
         pace = max(gap, sync.latency)
-        if all(is_clear(evenly(window, sync, pace)) for window in rate_windows):
+        trials = (evenly(window, sync, pace) for window in rate_windows)
+        if not any(trial.refused or trial.others_refused for trial in trials):
             return pace
     return None
-
-
-def is_clear(plan: SyncSchedule) -> bool:
-    """Return whether nobody was refused."""
-    return plan.refused == 0 and plan.others_refused == 0
 
 
 def evenly(window: RateWindow, sync: Sync, pace: Micros) -> SyncSchedule:

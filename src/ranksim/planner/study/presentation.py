@@ -232,10 +232,10 @@ def _signed(row: Row, column: str) -> str:
 
 
 def _indices(row: Row) -> Row:
-    return {**row, "alone": _index(row, "first"), "in_all": _index(row, "total")}
-
-
-def _index(row: Row, column: str) -> str:
-    ends = [row[f"{column}_{end}"] for end in ("low", "high")]
-    value = f"{row[column]:.2f}"
-    return value if None in ends else f"{value} ({ends[0]:.2f} to {ends[1]:.2f})"
+    """Write both indices with their intervals, where they have one."""
+    texts = {}
+    for name, column in (("alone", "first"), ("in_all", "total")):
+        value, low, high = (row[f"{column}{end}"] for end in ("", "_low", "_high"))
+        span = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
+        texts[name] = f"{value:.2f}{span}"
+    return row | texts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -131,12 +131,12 @@ class Study(CheckedSpec):
     def _read(cls, located: Located, path: Path) -> Self:
         if not isinstance(located.data, dict):
             raise located.error("expected a mapping of fields")
-        reader = _reader(located)
+        _check_inputs(located)
         fields = located
         for name in INPUTS:
             fields = fields.without(name)
         try:
-            engine = reader(located, path)
+            engine = _engine_in(located, path)
         except BadInput as error:
             _, wrong, _ = read_partly(Spec, fields)
             raise together([str(error), *wrong]) from None
@@ -155,56 +155,43 @@ def _digest(value: object) -> str:
     return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _engine_of(inputs: Scenario | Population | Engine, policy: Policy | None) -> Engine:
-    """The engine for inputs given in Python."""
+def _engine_of(
+    inputs: Scenario | Population | Engine, policy: Policy | None, folder: Path = Path()
+) -> Engine:
+    """The engine that runs some inputs; paths of policy files are read from `folder`."""
     if isinstance(inputs, Scenario):
-        return Worlds(inputs if policy is None else inputs.replace(policy=policy))
+        return Worlds(inputs if policy is None else inputs.replace(policy=policy), folder)
     if not isinstance(inputs, BaseModel):
         return inputs
     from ranksim.planner.study.fleets import Fleets
 
-    return Fleets(inputs, policy or Policy())
+    return Fleets(inputs, policy or Policy(), folder)
 
 
-def _reader(located: Located) -> Callable[[Located, Path], Engine]:
-    """What reads the engine that the inputs of a file ask for."""
+def _check_inputs(located: Located) -> None:
+    """Raise BadInput unless a file names what is to be run, a scenario or a population."""
     if isinstance(located.data.get("scenario"), int):
         raise located.error("is a scenario; give it to ranksim run, or name it in a study, as its scenario")
-    given = [name for name in ("scenario", "population") if name in located.data]
-    if len(given) != 1:
+    if ("scenario" in located.data) is ("population" in located.data):
         raise located.error("expected either scenario, to run worlds, or population, to run fleets")
-    return _worlds if given == ["scenario"] else _fleets
 
 
-def _fleets(located: Located, path: Path) -> Engine:
-    from ranksim.planner.fleet.population import Population
-    from ranksim.planner.study.fleets import Fleets
-
-    given = located["population"]
-    if isinstance(given.data, str):
-        population = Population.load(_file(given, path))
+def _engine_in(located: Located, path: Path) -> Engine:
+    """Read the engine that the inputs of a file ask for. Raises BadInput."""
+    inputs: Scenario | Population
+    if "scenario" in located.data:
+        inputs = _input(Scenario, located["scenario"], path, path)
     else:
-        population = Population.read(given)
-    policy = _policy(located["policy"], path) if "policy" in located.data else Policy()
-    return Fleets(population, policy, path.parent)
+        from ranksim.planner.fleet.population import Population
+
+        inputs = _input(Population, located["population"], path)
+    policy = _input(Policy, located["policy"], path, path.parent) if "policy" in located.data else None
+    return _engine_of(inputs, policy, path.parent)
 
 
-def _worlds(located: Located, path: Path) -> Worlds:
-    given = located["scenario"]
-    if isinstance(given.data, str):
-        scenario = Scenario.load(_file(given, path))
-    else:
-        scenario = Scenario.read(given, path)
-    if "policy" in located.data:
-        scenario = scenario.replace(policy=_policy(located["policy"], path))
-    return Worlds(scenario, path.parent)
-
-
-def _policy(given: Located, path: Path) -> Policy:
-    """A policy written in a study: the path of its file, or a mapping."""
-    if isinstance(given.data, str):
-        return Policy.load(_file(given, path))
-    return Policy.read(given, path.parent)
+def _input(kind: Any, given: Located, path: Path, *where: Path) -> Any:
+    """Read an input written in a study: the path of its file, or a mapping, whose paths lie at `where`."""
+    return kind.load(_file(given, path)) if isinstance(given.data, str) else kind.read(given, *where)
 
 
 def _file(given: Located, path: Path) -> Path:
