@@ -9,7 +9,7 @@ from tests.judge.conformance.test_graphql import mutation
 from tests.kit.traces import Entry, call, found, judged
 
 from ranksim.judge.conformance.calls import access, jobs
-from ranksim.judge.conformance.history.graphql_arguments import arguments
+from ranksim.judge.conformance.history.graphql import arguments
 from ranksim.judge.conformance.spending import spending
 from ranksim.judge.conformance.verdict.verdicts import Tally
 from ranksim.judge.profiles.graphql import DRY_RUN, START

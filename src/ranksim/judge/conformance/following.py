@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ranksim.judge.conformance.rate.closest import NO_MORE
+from ranksim.judge.conformance.rate.elimination import NO_MORE
 from ranksim.judge.conformance.verdict.rule import Cause
 from ranksim.judge.conformance.verdict.verdicts import Finding, Verdict
 

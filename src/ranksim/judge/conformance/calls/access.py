@@ -287,9 +287,7 @@ class AccessJudge(Judge):
         if not seen.ok and seen.status != wanted and seen.status < 500:
             evidence = evidence_of(f"{seen.id} was answered {seen.status}", seen)
             pinned, case = self.options.status("unauthorized") is not None, _unkeyed(seen)
-            self.tally.breaks_or_differs(
-                12, wanted, seen.status, evidence, pinned=pinned, rule=KEY, case=case
-            )
+            self.tally.breaks_or_differs(12, wanted, seen.status, evidence, KEY, case, pinned=pinned)
 
     def _finish(self, run: ObservedRun) -> None:
         for seen in self.refused:

@@ -254,14 +254,9 @@ class Group:
         marker = self.options.default("replay_header")
         if marker is not None and earlier.shows(MARK) and other.shows(MARK):
             says = f"{other.id} repeats {earlier.id} and carries no {marker}"
+            evidence, pinned = self._evidence(says, earlier, other), self.options.pinned("replay_header")
             self.tally.breaks_or_differs(
-                31,
-                marker,
-                "no such header",
-                self._evidence(says, earlier, other),
-                pinned=self.options.pinned("replay_header"),
-                rule=REPLAY,
-                case=_replayed(other),
+                31, marker, "no such header", evidence, REPLAY, _replayed(other), pinned=pinned
             )
 
     def _judge_mutation(self, earlier: Observation, other: Observation) -> None:
@@ -306,9 +301,7 @@ class Group:
             says = f"{refusal.id} was refused {refusal.code}; its repetition {other.id} was answered anew"
             evidence = self._evidence(says, refusal, other)
             pinned, case = "success" not in self.options.candidates("idempotency_stores"), _replayed(other)
-            self.tally.breaks_or_differs(
-                29, "all", "success", evidence, pinned=pinned, rule=REPLAY, case=case
-            )
+            self.tally.breaks_or_differs(29, "all", "success", evidence, REPLAY, case, pinned=pinned)
 
     def _same_refusal(self, refusal: Observation, other: Observation) -> bool:
         # the meta of a cooldown may have the time that is left now (U93)
@@ -413,7 +406,7 @@ class Group:
         worded = all(twin.wording != seen.wording for twin in twins)
         pinned = not worded or "raw" not in self.options.candidates("fingerprint")
         self.tally.breaks_or_differs(
-            28, "canonical", "raw", evidence, pinned=pinned, rule=MISMATCH, case=seen.operation
+            28, "canonical", "raw", evidence, MISMATCH, seen.operation, pinned=pinned
         )
 
     def _judge_in_flight(self) -> None:

@@ -25,7 +25,8 @@ from ranksim.judge.conformance.calls.response_headers import (
     check_one,
 )
 from ranksim.judge.conformance.history.exchange_reader import lowered
-from ranksim.judge.conformance.history.fields import moment, snaked, whole
+from ranksim.judge.conformance.history.fields import moment, whole
+from ranksim.judge.conformance.history.graphql import snaked
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, leaves
 from ranksim.judge.conformance.judge import Judge, evidence_of

@@ -289,9 +289,7 @@ def _judge_other_filters(
         if surface == "rest" and seen.status != wanted:  # GraphQL has no status of its own for an error (U83)
             evidence = evidence_of(f"{seen.id} was answered {seen.status}", seen, about=operation)
             pinned = options.status("invalid_cursor") is not None
-            tally.breaks_or_differs(
-                16, wanted, seen.status, evidence, pinned=pinned, rule=CURSOR, case=case or ANY
-            )
+            tally.breaks_or_differs(16, wanted, seen.status, evidence, CURSOR, case or ANY, pinned=pinned)
     elif case is not None:
         says = f"{seen.id} took the cursor of {origin.id} under other filters"
         tally.broke(CURSOR, _pair(origin, seen, says), case=case)

@@ -17,8 +17,7 @@ from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.core.records import parsed
 from ranksim.core.service.routes import offered
 from ranksim.core.trace import UNRECORDED_KEY, Exchange, Header, TraceKey
-from ranksim.judge.conformance.history.graphql_arguments import sure_arguments
-from ranksim.judge.conformance.history.graphql_lists import page_of, query_of
+from ranksim.judge.conformance.history.graphql import page_of, query_of, sure_arguments
 from ranksim.judge.conformance.history.observation import (
     MARK,
     SAFE,

@@ -3,14 +3,13 @@
 Whatever is missing or of another form is None or empty, never guessed.
 """
 
-import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ranksim.core.clock import Micros, instant
 from ranksim.core.contract.facts import CHECK_OF
-from ranksim.judge.conformance.history.graphql_arguments import arguments
+from ranksim.judge.conformance.history.graphql import arguments, snaked
 from ranksim.judge.conformance.history.observation import Json, Observation
 
 
@@ -52,17 +51,6 @@ def event_job(body: Json) -> dict[str, Json] | None:
     data = body.get("data") if isinstance(body, dict) else None
     job = data.get("job") if isinstance(data, dict) else None
     return job if isinstance(job, dict) else None
-
-
-def snaked(value: Json) -> Json:
-    """Rename the members of GraphQL values as REST has them: resetsAt is resets_at."""
-    if isinstance(value, dict):
-        return {
-            re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): snaked(inner) for name, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [snaked(inner) for inner in value]
-    return value
 
 
 KINDS_OF_ANSWER: Final = (

@@ -23,7 +23,7 @@ from ranksim.judge.conformance.history.exchange_reader import (
     lowered,
     whole_number,
 )
-from ranksim.judge.conformance.history.graphql_arguments import sure_arguments
+from ranksim.judge.conformance.history.graphql import sure_arguments
 from ranksim.judge.conformance.history.history import ALL, History, Pace
 from ranksim.judge.conformance.history.observation import (
     MARK,

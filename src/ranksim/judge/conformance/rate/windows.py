@@ -13,13 +13,17 @@ from ranksim.core.contract.facts import RATE_LABELS, RateClass
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.judge import Judge
-from ranksim.judge.conformance.rate.closest import NO_FEWER, NO_MORE, closest, near, with_readings
 from ranksim.judge.conformance.rate.elimination import (
     FIELDS,
+    NO_FEWER,
+    NO_MORE,
     Examined,
     Excluded,
     KeyWindow,
+    closest,
     default_reading,
+    near,
+    with_readings,
 )
 from ranksim.judge.conformance.rate.headers import LIMITS
 from ranksim.judge.conformance.rate.ledger import CallLog, StatedLimits, steady

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from ranksim.core.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.core.contract.views import created_by
-from ranksim.judge.conformance.history.fields import body_of, plain, snaked, state_of, thing_of
+from ranksim.judge.conformance.history.fields import body_of, plain, state_of, thing_of
+from ranksim.judge.conformance.history.graphql import snaked
 from ranksim.judge.conformance.history.observation import Observation, job_name
 from ranksim.judge.conformance.spending.activity import (
     CHECKS,

@@ -24,7 +24,8 @@ from ranksim.core.clock import (
 )
 from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.views import created_by
-from ranksim.judge.conformance.history.fields import body_of, moment, plain, snaked, whole
+from ranksim.judge.conformance.history.fields import body_of, moment, plain, whole
+from ranksim.judge.conformance.history.graphql import snaked
 from ranksim.judge.conformance.spending.activity import (
     AT_ONCE,
     DRY_RUN_QUEUED,

@@ -266,10 +266,10 @@ class Tally:
         assumed: object,
         instead: object,
         evidence: Evidence,
-        *,
-        pinned: bool,
         rule: str,
         case: str = ANY,
+        *,
+        pinned: bool,
     ) -> None:
         """Note evidence against assumption U`number`: a breach of a rule where it is `pinned`."""
         if pinned:

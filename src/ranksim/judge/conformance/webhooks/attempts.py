@@ -280,7 +280,7 @@ class AttemptJudge(WebhookJudge):
             return
         of_first = arrived.attempt > 1 and _may_be_of_first(signed, first, run)
         pinned = not of_first or "first" not in self.options.candidates("signature_time")
-        self.tally.breaks_or_differs(68, "attempt", "first", evidence, pinned=pinned, rule=FRESH, case=kind)
+        self.tally.breaks_or_differs(68, "attempt", "first", evidence, FRESH, kind, pinned=pinned)
 
     def _judge_target(self, arrived: ReceivedAttempt) -> None:
         """An arrival needs some setting of its endpoint that takes its type and its domain.

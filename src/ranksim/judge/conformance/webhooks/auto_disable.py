@@ -115,7 +115,7 @@ class AutoDisableJudge(WebhookJudge):
         else:
             at_once = disabled is not None and any(end.arrived.status == GONE for end in ends)
             self.tally.breaks_or_differs(
-                71, "no special case", "410 disables", smallest, pinned=not at_once, rule=rule
+                71, "no special case", "410 disables", smallest, rule, pinned=not at_once
             )
 
     def _judge_enabled_again(self, endpoint: ObservedEndpoint, ways: Sequence[str]) -> None:
@@ -141,7 +141,7 @@ class AutoDisableJudge(WebhookJudge):
             says, exchanges = f"{fault.says}, since {again.id} enabled it", (again.id, *fault.exchanges)
             fault = replace(fault, says=says, exchanges=exchanges)
             other = next((count for count, evidence in faults.items() if evidence is None), None)
-            self.tally.breaks_or_differs(70, default, other, fault, pinned=other is None, rule=DISABLED)
+            self.tally.breaks_or_differs(70, default, other, fault, DISABLED, pinned=other is None)
 
     def _judge_paused(
         self, disabled: EndpointSetting, again: Observation, ends: Sequence[AttemptEnd], rest: int
@@ -165,7 +165,7 @@ class AutoDisableJudge(WebhookJudge):
                 says = f"attempt {end.arrived.attempt} came, which waited while its endpoint was disabled"
                 evidence = attempt_evidence(says, first, end.arrived, exchanges=(again.id,))
                 pinned = "pause" not in candidates
-                self.tally.breaks_or_differs(69, "cancel", "pause", evidence, pinned=pinned, rule=DISABLED)
+                self.tally.breaks_or_differs(69, "cancel", "pause", evidence, DISABLED, pinned=pinned)
                 return
 
     def _fault_since(
