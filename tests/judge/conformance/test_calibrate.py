@@ -21,9 +21,9 @@ from ranksim.core.contract.facts import RateClass
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.service import Service
 from ranksim.core.trace import Exchange, Trace
-from ranksim.judge.conformance.calibrate.calibrate import Calibration, calibrate, numbers_of
+from ranksim.judge.conformance.calibrate.calibrate import Calibration, assumption_numbers, calibrate
 from ranksim.judge.conformance.calibrate.exclusions import reset_signs
-from ranksim.judge.conformance.calibrate.job_lifetimes import fitted, job_durations, median_bounds
+from ranksim.judge.conformance.calibrate.job_lifetimes import fit_lognormal, job_durations, median_bounds
 from ranksim.judge.conformance.calibrate.measures import phases
 from ranksim.judge.conformance.compare import compare
 from ranksim.judge.conformance.history.history import Offset
@@ -309,7 +309,7 @@ def test_a_lognormal_is_found_again_behind_polls(poll: int) -> None:
     rng = random.Random(5)
     durations = [int(8 * SECOND * rng.lognormvariate(0, 0.4)) for _ in range(400)]
     spans = [(one // poll * poll, (one // poll + 1) * poll) for one in durations]
-    fit = fitted(spans)
+    fit = fit_lognormal(spans)
     assert fit.durations[0] == pytest.approx(8 * SECOND, rel=0.08)
     assert fit.sigma == pytest.approx(0.4, abs=0.05)
     low, high = median_bounds(spans)
@@ -336,8 +336,8 @@ def test_durations_are_fitted_only_where_polls_tell_them(polled: tuple[int, ...]
 
 
 def test_the_numbers_of_a_field() -> None:
-    assert numbers_of("U56, U89: a dry run that would be refused") == (56, 89)
-    assert numbers_of(None) == ()
+    assert assumption_numbers("U56, U89: a dry run that would be refused") == (56, 89)
+    assert assumption_numbers(None) == ()
 
 
 # The command line

@@ -25,8 +25,8 @@ from ranksim.judge.conformance.verdict.verdicts import (
     Verdict,
     agreement,
     coverage,
-    lacking,
     merged_findings,
+    missing_cases,
     rules_decided,
 )
 
@@ -186,7 +186,7 @@ def test_no_rule_conforms_in_no_case(maker: type[Judge]) -> None:
     for rule in tally.rules:
         tally.held(rule.name)
     for finding in merged_findings([*runs, tally.findings()]):
-        reasons = tuple((says, 1) for says in lacking(finding.rule, [ANY]))
+        reasons = tuple((says, 1) for says in missing_cases(finding.rule, [ANY]))
         verdict = Verdict.UNDECIDED if reasons else Verdict.CONFORMS
         assert (finding.verdict, finding.exercised, finding.reasons) == (verdict, 1, reasons)
 

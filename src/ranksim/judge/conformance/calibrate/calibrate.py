@@ -17,10 +17,9 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.register import assumption
 from ranksim.judge.conformance.calibrate import policy_file
 from ranksim.judge.conformance.calibrate.cooldowns import FIELDS as OF_COOLDOWNS
-from ranksim.judge.conformance.calibrate.cooldowns import cooldowns
+from ranksim.judge.conformance.calibrate.cooldowns import fit_cooldowns
 from ranksim.judge.conformance.calibrate.exclusions import Sign, reset_signs, signs
-from ranksim.judge.conformance.calibrate.measures import Measure, measures, phases
-from ranksim.judge.conformance.calibrate.statuses import Shown, statuses
+from ranksim.judge.conformance.calibrate.measures import Measure, Shown, measures, phases, statuses
 from ranksim.judge.conformance.calibrate.trials import Trials, choices_of
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.trace_reader import Source, read
@@ -110,7 +109,7 @@ class Calibration:
 
     def policy(self) -> Policy:
         """The policy of this deployment, as far as it is pinned; the rest is as in the policy given."""
-        return policy_file.policy_of(self)
+        return policy_file.calibrated_policy(self)
 
     def dump(self) -> str:
         """That policy as YAML which states what is pinned, defaults too, each with what pins it."""
@@ -141,7 +140,7 @@ def calibrate(
 
 def _calibrated(history: History, options: Options, enough: Callable[[], bool], tell: Tell) -> Calibration:
     trials = Trials(history, options, enough)
-    waits = cooldowns(history, options)
+    waits = fit_cooldowns(history, options)
     against = _merged(signs(history, options), waits.against)
     trying = part(tell, SPENDING, 1.0)
     trials.try_spending(against, shares(part(tell, READING, SPENDING)))
@@ -177,7 +176,7 @@ def _merged(
     return merged
 
 
-def numbers_of(description: str | None) -> tuple[int, ...]:
+def assumption_numbers(description: str | None) -> tuple[int, ...]:
     """Read the U numbers at the head of a field's description, such as "U56, U89: a dry run"."""
     head = (description or "").partition(":")[0]
     return tuple(int(number) for number in re.findall(r"U(\d+)", head))
@@ -185,7 +184,7 @@ def numbers_of(description: str | None) -> tuple[int, ...]:
 
 def _choice(name: str, options: Options, trials: Trials, excluded: Mapping[Any, Evidence]) -> Choice:
     about, candidates = Assumptions.model_fields[name], options.candidates(name)
-    numbers, says = numbers_of(about.description), (about.description or "").partition(": ")[2]
+    numbers, says = assumption_numbers(about.description), (about.description or "").partition(": ")[2]
     against = {value: evidence for value, evidence in excluded.items() if value in candidates}
     for value in candidates:
         evidence = against.get(value) or trials.broken_by(name, value)

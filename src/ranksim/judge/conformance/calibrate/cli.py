@@ -58,7 +58,7 @@ def calibrate(
 
 def summary(outcome: "Calibration") -> str:
     """Return a few lines on how much was pinned."""
-    from ranksim.judge.conformance.calibrate.policy_file import text
+    from ranksim.judge.conformance.calibrate.policy_file import measure_text
 
     pinned = [choice for choice in outcome.choices if choice.pinned]
     lines = [f"{len(pinned)} of {len(outcome.choices)} choices pinned{':' if pinned else ''}"]
@@ -70,7 +70,7 @@ def summary(outcome: "Calibration") -> str:
     if outcome.measures:
         measured += ", with the exchanges that show them:"
     lines.append(f"{len(outcome.statuses)} statuses seen, {measured}")
-    lines += [f"  {text(measure)}" for measure in outcome.measures]
+    lines += [f"  {measure_text(measure)}" for measure in outcome.measures]
     return "\n".join(lines)
 
 

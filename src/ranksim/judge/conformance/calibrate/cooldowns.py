@@ -18,6 +18,7 @@ from ranksim.judge.conformance.calibrate.job_lifetimes import Life, Span, lives
 from ranksim.judge.conformance.calibrate.measures import Bounds, Measure
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation, job_name
+from ranksim.judge.conformance.spending.cooldown_groups import DRIFT
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
@@ -25,9 +26,6 @@ FIELDS = ("cooldown_scope", "cooldown_from", "failed_run_arms")
 
 Which: TypeAlias = tuple[str, str]
 """An account and a kind of job."""
-
-DRIFT = 1000
-"""Clocks of two machines differ by less than one part in so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class Cooldowns:
     refused: bool
 
 
-def cooldowns(history: History, options: Options) -> Cooldowns:
+def fit_cooldowns(history: History, options: Options) -> Cooldowns:
     """Try each open reading of U46 on a trace."""
     stated = _stated(history)
     readings = [CooldownFit(*chosen) for chosen in product(*(options.candidates(name) for name in FIELDS))]

@@ -7,7 +7,7 @@ holds under every option and so no verdict depends on it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -107,13 +107,7 @@ def _reserved(exchange: Observation, options: Options) -> Iterator[Sign]:
             yield _sign("cost_timing", value, f"usage shows {reserved} reserved", exchange)
 
 
-SINGLE: tuple[Callable[[Observation, Options], Iterator[Sign]], ...] = (
-    _page_limit,
-    _dry_run,
-    _bad_key,
-    _codes,
-    _reserved,
-)
+SINGLE = (_page_limit, _dry_run, _bad_key, _codes, _reserved)
 
 
 # Several

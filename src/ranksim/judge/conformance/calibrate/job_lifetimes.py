@@ -64,7 +64,7 @@ def job_durations(history: History) -> Iterator[tuple[str, Micros, Micros, int, 
     for kind, spans in sorted(by_kind.items()):
         low, high = median_bounds(spans)
         sharp = len(spans) >= FEWEST and high <= WIDEST * low
-        yield kind, low, high, len(spans), fitted(spans) if sharp else None
+        yield kind, low, high, len(spans), fit_lognormal(spans) if sharp else None
 
 
 def lives(history: History) -> dict[str, Life]:
@@ -139,7 +139,7 @@ def median_bounds(spans: Sequence[Span]) -> Span:
     return lows[first], highs[last]
 
 
-def fitted(spans: Sequence[Span]) -> Distribution:
+def fit_lognormal(spans: Sequence[Span]) -> Distribution:
     """Fit a lognormal to censored durations by expectation and maximization."""
     logs = [(math.log(max(1, low)), math.log(max(2, high))) for low, high in spans]
     centres = [(low + high) / 2 for low, high in logs]

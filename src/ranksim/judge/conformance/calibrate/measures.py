@@ -1,4 +1,4 @@
-"""What a trace lets be measured: retry delays, weekly resets, the longest Idempotency-Key, job durations.
+"""What a trace lets be measured: retry delays, resets, the longest Idempotency-Key, job durations, statuses.
 
 A length that never changes is an interval: each pair of exchanges bounds it from above or below. What is
 random is described: the range seen, or a lognormal fit to durations that polling censors. Lengths are in the
@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ranksim.core.clock import DISTANT_FUTURE, SECOND, WEEK, Micros, week_start
+from ranksim.core.contract.assumptions import Statuses
 from ranksim.core.contract.quantities import Distribution
+from ranksim.core.service.operations import OPERATIONS
 from ranksim.judge.conformance.calibrate.exclusions import default_calls
 from ranksim.judge.conformance.calibrate.job_lifetimes import job_durations
 from ranksim.judge.conformance.history.fields import moment
 from ranksim.judge.conformance.history.history import History
-from ranksim.judge.conformance.history.observation import ReceivedAttempt
+from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.rate.clocked import Arcs, clock_arcs, open_phases
 from ranksim.judge.conformance.rate.ledger import steady
 from ranksim.judge.conformance.rate.stated import edge_arcs
@@ -197,3 +199,74 @@ def _retries(arrived: Iterable[ReceivedAttempt]) -> Iterator[tuple[ReceivedAttem
         if before is not None and later.attempt == before.attempt + 1:
             yield before, later
         last[later.endpoint, later.event] = later
+
+
+# Statuses
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The status of a code or case (U12-U24, U40, U84, U104).
+
+    `seen` counts each status, `example` is the first exchange.
+    """
+
+    name: str
+    number: str
+    default: int
+    seen: dict[int, int]
+    example: str
+
+    @property
+    def status(self) -> int | None:
+        """The status, where it was always the same."""
+        return next(iter(self.seen)) if len(self.seen) == 1 else None
+
+
+def statuses(history: History, options: Options) -> Iterator[Shown]:
+    """Return the status of each code or case that the trace shows, in the order of the policy."""
+    counts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    examples: dict[str, str] = {}
+    jobs: set[str] = set()
+    for exchange in history.as_judged():
+        name = _case(exchange, jobs)
+        if name in Statuses.model_fields:
+            counts[name][exchange.status] += 1
+            examples.setdefault(name, exchange.id)
+    for name, about in Statuses.model_fields.items():
+        if name in counts:
+            number = (about.description or "").partition(":")[0]
+            yield Shown(name, number, options.default_status(name), dict(counts[name]), examples[name])
+
+
+def _case(exchange: Observation, jobs: set[str]) -> str:
+    """Name the code, or the case of a success, that an exchange shows; "" for none."""
+    if exchange.lost or exchange.surface != "rest":
+        return ""
+    if exchange.code:
+        return exchange.code
+    if exchange.method == "OPTIONS":
+        return "preflight"
+    operation = OPERATIONS.get(exchange.operation)
+    if operation is None or not exchange.ok or exchange.replayed:
+        return ""
+    if exchange.dry_run and operation.spends:
+        return "dry_run"
+    if exchange.operation == "jobs.create":
+        return _job(exchange, jobs)
+    if exchange.operation == "webhooks.test":
+        return "test_accepted"
+    if operation.method == "DELETE":
+        return "deleted"
+    return "created" if exchange.operation.endswith(".create") else ""
+
+
+def _job(exchange: Observation, jobs: set[str]) -> str:
+    """A job that an earlier reply named was joined; with an Idempotency-Key it may be a replay instead."""
+    job = exchange.data.get("id") if isinstance(exchange.data, dict) else None
+    if not isinstance(job, str):
+        return ""
+    if job not in jobs:
+        jobs.add(job)
+        return "job_accepted"
+    return "" if exchange.idempotency_key is not None else "job_joined"

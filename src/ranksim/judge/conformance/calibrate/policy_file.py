@@ -10,21 +10,20 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from ranksim.core.clock import SECOND, format_duration
+from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.core.contract.policy import CATALOGUES, Policy, shipped_catalogue
 from ranksim.core.contract.yamlfile import comment, write_yaml
 from ranksim.judge.conformance.history.history import History
-from ranksim.judge.conformance.spending.statements import money
+from ranksim.judge.conformance.spending.statements import parse_money
 
 if TYPE_CHECKING:
     from ranksim.judge.conformance.calibrate.calibrate import Calibration, Choice
     from ranksim.judge.conformance.calibrate.measures import Measure
     from ranksim.judge.conformance.verdict.verdicts import Evidence
 
-SPENDS = ("rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs", "keywords", "scans")
 
-
-def policy_of(outcome: Calibration) -> Policy:
+def calibrated_policy(outcome: Calibration) -> Policy:
     """Make the policy: what is pinned from the trace, all else from the policy that was given.
 
     It states what is pinned and what was given, and nothing more, so that a judge leaves the rest open.
@@ -95,7 +94,7 @@ def _cooldowns(outcome: Calibration, account: str) -> dict[str, int]:
     lengths = {}
     for measure in outcome.measures:
         kind = measure.name.removeprefix("cooldown ")
-        if measure.account == account and kind in SPENDS and measure.high is not None:
+        if measure.account == account and kind in SPENDING_OPERATIONS and measure.high is not None:
             middle = (measure.low + measure.high) // 2 // SECOND * SECOND
             lengths[kind] = measure.low if measure.exact else middle
     return lengths
@@ -173,7 +172,7 @@ def _count(value: Any, otherwise: int) -> int:
 
 def _money(usage: Mapping[str, Any], otherwise: int) -> int:
     cost = usage.get("cost")
-    ceiling = money(cost.get("ceiling")) if isinstance(cost, Mapping) else None
+    ceiling = parse_money(cost.get("ceiling")) if isinstance(cost, Mapping) else None
     return otherwise if ceiling is None or ceiling < 0 else ceiling
 
 
@@ -182,7 +181,7 @@ def _money(usage: Mapping[str, Any], otherwise: int) -> int:
 
 def dump(outcome: Calibration) -> str:
     """Write the policy as YAML: all that is pinned, defaults included, and in comments what pins it."""
-    policy = policy_of(outcome)
+    policy = calibrated_policy(outcome)
     document = CommentedMap(name=policy.name)
     document.yaml_set_start_comment("Pinned by a trace; what is not listed stays open.\n")
     written = YAML(typ="safe", pure=True).load(policy.dump())
@@ -246,11 +245,11 @@ def _by(names: tuple[str, ...]) -> str:
 
 
 def _measured(outcome: Calibration) -> list[str]:
-    lines = [f"  {text(measure)}" for measure in outcome.measures]
+    lines = [f"  {measure_text(measure)}" for measure in outcome.measures]
     return ["", "Measured:", *lines] if lines else []
 
 
-def text(measure: Measure) -> str:
+def measure_text(measure: Measure) -> str:
     """Write a measure on one line."""
 
     def quantity(value: int) -> str:

@@ -23,9 +23,9 @@ from ranksim.judge.conformance.spending.activity import (
     SpendWork,
     asked_of,
 )
+from ranksim.judge.conformance.spending.counter_bounds import Interval
 from ranksim.judge.conformance.spending.statements import (
     CostStatement,
-    Interval,
     MeterStatement,
     SlotStatement,
     StatusStatement,
@@ -96,7 +96,7 @@ class AccountRecord:
             low = self._since(exchange)
             if low is not None:
                 check = CHECKS[exchange.code]
-                refused = RefusedSpend(*asked_of(exchange), low, exchange.received, exchange, check)
+                refused = RefusedSpend(low, exchange.received, *asked_of(exchange), exchange, check)
                 self.activity.refusals.append(refused)
                 self._meta(exchange, exchange.meta, low)
         elif exchange.ok:
@@ -122,7 +122,7 @@ class AccountRecord:
         identity = _identity_of(exchange, made)
         work = self.works.get((exchange.operation, identity))
         if work is None:
-            work = SpendWork(*asked_of(exchange, made), low, exchange.received, exchange, granted=True)
+            work = SpendWork(low, exchange.received, *asked_of(exchange, made), exchange, granted=True)
             work.id = str(identity) if made.get("id") else ""
             self.works[exchange.operation, identity] = work
         work.low, work.high = min(work.low, low), min(work.high, exchange.received)
@@ -137,7 +137,7 @@ class AccountRecord:
         own = ("lost", exchange.key, exchange.idempotency_key) if repeats else ("lost", exchange.id)
         if (exchange.operation, own) not in self.works:
             self.works[exchange.operation, own] = SpendWork(
-                *asked_of(exchange), exchange.sent, DISTANT_FUTURE, exchange, sure=False
+                exchange.sent, DISTANT_FUTURE, *asked_of(exchange), exchange, sure=False
             )
         self.works[exchange.operation, own].calls.append(exchange)
 
@@ -155,7 +155,7 @@ class AccountRecord:
         low = self._since(exchange)
         if exchange.lost or low is None or not (exchange.ok or exchange.code in CHECKS):
             return
-        report = DryRunReport(*asked_of(exchange), low, exchange.received, exchange)
+        report = DryRunReport(low, exchange.received, *asked_of(exchange), exchange)
         self.activity.reports.append(report)
         for meta in _read_report(report).values():
             self._meta(exchange, meta, low)
@@ -198,7 +198,7 @@ class AccountRecord:
                 activity.entitled.append(entitled_of(exchange))
             case "account.get":
                 status = str(data.get("status", "")).lower()
-                activity.health.append(StatusStatement(exchange, exchange.sent, exchange.received, status))
+                activity.health.append(StatusStatement(exchange.sent, exchange.received, exchange, status))
             case "jobs.get":
                 self._job(exchange, data)
             case "jobs.list":

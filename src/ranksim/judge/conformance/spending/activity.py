@@ -19,11 +19,10 @@ from ranksim.core.contract.facts import CHECK_OF, Decision, JobKind, Spend
 from ranksim.core.rules.terms import TABLE
 from ranksim.judge.conformance.history.fields import body_of, thing_of
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.spending.counter_bounds import SpanSums
+from ranksim.judge.conformance.spending.counter_bounds import Interval, SpanSums
 from ranksim.judge.conformance.spending.statements import (
     CostStatement,
     EntitlementStatement,
-    Interval,
     MeterStatement,
     SlotStatement,
     StatusStatement,
@@ -84,7 +83,7 @@ NOT_STATED: Final = -1
 
 
 @dataclass(slots=True)
-class SpendCall:
+class SpendCall(Interval):
     """A call that wanted to spend, decided in [low, high].
 
     `spend` is the label of the operation, "" when it cannot be read. `check` is the check that refused or
@@ -93,8 +92,6 @@ class SpendCall:
 
     spend: str
     domain: str
-    low: Micros
-    high: Micros
     exchange: Observation
     check: int = 0
     sure: bool = True
@@ -256,8 +253,7 @@ class GrantedWorks:
 
 def changes_of(activity: AccountActivity) -> SpanSums:
     """Return when works and other writes can have changed an account's books, each as 1."""
-    works = [(work.low, work.high, 1) for work in activity.works]
-    return SpanSums((*works, *((low, high, 1) for low, high in activity.changes)))
+    return SpanSums((change.low, change.high, 1) for change in (*activity.works, *activity.changes))
 
 
 class JobsUnderWay:

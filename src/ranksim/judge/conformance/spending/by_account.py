@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -23,7 +23,8 @@ from ranksim.judge.conformance.spending.activity import (
     SpendWork,
     asked_of,
 )
-from ranksim.judge.conformance.spending.statements import LONGEST_MONTH, Interval, aligned, sharpened
+from ranksim.judge.conformance.spending.counter_bounds import Interval
+from ranksim.judge.conformance.spending.statements import LONGEST_MONTH, aligned, sharpened
 from ranksim.judge.conformance.verdict.options import Options
 
 Json = Any
@@ -127,7 +128,9 @@ class ObservedAccounts:
                         activity.fates[work.id].join(self.ended.pop(work.id))
             activity.meters = {metric: aligned(meters) for metric, meters in activity.meters.items()}
             activity.cost, activity.slots = sharpened(aligned(activity.cost)), aligned(activity.slots)
-            activity.alone = _alone(run, self.used[activity.environment]) and not _runs_by_itself(activity)
+            keys = self.used[activity.environment]  # two of unknown account may share its books
+            strangers = len(keys) != 1 and any(not run.key(key).account for key in keys)
+            activity.alone = run.exclusive and not strangers and not _runs_by_itself(activity)
             activity.others_ended = _others_ended(activity, run)
             activity.bound = {
                 name: key.domain_id for name, key in run.header.keys.items() if key.domain_id is not None
@@ -135,15 +138,6 @@ class ObservedAccounts:
             _settle_rank_runs(activity, options)
             activity.works.sort(key=lambda work: work.low)
             yield activity
-
-
-def _alone(run: ObservedRun, keys: Collection[str]) -> bool:
-    """Return whether nobody else used an account's books: two keys of unknown account may share them.
-
-    `keys` are all that worked in its environment.
-    """
-    strangers = any(not run.key(key).account for key in keys)
-    return run.exclusive and (not strangers or len(keys) == 1)
 
 
 def _others_ended(activity: AccountActivity, run: ObservedRun) -> Micros:

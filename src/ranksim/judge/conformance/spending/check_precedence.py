@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST
+from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
 from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, SPENDING_OPERATIONS
 from ranksim.judge.conformance.history.fields import body_of
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation
@@ -34,7 +34,6 @@ from ranksim.judge.conformance.spending.failed_checks import (
     order_of,
     rule_of,
 )
-from ranksim.judge.conformance.spending.statements import Interval
 from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Breach, Cause, Requirement, Rule, declare
 
 
@@ -187,11 +186,11 @@ REFUSING = (PAY, 403)
 
 def judge_codes(audit: AccountAudit, failures: FailedChecks) -> None:
     """A refusal to spend has the code of one of the six checks."""
-    reached: dict[tuple[str, str, str], Interval] = {}  # from the first answer to the last sending
+    reached: dict[tuple[str, str, str], tuple[Micros, Micros]] = {}  # first answer, last sending
     for exchange in audit.activity.spend_calls:
         if exchange.ok or exchange.code in CHECKS:
-            first, last = reached.get(_wanted(exchange), Interval(DISTANT_FUTURE, DISTANT_PAST))
-            reached[_wanted(exchange)] = Interval(min(first, exchange.received), max(last, exchange.sent))
+            first, last = reached.get(_wanted(exchange), (DISTANT_FUTURE, DISTANT_PAST))
+            reached[_wanted(exchange)] = min(first, exchange.received), max(last, exchange.sent)
     for exchange in audit.activity.spend_calls:
         if exchange.code in CHECKS and not exchange.lost and not exchange.ok:
             code = exchange.code if exchange.code in CHECK_OF else "quota_exhausted"
@@ -201,7 +200,7 @@ def judge_codes(audit: AccountAudit, failures: FailedChecks) -> None:
 
 
 def _judge_code(
-    audit: AccountAudit, failures: FailedChecks, exchange: Observation, reached: Interval | None
+    audit: AccountAudit, failures: FailedChecks, exchange: Observation, reached: tuple[Micros, Micros] | None
 ) -> None:
     """A 402 to a call that spends, with a code that is of no refusal, is none of those there are (U17).
 
@@ -209,7 +208,7 @@ def _judge_code(
     all checks, for what a key may not reach. But where calls of the key for the same thing came to the checks
     before and after, it may reach that; so while a check certainly fails, the refusal is that check's.
     """
-    call = RefusedSpend(*asked_of(exchange), exchange.sent, exchange.received, exchange, NO_CHECK)
+    call = RefusedSpend(exchange.sent, exchange.received, *asked_of(exchange), exchange, NO_CHECK)
     pays = exchange.status == PAY
     if exchange.code in AFTER_RATE_LIMIT:
         return
@@ -218,7 +217,7 @@ def _judge_code(
             says = "what is beyond a cap may be refused with a code of its own (U47)"
             audit.tally.open("guards.codes", says)
         return
-    if not pays and (reached is None or reached.low >= exchange.sent or reached.high <= exchange.received):
+    if not pays and (reached is None or reached[0] >= exchange.sent or reached[1] <= exchange.received):
         return
     failure = next(failures.of(call), None)
     case = ANY if failure is None else CODES[failure.check - 1]

@@ -29,8 +29,8 @@ from ranksim.judge.conformance.spending.statements import (
     Bracket,
     BusinessClock,
     CostStatement,
-    money,
     neighbours,
+    parse_money,
     spent_of,
 )
 from ranksim.judge.conformance.verdict.rule import SAME_BODY, Breach, Cause, Requirement, Rule, declare
@@ -132,7 +132,7 @@ def judge(audit: AccountAudit) -> None:
             judge_date(audit, refused, usage)
 
 
-def usd(amount: int) -> str:
+def _usd(amount: int) -> str:
     """Write µUSD for evidence."""
     return f"{amount / 1_000_000:.6f}".rstrip("0").rstrip(".") + " USD"
 
@@ -144,12 +144,12 @@ def judge_refused(audit: AccountAudit, refused: SpendCall) -> None:
     the request itself would cost; that is not known, so only the default can be excluded, and what costs
     nothing at once leaves no such excuse (S57, S58).
     """
-    spent, ceiling = spent_of(refused.exchange.meta), money(refused.exchange.meta.get("ceiling"))
+    spent, ceiling = spent_of(refused.exchange.meta), parse_money(refused.exchange.meta.get("ceiling"))
     if spent is None or ceiling is None:
         audit.tally.open("cost.refused", "the refusal states no spent and ceiling")
         return
-    says, ids = f"refused with {usd(spent)} of {usd(ceiling)} spent", (refused.exchange.id,)
-    expected = f"cost_cap_reached from {usd(ceiling)} on"
+    says, ids = f"refused with {_usd(spent)} of {_usd(ceiling)} spent", (refused.exchange.id,)
+    expected = f"cost_cap_reached from {_usd(ceiling)} on"
     sure = audit.options.candidates("cost_gate") == ("at_ceiling",) or refused.spend in ADDS
     if spent >= ceiling or sure:
         audit.check("cost.refused", spent >= ceiling, says, ids, refused.low, expected, case=refused.spend)
@@ -175,9 +175,9 @@ def _unlike_usage(meta: Mapping[str, Any], before: CostStatement, after: CostSta
     The ceiling belongs to the plan and the reset to the month, so replies before and after that agree with
     each other leave no other value between.
     """
-    ceiling, ends = money(meta.get("ceiling")), moment(meta.get("resets_at"))
+    ceiling, ends = parse_money(meta.get("ceiling")), moment(meta.get("resets_at"))
     if None is not ceiling != before.ceiling == after.ceiling is not None:
-        return f"usage has a ceiling of {usd(before.ceiling or 0)}"
+        return f"usage has a ceiling of {_usd(before.ceiling or 0)}"
     if ends is not None and before.ends == after.ends and abs(ends - (after.ends or ends)) > ROUNDING:
         return f"usage resets at {iso(before.ends or 0)}"
     return ""
@@ -220,8 +220,8 @@ def judge_sum(audit: AccountAudit, cost: CostStatement) -> None:
     """One reply is one snapshot: its amounts agree. What is settled may alone count as spent (U96)."""
     if cost.spent is None or cost.settled is None or cost.reserved is None:
         return
-    says = f"settled {usd(cost.settled)}, reserved {usd(cost.reserved)}, spent {usd(cost.spent)}"
-    expected, ids = f"spent {usd(cost.settled + cost.reserved)}", (cost.exchange.id,)
+    says = f"settled {_usd(cost.settled)}, reserved {_usd(cost.reserved)}, spent {_usd(cost.spent)}"
+    expected, ids = f"spent {_usd(cost.settled + cost.reserved)}", (cost.exchange.id,)
     sums = {"settled_and_reserved": cost.settled + cost.reserved, "settled": cost.settled}
     candidates = audit.options.candidates("spent_counts")
     allowed = [name for name in candidates if abs(sums[name] - cost.spent) <= cost.apart]
@@ -244,9 +244,9 @@ def judge_counted(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None
             if returnable <= second.high:
                 audit.tally.open("cost.counted", "what a failed job had cost may have been given back (U49)")
                 continue
-            wrong = f"settled cost fell from {usd(first.settled or 0)} to {usd(second.settled or 0)}"
+            wrong = f"settled cost fell from {_usd(first.settled or 0)} to {_usd(second.settled or 0)}"
         elif _rose(first, second) and activity.alone and not changes.possibly(first.low, second.high):
-            rise = f"{usd(first.reserved or 0)} to {usd(second.reserved or 0)}"
+            rise = f"{_usd(first.reserved or 0)} to {_usd(second.reserved or 0)}"
             wrong = f"reserved cost rose from {rise}, and no work was accepted"
         audit.check("cost.counted", not wrong, wrong, (first.exchange.id, second.exchange.id), second.low)
 
@@ -292,7 +292,7 @@ def _paid(
 def _amounts_of(cost: CostStatement) -> str:
     """Write the amounts that a reading states of a month's cost."""
     amounts = {"spent": cost.spent, "settled": cost.settled, "reserved": cost.reserved}
-    return ", ".join(f"{usd(amount)} was {name}" for name, amount in amounts.items() if amount is not None)
+    return ", ".join(f"{_usd(amount)} was {name}" for name, amount in amounts.items() if amount is not None)
 
 
 def judge_timing(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:

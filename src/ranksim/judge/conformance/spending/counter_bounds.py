@@ -19,12 +19,18 @@ UNBOUNDED = 1 << 50
 """Units of a work that nothing bounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Increment:
-    """A work as a counter sees it: `least` to `most` units, at an instant of [low, high]."""
+@dataclass(slots=True)
+class Interval:
+    """What was true, or happened, at an instant of [low, high]."""
 
     low: Micros
     high: Micros
+
+
+@dataclass(slots=True)
+class Increment(Interval):
+    """A work as a counter sees it: `least` to `most` units, at an instant of [low, high]."""
+
     least: int
     most: int
     id: str
@@ -34,12 +40,10 @@ ANY_FALL = Increment(DISTANT_PAST, DISTANT_FUTURE, 0, UNBOUNDED, "")
 """What others who use the account may take back at any time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+@dataclass(slots=True)
+class Sample(Interval):
     """A reading of a counter: `value` at an instant of [low, high], in the period that ends at `ends`."""
 
-    low: Micros
-    high: Micros
     value: int
     ends: Micros
     id: str

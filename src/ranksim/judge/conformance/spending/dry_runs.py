@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
@@ -33,6 +32,7 @@ from ranksim.judge.conformance.spending.failed_checks import order_of, rule_of
 from ranksim.judge.conformance.spending.statements import (
     CostStatement,
     CounterStatement,
+    StatedNumber,
     brackets,
     neighbours,
 )
@@ -133,22 +133,6 @@ def judge(audit: AccountAudit) -> None:
 BRIEFS = ("keyword_briefs",)
 
 
-@dataclass(frozen=True, slots=True)
-class StatedNumber:
-    """A number that works alone can raise, as a reply stated it; `by` has those that surely do (S51-S58).
-
-    Numbers are compared where `ends`, and what stands beside them (µUSD), are the same.
-    """
-
-    what: str
-    low: Micros
-    high: Micros
-    value: int
-    ends: tuple[Micros | None, int]
-    exchange: Observation
-    by: Collection[str] = ()
-
-
 class _Allowed:
     """Dry runs that said yes, in order: only such could have consumed anything."""
 
@@ -195,7 +179,7 @@ def readings_of(activity: AccountActivity) -> Iterator[list[StatedNumber]]:
         beside: int = 0,
     ) -> StatedNumber:
         ends = statement.ends, beside
-        return StatedNumber(what, statement.low, statement.high, value, ends, statement.exchange, by)
+        return StatedNumber(statement.low, statement.high, statement.exchange, what, value, ends, by)
 
     for metric, meters in activity.meters.items():
         yield [stated(metric, m, m.used, BRIEFS if m.period == "week" else ()) for m in meters]
@@ -498,7 +482,7 @@ def _judge_list(audit: AccountAudit, report: DryRunReport) -> bool:
     if failing is None or refusing == NOT_STATED or 0 in failing:
         return False
     complete = len(report.names) == len(CHECK_NAMES)
-    wrong = (_wrong_list if complete else _wrong_part)(report, failing)
+    wrong = _wrong(report, failing, complete=complete)
     if not complete and not wrong:
         return False
     first = min(failing, default=0)
@@ -523,17 +507,16 @@ def _listed_otherwise(names: Sequence[str]) -> tuple[str, str]:
     return "six checks in their order", "another order"
 
 
-def _wrong_list(report: DryRunReport, failing: Sequence[int]) -> str:
-    """Return what is wrong with a list of all six checks, or "": its order is its own (U89)."""
-    first = min(failing, default=0)
-    if first != report.check and not report.joins:
-        return f"it refuses with {_answer(report.check)}, and the first check to fail is {_answer(first)}"
-    return ""
+def _wrong(report: DryRunReport, failing: Sequence[int], *, complete: bool) -> str:
+    """Return what is wrong with a list of all six checks, whose order is its own (U89), or of some; or "".
 
-
-def _wrong_part(report: DryRunReport, failing: Sequence[int]) -> str:
-    """Return what is wrong with a list of some checks, or "": what refuses may be one that is not listed."""
+    What refuses may be a check that a list of some has not.
+    """
     refusing, first = report.check, min(failing, default=0)
+    if complete and first != refusing and not report.joins:
+        return f"it refuses with {_answer(refusing)}, and the first check to fail is {_answer(first)}"
+    if complete:
+        return ""
     if first and not 0 < refusing <= first and not report.joins:
         return f"it says {_answer(refusing)}, and {_answer(first)} fails"
     if refusing and refusing not in failing and CHECK_NAMES[refusing - 1] in report.names:

@@ -27,15 +27,14 @@ from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.judge.conformance.spending.cooldowns import readings_left
 from ranksim.judge.conformance.spending.cost import refundable
+from ranksim.judge.conformance.spending.counter_bounds import Interval
 from ranksim.judge.conformance.spending.quotas import metric_of
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
 from ranksim.judge.conformance.spending.statements import (
     Bracket,
     CostStatement,
     EntitlementStatement,
-    Interval,
     SlotStatement,
-    Spanned,
     brackets,
 )
 
@@ -141,7 +140,7 @@ class FailedChecks:
         says = f"{call.spend} was refused as entitlement_required on this plan"
         return CheckFailure(1, says, (learnt.id,))
 
-    def plan_of(self, call: Spanned) -> EntitlementStatement | None:
+    def plan_of(self, call: Interval) -> EntitlementStatement | None:
         """Return what the plan gave before a call, where its capabilities were the same after."""
         around = self.entitled.around(call)
         return around[0] if around is not None and around[0].capabilities == around[1].capabilities else None
@@ -163,7 +162,7 @@ class FailedChecks:
             return ""
         return str(catalogue.capability_for(operation.label))
 
-    def unhealthy(self, call: Spanned) -> CheckFailure | None:
+    def unhealthy(self, call: Interval) -> CheckFailure | None:
         """Return evidence that the subscription was past due on both sides of a call (S61); others: U57."""
         around = self.health.around(call)
         if around is None or around[0].status != around[1].status:
@@ -175,7 +174,7 @@ class FailedChecks:
         return CheckFailure(2, f"the account is {around[0].status}", ids)
 
     def at_ceiling(
-        self, call: Spanned, own: Observation | None = None, *, above: bool = False
+        self, call: Interval, own: Observation | None = None, *, above: bool = False
     ) -> CheckFailure | None:
         """Return evidence that the month's settled cost had reached the ceiling, or was `above` it.
 
@@ -205,7 +204,7 @@ class FailedChecks:
         counts = before.spent is not None and before.spent - (before.settled or 0) > before.apart
         return max(0, after.reserved - after.apart) if counts and self.activity.alone else 0
 
-    def _spent_up(self, call: Spanned, own: Observation | None) -> CheckFailure | None:
+    def _spent_up(self, call: Interval, own: Observation | None) -> CheckFailure | None:
         """Return the same evidence where one amount is told: what is spent, or reserved for what runs.
 
         With no job under way nothing of it is reserved, nor will be given back.
@@ -291,7 +290,7 @@ class FailedChecks:
             around = self._slots_around(refused)
             if around is None or around[1].limit is None:
                 continue
-            if self.tracked.asked(refused)[1] // max(1, len(words)) <= around[1].limit - around[1].used:
+            if self.tracked.requested(refused)[1] // max(1, len(words)) <= around[1].limit - around[1].used:
                 return True
         return False
 

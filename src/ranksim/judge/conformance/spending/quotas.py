@@ -410,7 +410,7 @@ def _works_of_dry_runs(activity: AccountActivity) -> list[SpendWork]:
         report.exchange.index for report in activity.reports if report.check == 0 and not report.joins
     }
     return [
-        SpendWork(*asked_of(dry), dry.sent, dry.received, dry, sure=not dry.lost)
+        SpendWork(dry.sent, dry.received, *asked_of(dry), dry, sure=not dry.lost)
         for dry in activity.dry_runs
         if allowing and body_of(dry) and (dry.lost or dry.index in allowing)
     ]

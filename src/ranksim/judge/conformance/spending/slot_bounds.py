@@ -215,10 +215,10 @@ class SlotBounds:
         """Return the fewest and most slots that a work adds, holds that it revives not counted (U63)."""
         if work.spend not in ADDS:
             return 0, UNBOUNDED
-        least, most = self.asked(work)
+        least, most = self.requested(work)
         return (0 if self._may_revive(work) else least), min(most, UNBOUNDED)
 
-    def asked(self, call: SpendCall) -> tuple[int, int]:
+    def requested(self, call: SpendCall) -> tuple[int, int]:
         """Return the fewest and most slots that an addition is of."""
         if call.spend == "scans":
             return self._of_scan(call.body, call.low, call.high)

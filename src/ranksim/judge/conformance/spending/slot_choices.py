@@ -283,8 +283,8 @@ def _add_words(audit: AccountAudit, work: SpendWork, domain: TrackedDomain) -> b
     [list_id] = lists_of(work.body) or [""]
     there = domain.lists[list_id]
     elsewhere = set().union(*(others for other, others in domain.lists.items() if other != list_id))
-    asked = {plainest(str(word)) for word in requested}
-    left_out = asked - {plainest(word) for word in words} - there.keys()
+    wanted = {plainest(str(word)) for word in requested}
+    left_out = wanted - {plainest(word) for word in words} - there.keys()
     already_there = whole(work.made.get("already_present"))
     if left_out and left_out <= elsewhere and already_there == len(requested) - len(words):
         says = f"{work.exchange.id} left out {len(left_out)} words that another list of the domain has"

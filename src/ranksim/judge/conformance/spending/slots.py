@@ -317,7 +317,7 @@ def judge_refused(
     if used + requested > limit >= used - sum(tracked.added(work)[0] for work in beside) + requested:
         audit.tally.covers("slots.limit", TOGETHER, (*(work.exchange.id for work in beside[:1]), *ids))
     if refused.spend in ADDS:
-        most = tracked.asked(refused)[1]
+        most = tracked.requested(refused)[1]
         if requested > most:
             audit.broke(
                 "slots.counted", f"{says}, but the call can ask for {most} at most", ids, at, case=case

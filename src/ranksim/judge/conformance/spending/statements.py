@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ranksim.core.clock import DAY, DISTANT_PAST, HOUR, SECOND, WEEK, Micros
 from ranksim.core.money import MICRO_USD
 from ranksim.judge.conformance.history.fields import moment, plain, whole
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.spending.counter_bounds import Sample
+from ranksim.judge.conformance.spending.counter_bounds import Interval, Sample
 
 Json = Any
 
@@ -36,16 +36,14 @@ RICHEST = 15
 """Digits of an amount of dollars; what has more is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+@dataclass(slots=True)
+class Statement(Interval):
     """What an exchange stated, which was true at an instant of [low, high]."""
 
     exchange: Observation
-    low: Micros
-    high: Micros
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CounterStatement(Statement):
     """A counter as it was stated. `ends` is its resets_at, None where not stated."""
 
@@ -59,7 +57,7 @@ class CounterStatement(Statement):
         return Sample(self.low, self.high, self.used, self.ends or 0, self.exchange.id, self.limit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MeterStatement(CounterStatement):
     """One metered allowance as it was stated (S38, S98)."""
 
@@ -73,7 +71,7 @@ class MeterStatement(CounterStatement):
         return f"{self.metric} ({self.period or 'no period'})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SlotStatement(CounterStatement):
     """The slots of an account as they were stated (S37, U61)."""
 
@@ -83,7 +81,7 @@ class SlotStatement(CounterStatement):
     requested: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CostStatement(Statement):
     """The provider spend of a month as it was stated, µUSD (S62, S99, U96)."""
 
@@ -103,7 +101,7 @@ class CostStatement(Statement):
         return "the month's spend"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EntitlementStatement(Statement):
     """What a plan gives, as it was read (U109). Lengths of cooldowns in business µs, by operation."""
 
@@ -113,11 +111,24 @@ class EntitlementStatement(Statement):
     geographies: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StatusStatement(Statement):
     """The status of a subscription, as it was read (S61)."""
 
     status: str
+
+
+@dataclass(slots=True)
+class StatedNumber(Statement):
+    """A number that works alone can raise, as a reply stated it; `by` has those that surely do (S51-S58).
+
+    Numbers are compared where `ends`, and what stands beside them (µUSD), are the same.
+    """
+
+    what: str
+    value: int
+    ends: tuple[Micros | None, int]
+    by: Collection[str] = ()
 
 
 # Parsing
@@ -144,7 +155,7 @@ def meter_of(exchange: Observation, row: Json, low: Micros) -> MeterStatement | 
     )
     period = str(row.get("period", "")).lower()
     return MeterStatement(
-        exchange, low, exchange.received, used, limit, ends, row["metric"], remaining, period
+        low, exchange.received, exchange, used, limit, ends, row["metric"], remaining, period
     )
 
 
@@ -152,20 +163,20 @@ def cost_of(exchange: Observation, row: Json, low: Micros) -> CostStatement | No
     """Read the cost of a month, of usage or of the meta of cost_cap_reached; None when it states nothing."""
     if not isinstance(row, dict):
         return None
-    settled, reserved, ceiling = (money(row.get(name)) for name in ("settled", "reserved", "ceiling"))
+    settled, reserved, ceiling = (parse_money(row.get(name)) for name in ("settled", "reserved", "ceiling"))
     spent = spent_of(row)
     if spent is None and settled is None:
         return None
     ends, blur = moment(row.get("resets_at")), blur_of(row.get("settled"))
     apart = sum(blur_of(row.get(name)) for name in ("spent", "settled", "reserved")) + CUT
     return CostStatement(
-        exchange, low, exchange.received, spent, settled, reserved, ceiling, ends, blur, apart
+        low, exchange.received, exchange, spent, settled, reserved, ceiling, ends, blur, apart
     )
 
 
 def spent_of(row: Mapping[str, Json]) -> int | None:
     """Read what a month has cost, µUSD: S99 has it as the amount spent."""
-    return next((amount for name in SPENT if (amount := money(row.get(name))) is not None), None)
+    return next((amount for name in SPENT if (amount := parse_money(row.get(name))) is not None), None)
 
 
 def slots_of(exchange: Observation, row: Json, low: Micros) -> SlotStatement | None:
@@ -179,7 +190,7 @@ def slots_of(exchange: Observation, row: Json, low: Micros) -> SlotStatement | N
     return (
         None
         if used is None
-        else SlotStatement(exchange, low, exchange.received, used, limit, ends, **numbers)
+        else SlotStatement(low, exchange.received, exchange, used, limit, ends, **numbers)
     )
 
 
@@ -199,9 +210,9 @@ def entitled_of(exchange: Observation) -> EntitlementStatement:
     seconds = {name: whole(length) for name, length in lengths.items()}
     most = dimensions if isinstance(dimensions, dict) else {}
     return EntitlementStatement(
-        exchange,
         exchange.sent,
         exchange.received,
+        exchange,
         frozenset(map(str, capabilities)) if isinstance(capabilities, list) else None,
         {name: length * SECOND for name, length in seconds.items() if length is not None},
         whole(most.get("engine_devices")),
@@ -215,7 +226,7 @@ def limit_of(value: Json) -> int | None:
     return None if limit is None or limit < 0 else limit
 
 
-def money(value: Json) -> int | None:
+def parse_money(value: Json) -> int | None:
     """Read an amount of dollars, text or number or one beside its currency, as µUSD; None for all else."""
     if isinstance(value, dict):
         value = value.get("amount")
@@ -230,7 +241,7 @@ def money(value: Json) -> int | None:
 
 def blur_of(value: Json) -> int:
     """Return what rounding may hide of an amount of dollars, µUSD: half of its last digit, or half a cent."""
-    if money(value) is None:
+    if parse_money(value) is None:
         return 0
     exponent = Decimal(str(value)).as_tuple().exponent
     decimals = max(2, -exponent) if isinstance(exponent, int) else 2
@@ -275,44 +286,17 @@ def aligned(statements: Sequence[StatementT]) -> list[StatementT]:
     ]
 
 
-class Spanned(Protocol):
-    """What was true, or happened, at an instant of [low, high]."""
-
-    @property
-    def low(self) -> Micros:
-        """Its earliest instant."""
-
-    @property
-    def high(self) -> Micros:
-        """Its latest."""
+ReadingT = TypeVar("ReadingT", Sample, SlotStatement, CostStatement, StatedNumber)
 
 
-class Interval(NamedTuple):
-    """An interval of time."""
-
-    low: Micros
-    high: Micros
-
-
-class InPeriod(Spanned, Protocol):
-    """What was read of a period."""
-
-    @property
-    def ends(self) -> object:
-        """What tells the period."""
-
-
-InPeriodT = TypeVar("InPeriodT", bound=InPeriod)
-
-
-def neighbours(readings: Iterable[InPeriodT]) -> Iterator[tuple[InPeriodT, InPeriodT]]:
+def neighbours(readings: Iterable[ReadingT]) -> Iterator[tuple[ReadingT, ReadingT]]:
     """Yield each two that follow each other in a period, the first made before the second was asked for."""
     for first, second in pairwise(readings):
         if first.high < second.low and first.ends == second.ends:
             yield first, second
 
 
-ItemT = TypeVar("ItemT", bound=Spanned)
+ItemT = TypeVar("ItemT", bound=Interval)
 KeyT = TypeVar("KeyT")
 
 
@@ -336,7 +320,7 @@ class Bracket(Generic[ItemT]):
         place = bisect_right(self._lows, t)
         return self._by_low[place] if place < len(self._by_low) else None
 
-    def around(self, call: Spanned) -> tuple[ItemT, ItemT] | None:
+    def around(self, call: Interval) -> tuple[ItemT, ItemT] | None:
         """Return the readings next to a call, on both sides; None where one is missing."""
         before, after = self.before(call.low), self.after(call.high)
         return None if before is None or after is None else (before, after)

@@ -162,14 +162,12 @@ class _RuleCounts:
 
     def case(self, name: str) -> _CaseCounts:
         """Return the counts of a case."""
-        if name not in self.cases:
-            self.cases[name] = _CaseCounts()
-        return self.cases[name]
+        return self.cases.setdefault(name, _CaseCounts())
 
     def finding(self, rule: Rule) -> Finding:
         """Return the verdict on the rule that they are of."""
         held = [name for name, case in self.cases.items() if case.held]
-        wanting = lacking(rule, held) if held and not self.broken else ()
+        wanting = missing_cases(rule, held) if held and not self.broken else ()
         verdict, reasons = _verdict(self, wanting), Counter(self.reasons)
         for says in (IN_KEEPING, *rule.essential.values()):
             del reasons[says]  # of the runs that were merged
@@ -184,7 +182,8 @@ class _RuleCounts:
             self.open,
             tuple(self.evidence),
             (*counted, *reasons.most_common()),
-            _cases(self),
+            tuple(Case(name, case.held, case.broken, tuple(case.by)) for name, case in self.cases.items())
+            or (Case(ANY),),
             wanting,
             tuple(self.breaches),
         )
@@ -255,10 +254,10 @@ class Tally:
         else:
             self.broke(rule, evidence, case=case or ANY)
 
-    def differs(self, number: int, assumed: object, found: object, evidence: Evidence) -> None:
+    def differs(self, number: int, assumed: object, instead: object, evidence: Evidence) -> None:
         """Note that the default of assumption U`number` is excluded; a number is noted once."""
         if all(earlier.number != number for earlier in self.differences):
-            self.differences.append(Difference(number, str(assumed), str(found), evidence))
+            self.differences.append(Difference(number, str(assumed), str(instead), evidence))
 
     def breaks_or_differs(
         self,
@@ -301,12 +300,9 @@ def _merged(findings: Sequence[Finding]) -> Finding:
             counted.held += case.held
             counted.broken += case.broken
             counted.note(case.by)
-    if len(counts.cases) > 1:  # a run in which nothing came up has no case of its own
-        counts.cases = {
-            name: counted
-            for name, counted in counts.cases.items()
-            if name != ANY or counted.held or counted.broken
-        }
+    unsplit = counts.cases.get(ANY)
+    if unsplit is not None and len(counts.cases) > 1 and not unsplit.held and not unsplit.broken:
+        del counts.cases[ANY]  # a run in which nothing came up has no case of its own
     counts.evidence.sort(key=lambda piece: piece.size)
     del counts.evidence[KEPT:]
     return counts.finding(findings[0].rule)
@@ -329,21 +325,13 @@ def _verdict(counts: _RuleCounts, wanting: Sequence[str]) -> Verdict:
     return Verdict.UNDECIDED if counts.open or counts.held or wanting else Verdict.NOT_EXERCISED
 
 
-def lacking(rule: Rule, held: Collection[str]) -> tuple[str, ...]:
+def missing_cases(rule: Rule, held: Collection[str]) -> tuple[str, ...]:
     """Return what to say of each essential case of a rule of which none has `held`."""
     return tuple(
         says
         for pattern, says in rule.essential.items()
         if not any(re.fullmatch(pattern, case) for case in held)
     )
-
-
-def _cases(counts: _RuleCounts) -> tuple[Case, ...]:
-    """Return the cases of a rule, at least one."""
-    cases = tuple(
-        Case(name, counted.held, counted.broken, tuple(counted.by)) for name, counted in counts.cases.items()
-    )
-    return cases or (Case(ANY),)
 
 
 def coverage(findings: Iterable[Finding]) -> tuple[int, int]:
