@@ -108,14 +108,14 @@ class JournalEntry:
             "path": exchange.path,
             "query": _query(exchange),
             "headers": _texts(exchange.request_headers),
-            "body": _content(exchange.body),
+            "body": parse_content(exchange.body),
             "operations": list(exchange.operations),
             "account_id": exchange.account or None,
             "key": _key(exchange),
             "status": exchange.status,
             "dropped": exchange.dropped,
             "response_headers": _texts(exchange.response_headers),
-            "response": _content(exchange.response),
+            "response": parse_content(exchange.response),
         }
 
     def __repr__(self) -> str:
@@ -294,13 +294,14 @@ def _key(exchange: RecordedExchange) -> str | None:
     return bearer(split_headers(exchange.request_headers).get(b"authorization", b""))
 
 
-def _content(content: bytes) -> Any:
+def parse_content(content: bytes | str | None) -> Any:
+    """Return a body as JSON where it is that, else as text; None for nothing."""
     if not content:
         return None
     try:
         return from_json(content, allow_inf_nan=False)
     except ValueError:
-        return content.decode("utf-8", "replace")
+        return content.decode("utf-8", "replace") if isinstance(content, bytes) else content
 
 
 EQUAL: dict[str, Callable[[RecordedExchange], Any]] = {
@@ -316,6 +317,6 @@ EQUAL: dict[str, Callable[[RecordedExchange], Any]] = {
 CONTAINED: dict[str, Callable[[RecordedExchange], Any]] = {
     "query": _query,
     "headers": lambda exchange: _texts(exchange.request_headers),
-    "body": lambda exchange: _content(exchange.body),
+    "body": lambda exchange: parse_content(exchange.body),
 }
 """Fields that may have more members than are expected."""

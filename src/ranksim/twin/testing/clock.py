@@ -38,11 +38,15 @@ class NotSettled(AssertionError):
     """Time was moved and not everything that fell due could be done; the message says what is missing."""
 
 
-class Clock:
-    """The clock of a world, which goes forward only."""
+class PartOfWorld:
+    """What a test does with one part of a world, on the world's loop."""
 
     def __init__(self, twin: Twin, thread: LoopThread) -> None:
         self._twin, self._thread = twin, thread
+
+
+class Clock(PartOfWorld):
+    """The clock of a world, which goes forward only."""
 
     @property
     def now(self) -> Micros:
@@ -104,11 +108,8 @@ class Clock:
         return await settled(twin.advance(by=length, to=instant, until=until, timeout=timeout))
 
 
-class Jobs:
+class Jobs(PartOfWorld):
     """The jobs of a world, whose outcome a test may decide; the webhooks of it are answered on return."""
-
-    def __init__(self, twin: Twin, thread: LoopThread) -> None:
-        self._twin, self._thread = twin, thread
 
     def finish(self, job: str, cost: int | None = None) -> None:
         """Let a job be done now, at a `cost` in µUSD (default: its estimate). Raises BadInput."""

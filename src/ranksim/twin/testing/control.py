@@ -12,9 +12,7 @@ from ranksim.core.contract.located import Located, validate
 from ranksim.core.service.administration import LIMITS
 from ranksim.twin.facade.control import deliveries, faults
 from ranksim.twin.facade.faults import FaultRule
-from ranksim.twin.facade.twin import Twin
-from ranksim.twin.serving.loop_thread import LoopThread
-from ranksim.twin.testing.clock import settled_now
+from ranksim.twin.testing.clock import PartOfWorld, settled_now
 
 Environment = Literal["production", "sandbox"]
 Limit = Literal["rate", "capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown"]
@@ -23,14 +21,11 @@ MOST = 10_000
 """How many deliveries or attempts are given at most."""
 
 
-class FaultRules:
+class FaultRules(PartOfWorld):
     """The fault rules of a world: late answers, errors and dropped connections on purpose.
 
     Whom a rule befalls repeats with the seed. An answer that it befell names it in the header Ranksim-Fault.
     """
-
-    def __init__(self, twin: Twin, thread: LoopThread) -> None:
-        self._twin, self._thread = twin, thread
 
     def add(
         self,
@@ -74,11 +69,8 @@ class FaultRules:
         self._thread.call(faults.clear_faults(self._twin))
 
 
-class LimitSwitches:
+class LimitSwitches(PartOfWorld):
     """The limits of everybody in a world. One that is off refuses nobody; what it minds is booked as ever."""
-
-    def __init__(self, twin: Twin, thread: LoopThread) -> None:
-        self._twin, self._thread = twin, thread
 
     def off(self, *limits: Limit) -> None:
         """Switch limits off, such as "rate" and "cooldown"; all of them if none is named. Raises BadInput."""
@@ -98,11 +90,8 @@ class LimitSwitches:
         self._thread.call(faults.set_limits(self._twin, patch))
 
 
-class Deliveries:
+class Deliveries(PartOfWorld):
     """The webhook deliveries of a world, their attempts, and events made by hand."""
-
-    def __init__(self, twin: Twin, thread: LoopThread) -> None:
-        self._twin, self._thread = twin, thread
 
     def unfinished(self, endpoint: str = "", event: str = "") -> list[deliveries.DeliveryShown]:
         """Return what is not delivered yet, by the instant of its next attempt (`next_attempt_at`)."""

@@ -12,17 +12,14 @@ from ranksim.twin.facade.logged_event import AnsweredCall
 from ranksim.twin.facade.request_journal import Expected, JournalEntry, RequestJournal
 from ranksim.twin.facade.terminal import call_line
 from ranksim.twin.facade.twin import Twin
-from ranksim.twin.serving.loop_thread import LoopThread
+from ranksim.twin.testing.clock import PartOfWorld
 
 LONGEST = 600
 """Characters of a body that are shown."""
 
 
-class Requests:
+class Requests(PartOfWorld):
     """The requests that a world was sent, oldest first: the last 10,000, or 64 MiB of them."""
-
-    def __init__(self, twin: Twin, thread: LoopThread) -> None:
-        self._twin, self._thread = twin, thread
 
     def search(self, **expected: Any) -> list[JournalEntry]:
         """Return the requests as expected; the arguments are fields of `request_journal.Expected`."""

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from pydantic_core import from_json
-
 from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.facts import CHECK_OF
 from ranksim.core.errors import BadInput
 from ranksim.core.trace import DeliveryAttempt, Exchange, Note, entries
 from ranksim.twin.facade.logged_event import AnsweredCall, LoggedEvent, Noted
+from ranksim.twin.facade.request_journal import parse_content
 
 MOST = 2_000
 """Events that are shown at once: the last ones up to an instant."""
@@ -60,12 +59,12 @@ class TraceEvents:
             "path": entry.path,
             "query": entry.query,
             "headers": entry.request_headers,
-            "body": _content(entry.body),
+            "body": parse_content(entry.body),
             "operations": list(entry.operations),
             "account_id": entry.account or None,
             "status": entry.status,
             "response_headers": entry.response_headers,
-            "response": _content(entry.response) if entry.status is not None else entry.error,
+            "response": parse_content(entry.response) if entry.status is not None else entry.error,
         }
 
 
@@ -123,9 +122,9 @@ def _problem(entry: Exchange) -> tuple[str, Shown]:
     """Return the code and the meta of a refusal, over GraphQL of the first; or nothing."""
     problem = None
     if entry.surface == "graphql" and '"errors"' in (entry.response or ""):
-        problem = _first_error(_content(entry.response))
+        problem = _first_error(parse_content(entry.response))
     elif entry.status is not None and entry.status >= 400:
-        problem = _content(entry.response)
+        problem = parse_content(entry.response)
     if not isinstance(problem, dict):
         return "", {}
     meta = problem.get("meta")
@@ -136,12 +135,3 @@ def _first_error(body: Any) -> Any:
     errors = body.get("errors") if isinstance(body, dict) else None
     first = errors[0] if isinstance(errors, list) and errors else None
     return first.get("extensions") if isinstance(first, dict) else None
-
-
-def _content(text: str | None) -> Any:
-    if not text:
-        return None
-    try:
-        return from_json(text, allow_inf_nan=False)
-    except ValueError:
-        return text

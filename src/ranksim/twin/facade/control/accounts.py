@@ -15,7 +15,7 @@ from ranksim.core.service.administration import STATUSES
 from ranksim.core.service.bodies import CONTROLS
 from ranksim.core.service.standing import AccountHead, head_of
 from ranksim.core.service.state import Account, Key
-from ranksim.twin.facade.control.command import Environment, Instant, Json, Missing, Router
+from ranksim.twin.facade.control.command import Environment, Instant, Json, Missing, Router, look_up
 from ranksim.twin.facade.twin import Twin
 
 Status = Annotated[str, WithJsonSchema({"type": "string", "enum": list(STATUSES)})]
@@ -130,13 +130,13 @@ async def open_account(twin: Twin, body: AccountBody) -> AccountShown:
 @router.add("GET", "/accounts/{id}")
 async def get_account(twin: Twin, account: str) -> AccountShown:
     """Read an account."""
-    return _account_shown(twin, _account(twin, account))
+    return _account_shown(twin, look_up(twin.service.state.accounts, account, "account"))
 
 
 @router.add("PATCH", "/accounts/{id}", example={"plan": "pro"})
 async def change_account(twin: Twin, account: str, body: AccountPatch) -> AccountShown:
     """Change an account's plan, status or add-ons, all or nothing."""
-    changed = _account(twin, account)
+    changed = look_up(twin.service.state.accounts, account, "account")
     _check_names(twin.policy, body)
     if body.plan is not None:
         twin.administer("change_plan", account=account, plan=body.plan)
@@ -172,7 +172,7 @@ async def list_keys(twin: Twin, query: AccountQuery) -> KeyList:
 @router.add("POST", "/keys", status=201, example={"account_id": "", "name": "second"})
 async def issue_key(twin: Twin, body: KeyBody) -> KeyShown:
     """Issue a further API key, which may be bound to one domain."""
-    _account(twin, body.account_id)
+    look_up(twin.service.state.accounts, body.account_id, "account")
     token = twin.administer("issue_key", account=body.account_id, name=body.name, domain=body.domain_id)
     return _key_shown(twin.service.state.keys[token])
 
@@ -199,12 +199,6 @@ def _valid_key(twin: Twin, token: str) -> Key:
     if key is None or key.withdrawn:
         raise Missing(f"key: there is none {token!r}, or it was withdrawn")
     return key
-
-
-def _account(twin: Twin, account: str) -> Account:
-    if account not in twin.service.state.accounts:
-        raise Missing(f"account: there is none with the id {account!r}")
-    return twin.service.state.accounts[account]
 
 
 def _account_shown(twin: Twin, account: Account) -> AccountShown:

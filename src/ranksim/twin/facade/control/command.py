@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
@@ -35,11 +35,19 @@ Json = dict[str, Any]
 LISTED = 100
 """How many of a list are returned unless more are wanted."""
 
+Found = TypeVar("Found")
 Function = TypeVar("Function", bound=Callable[..., Awaitable[Any]])
 
 
 class Missing(BadInput):
     """There is nothing of the name or id that was given."""
+
+
+def look_up(table: Mapping[str, Found], id: str, what: str) -> Found:
+    """Return what has an id. Raises Missing."""
+    if id not in table:
+        raise Missing(f"{what}: there is none with the id {id!r}")
+    return table[id]
 
 
 class Conflict(BadInput):

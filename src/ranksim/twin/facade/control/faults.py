@@ -8,7 +8,7 @@ from typing_extensions import TypedDict  # typing's has too little for pydantic 
 
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.service.administration import LIMITS
-from ranksim.twin.facade.control.command import Missing, Router
+from ranksim.twin.facade.control.command import Router, look_up
 from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.twin import Twin
 
@@ -107,9 +107,7 @@ async def clear_faults(twin: Twin) -> FaultList:
 @router.add("DELETE", "/faults/{id}")
 async def remove_fault(twin: Twin, fault: str) -> FaultShown:
     """End a fault rule."""
-    if fault not in twin.faults.active:
-        raise Missing(f"fault: there is none with the id {fault!r}")
-    removed = twin.faults.active[fault].to_dict()
+    removed = look_up(twin.faults.active, fault, "fault").to_dict()
     twin.faults.remove(fault)
     twin.event_log.note(twin.now(), "fault.removed", {"fault_id": fault})
     return cast(FaultShown, removed)

@@ -11,7 +11,7 @@ from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.service.spend_decision import usd
 from ranksim.core.service.state import Job
-from ranksim.twin.facade.control.command import LISTED, Conflict, Listed, Missing, Money, Router
+from ranksim.twin.facade.control.command import LISTED, Conflict, Listed, Money, Router, look_up
 from ranksim.twin.facade.twin import Twin
 
 router = Router()
@@ -75,7 +75,7 @@ async def list_jobs(twin: Twin, query: JobsQuery) -> JobList:
 @router.add("GET", "/jobs/{id}")
 async def get_job(twin: Twin, job: str) -> JobShown:
     """Read a job."""
-    return _job_shown(_job(twin, job))
+    return _job_shown(look_up(twin.service.state.jobs, job, "job"))
 
 
 @router.add(
@@ -83,17 +83,11 @@ async def get_job(twin: Twin, job: str) -> JobShown:
 )
 async def finish_job(twin: Twin, job: str, body: FinishBody) -> JobShown:
     """End a job now, done or failed. Advance by 0s to have its webhooks answered."""
-    ending = _job(twin, job)
+    ending = look_up(twin.service.state.jobs, job, "job")
     if ending.status in ("done", "failed"):
         raise Conflict(f"job: {job} has ended already, {ending.status}")
     twin.finish_job(job, body.outcome, body.error, body.cost)
     return _job_shown(ending)
-
-
-def _job(twin: Twin, job: str) -> Job:
-    if job not in twin.service.state.jobs:
-        raise Missing(f"job: there is none with the id {job!r}")
-    return twin.service.state.jobs[job]
 
 
 def _job_shown(job: Job) -> JobShown:

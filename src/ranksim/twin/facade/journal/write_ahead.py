@@ -103,8 +103,8 @@ class WriteAheadLog:
         assert isinstance(twin.service, Service), "one file keeps a world"
         twin.service = JournaledService(twin.service, self.record)
         twin.began, twin.commit, twin.flushed = self._began, self.commit, self.flushed
-        twin.clock.changed = self._clock_changed
-        twin.faults.changed = self._faults_changed
+        twin.clock.changed = lambda what: self.record(what, twin.now(), twin.clock.saved())
+        twin.faults.changed = lambda: self.record("faults", twin.now(), twin.faults.saved())
         twin.snapshots.changed = self._snapshots_changed
 
     def go_on(self) -> None:
@@ -124,12 +124,6 @@ class WriteAheadLog:
         """Record that another world began, which inputs alone do not lead to."""
         self.record("began", self._twin.now(), {})
         return JournaledService(service, self.record)
-
-    def _clock_changed(self, what: str) -> None:
-        self.record(what, self._twin.now(), self._twin.clock.saved())
-
-    def _faults_changed(self) -> None:
-        self.record("faults", self._twin.now(), self._twin.faults.saved())
 
     def _snapshots_changed(self, name: str, saved: SavedWorld | None) -> None:
         now, world = (0, None) if saved is None else (saved.now, saved.world)
@@ -325,17 +319,7 @@ def _opened(world: bytes, policy: Policy) -> Replayed:
     snapshots = {}
     for name, now, size in heading["snapshots"]:
         snapshots[name], rest = SavedWorld(now, rest[:size]), rest[size:]
-    return Replayed(
-        Service.restore(rest, policy),
-        heading["world_id"],
-        heading["keys"],
-        heading["beginning"],
-        heading["clock"],
-        heading["now"],
-        heading["traffic"],
-        heading["faults"],
-        snapshots,
-    )
+    return Replayed(Service.restore(rest, policy), **{**heading, "snapshots": snapshots})
 
 
 def _replay_one(at: Replayed, method: str, now: Micros, arguments: dict[str, Any]) -> None:
