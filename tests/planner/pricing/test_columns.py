@@ -29,7 +29,7 @@ from ranksim.planner.pricing.columns import (
     is_columns,
     number_of,
     read_columns,
-    save,
+    save_columns,
 )
 from ranksim.planner.pricing.importing import AGAIN, BESIDE, GONE, LISTED, REPEATS, SCANS, columns_of
 from ranksim.planner.pricing.recorded_sides import Side
@@ -173,7 +173,7 @@ def test_outcomes_as_recorded(tmp_path: Path) -> None:
 
 def test_a_file_holds_the_same_calls_of_salted_names(tmp_path: Path) -> None:
     columns, path = generated(5, 900, seed=3), tmp_path / "calls.parquet"
-    save(columns, path, salt="s")
+    save_columns(columns, path, salt="s")
     back = read_columns(path)
     assert is_columns(path)
     assert not is_columns(EXAMPLES / "trace.jsonl")
@@ -190,7 +190,7 @@ def test_a_file_holds_the_same_calls_of_salted_names(tmp_path: Path) -> None:
 
 
 def test_names_can_be_given_back(tmp_path: Path) -> None:
-    save(generated(2, 40, seed=3), path := tmp_path / "calls.parquet", salt="s")
+    save_columns(generated(2, 40, seed=3), path := tmp_path / "calls.parquet", salt="s")
     names = {str(number_of("a0", "s")): "acme"}
     assert [one.name for one in read_columns(path, names).accounts] == ["acme", str(number_of("a1", "s"))]
 
@@ -198,7 +198,7 @@ def test_names_can_be_given_back(tmp_path: Path) -> None:
 def test_hosts_are_not_told(tmp_path: Path) -> None:
     spec = AccountSpec(plan="pro", portfolio=PortfolioSpec(domains=("secret.example",)))
     recording = recorded(tmp_path, call(0, "GET", "/v1/domains"))
-    save(columns_of(recording, accounts={"acme": spec}), path := tmp_path / "calls.parquet", salt="s")
+    save_columns(columns_of(recording, accounts={"acme": spec}), path := tmp_path / "calls.parquet", salt="s")
     (account,) = read_columns(path).accounts
     assert account.hosts == (f"site1.{account.name}.example",)
     assert b"secret" not in path.read_bytes()

@@ -15,7 +15,7 @@ from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.policy import shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.rows import CallRow, to_records
-from ranksim.planner.pricing.columns import ColumnAccount, Columns, read_columns, save
+from ranksim.planner.pricing.columns import ColumnAccount, Columns, read_columns, save_columns
 from ranksim.planner.pricing.search import Assumed, Demand, search
 
 START = instant("2026-09-01T00:00:00Z")
@@ -156,7 +156,7 @@ def test_what_cannot_be_searched(grid: dict[str, list[object]], how: dict[str, A
 @pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     path, out = tmp_path / "calls.parquet", tmp_path / "out"
-    save(columns(*[5] * 6), path, salt="s")
+    save_columns(columns(*[5] * 6), path, salt="s")
     words = ["price", "search", str(path), "--vary", f"{PRICE}=99 USD,149 USD", "--out", str(out)]
     result = CliRunner().invoke(app, [*words, "--leave-price", "0.1"], env={"COLUMNS": "250"})
     assert (result.exit_code, result.stderr) == (0, "")
@@ -179,6 +179,6 @@ def test_frames_have_dollars() -> None:
 
 def test_columns_and_a_catalogue_are_given_by_their_paths_too(tmp_path: Path) -> None:
     path, grid = tmp_path / "calls.parquet", {PRICE: ["99 USD"]}
-    save(columns(*[5] * 6), path, salt="s")
+    save_columns(columns(*[5] * 6), path, salt="s")
     by_path = search(str(path), "illustrative", grid, compiled=False)
     assert by_path.tables() == search(read_columns(path), PLANS, grid, compiled=False).tables()

@@ -208,7 +208,7 @@ class Compiled:
 
     def __init__(self, runs: Sequence[SideRun], seed: int) -> None:
         self.runs, self.seed = runs, seed
-        self.states = [state_of(run.given) for run in runs]
+        self.states = [scratch_for(run.given) for run in runs]
         self.paces = blank(1, schema.ActivityRate)
         self.tape = Tape(blank(ROOM, schema.DrawnRequest), np.zeros(1, dtype=np.int64))
 
@@ -261,7 +261,7 @@ class Interpreted:
         )
         written = to_lists(records)
         kernel.run(
-            (rows - first).tolist(), 0, run.short, self.seed, to_lists(given), to_lists(state_of(given)),
+            (rows - first).tolist(), 0, run.short, self.seed, to_lists(given), to_lists(scratch_for(given)),
             self.tape, written,
         )  # fmt: skip
         for array, rows_of_array in zip(records, written, strict=True):
@@ -278,7 +278,7 @@ def _part(given: KernelInputs, first: int, last: int) -> KernelInputs:
     )  # fmt: skip
 
 
-def state_of(given: KernelInputs) -> KernelState:
+def scratch_for(given: KernelInputs) -> KernelState:
     """Room to serve any of the accounts given."""
     domains = int(given.customers["domains"].max())
     return KernelState(

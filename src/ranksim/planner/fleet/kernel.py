@@ -240,7 +240,7 @@ def serve(
             else:
                 account.tally.given_up += 1
         if logged < len(log):
-            write(request, customer.number, log[logged])
+            log_request(request, customer.number, log[logged])
             logged += 1
     return logged
 
@@ -280,7 +280,7 @@ def buy(
         request.until = judging.refused_until(account, meter, cooldown)
 
 
-def write(request: RequestRow, number: int, entry: LoggedRequest) -> None:
+def log_request(request: RequestRow, number: int, entry: LoggedRequest) -> None:
     """Write a request into the log."""
     entry.account = number
     entry.at = request.at

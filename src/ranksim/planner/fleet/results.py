@@ -120,11 +120,7 @@ class FleetResult:
     @cached_property
     def accounts(self) -> Records:
         """One record an account; every column is explained in docs/fleet.md."""
-        columns = dict(self._columns())
-        made = np.empty(len(self.customers), dtype=[(name, array.dtype) for name, array in columns.items()])
-        for name, array in columns.items():
-            made[name] = array
-        return made
+        return _to_records(dict(self._columns()))
 
     def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         customers, tallies, books = self.customers, self.tallies, self.books
@@ -206,27 +202,17 @@ class FleetResult:
         begins = np.concatenate([joins, ends[:, :-1]], axis=1)
         served = begins < leaves
         which, month = np.nonzero(served)
-        kinds = [("account", np.int64), ("plan", self.plan_names.dtype), ("month", np.int64)]
-        kinds += [(name, np.int64) for name in ("begins", "ends", *MONTH_COLUMNS)]
-        made = np.empty(len(which), dtype=kinds)
-        made["account"], made["plan"], made["month"] = (
-            self.customers["number"][which],
-            self.plan_names[which],
-            month,
-        )
-        made["begins"], made["ends"] = begins[served], np.minimum(ends, leaves)[served]
-        for name in MONTH_COLUMNS:
-            made[name] = self.months[name][served]
-        return made
+        columns = {"account": self.customers["number"][which], "plan": self.plan_names[which], "month": month}
+        columns |= {"begins": begins[served], "ends": np.minimum(ends, leaves)[served]}
+        return _to_records(columns | {name: self.months[name][served] for name in MONTH_COLUMNS})
 
     # Per plan and operation
 
     def plans(self) -> list[Row]:
         """One row a plan, and one for all: what its accounts did, were refused, cost."""
         names = [name for name in dict.fromkeys(plan for plan, _ in self.sold) if self._on(name).any()]
-        return [self._plan_row(name, self._on(name)) for name in names] + [
-            self._plan_row("all", self._on(None))
-        ]
+        of_plans = [self._plan_row(name, self._on(name)) for name in names]
+        return [*of_plans, self._plan_row("all", self._on(None))]
 
     def _plan_row(self, name: str, members: NDArray[np.bool_]) -> Row:
         accounts = self.accounts[members]
@@ -312,6 +298,14 @@ ARRAYS = tuple(
     if field.name not in ("population", "policy", "seed", "engine", "sold", "metrics")
 )
 """The fields of a result that hold a row an account, and its log."""
+
+
+def _to_records(columns: Mapping[str, NDArray[Any]]) -> Records:
+    """Return columns of one length as records."""
+    made = np.empty(len(columns["account"]), dtype=[(name, array.dtype) for name, array in columns.items()])
+    for name, array in columns.items():
+        made[name] = array
+    return made
 
 
 def _scalars(row: Row) -> dict[str, float]:

@@ -77,7 +77,7 @@ def compare(
             subject = flags.about_account(of_account.own, replications, seed)
             under, consulted = of_account.own.scenario.policy, of_account.consulted
         else:
-            customers = flags.customers_of(population)
+            customers = flags.read_customers(population)
             answer = compared(
                 customers, first or read_catalogue("illustrative"), other, policy=under, moves=moves,
                 replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
@@ -167,7 +167,7 @@ def pareto(
             subject, whom = flags.about_account(own, replications, seed), "calls"
             under, consulted = own.scenario.policy, answer.consulted
         else:
-            customers, sold = flags.customers_of(population), sold or read_catalogue("illustrative")
+            customers, sold = flags.read_customers(population), sold or read_catalogue("illustrative")
             answer = frontier(
                 customers, sold, grid, policy=under, replications=replications, seed=seed, threads=threads,
                 progress=tell,

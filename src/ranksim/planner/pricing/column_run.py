@@ -14,7 +14,7 @@ from ranksim.planner.fleet.offers import Sold, price_of, sold_of
 from ranksim.planner.fleet.recorded_fleet import RecordedFleet
 from ranksim.planner.fleet.rows import REFUSED, Integers, Records
 from ranksim.planner.pricing.catalogues import check_customers, selling
-from ranksim.planner.pricing.columns import Columns, accounts_for, sold_to
+from ranksim.planner.pricing.columns import Columns, accounts_for, resold
 from ranksim.planner.pricing.recorded_sides import Side
 
 
@@ -52,7 +52,7 @@ class ColumnRun:
         if like is None:
             accounts = accounts_for(columns, self.sold, self.policy, seed)
         else:
-            accounts = sold_to(like.fleet.accounts, self.sold)
+            accounts = resold(like.fleet.accounts, self.sold)
         self.fleet: RecordedFleet = RecordedFleet(accounts, self.policy, seed, compiled=compiled)
         self.refused = refusals_of(columns)
 

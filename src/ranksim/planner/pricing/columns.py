@@ -142,7 +142,7 @@ def number_of(name: str, salt: str) -> int:
 # Files
 
 
-def save(columns: Columns, path: Path, salt: str) -> None:
+def save_columns(columns: Columns, path: Path, salt: str) -> None:
     """Write columns as Parquet, accounts by their salted numbers. Raises BadInput without pyarrow."""
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
@@ -202,7 +202,7 @@ def is_columns(path: Path) -> bool:
 
 
 def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
-    """Read a file that `save` wrote; `names` maps its numbers to names to show. Raises BadInput."""
+    """Read a file that `save_columns` wrote; `names` maps its numbers to names to show. Raises BadInput."""
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
     try:
@@ -254,10 +254,10 @@ def accounts_for(columns: Columns, sold: Sequence[Sold], policy: Policy, seed: i
     accounts = RecordedAccounts(
         (), made, firsts, domains, columns.keys, columns.things, columns.start, columns.end
     )
-    return sold_to(accounts, sold)
+    return resold(accounts, sold)
 
 
-def sold_to(accounts: RecordedAccounts, sold: Sequence[Sold]) -> RecordedAccounts:
+def resold(accounts: RecordedAccounts, sold: Sequence[Sold]) -> RecordedAccounts:
     """Return the same accounts, each on what it is sold now."""
     kinds = tuple(dict.fromkeys(sold))
     place = {kind: number for number, kind in enumerate(kinds)}

@@ -132,7 +132,7 @@ def check_subject(population: Path | None, scenario: Path | None, account: str) 
         raise BadInput("--account: only a scenario has accounts; give one with --scenario FILE")
 
 
-def customers_of(population: Path | None) -> "Population":
+def read_customers(population: Path | None) -> "Population":
     """Read the customers of a question that an account of a scenario may be asked, too. Raises BadInput."""
     assert population is not None, "either customers or a scenario are given"
     return population_of(population, "give it as --scenario")

@@ -273,7 +273,7 @@ def compare(
         every = fleets if first else [*fleets, *tried.values()]
         results = simulate_sides(every, drawn, threads=threads, compiled=compiled)
         first.extend(() if first else results)
-        return pairs.served(results[0]), pairs.served(results[1])
+        return pairs.tally_run(results[0]), pairs.tally_run(results[1])
 
     runs = pairs.paired_runs(
         serve, lambda run: run[1].means[pairs.ALL, "margin"] - run[0].means[pairs.ALL, "margin"], sides,

@@ -42,7 +42,7 @@ def import_recording(
     from ranksim.core.extras import imported
     from ranksim.core.files import check_outputs
     from ranksim.planner.pricing.back_test import read_accounts
-    from ranksim.planner.pricing.columns import save, save_names
+    from ranksim.planner.pricing.columns import save_columns, save_names
     from ranksim.planner.pricing.importing import columns_of
     from ranksim.planner.pricing.recorded_sides import reasons_text
     from ranksim.planner.pricing.recording import read_recording, read_rules
@@ -59,7 +59,7 @@ def import_recording(
             progress=part(tell, 0.5, 1.0),
         )
         drawn = token_hex(16) if salt is None else salt
-        save(made, columns, drawn)
+        save_columns(made, columns, drawn)
         if names is not None:
             save_names(made, names, drawn)
     print_out(

@@ -159,7 +159,7 @@ def own_scenario(
     return OwnScenario(scenario.model_copy(update=changes), name, tuple(notes))
 
 
-def served(own: OwnScenario, catalogue: Catalogue, seed: int) -> AccountRun:
+def run_account(own: OwnScenario, catalogue: Catalogue, seed: int) -> AccountRun:
     """Run the scenario once under a catalogue, and tell what came of its account."""
     tally = _AccountTally(own.scenario)
     world = World(own.under(catalogue), seed=seed, tally=tally)
@@ -173,7 +173,7 @@ def consulted_in(runs: Iterable[AccountRun]) -> tuple[str, ...]:
     return tuple(sorted({name for run in runs for name in run.consulted}))
 
 
-def prices(own: OwnScenario, catalogue: Catalogue) -> tuple[int, int]:
+def prices_paid(own: OwnScenario, catalogue: Catalogue) -> tuple[int, int]:
     """Return what the account pays for its plans and for its add-ons (µUSD): thirty days to the month."""
     plans = extras = 0
     for bought in own.terms:
@@ -318,10 +318,10 @@ def compare_account(
     first = catalogue_of(own.scenario.policy.catalogue if a is None else a)
     plans = [bought.plan for bought in own.terms]
     sides = compared_sides(first, catalogue_of(b), moves, plans, own.check_sold)
-    paid = [sum(prices(own, catalogue)) for catalogue in sides.served]
+    paid = [sum(prices_paid(own, catalogue)) for catalogue in sides.served]
 
     def serve(drawn: int) -> tuple[AccountRun, AccountRun]:
-        run, other = (served(own, catalogue, drawn) for catalogue in sides.served)
+        run, other = (run_account(own, catalogue, drawn) for catalogue in sides.served)
         return run, other
 
     runs = pairs.paired_runs(
@@ -346,7 +346,7 @@ def _rows(
     concerned = any(
         change.concerns(bought.plan, bought.add_ons) for change in sides.changes for bought in own.terms
     )
-    paid = [prices(own, catalogue) for catalogue in sides.served]
+    paid = [prices_paid(own, catalogue) for catalogue in sides.served]
     both = list(zip(paid, zip(*runs, strict=True), strict=True))
 
     def row(metric: str, kind: Kind, value: Callable[[tuple[int, int], AccountRun], float]) -> Row:

@@ -91,7 +91,7 @@ Runs = Sequence[tuple[Served, Served]]
 """Replications under A and under B."""
 
 
-def served(result: FleetResult) -> Served:
+def tally_run(result: FleetResult) -> Served:
     """Tally one run: the metrics of `METRICS`, and the margins at `PERCENTILES`."""
     billed, accounts = bills(result), result.accounts
     hits = {

@@ -23,7 +23,13 @@ from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.sides import FleetSide
 from ranksim.planner.pricing import catalogues
 from ranksim.planner.pricing.bills import bills
-from ranksim.planner.pricing.own_account import AccountRun, consulted_in, own_scenario, prices, served
+from ranksim.planner.pricing.own_account import (
+    AccountRun,
+    consulted_in,
+    own_scenario,
+    prices_paid,
+    run_account,
+)
 from ranksim.planner.pricing.paired_metrics import DEMAND, check_replications, with_ends
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.planner.study.parameters import check_path, laid, tree_of
@@ -208,9 +214,9 @@ def pareto_account(
     with noted("trying catalogues", progress) as tell:
         for done, (index, numbers) in enumerate(parts):
             tell(done / len(parts), f"replication {index + 1} of {replications}")
-            runs.append(run := served(own, tried[numbers[0]], replication_seed(seed, index)))
+            runs.append(run := run_account(own, tried[numbers[0]], replication_seed(seed, index)))
             for number in numbers:
-                margins[number].append(float(sum(prices(own, tried[number])) - run.cost))
+                margins[number].append(float(sum(prices_paid(own, tried[number])) - run.cost))
                 hits[number].append(run.blocked)
                 calls[number].append(run.granted + run.blocked)
     shares = [clustered(some, of, level) for some, of in zip(hits, calls, strict=True)]
