@@ -133,9 +133,8 @@ class Beside:
     def __init__(self, part: Part, client: str, on_call: Callable[[Send, CallOutcome], None]) -> None:
         self.part, self.client, self.on_call = part, client, on_call
         self._running = Group()
-        self._waiting: set[gevent.Greenlet] = set()
         self._sessions: list[Session] = []
-        self._stopped = False
+        self._stopped = Event()
 
     def spawn(self, program: Program) -> None:
         """Begin a program; what it may spend, the user's program has seen to."""
@@ -147,21 +146,11 @@ class Beside:
 
     def stop(self, seconds: float) -> None:
         """End all programs before their next steps; calls under way have so many seconds to be answered."""
-        self._stopped = True
-        gevent.killall(list(self._waiting))
+        self._stopped.set()
         self._running.join(timeout=seconds)
         self._running.kill()
         for session in self._sessions:
             session.close()
-
-    @contextmanager
-    def _idle(self) -> Iterator[None]:
-        """A wait in which a program may be stopped at once."""
-        self._waiting.add(gevent.getcurrent())
-        try:
-            yield
-        finally:
-            self._waiting.discard(gevent.getcurrent())
 
     def _perform(self, program: Program) -> None:
         session = self._sessions.pop() if self._sessions else self.part.session(self.client)
@@ -171,9 +160,9 @@ class Beside:
                 session,
                 self.part.receiver,
                 on_call=self.on_call,
-                idle=self._idle,
-                stopped=lambda: self._stopped,
+                stopped=self._stopped.is_set,
                 spawn=self.spawn,
+                sleep=self._stopped.wait,
             )
         finally:
             self._sessions.append(session)
