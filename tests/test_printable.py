@@ -17,7 +17,7 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from ranksim import cli
-from ranksim.bridges.twin_files import write
+from ranksim.bridges.twin_files import write_twin
 from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.contract.yamlfile import load_yaml, write_yaml
 from ranksim.core.errors import BadInput
@@ -179,7 +179,7 @@ def test_a_deployment_plants_nothing_in_its_twin(end: str, tmp_path: Path) -> No
     twin = MirroredWorld(
         catalogue, scenario, [f"acc{end}{EVIL}{end}#", f"{end}facts: {{webhook_timeout: 1s}}"]
     )
-    write(twin, tmp_path / "twin")
+    write_twin(twin, tmp_path / "twin")
     read = Scenario.load(tmp_path / "twin" / "world.yaml")
     assert (read.clients, code_of(read)) == ({}, [])
 

@@ -25,7 +25,7 @@ LEFT = {
     "core/service": 36,
     "core/trace.py": 3,
     "core/trace_writer.py": 2,
-    "judge/conformance": 12,
+    "judge/conformance": 4,
     "planner/capacity": 15,
     "planner/study": 4,
     "twin/facade": 2,

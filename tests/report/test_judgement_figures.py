@@ -10,7 +10,7 @@ from tests.kit.traces import a_trace, call, hook
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.core.contract.facts import Facts
 from ranksim.judge.conformance.history.trace_reader import read
-from ranksim.judge.conformance.report.traffic import drawn
+from ranksim.judge.conformance.report.traffic import figure_rows
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 from ranksim.judge.report.judgement_figures import staircase, timeline
 
@@ -32,7 +32,7 @@ def test_calls_of_one_window_are_drawn_from_its_first_or_to_its_refusal(
     named: tuple[str, ...], first: int
 ) -> None:
     history = read(a_trace(CALLS))
-    figure = drawn("rate.read", Evidence("no", named), [history], Facts())["staircase"]
+    figure = figure_rows("rate.read", Evidence("no", named), [history], Facts())["staircase"]
     assert figure["length"] == MINUTE
     assert round((figure["t"] - CALLS[0].sent) / SECOND) == first
     assert [one["id"] for one in figure["calls"]] == ["x1", "x2", "x3", "x4", "x5"]
@@ -50,7 +50,9 @@ def test_calls_of_one_window_are_drawn_from_its_first_or_to_its_refusal(
 def test_the_figure_counts_what_its_evidence_says(says: str, bad: int, drawn_too: bool) -> None:
     """Up to the last call that evidence names, against the limit of as many windows as it may meet."""
     later = [*CALLS, call("jobs.list", 55, 55.5, [], headers=LIMIT)]
-    figure = drawn("rate.read", Evidence(says, ("x1", "x4")), [read(a_trace(later))], Facts())["staircase"]
+    figure = figure_rows("rate.read", Evidence(says, ("x1", "x4")), [read(a_trace(later))], Facts())[
+        "staircase"
+    ]
     drawing = staircase(figure)
     assert "4 admitted" in drawing
     assert drawing.count('class="bad"') - drawing.count('<text class="bad"') >= bad
@@ -61,7 +63,9 @@ def test_the_figure_counts_what_its_evidence_says(says: str, bad: int, drawn_too
 
 def test_attempts_are_drawn_against_when_they_were_due() -> None:
     history = read(a_trace(ATTEMPTS))
-    figure = drawn("webhook.retry_delays", Evidence("no", (), ("evt_1/2",)), [history], Facts())["timeline"]
+    figure = figure_rows("webhook.retry_delays", Evidence("no", (), ("evt_1/2",)), [history], Facts())[
+        "timeline"
+    ]
     assert [one["attempt"] for one in figure["attempts"]] == [1, 2, 3]
     assert [one["marked"] for one in figure["attempts"]] == [False, True, False]
     told = titles(timeline(figure))
@@ -71,4 +75,4 @@ def test_attempts_are_drawn_against_when_they_were_due() -> None:
 
 
 def test_other_rules_have_neither() -> None:
-    assert drawn("error.body", Evidence("no", ("x1",)), [read(a_trace(CALLS))], Facts()) == {}
+    assert figure_rows("error.body", Evidence("no", ("x1",)), [read(a_trace(CALLS))], Facts()) == {}

@@ -24,7 +24,7 @@ def mirror(
 
     Example: RANKSIM_KEY=... ranksim mirror --host https://sandbox.example.com --out twin
     """
-    from ranksim.bridges.twin_files import FILES, STATE, write
+    from ranksim.bridges.twin_files import FILES, STATE, write_twin
     from ranksim.core.errors import BadInput
     from ranksim.core.files import check_directory
     from ranksim.judge.load.options import LoadOptions
@@ -36,7 +36,7 @@ def mirror(
     options = LoadOptions(host, "" if target is None else str(target))
     check_directory(out, FILES)
     twin = mirrored(options.target())
-    write(twin, out)
+    write_twin(twin, out)
     accounts = list(twin.scenario["accounts"])
     option = f" --account {accounts[0]}" if len(accounts) > 1 else ""
     lines = [f"Written to {out}: {units.many(len(accounts), 'account')}, {', '.join(accounts)}"]

@@ -8,7 +8,6 @@ from typing import Any
 from ranksim.bridges.rehearsal import START
 from ranksim.core.callers.target import Purpose, Target, TargetKey
 from ranksim.core.clock import HOUR, MINUTE, SECOND, Micros
-from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.service import Service
@@ -133,11 +132,8 @@ def make_world(policy: Policy | None = None, seed: int = 0, start: Micros = STAR
 
 def _plans(policy: Policy) -> tuple[str, str]:
     """Return the plan of a full account, the second dearest, and of one near its limits, the next cheaper."""
-
-    def price(plan: Plan) -> int:
-        return plan.price
-
-    names = [plan.name for plan in sorted(policy.catalogue.plans.values(), key=price)]
+    plans = sorted(policy.catalogue.plans.values(), key=lambda plan: plan.price)
+    names = [plan.name for plan in plans]
     better = names[-2] if len(names) > 2 else names[-1]
     return better, names[max(0, names.index(better) - 1)]
 

@@ -17,7 +17,7 @@ from ranksim.core.files import Contents, new_directory, write_text
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.trace_reader import read
-from ranksim.judge.mirror.world import MirroredWorld, replay
+from ranksim.judge.mirror.world import MirroredWorld, replay_trace
 from ranksim.twin.sim.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ STATE = "world.db"
 """The file from which the twin is served."""
 
 
-def write(twin: MirroredWorld, out: Path) -> None:
+def write_twin(twin: MirroredWorld, out: Path) -> None:
     """Write a twin's files into a directory, instead of an earlier twin's: world.yaml, policy.yaml,
     catalogue.yaml; to be served, where what serves is installed, world.db and target.yaml. Raises BadInput.
     """
@@ -79,9 +79,9 @@ def beside_twin(twin: MirroredWorld, trace: Path, history: History) -> list[Comp
 
     began = history.run.began
     length = history.run.ended - began if began is not None else 0
-    replay(twin, f"../{trace.name}", length + MINUTE)
+    replay_trace(twin, f"../{trace.name}", length + MINUTE)
     folder = trace.parent / TWIN
-    write(twin, folder)
+    write_twin(twin, folder)
     world = Scenario.load(folder / "world.yaml")
     with tempfile.TemporaryDirectory(prefix="ranksim-twin-") as aside:
         with TraceWriter(Path(aside) / "trace.jsonl", started=world.start) as writer:

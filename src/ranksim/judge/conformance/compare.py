@@ -18,7 +18,7 @@ from ranksim.judge.conformance.calls.schema_checks import SchemaJudge
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.history.trace_reader import Source, read
-from ranksim.judge.conformance.joining import join, moved
+from ranksim.judge.conformance.joining import address_notes, join
 from ranksim.judge.conformance.judging import FAMILIES, show
 from ranksim.judge.conformance.rate.elimination import Excluded
 from ranksim.judge.conformance.rate.windows import Owner, Window, WindowJudge
@@ -213,7 +213,7 @@ def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgemen
     for number, (source, judge) in enumerate(zip(sources, schemas, strict=True)):
         passed = shares(part(reading, number * each, (number + 1) * each))
         histories.append(read(source, judge.see_raw, f"{number + 1}/" if several else "", passed))
-        moved([history.run.header for history in histories])
+        address_notes([history.run.header for history in histories])
     if several:
         join(histories)
     findings, tallies = [], []

@@ -34,7 +34,7 @@ NEAR: Final = 2 * SECOND
 Span = tuple[Micros, Micros]
 
 
-def moved(headers: Sequence[Header]) -> list[str]:
+def address_notes(headers: Sequence[Header]) -> list[str]:
     """Return for each environment that traces have at several addresses of one machine, that it has.
 
     Raises BadInput where the addresses are of several machines.

@@ -80,7 +80,7 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
     return twin
 
 
-def replay(twin: MirroredWorld, trace: str, length: Micros) -> None:
+def replay_trace(twin: MirroredWorld, trace: str, length: Micros) -> None:
     """Have a world of so long (µs) make the calls of a recorded trace again, each by the key of its name."""
     first, *others = twin.scenario["accounts"]
     source = {"kind": "arrivals", "account": first, "accounts": others, "source": {"trace": trace}}
@@ -108,12 +108,8 @@ def _plan(read: ReadAccount, notes: list[str]) -> dict[str, Any]:
     entitled, usage = read.single("account.entitlements"), read.single("account.usage")
     slots = read.single("slots.get")
     dimensions = _mapping(entitled.get("dimensions"))
-    for operation, noun in (
-        ("account.entitlements", entitled),
-        ("account.usage", usage),
-        ("slots.get", slots),
-    ):
-        if not noun:
+    for operation in ("account.entitlements", "account.usage", "slots.get"):
+        if not read.single(operation):
             why = read.lacks.get(operation, "it was not answered")
             notes.append(
                 f"{read.name}: {operation} could not be read ({why}), so its limits are out of reach here"
@@ -160,11 +156,8 @@ def _capabilities(entitled: Item, read: ReadAccount, notes: list[str]) -> list[s
 
 def _meters(usage: Item) -> list[Item]:
     metrics = usage.get("metrics")
-    return (
-        [metric for metric in metrics if isinstance(metric, dict) and "metric" in metric]
-        if isinstance(metrics, list)
-        else []
-    )
+    rows = metrics if isinstance(metrics, list) else []
+    return [row for row in rows if isinstance(row, dict) and "metric" in row]
 
 
 def _quota(meter: Item) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ranksim.judge.conformance.explain import fact
 from ranksim.judge.conformance.following import causes
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.joining import moved
+from ranksim.judge.conformance.joining import address_notes
 from ranksim.judge.conformance.report import traffic
 from ranksim.judge.conformance.report.model_fit import Compared
 from ranksim.judge.conformance.verdict.rule import Cause, Rule
@@ -125,7 +125,7 @@ def _together(traces: Sequence[Plain], histories: Sequence[History]) -> Plain:
             for part in ("targets", "keys")
         },
         "exclusive": all(row["exclusive"] for row in traces),
-        "relied_on": [*dict.fromkeys(notes), *([*moved(headers), JOINED] if several else [])],
+        "relied_on": [*dict.fromkeys(notes), *([*address_notes(headers), JOINED] if several else [])],
         "clock_offset": None if several else traces[0]["clock_offset"],
         "pace": traces[0]["pace"],
     }
@@ -206,7 +206,7 @@ def _finding(
     for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
         around = (traffic.surroundings(history, evidence) for history in histories)
         piece["around"] = next((rows for rows in around if rows), [])
-        piece.update(traffic.drawn(rule.name, evidence, histories, judgement.facts))
+        piece.update(traffic.figure_rows(rule.name, evidence, histories, judgement.facts))
     return {
         "name": rule.name,
         "says": says,

@@ -160,19 +160,19 @@ def _acknowledged(attempt: ReceivedAttempt) -> bool:
 # Figures
 
 
-def drawn(rule: str, evidence: Evidence, histories: Sequence[History], facts: Facts) -> dict[str, Row]:
+def figure_rows(rule: str, evidence: Evidence, histories: Sequence[History], facts: Facts) -> dict[str, Row]:
     """Return what the figure of a rule's evidence is drawn from, by its name; none where it has none."""
     if rule in WINDOWS:
-        name, draw = "staircase", staircase
+        name, draw = "staircase", _staircase
     elif rule.startswith("webhook."):
-        name, draw = "timeline", timeline
+        name, draw = "timeline", _timeline
     else:
         return {}
     figures = (draw(history, evidence, facts) for history in histories)
     return next(({name: figure} for figure in figures if figure is not None), {})
 
 
-def staircase(history: History, evidence: Evidence, facts: Facts) -> Row | None:
+def _staircase(history: History, evidence: Evidence, facts: Facts) -> Row | None:
     """Return the calls of a window: its `limit`, from when (`t`) for how long, each call; None without any.
 
     The window begins with the first call that evidence names, or ends with the first that was refused. It is
@@ -224,7 +224,7 @@ def _call(seen: Observation, evidence: Evidence) -> Row:
     return {"id": seen.id, "t": seen.received, "admitted": admitted, "marked": marked}
 
 
-def timeline(history: History, evidence: Evidence, facts: Facts) -> Row | None:
+def _timeline(history: History, evidence: Evidence, facts: Facts) -> Row | None:
     """Return the attempts of the first delivery that evidence names, each with when the next was due."""
     rate = history.run.rate
     if not evidence.deliveries or not rate:
