@@ -18,8 +18,8 @@ from ranksim.core.service.operations import OPERATIONS
 from ranksim.judge.conformance.history.fields import moment
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation, ReceivedAttempt
-from ranksim.judge.conformance.rate.elimination import default_reading
-from ranksim.judge.conformance.rate.ledger import calls_of, classes_by_limit, logged, nominal, steady
+from ranksim.judge.conformance.rate.elimination import calls_of, default_reading
+from ranksim.judge.conformance.rate.ledger import classes_by_limit, logged, nominal, steady
 from ranksim.judge.conformance.rate.window_calls import WindowCalls
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence

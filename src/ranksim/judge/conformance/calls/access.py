@@ -229,12 +229,7 @@ class AccessJudge(Judge):
                     self.owners[_thing(seen, declared, thing)] = owner
 
     def _check(
-        self,
-        rule: str,
-        holds: bool,
-        says: str,
-        seen: Observation | ScopedCall,
-        case: str | None = ANY,
+        self, rule: str, holds: bool, says: str, seen: Observation | ScopedCall, case: str | None = ANY
     ) -> None:
         evidence = evidence_of(says, seen, about=f"key {seen.key or 'none'}")
         self.tally.check(rule, holds, evidence, case=case)
@@ -344,8 +339,7 @@ class AccessJudge(Judge):
             return
         if graphql and requested not in self.owners.values():
             return
-        kind = f", {body.get('kind')}" if seen.operation == "jobs.create" else ""
-        case = f"{seen.operation}{kind}"
+        case = seen.operation + (f", {body.get('kind')}" if seen.operation == "jobs.create" else "")
         made = thing_of(seen).get("domain_id") if seen.ok else None
         refused = seen.status in (403, 404) or (graphql and seen.code in ("forbidden", "not_found"))
         if case in MADE and (refused or isinstance(made, str)):

@@ -25,10 +25,7 @@ GOING = ", while items go"
 
 CREATES = {
     f"{noun}.create": f"{noun}.list"
-    for noun in (
-        *("domains", "keyword_lists", "labels", "competitors"),
-        *("scans", "keywords", "webhooks"),
-    )
+    for noun in (*("domains", "keyword_lists", "labels", "competitors"), *("scans", "keywords", "webhooks"))
 }
 """Which list shows what an operation creates."""
 

@@ -79,13 +79,7 @@ DEPRECATING = frozenset({"deprecation", "sunset"})
 
 
 def check_one(
-    rule: str,
-    holds: bool,
-    says: str,
-    seen: Observation,
-    tally: Tally,
-    case: str = ANY,
-    expected: str = "",
+    rule: str, holds: bool, says: str, seen: Observation, tally: Tally, case: str = ANY, expected: str = ""
 ) -> bool:
     """Note whether a rule held in one exchange, which `says` is told of where it broke; return it, too."""
     if holds:

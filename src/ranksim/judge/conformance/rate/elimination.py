@@ -15,15 +15,31 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.facts import RateClass
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.rate.clocked import check_clock
 from ranksim.judge.conformance.rate.counter import check_counter
 from ranksim.judge.conformance.rate.first_hit import check_first_hit
-from ranksim.judge.conformance.rate.ledger import REFUSED, Interpretation, KeyLedger, calls_of
+from ranksim.judge.conformance.rate.ledger import (
+    ADMITTED,
+    EPOCH,
+    REFUSED,
+    UNSURE,
+    Interpretation,
+    KeyLedger,
+)
 from ranksim.judge.conformance.rate.sliding import check_gcra, check_log
 from ranksim.judge.conformance.rate.stated import check_stated
-from ranksim.judge.conformance.rate.window_calls import NOBODY, CallIntervals, WindowCalls
+from ranksim.judge.conformance.rate.window_calls import (
+    HIDDEN,
+    NOBODY,
+    NOTHING,
+    CallIntervals,
+    Mask,
+    StatedCounts,
+    WindowCalls,
+)
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
@@ -40,6 +56,9 @@ CHECKS: dict[str, Check] = {
     "gcra": check_gcra,
 }
 """For each algorithm, its necessary conditions: None, or what cannot be."""
+
+DRIFT = 5000
+"""Clocks of client and deployment may drift apart by one part in so many: 200 ppm."""
 
 FIELDS = {
     "window": ("window", 1),
@@ -156,6 +175,90 @@ class Examined:
         return {reading: evidence for reading, evidence in self.against.items() if reading not in self.acting}
 
 
+# The calls of one window
+
+
+def calls_of(
+    ledger: KeyLedger, rate_class: RateClass, reading: Interpretation, run: ObservedRun, options: Options
+) -> WindowCalls:
+    """Gather what one window may have counted under a reading, with the account's first moments as hidden."""
+    length, second = options.facts.rate_window // run.traffic_rate, SECOND // run.traffic_rate
+    limit = options.facts.rates.of(rate_class)
+    counts = _counted(ledger, rate_class, reading)
+    admitted, unsure = _side(ledger, counts, ADMITTED), _side(ledger, counts, UNSURE)
+    refused = _side(ledger, counts & (ledger.rate_class == rate_class), REFUSED)
+    assert run.began is not None
+    start = ledger.log.sent(0) if ledger.log.resumes else run.began
+    stated = _stated(ledger, counts & (ledger.rate_class == rate_class), limit, second)
+    fresh = _fresh(admitted, refused, stated)
+    hidden = NOBODY if fresh else _hidden(limit, start, length)
+    return WindowCalls(
+        about=f"key {ledger.name}, {rate_class.label} calls",
+        limit=limit,
+        length=length,
+        slack=length // DRIFT,
+        second=second,
+        exclusive=run.exclusive,
+        admitted=admitted,
+        possible=admitted.joined(unsure).joined(hidden),
+        refused=refused,
+        stated=stated,
+        log=ledger.log,
+        start=start,
+        began=run.began,
+        fresh=fresh,
+    )
+
+
+def _counted(ledger: KeyLedger, rate_class: RateClass, reading: Interpretation) -> Mask:
+    counts: Mask = ledger.rate_class == rate_class
+    if reading.debits_write and rate_class == RateClass.WRITE:
+        counts |= ledger.rate_class == RateClass.EXPENSIVE
+    if reading.dry_run == "free":
+        counts &= (ledger.dry == 0) | (ledger.kind == REFUSED)
+    if reading.graphql == "separate":
+        counts &= ledger.graphql == 0
+    return counts
+
+
+def _side(ledger: KeyLedger, counts: Mask, kind: int) -> CallIntervals:
+    chosen = np.flatnonzero(counts & (ledger.kind == kind))
+    return CallIntervals(ledger.sent[chosen], ledger.done[chosen], ledger.who[chosen])
+
+
+def _stated(ledger: KeyLedger, counts: Mask, limit: int, second: Micros) -> StatedCounts:
+    """What the headers of admitted replies say, if they speak of this window."""
+    chosen = np.flatnonzero(
+        counts & (ledger.kind == ADMITTED) & (ledger.limit == limit) & (ledger.remaining >= 0)
+    )
+    if not len(chosen):
+        return NOTHING
+    sent, done, reset = ledger.sent[chosen], ledger.done[chosen], ledger.reset[chosen]
+    delta = (reset >= 0) & (reset < EPOCH)
+    low = np.where(delta, sent + (reset - 1) * second, 1)
+    high = np.where(delta, done + reset * second, 0)
+    return StatedCounts(sent, done, ledger.who[chosen], limit - ledger.remaining[chosen], low, high)
+
+
+def _fresh(admitted: CallIntervals, refused: CallIntervals, stated: StatedCounts) -> bool:
+    """Return whether the window was unused when the trace came to it: its first call says it is the first."""
+    if not len(admitted) or not len(stated):
+        return False
+    first = (stated.sent <= int(admitted.ends[0])) & (stated.counted == 1)
+    if not first.any():
+        return False
+    return not len(refused) or int(refused.sent[0]) > int(stated.done[first].min())
+
+
+def _hidden(limit: int, start: Micros, length: Micros) -> CallIntervals:
+    """As many calls as fit, sometime before the trace: what the window may have held already."""
+    return CallIntervals(
+        np.full(limit, start - length, np.int64),
+        np.full(limit, start, np.int64),
+        np.full(limit, HIDDEN, np.int64),
+    )
+
+
 # The closest of readings that all fail
 
 NO_MORE, NO_FEWER = "no more", "no fewer"
@@ -205,9 +308,7 @@ def _explaining(examined: Examined, limits: set[int]) -> list[tuple[Interpretati
     return []
 
 
-def _one_sided(
-    under: dict[Interpretation, WindowCalls],
-) -> Iterator[tuple[Interpretation, tuple[int, str]]]:
+def _one_sided(under: dict[Interpretation, WindowCalls]) -> Iterator[tuple[Interpretation, tuple[int, str]]]:
     """Return the readings that fail on one side alone, each with the nearest limit that mends it."""
     for reading, calls in under.items():
         failed = [side for side in (NO_MORE, NO_FEWER) if _fails(side, reading, calls) is not None]

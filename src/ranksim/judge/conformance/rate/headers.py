@@ -205,15 +205,7 @@ class HeaderJudge(Judge):
             self._format_differs(5, "reset_format", stated, says, exchange, rule=HEADERS, case=kind)
 
     def _format_differs(
-        self,
-        number: int,
-        name: str,
-        stated: str,
-        says: str,
-        exchange: Observation,
-        *,
-        rule: str,
-        case: str,
+        self, number: int, name: str, stated: str, says: str, exchange: Observation, *, rule: str, case: str
     ) -> None:
         """Note another choice than the assumed one, which breaks a rule, too, where it is pinned."""
         assumed = self.options.default(name)

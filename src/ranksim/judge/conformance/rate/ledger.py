@@ -21,23 +21,13 @@ from ranksim.core.contract.facts import RateClass
 from ranksim.core.service.operations import OPERATIONS, Operation
 from ranksim.judge.conformance.history.history import History, ObservedRun
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation
-from ranksim.judge.conformance.rate.window_calls import (
-    HIDDEN,
-    NOBODY,
-    NONE,
-    NOTHING,
-    CallIntervals,
-    Ints,
-    Mask,
-    StatedCounts,
-    WindowCalls,
-)
+from ranksim.judge.conformance.rate.window_calls import NONE, Ints
 from ranksim.judge.conformance.verdict.options import Options
 
-DRIFT = 5000
-"""Clocks of client and deployment may drift apart by one part in so many: 200 ppm."""
-
 ADMITTED, UNSURE, REFUSED = 0, 1, 2
+
+EPOCH = 100_000_000
+"""A RateLimit-Reset from here on is an instant in Unix seconds, not a number of seconds (U5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,91 +314,3 @@ def logged(history: History) -> CallLog:
     for exchange in history.where(lambda like: like.happened is not False and not like.request_unrecorded):
         log.add(exchange)
     return log
-
-
-# The calls of one window
-
-
-def calls_of(
-    ledger: KeyLedger, rate_class: RateClass, reading: Interpretation, run: ObservedRun, options: Options
-) -> WindowCalls:
-    """Gather what one window may have counted under a reading, with the account's first moments as hidden."""
-    length, second = options.facts.rate_window // run.traffic_rate, SECOND // run.traffic_rate
-    limit = options.facts.rates.of(rate_class)
-    counts = _counted(ledger, rate_class, reading)
-    admitted, unsure = _side(ledger, counts, ADMITTED), _side(ledger, counts, UNSURE)
-    refused = _side(ledger, counts & (ledger.rate_class == rate_class), REFUSED)
-    assert run.began is not None
-    start = ledger.log.sent(0) if ledger.log.resumes else run.began
-    stated = _stated(ledger, counts & (ledger.rate_class == rate_class), limit, second)
-    fresh = _fresh(admitted, refused, stated)
-    hidden = NOBODY if fresh else _hidden(limit, start, length)
-    return WindowCalls(
-        about=f"key {ledger.name}, {rate_class.label} calls",
-        limit=limit,
-        length=length,
-        slack=length // DRIFT,
-        second=second,
-        exclusive=run.exclusive,
-        admitted=admitted,
-        possible=admitted.joined(unsure).joined(hidden),
-        refused=refused,
-        stated=stated,
-        log=ledger.log,
-        start=start,
-        began=run.began,
-        fresh=fresh,
-    )
-
-
-def _counted(ledger: KeyLedger, rate_class: RateClass, reading: Interpretation) -> Mask:
-    counts: Mask = ledger.rate_class == rate_class
-    if reading.debits_write and rate_class == RateClass.WRITE:
-        counts |= ledger.rate_class == RateClass.EXPENSIVE
-    if reading.dry_run == "free":
-        counts &= (ledger.dry == 0) | (ledger.kind == REFUSED)
-    if reading.graphql == "separate":
-        counts &= ledger.graphql == 0
-    return counts
-
-
-def _side(ledger: KeyLedger, counts: Mask, kind: int) -> CallIntervals:
-    chosen = np.flatnonzero(counts & (ledger.kind == kind))
-    return CallIntervals(ledger.sent[chosen], ledger.done[chosen], ledger.who[chosen])
-
-
-def _stated(ledger: KeyLedger, counts: Mask, limit: int, second: Micros) -> StatedCounts:
-    """What the headers of admitted replies say, if they speak of this window."""
-    chosen = np.flatnonzero(
-        counts & (ledger.kind == ADMITTED) & (ledger.limit == limit) & (ledger.remaining >= 0)
-    )
-    if not len(chosen):
-        return NOTHING
-    sent, done, reset = ledger.sent[chosen], ledger.done[chosen], ledger.reset[chosen]
-    delta = (reset >= 0) & (reset < EPOCH)
-    low = np.where(delta, sent + (reset - 1) * second, 1)
-    high = np.where(delta, done + reset * second, 0)
-    return StatedCounts(sent, done, ledger.who[chosen], limit - ledger.remaining[chosen], low, high)
-
-
-EPOCH = 100_000_000
-"""A RateLimit-Reset from here on is an instant in Unix seconds, not a number of seconds (U5)."""
-
-
-def _fresh(admitted: CallIntervals, refused: CallIntervals, stated: StatedCounts) -> bool:
-    """Return whether the window was unused when the trace came to it: its first call says it is the first."""
-    if not len(admitted) or not len(stated):
-        return False
-    first = (stated.sent <= int(admitted.ends[0])) & (stated.counted == 1)
-    if not first.any():
-        return False
-    return not len(refused) or int(refused.sent[0]) > int(stated.done[first].min())
-
-
-def _hidden(limit: int, start: Micros, length: Micros) -> CallIntervals:
-    """As many calls as fit, sometime before the trace: what the window may have held already."""
-    return CallIntervals(
-        np.full(limit, start - length, np.int64),
-        np.full(limit, start, np.int64),
-        np.full(limit, HIDDEN, np.int64),
-    )
