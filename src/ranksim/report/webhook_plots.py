@@ -137,11 +137,9 @@ def delays(tables: Tables, ax: Axes) -> None:
     labels: Labels = []
     latest, longest = _latest(tables["delivering"]), _longest(tables)
     for name, colour in zip(names, ENDPOINTS, strict=False):
-        rows = [row for row in _of(tables, name) if row["delay"] is not None]
-        if not rows:
-            continue
-        ax.vlines(times(rows), 0, [row["delay"] for row in rows], color=colour, linewidth=1.6, zorder=3)
-        labels.append((rows[-1]["delay"], name, colour))
+        if rows := [row for row in _of(tables, name) if row["delay"] is not None]:
+            ax.vlines(times(rows), 0, [row["delay"] for row in rows], color=colour, linewidth=1.6, zorder=3)
+            labels.append((rows[-1]["delay"], name, colour))
     if longest > latest * APART:
         ax.axhline(longest, color=INK, linestyle="--", linewidth=1.1)
         labels.append((longest, "longest of a run", INK))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ranksim.twin.sim.why.explanation import Why
 
 
-class _TableFrame(property):
+class _Frame(property):
     """A table of a result as a frame, under the table's name."""
 
     def __init__(self, sentence: str) -> None:
@@ -217,39 +217,27 @@ class Result:
         plot: Callable[..., Axes] = _drawing().plot
         return plot(self.tables, name, ax=ax)
 
-    totals = _TableFrame("The few numbers to see first, each with its interval.")
-    operations = _TableFrame("Calls by operation, outcome and status, of all clients together.")
-    codes = _TableFrame(
-        "Refused calls by check and code, of all clients together, and their share of all refusals."
-    )
-    levels = _TableFrame(
-        "How full slots, allowances and the provider cost of a month were, at the end and at most."
-    )
-    calls = _TableFrame("Calls by client, operation, outcome and status.")
-    refusals = _TableFrame(
-        "Refused calls by code and check, and their share of the client's calls of the operation."
-    )
-    windows = _TableFrame(
-        "Rate windows over time: calls since the sample before, what remained, and how full it was."
-    )
-    queues = _TableFrame(
-        "Worker pools over time: the most jobs that ran and that waited since the sample before."
-    )
-    meters = _TableFrame("Metered allowances over time.")
-    slots = _TableFrame("Keyword slots over time.")
-    spend = _TableFrame("Provider cost of the month over time, in dollars.")
-    jobs = _TableFrame("Jobs of each pool, their waits and the pool's utilisation.")
-    attempts = _TableFrame("Webhook attempts by attempt number, of all endpoints together.")
-    deliveries = _TableFrame("Webhook attempts by endpoint and attempt number.")
-    answers = _TableFrame("Webhook attempts by endpoint and the status or error seen.")
-    delays = _TableFrame("Time from event to acknowledgement, by endpoint and quantile.")
-    endpoints = _TableFrame("What became of each endpoint's events.")
-    delivering = _TableFrame(
-        "Webhooks over time: attempts, and of the events of the time the longest delay and those lost."
-    )
-    outages = _TableFrame("When receivers of webhooks were down.")
-    disabled = _TableFrame("When failures had disabled webhook endpoints.")
-    notes = _TableFrame("Remarks on the run and on its replications.")
+    totals = _Frame("The few numbers to see first, each with its interval.")
+    operations = _Frame("Calls by operation, outcome and status, of all clients together.")
+    codes = _Frame("Refused calls by check and code, all clients together, and their share of all refusals.")
+    levels = _Frame("How full slots, allowances and a month's provider cost were, at the end and at most.")
+    calls = _Frame("Calls by client, operation, outcome and status.")
+    refusals = _Frame("Refused calls by code and check, and their share of a client's calls of an operation.")
+    windows = _Frame("Rate windows over time: calls since the sample before, what remained, how full it was.")
+    queues = _Frame("Worker pools over time: the most jobs that ran and waited since the sample before.")
+    meters = _Frame("Metered allowances over time.")
+    slots = _Frame("Keyword slots over time.")
+    spend = _Frame("Provider cost of the month over time, in dollars.")
+    jobs = _Frame("Jobs of each pool, their waits and the pool's utilisation.")
+    attempts = _Frame("Webhook attempts by attempt number, of all endpoints together.")
+    deliveries = _Frame("Webhook attempts by endpoint and attempt number.")
+    answers = _Frame("Webhook attempts by endpoint and the status or error seen.")
+    delays = _Frame("Time from event to acknowledgement, by endpoint and quantile.")
+    endpoints = _Frame("What became of each endpoint's events.")
+    delivering = _Frame("Webhooks over time: attempts, and of events the longest delay and how many lost.")
+    outages = _Frame("When receivers of webhooks were down.")
+    disabled = _Frame("When failures had disabled webhook endpoints.")
+    notes = _Frame("Remarks on the run and on its replications.")
 
     # JSON
 
