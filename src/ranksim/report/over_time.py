@@ -77,12 +77,10 @@ def panels(ax: Axes, titles: Sequence[str]) -> list[Axes]:
     return made
 
 
-def finish_time(
-    ax: Axes, panels_with_labels: Sequence[tuple[Axes, Sequence[Label]]], what: str = "UTC"
-) -> None:
+def finish_time(ax: Axes, labelled: Sequence[tuple[Axes, Sequence[Label]]], what: str = "UTC") -> None:
     """Give panels the axis of time, and the labels beside what they name."""
     dates: Any = import_module("matplotlib.dates")  # which has no types
-    for panel, labels in panels_with_labels:
+    for panel, labels in labelled:
         locator = dates.AutoDateLocator(minticks=3, maxticks=8, tz="UTC")
         panel.xaxis.set_major_locator(locator)
         formatter = dates.ConciseDateFormatter(locator, tz="UTC")
@@ -92,7 +90,7 @@ def finish_time(
         if panel is not ax:
             panel.tick_params(labelsize=8)
             panel.xaxis.get_offset_text().set_fontsize(8)
-            if panel is not panels_with_labels[-1][0]:
+            if panel is not labelled[-1][0]:
                 panel.xaxis.get_offset_text().set_visible(False)
         label_ends(panel, labels, gap=0.07 if panel is ax else 0.15)
     ax.set_xlabel(what)

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
 
 from ranksim.core.contract.facts import FACTS
 from ranksim.core.contract.register import register
 from ranksim.core.printable import LINES, printable
 from ranksim.report.assumptions import Basis, settings
 from ranksim.report.mentions import foldable, linked, named_here, with_links
-from ranksim.report.tables import View, bounded
+from ranksim.report.tables import Row, View, bounded
 from ranksim.report.units import many
 
 MOST_ROWS = 200
@@ -212,9 +211,7 @@ def _is_wide(view: View) -> bool:
     return sum(max(map(len, column)) + 2 for column in columns) > PHONE
 
 
-def assumptions_of(
-    rests_on: Sequence[Mapping[str, Any]], overrides: Sequence[tuple[str, str, str]]
-) -> list[str]:
+def assumptions_of(rests_on: Sequence[Row], overrides: Sequence[tuple[str, str, str]]) -> list[str]:
     """Return what a result rests on: each assumption read, what it is here, and where more stands."""
     parts = []
     if rests_on:

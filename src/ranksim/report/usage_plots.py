@@ -349,9 +349,7 @@ def _queue_of(ax: Axes, rows: Sequence[Row]) -> Labels:
     labels: Labels = [(top * 0.25, "running", BLUE)]
     if any(row["waiting"] for row in rows):
         labels.append((top * 0.75, "waiting", ORANGE))
-    counted = [
-        (when, row["workers"]) for when, row in zip(at, rows, strict=True) if row["workers"] is not None
-    ]
+    counted = [(t, row["workers"]) for t, row in zip(at, rows, strict=True) if row["workers"] is not None]
     workers = max((count for _, count in counted), default=0)
     if counted and top * FAR >= workers:
         ax.step(*zip(*counted, strict=True), where="pre", color=INK, linestyle="--", linewidth=1.1)

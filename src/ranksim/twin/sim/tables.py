@@ -25,7 +25,6 @@ from ranksim.twin.sim.metric_families import (
     QUANTILES,
     REFUSING,
     Fields,
-    Metric,
     derive,
     last,
     with_histogram,
@@ -78,9 +77,7 @@ class _Run(NamedTuple):
                 endpoints.setdefault(row["endpoint"], []).append(row)
         yield from sorted(endpoints.items())
 
-    def estimates(
-        self, fields: Mapping[str, Metric], rows: Sequence[Mapping[str, Any]]
-    ) -> Iterator[Estimate]:
+    def estimates(self, fields: Fields, rows: Sequence[Mapping[str, Any]]) -> Iterator[Estimate]:
         """Estimate fields of a family, each by the rows that replications have of it."""
         values = [dict(derive(fields, row)) for row in rows]
         for field, metric in fields.items():

@@ -279,9 +279,7 @@ class DeliveryTally:
     def rows(self, now: Micros, since: Micros, state: State) -> list[dict[str, Any]]:
         """Return what was counted of each endpoint in [since, now) as plain data, sorted by name."""
         accounts = account_names(state)
-        named = unique(
-            {which: self._names.get(which) or row.url or which for which, row in self.endpoints.items()}
-        )
+        named = unique({key: self._names.get(key) or row.url or key for key, row in self.endpoints.items()})
         pending = Counter(delivery.endpoint for delivery in self._open.values())
         rows = []
         for which, row in self.endpoints.items():
