@@ -34,6 +34,9 @@ NOT_REMOVED = "it was not removed"
 
 Line = Mapping[str, Any]
 
+_Made = dict[tuple[str, str], tuple[str, str]]
+"""Noun and id of what was made, to its key and domain."""
+
 
 # By what was recorded
 
@@ -44,7 +47,7 @@ def left_over(lines: Iterable[Line]) -> list[Left]:
     What belongs to a domain goes with it, and keywords with their list. A call without a reply may have made
     something that has no id here.
     """
-    made: dict[tuple[str, str], tuple[str, str]] = {}  # noun and id to key and domain
+    made: _Made = {}
     unseen: Counter[tuple[str, str]] = Counter()
     for line in lines:
         noun, action = _operation(line)
@@ -57,6 +60,11 @@ def left_over(lines: Iterable[Line]) -> list[Left]:
                 made[noun, str(thing["id"])] = key, str(thing.get("domain_id"))
         elif action == "delete" and status is not None and (status < 300 or status in (404, 410)):
             made = _without(made, noun, str(line["path"]).rpartition("/")[2])
+    return _grouped(made, unseen)
+
+
+def _grouped(made: _Made, unseen: Counter[tuple[str, str]]) -> list[Left]:
+    """Group what was made by kind and key, with what may have been made by calls without a reply."""
     groups = defaultdict[tuple[str, str], list[str]](list)
     for (noun, item), (key, _) in made.items():
         groups[noun, key].append(item)
@@ -67,9 +75,7 @@ def left_over(lines: Iterable[Line]) -> list[Left]:
     return sorted(left, key=lambda item: KINDS.index(item.kind))
 
 
-def _without(
-    made: dict[tuple[str, str], tuple[str, str]], noun: str, item: str
-) -> dict[tuple[str, str], tuple[str, str]]:
+def _without(made: _Made, noun: str, item: str) -> _Made:
     """Take off what was removed, and what went with it if it was a domain."""
     made.pop((noun, item), None)
     if noun != "domains":
