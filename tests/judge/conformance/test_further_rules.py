@@ -9,7 +9,7 @@ from ranksim.judge.conformance.calls import (
     access,
     pages,
     pagination,
-    response_headers,
+    responses,
     schema_checks,
     updates,
 )
@@ -118,30 +118,30 @@ TABLE: dict[str, tuple[Any, str, list[Entry], str]] = {
     "one PATCH": (updates, updates.UNCONDITIONAL, [patch(0)], "nothing"),
     "a PATCH over another": (updates, updates.UNCONDITIONAL, [patch(0), patch(2)], "held"),
     "a stale PATCH refused": (updates, updates.UNCONDITIONAL, [patch(0), patch(2, 412)], "broken"),
-    "no word of the end": (schema_checks, response_headers.DEPRECATION, [rare({})], "nothing"),
-    "a sunset alone": (schema_checks, response_headers.DEPRECATION, [rare({"Sunset": "soon"})], "broken"),
+    "no word of the end": (schema_checks, responses.DEPRECATION, [rare({})], "nothing"),
+    "a sunset alone": (schema_checks, responses.DEPRECATION, [rare({"Sunset": "soon"})], "broken"),
     "both words of the end": (
         schema_checks,
-        response_headers.DEPRECATION,
+        responses.DEPRECATION,
         [rare({"Sunset": "soon", "Deprecation": "@1767225600"})],
         "differs 81",
     ),
-    "a read from elsewhere": (schema_checks, response_headers.CORS, [crossing(ALL, 200)], "held"),
+    "a read from elsewhere": (schema_checks, responses.CORS, [crossing(ALL, 200)], "held"),
     "a read from elsewhere, not allowed": (
         schema_checks,
-        response_headers.CORS,
+        responses.CORS,
         [crossing({}, 200)],
         "broken",
     ),
-    "a preflight": (schema_checks, response_headers.CORS, [crossing(ALL | NAMED, **ASKED)], "held"),
-    "a preflight without headers": (schema_checks, response_headers.CORS, [crossing(ALL, **ASKED)], "broken"),
+    "a preflight": (schema_checks, responses.CORS, [crossing(ALL | NAMED, **ASKED)], "held"),
+    "a preflight without headers": (schema_checks, responses.CORS, [crossing(ALL, **ASKED)], "broken"),
     "a preflight that wants a key": (
         schema_checks,
-        response_headers.CORS,
+        responses.CORS,
         [crossing(ALL | NAMED, 401, **ASKED)],
         "broken",
     ),
-    "a preflight put off": (schema_checks, response_headers.CORS, [crossing({}, 429, **ASKED)], "nothing"),
+    "a preflight put off": (schema_checks, responses.CORS, [crossing({}, 429, **ASKED)], "nothing"),
 }
 
 

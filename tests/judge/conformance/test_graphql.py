@@ -6,7 +6,7 @@ import pytest
 from tests.kit.traces import Entry, a_trace, call, error, found, judged
 
 from ranksim.core.trace import Exchange
-from ranksim.judge.conformance.calls import access, idempotency, schema_checks, updates
+from ranksim.judge.conformance.calls import access, idempotency, responses, schema_checks, updates
 from ranksim.judge.conformance.compare import compare
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.trace_reader import read
@@ -182,4 +182,4 @@ def test_an_error_carries_the_error_body(extensions: Any, numbers: set[int]) -> 
     reply = {"data": None, "errors": [{"message": "no", "extensions": extensions}]}
     tally = judged(schema_checks, [mutation("jobs.create", 0, "createJob", reply)])
     assert {one.number for one in tally.differences} == numbers
-    assert found(tally, schema_checks.ERROR) in ("nothing", "differs 83")
+    assert found(tally, responses.ERROR) in ("nothing", "differs 83")

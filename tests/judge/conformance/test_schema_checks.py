@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.kit.traces import Entry, a_job, call, error, found, judged
 
-from ranksim.judge.conformance.calls import response_headers, schema_checks
+from ranksim.judge.conformance.calls import responses, schema_checks
 
 DOMAIN = {
     "id": "dom_1",
@@ -57,73 +57,73 @@ def unfinished(**fields: Any) -> Entry:
 
 
 TABLE: dict[str, tuple[str, Entry, str]] = {
-    "an id": (response_headers.REQUEST_ID, domains(), "held"),
-    "no id": (response_headers.REQUEST_ID, domains(headers={"X-Request-Id": ""}), "broken"),
+    "an id": (responses.REQUEST_ID, domains(), "held"),
+    "no id": (responses.REQUEST_ID, domains(headers={"X-Request-Id": ""}), "broken"),
     "the id that was sent": (
-        response_headers.ECHO,
+        responses.ECHO,
         domains(request_id="mine", headers={"X-Request-Id": "mine"}),
         "held",
     ),
-    "another id than was sent": (response_headers.ECHO, domains(request_id="mine"), "broken"),
-    "an id with a line break": (response_headers.ECHO, domains(request_id="mi\nne"), "nothing"),
-    "JSON": (response_headers.JSON, domains(), "held"),
-    "no JSON": (response_headers.JSON, domains(reply="<html>"), "broken"),
-    "JSON that says text": (response_headers.JSON, domains(headers={"Content-Type": "text/plain"}), "broken"),
-    "JSON with a lone surrogate": (response_headers.JSON, domains(reply='{"data":[],"x":"\\ud800"}'), "held"),
-    "a gateway": (response_headers.JSON, domains(status=502, reply="<html>"), "open"),
-    "a lost reply": (response_headers.JSON, call("domains.list", 0, None), "nothing"),
-    "an empty refusal": (response_headers.JSON, domains(status=404, reply=""), "broken"),
+    "another id than was sent": (responses.ECHO, domains(request_id="mine"), "broken"),
+    "an id with a line break": (responses.ECHO, domains(request_id="mi\nne"), "nothing"),
+    "JSON": (responses.JSON, domains(), "held"),
+    "no JSON": (responses.JSON, domains(reply="<html>"), "broken"),
+    "JSON that says text": (responses.JSON, domains(headers={"Content-Type": "text/plain"}), "broken"),
+    "JSON with a lone surrogate": (responses.JSON, domains(reply='{"data":[],"x":"\\ud800"}'), "held"),
+    "a gateway": (responses.JSON, domains(status=502, reply="<html>"), "open"),
+    "a lost reply": (responses.JSON, call("domains.list", 0, None), "nothing"),
+    "an empty refusal": (responses.JSON, domains(status=404, reply=""), "broken"),
     "an empty success": (
-        response_headers.JSON,
+        responses.JSON,
         call("domains.delete", 0, 1, status=204, reply="", path={"id": "x"}),
         "nothing",
     ),
-    "nine fields": (schema_checks.ERROR, refused(), "held"),
-    "a status that is not the reply's": (schema_checks.ERROR, refused(409), "broken"),
-    "a meta that is no object": (schema_checks.ERROR, refused(meta=[]), "broken"),
+    "nine fields": (responses.ERROR, refused(), "held"),
+    "a status that is not the reply's": (responses.ERROR, refused(409), "broken"),
+    "a meta that is no object": (responses.ERROR, refused(meta=[]), "broken"),
     **{
         f"an error without {name}": (
-            schema_checks.ERROR,
+            responses.ERROR,
             call("domains.list", 0, 1, status=404, reply=without(error("not_found", 404), name)),
             "broken",
         )
-        for name in schema_checks.ERROR_FIELDS
+        for name in responses.ERROR_FIELDS
     },
-    "its page": (schema_checks.TYPE, refused(), "held"),
+    "its page": (responses.TYPE, refused(), "held"),
     "another page": (
-        schema_checks.TYPE,
+        responses.TYPE,
         refused(documentation_url="https://docs.example/api/errors#gone"),
         "broken",
     ),
-    "its id": (schema_checks.ID, refused(), "held"),
-    "another's id": (schema_checks.ID, refused(request_id="other"), "broken"),
-    "the numbers of a quota": (schema_checks.META, limited("quota_exhausted", **QUOTA), "held"),
+    "its id": (responses.ID, refused(), "held"),
+    "another's id": (responses.ID, refused(request_id="other"), "broken"),
+    "the numbers of a quota": (responses.META, limited("quota_exhausted", **QUOTA), "held"),
     **{
         f"a quota without {name}": (
-            schema_checks.META,
+            responses.META,
             limited("quota_exhausted", **without(QUOTA, name)),
             "broken",
         )
         for name in QUOTA
     },
-    "a quota in text": (schema_checks.META, limited("quota_exhausted", **QUOTA | {"used": "1"}), "broken"),
+    "a quota in text": (responses.META, limited("quota_exhausted", **QUOTA | {"used": "1"}), "broken"),
     "the numbers of a ceiling": (
-        schema_checks.META,
+        responses.META,
         limited("cost_cap_reached", a="1", b="2", c="3"),
         "held",
     ),
     "two numbers of a ceiling, and their currency": (
-        schema_checks.META,
+        responses.META,
         limited("cost_cap_reached", spent="5.00", ceiling="5.00", currency="USD"),
         "broken",
     ),
     "all of a ceiling": (
-        schema_checks.META,
+        responses.META,
         limited("cost_cap_reached", spent=5, ceiling="5.00", currency="USD", until="2026-04-01"),
         "held",
     ),
-    "two numbers of a ceiling": (schema_checks.META, limited("cost_cap_reached", a="1", b="2"), "broken"),
-    "another code's": (schema_checks.META, limited("slot_limit_exceeded"), "nothing"),
+    "two numbers of a ceiling": (responses.META, limited("cost_cap_reached", a="1", b="2"), "broken"),
+    "another code's": (responses.META, limited("slot_limit_exceeded"), "nothing"),
     "a collection": (schema_checks.ENVELOPE, domains(), "held"),
     "a collection without has_more": (
         schema_checks.ENVELOPE,
@@ -211,7 +211,7 @@ def test_shapes(rule: str, entry: Entry, expected: str) -> None:
 
 def test_paths_outside_the_api_are_nobodys() -> None:
     entry = call("domains.list", 0, 1, reply="<html>").model_copy(update={"path": "/health"})
-    assert found(judged(schema_checks, [entry]), response_headers.JSON) == "nothing"
+    assert found(judged(schema_checks, [entry]), responses.JSON) == "nothing"
 
 
 CRAWLED = DOMAIN | {"last_full_crawl_at": "2026-03-01T09:00:00Z"}

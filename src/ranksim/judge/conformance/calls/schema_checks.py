@@ -6,38 +6,40 @@ exchange alone. Unknown fields are no fault (S113, E46); a missing or misshapen 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, get_args, get_type_hints
+from typing import TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
-from ranksim.core.contract.facts import CHECK_OF, EVENT_TYPES
-from ranksim.core.contract.views import NOT_SHOWN, DomainView, JobView, ProblemView, QuotaMeta
+from ranksim.core.contract.facts import EVENT_TYPES
+from ranksim.core.contract.views import DomainView, JobView
 from ranksim.core.service.operations import TABLE
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.calls import choices
-from ranksim.judge.conformance.calls.response_headers import (
-    HEADER_RULES,
+from ranksim.judge.conformance.calls.responses import (
     JSON,
-    REQUEST_ID,
+    RESPONSE_RULES,
+    Fields,
+    check_error,
+    check_extensions,
     check_headers,
     check_json,
     check_one,
+    names_of,
+    stated_fields,
+    text,
+    text_or_null,
+    wrong_fields,
 )
 from ranksim.judge.conformance.history.exchange_reader import lowered
-from ranksim.judge.conformance.history.fields import moment, whole
-from ranksim.judge.conformance.history.graphql import snaked
+from ranksim.judge.conformance.history.fields import moment
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, leaves
 from ranksim.judge.conformance.judge import Judge, evidence_of
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import SAME_BODY, Breach, Cause, Requirement, Rule, declare
+from ranksim.judge.conformance.verdict.rule import Breach, Cause, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally
 
-ERROR = "error.body"
-TYPE = "error.type"
-ID = "error.request_id"
-META = "error.meta"
 ENVELOPE = "resource.envelope"
 FIELDS = "resource.fields"
 TIMES = "resource.timestamps"
@@ -48,12 +50,6 @@ TIMESTAMPS = ("created_at", "finished_at", "last_full_crawl_at", "resets_at")
 
 ANSWERED = tuple(operation.name for operation in TABLE if operation.method != "DELETE")
 """The operations that answer with data."""
-
-NAMED = frozenset({*CHECK_OF, "invalid_cursor", "idempotency_mismatch"})
-"""The codes that are stated (S97)."""
-
-ERRORS = (*CHECK_OF, "invalid_cursor", "idempotency_mismatch", "400", "401", "404", "422", "429")
-"""The errors that a client meets: by code where it is stated, by status where it is assumed."""
 
 RULES = declare(
     Rule(
@@ -114,93 +110,9 @@ RULES = declare(
         looks_at=("data",),
         by_reading=True,
     ),
-    *HEADER_RULES,
-    Rule(
-        ERROR,
-        "An error is a complete error body",
-        (11, 94),
-        (24, 25),
-        exercise="ladder",
-        ways=(
-            Breach(94, "a field is missing of the error {}", "{}", ERRORS),
-            Breach(11, "an error comes in the envelope of successes", "404"),
-            Breach(2, "an error has other fields in sandbox", "in {environment}"),
-        ),
-        looks_at=("status", "code"),
-    ),
-    Rule(
-        TYPE,
-        "An error's type and documentation_url are its page under /api/errors",
-        (95,),
-        exercise="ladder",
-        cases=ERRORS,
-        ways=(Breach(95, "type is another page ({})", "{}", ("404", "422", "cooldown_active")),),
-        looks_at=("type", "documentation_url"),
-    ),
-    Rule(
-        ID,
-        "An error's request_id is that of the response",
-        (96,),
-        exercise="ladder",
-        cases=ERRORS,
-        ways=(Breach(96, "request_id is another request's ({})", "{}", ("404", "422", "cooldown_active")),),
-        looks_at=("request_id", "X-Request-Id"),
-        follows=(Cause(REQUEST_ID, "what is missing cannot agree"),),
-    ),
-    Rule(
-        META,
-        "An error's meta says what its code promises",
-        (98, 99),
-        (7, 26),
-        exercise="ladder",
-        ways=(
-            Breach(98, "its meta lacks a field", "quota_exhausted"),
-            Breach(99, "the meta of cost_cap_reached lacks amount, ceiling or date", "cost_cap_reached"),
-        ),
-        looks_at=("code", "meta"),
-        follows=(Cause("quota.meta", SAME_BODY), Cause("cost.meta", SAME_BODY)),
-        needs=(Requirement.SPENDING,),
-    ),
+    *RESPONSE_RULES,
     exercise="everyday",
 )
-
-Fields = Mapping[str, Callable[[Json], bool]]
-
-
-def text(value: Json) -> bool:
-    """Return whether a value is a string."""
-    return isinstance(value, str)
-
-
-def text_or_null(value: Json) -> bool:
-    """Return whether a value is a string or null."""
-    return value is None or isinstance(value, str)
-
-
-CHECKS: Mapping[object, Callable[[Json], bool]] = {
-    str: text,
-    str | None: text_or_null,
-    int: lambda value: whole(value) is not None,
-    Mapping[str, object]: lambda value: isinstance(value, dict),
-}
-"""What a value of a type looks like."""
-
-PERHAPS_NULL = frozenset({"label"})
-"""Fields of a resource for which null passes, too."""
-
-
-def stated_fields(view: type[Any]) -> Fields:
-    """Return the fields of a view that the specification shows, and what each must look like."""
-    marked = get_type_hints(view, include_extras=True)
-    return {
-        name: text_or_null if name in PERHAPS_NULL else CHECKS[hint]
-        for name, hint in get_type_hints(view).items()
-        if NOT_SHOWN not in get_args(marked[name])
-    }
-
-
-ERROR_FIELDS = stated_fields(ProblemView)
-"""The nine fields of an error (S94)."""
 
 DOMAIN = stated_fields(DomainView)
 """S12, with null where the thing has not happened (U43)."""
@@ -217,15 +129,6 @@ COLLECTIONS: Mapping[str, Fields] = {"domains.list": DOMAIN, "jobs.list": JOB}
 
 SHOWN_COLLECTIONS = frozenset({"domains.list", "keywords.list"})
 """Operations that are stated to answer with a collection; of others only a list shows that they do."""
-
-QUOTA = stated_fields(QuotaMeta)
-"""The meta of quota_exhausted, whose names are stated (S98); other codes' are assumed (U7, U26)."""
-
-SPENT_VALUES = 3
-"""How many values the meta of cost_cap_reached has: the amount spent, the ceiling, the reset date (S99).
-
-Each has a digit, which a currency beside them has not.
-"""
 
 CRAWLED = "last_full_crawl_at"
 FINISHED = "finished_at"
@@ -306,10 +209,10 @@ def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> N
     headers = lowered(exchange.response_headers)
     check_headers(exchange, seen, headers, tally)
     if exchange.surface == "graphql" and isinstance(reply, dict) and seen.status == 200:
-        _check_extensions(reply, seen, tally)
+        check_extensions(reply, seen, tally)
     if _has_body(exchange, seen) and check_json(reply, headers, seen, tally):
         if seen.status >= 400:
-            _check_error(reply, headers.get("x-request-id", ""), seen, tally)
+            check_error(reply, headers.get("x-request-id", ""), seen, tally)
         elif seen.operation:
             _check_success(reply, seen, tally)
 
@@ -320,55 +223,6 @@ def _has_body(exchange: Exchange, seen: Observation) -> bool:
         return False
     # where a success has no body is not stated
     return exchange.response is not None and (bool(exchange.response) or seen.status >= 400)
-
-
-# Errors
-
-
-def _check_error(reply: dict[str, Json], given: str, seen: Observation, tally: Tally) -> None:
-    case = seen.code if seen.code in NAMED else str(seen.status)
-    wrong = _wrong(reply, ERROR_FIELDS)
-    if reply.get("status") != seen.status and "status" not in wrong:
-        wrong.append("status")
-    tally.covers(ERROR, f"in {seen.environment}", (seen.id,), holds=not wrong)
-    says = f"answered {seen.status} with wrong or missing {', '.join(wrong)}"
-    expected = f"status {seen.status} in the body, and {_named(ERROR_FIELDS)}"
-    if not check_one(ERROR, not wrong, says, seen, tally, case, expected):
-        return
-    url, code = reply["documentation_url"], reply["code"]
-    good = reply["type"] == url and url.endswith(f"/api/errors#{code}")
-    says = f"has type {reply['type']} and documentation_url {url} for {code}"
-    check_one(TYPE, good, says, seen, tally, case, f"…/api/errors#{code} as both")
-    if given and reply["request_id"] == given:
-        tally.held(ID, case=case if seen.idempotency_key is None else None, by=(seen.id,))
-    elif given and seen.idempotency_key is not None:
-        tally.open(ID, "a replay may be the first response to the letter (E5)")
-    elif given:
-        says = f"has request_id {reply['request_id']!r} and X-Request-Id {given!r}"
-        check_one(ID, False, says, seen, tally, case, f"request_id {given!r}")
-    _check_meta(code, reply["meta"], seen, tally)
-
-
-def _check_extensions(reply: dict[str, Json], seen: Observation, tally: Tally) -> None:
-    """An error of a field over GraphQL carries the whole error body as its extensions (U83)."""
-    errors = reply.get("errors")
-    for error in errors if isinstance(errors, list) else ():
-        extensions = snaked(error.get("extensions")) if isinstance(error, dict) else None
-        if wrong := _wrong(extensions, ERROR_FIELDS):
-            says = f"{seen.id} tells an error with wrong or missing {', '.join(wrong)} in its extensions"
-            evidence = evidence_of(says, seen, about=seen.operation or seen.path)
-            tally.differs(83, "the error body in extensions", "another form", evidence)
-
-
-def _check_meta(code: str, meta: dict[str, Json], seen: Observation, tally: Tally) -> None:
-    if code == "quota_exhausted":
-        lacking = _wrong(meta, QUOTA)
-        says = f"is {code} with wrong or missing {', '.join(lacking)} in meta"
-        check_one(META, not lacking, says, seen, tally, code)
-    elif code == "cost_cap_reached":
-        count = sum(re.search("[0-9]", str(value)) is not None for value in leaves(meta))
-        says = f"is {code}, and its meta tells {count} numbers or dates, not {SPENT_VALUES}"
-        check_one(META, count >= SPENT_VALUES, says, seen, tally, code)
 
 
 # Successes
@@ -401,7 +255,7 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
 
 def _check_usage(metrics: Json, seen: Observation, tally: Tally) -> None:
     if isinstance(metrics, list) and metrics:  # where the list stands is assumed (U109)
-        lacking = [metric for metric in metrics if _wrong(metric, {"resets_at": text})]
+        lacking = [metric for metric in metrics if wrong_fields(metric, {"resets_at": text})]
         says = f"shows {len(lacking)} metrics without resets_at"
         check_one(FIELDS, not lacking, says, seen, tally, seen.operation)
 
@@ -434,10 +288,10 @@ def _check_fields(thing: dict[str, Json], fields: Fields, seen: Observation, tal
     absent = [name for name in LATER if name in fields and name not in thing]
     if FINISHED in absent and _has_finished(thing):
         absent.remove(FINISHED)
-    wrong = [name for name in _wrong(thing, fields) if name not in absent]
+    wrong = [name for name in wrong_fields(thing, fields) if name not in absent]
     if wrong:
         says = f"shows {seen.operation} with wrong or missing {', '.join(wrong)}"
-        check_one(FIELDS, False, says, seen, tally, seen.operation, _named(fields))
+        check_one(FIELDS, False, says, seen, tally, seen.operation, names_of(fields))
         tally.covers(FIELDS, f"in {seen.environment}", (seen.id,), holds=False)
     for name in absent:
         evidence = evidence_of(f"{seen.id} shows no {name}", seen, about=seen.operation)
@@ -449,17 +303,6 @@ def _has_finished(job: dict[str, Json]) -> bool:
     """Return whether a job has surely finished: it is done, or failed by a usual name with a reason (U39)."""
     status = job.get("status")
     return status == "done" or (status in ("failed", "error") and bool(job.get("error_detail")))
-
-
-def _named(fields: Fields) -> str:
-    return f"the fields {', '.join(fields)}"
-
-
-def _wrong(thing: Json, fields: Fields) -> list[str]:
-    """Name the fields that are missing or misshapen."""
-    if not isinstance(thing, dict):
-        return list(fields)
-    return [name for name, fits in fields.items() if name not in thing or not fits(thing[name])]
 
 
 _USUAL = re.compile(

@@ -262,8 +262,7 @@ def judge_cursor(
     if own is not None and own.possible(seen.received):
         _judge_return(seen, own.latest(seen.sent), rate, tally)
         return
-    on_surface = (pages for other, pages in origins.items() if other.surface == query.surface)
-    before = [page for pages in on_surface if (page := pages.latest(seen.sent)) is not None]
+    before = _latest_pages(origins, query.surface, seen.sent)
     same_list = [page for page in before if page.query[:3] == query[:3]]
     if same_list and (seen.ok or seen.code == "invalid_cursor"):
         _judge_other_filters(seen, same_list[-1], acting, options, tally)
@@ -273,6 +272,11 @@ def judge_cursor(
         if page is not None:
             says = f"{seen.id} took the cursor of {page.id}, which is of another list"
             tally.differs(36, "invalid_cursor", seen.status, _pair(page, seen, says))
+
+
+def _latest_pages(origins: Mapping[Query, Origins], surface: str, instant: Micros) -> list[Page]:
+    latest = (pages.latest(instant) for query, pages in origins.items() if query.surface == surface)
+    return [page for page in latest if page is not None]
 
 
 def _judge_other_filters(
