@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -172,7 +173,7 @@ class JobLifetime:
         self.done, self.failed = min(self.done, other.done), min(self.failed, other.failed)
 
 
-@dataclass(slots=True)
+@dataclass
 class AccountActivity:
     """What one account asked to spend, what came of it, and what was read of its books.
 
@@ -229,45 +230,39 @@ class AccountActivity:
         """Return evidence of these exchanges of its calls."""
         return Evidence(says, ids, about=self.about, at=at, expected=expected)
 
+    @cached_property
+    def changed(self) -> SpanSums:
+        """When works and other writes can have changed its books, each as 1."""
+        return SpanSums((change.low, change.high, 1) for change in (*self.works, *self.changes))
+
+    @cached_property
+    def _under_way(self) -> SpanSums:
+        jobs = [work for work in self.works if work.spend in JOBS or not work.spend]
+        return SpanSums((job.low, self.fates.get(job.id, JobLifetime()).over, 1) for job in jobs)
+
+    def jobs_run(self, low: Micros, high: Micros, own: int = 0) -> bool:
+        """Return whether a job beside so many `own` may have been begun by `high` and not ended by `low`.
+
+        While it is under way it may be settled or given back.
+        """
+        return low < self.others_ended or self._under_way.possibly(low, high) > own
+
+    @cached_property
+    def _granted(self) -> tuple[list[SpendWork], Micros]:
+        """What was surely done, in order, and how long the longest call for it took."""
+        works = sorted((work for work in self.works if work.sure and work.granted), key=lambda work: work.low)
+        return works, max((work.high - work.low for work in works), default=0)
+
+    def granted_beside(self, refused: SpendCall) -> list[SpendWork]:
+        """Return what was done by calls that overlapped a refused one: either may have come first."""
+        works, longest = self._granted
+        begin = bisect_left(works, refused.low - longest, key=lambda work: work.low)
+        end = bisect_right(works, refused.high, key=lambda work: work.low)
+        return [work for work in works[begin:end] if work.high >= refused.low]
+
 
 AT_ONCE = ", at once"
 """Behind the name of a case: of calls that overlapped."""
-
-
-class GrantedWorks:
-    """What was surely done, by when: for what was under way beside a refusal."""
-
-    def __init__(self, works: Iterable[SpendWork]) -> None:
-        self._works = sorted(
-            (work for work in works if work.sure and work.granted), key=lambda work: work.low
-        )
-        self._lows = [work.low for work in self._works]
-        self._longest = max((work.high - work.low for work in self._works), default=0)
-
-    def beside(self, refused: SpendCall) -> list[SpendWork]:
-        """Return what was done by calls that overlapped a refused one: either may have come first."""
-        begin = bisect_left(self._lows, refused.low - self._longest)
-        end = bisect_right(self._lows, refused.high)
-        return [work for work in self._works[begin:end] if work.high >= refused.low]
-
-
-def changes_of(activity: AccountActivity) -> SpanSums:
-    """Return when works and other writes can have changed an account's books, each as 1."""
-    return SpanSums((change.low, change.high, 1) for change in (*activity.works, *activity.changes))
-
-
-class JobsUnderWay:
-    """Tells how many jobs may have been under way, to be settled or given back, at some time."""
-
-    def __init__(self, activity: AccountActivity) -> None:
-        jobs = [work for work in activity.works if work.spend in JOBS or not work.spend]
-        ends = (activity.fates.get(work.id, JobLifetime()).over for work in jobs)
-        self._jobs = SpanSums((work.low, end, 1) for work, end in zip(jobs, ends, strict=True))
-        self._since = activity.others_ended
-
-    def within(self, low: Micros, high: Micros, own: int = 0) -> bool:
-        """Return whether a job beside so many `own` may have been begun by `high` and not ended by `low`."""
-        return low < self._since or self._jobs.possibly(low, high) > own
 
 
 def check_applies(activity: AccountActivity, spend: str, check: int, options: Options) -> bool:

@@ -16,10 +16,8 @@ from ranksim.judge.conformance.spending.activity import (
     JOBS,
     ROWS,
     AccountActivity,
-    JobsUnderWay,
     SpendCall,
     SpendWork,
-    changes_of,
 )
 from ranksim.judge.conformance.spending.audit import CANNOT_TELL, AccountAudit, judge_resets
 from ranksim.judge.conformance.spending.counter_bounds import SpanSums
@@ -236,7 +234,7 @@ def judge_counted(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None
     Settling and releasing only lower what is reserved, and only acceptance raises it. Two readings of one
     reset lie in one month.
     """
-    activity, changes = audit.activity, changes_of(audit.activity)
+    activity = audit.activity
     returnable = min((work.low for work in refundable(activity)), default=DISTANT_FUTURE)
     for first, second in neighbours([c for c in ordered if c.settled is not None and c.ends is not None]):
         wrong = ""
@@ -245,7 +243,9 @@ def judge_counted(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None
                 audit.tally.open("cost.counted", "what a failed job had cost may have been given back (U49)")
                 continue
             wrong = f"settled cost fell from {_usd(first.settled or 0)} to {_usd(second.settled or 0)}"
-        elif _rose(first, second) and activity.alone and not changes.possibly(first.low, second.high):
+        elif (
+            _rose(first, second) and activity.alone and not activity.changed.possibly(first.low, second.high)
+        ):
             rise = f"{_usd(first.reserved or 0)} to {_usd(second.reserved or 0)}"
             wrong = f"reserved cost rose from {rise}, and no work was accepted"
         audit.check("cost.counted", not wrong, wrong, (first.exchange.id, second.exchange.id), second.low)
@@ -257,13 +257,13 @@ def judge_tracking(audit: AccountAudit, ordered: Sequence[CostStatement]) -> Non
     others = SpanSums((work.low, work.high, 1) for work in works if work.spend not in ADDS)
     added = sorted((w for w in works if w.sure and w.spend in ADDS), key=lambda work: work.low)
     lows, reserves = [work.low for work in added], any(cost.reserved for cost in ordered)
-    running = JobsUnderWay(audit.activity)
     for first, second in neighbours([cost for cost in ordered if cost.ends is not None]):
         place = bisect_right(lows, first.high)
         inside = [work for work in added[place : place + MOST_ADDED] if work.high < second.low]
         if not inside or others.possibly(first.low, second.high):
             continue
-        paid = _paid(first, second, running, reserves=reserves)
+        idle = not audit.activity.jobs_run(first.low, second.high)
+        paid = _paid(first, second, idle=idle, reserves=reserves)
         if paid is None:
             continue
         says = (
@@ -274,9 +274,7 @@ def judge_tracking(audit: AccountAudit, ordered: Sequence[CostStatement]) -> Non
         audit.check("cost.tracking", not paid, says, ids, second.low, case=inside[0].spend)
 
 
-def _paid(
-    first: CostStatement, second: CostStatement, running: JobsUnderWay, *, reserves: bool
-) -> bool | None:
+def _paid(first: CostStatement, second: CostStatement, *, idle: bool, reserves: bool) -> bool | None:
     """Return whether anything was reserved or spent between two readings; None when nobody can tell.
 
     Settling and releasing only lower what is reserved; and where cost is reserved, with none reserved nothing
@@ -284,7 +282,7 @@ def _paid(
     """
     if first.reserved is not None and second.reserved is not None:
         return _rose(first, second) or (reserves and first.reserved == 0 and second.settled != first.settled)
-    if first.spent is None or second.spent is None or running.within(first.low, second.high):
+    if first.spent is None or second.spent is None or not idle:
         return None
     return second.spent - first.spent > first.apart + second.apart
 
@@ -302,7 +300,7 @@ def judge_timing(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
     """
     if any(cost.reserved for cost in ordered):
         return
-    activity, changes = audit.activity, changes_of(audit.activity)
+    activity = audit.activity
     readings = Bracket(c for c in ordered if c.settled is not None and c.reserved is not None)
     jobs = [work for work in activity.works if work.spend in JOBS and work.id in activity.fates]
     for work in jobs:
@@ -311,7 +309,7 @@ def judge_timing(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
         during = readings.after(work.high)
         if before is None or during is None or after is None or not before.ends == during.ends == after.ends:
             continue
-        if changes.possibly(before.low, after.high) != 1 or during.high >= fate.alive:
+        if activity.changed.possibly(before.low, after.high) != 1 or during.high >= fate.alive:
             continue
         earlier = (job for job in jobs if job is not work and job.low < work.low)
         if any(activity.fates[job.id].over >= before.low for job in earlier):

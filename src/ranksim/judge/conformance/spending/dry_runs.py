@@ -20,11 +20,9 @@ from ranksim.judge.conformance.spending.activity import (
     RANK_RUN,
     AccountActivity,
     DryRunReport,
-    JobsUnderWay,
     SpendCall,
     SpendWork,
     asked_of,
-    changes_of,
     subject_of,
 )
 from ranksim.judge.conformance.spending.audit import AccountAudit
@@ -205,14 +203,13 @@ def judge_free(audit: AccountAudit) -> None:
     are counted out.
     """
     activity, allowed = audit.activity, _Allowed(audit.activity)
-    changes, running = changes_of(activity), JobsUnderWay(activity)
     sent = [exchange.sent for exchange in activity.dry_runs]
     for readings in readings_of(activity):
         for first, second in neighbours(sorted(readings, key=lambda reading: reading.low)):
             dry = activity.dry_runs[bisect_right(sent, first.high) : bisect_left(sent, second.low)]
-            if not dry or changes.possibly(first.low, second.high):
+            if not dry or activity.changed.possibly(first.low, second.high):
                 continue
-            if first.what == SPENT and running.within(first.low, second.high):
+            if first.what == SPENT and activity.jobs_run(first.low, second.high):
                 continue
             if activity.alone:
                 _judge_grown(audit, first, second, dry, allowed)
@@ -344,7 +341,7 @@ def judge_joined(audit: AccountAudit) -> None:
 
     That it joined one its status tells, where joins have a status that no run surely begun has (U40).
     """
-    activity, changes = audit.activity, changes_of(audit.activity)
+    activity = audit.activity
     begun, joins = _statuses_of_runs(audit)
     dry = [report for report in _Allowed(activity).reports if report.spend == RANK_RUN]
     before = brackets(dry, lambda report: report.domain)
@@ -352,7 +349,7 @@ def judge_joined(audit: AccountAudit) -> None:
         if work.spend != RANK_RUN or not work.id or work.domain not in before:
             continue
         tried, first = before[work.domain].before(work.low), _answered_first(work)
-        if tried is None or first is None or changes.possibly(tried.low, work.high) != 1:
+        if tried is None or first is None or activity.changed.possibly(tried.low, work.high) != 1:
             continue
         ids = (tried.exchange.id, first.id)
         if first.status in joins - begun:
@@ -405,7 +402,7 @@ def judge_verdicts(audit: AccountAudit) -> None:
     Time alone mends checks 3 to 6 and the join, and breaks 3 and 6 only as a job ends; so what else differs
     cannot be right in both.
     """
-    activity, changes = audit.activity, changes_of(audit.activity)
+    activity = audit.activity
     dry = brackets(activity.reports, lambda report: subject_of(report.exchange))
     works = [work for work in activity.works if work.high < DISTANT_FUTURE]
     for outcome in (*activity.refusals, *works):
@@ -413,7 +410,7 @@ def judge_verdicts(audit: AccountAudit) -> None:
         before = None if reports is None else reports.before(outcome.low)
         if before is None or before.check == NOT_STATED:
             continue
-        if changes.possibly(before.low, outcome.high) == (0 if outcome.check else 1):
+        if activity.changed.possibly(before.low, outcome.high) == (0 if outcome.check else 1):
             _compare(audit, before, outcome)
 
 

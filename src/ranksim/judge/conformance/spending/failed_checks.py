@@ -17,9 +17,7 @@ from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
     JOBS,
-    JobsUnderWay,
     SpendCall,
-    changes_of,
     check_applies,
     subject_of,
 )
@@ -81,7 +79,6 @@ class FailedChecks:
         self.health, self.entitled = Bracket(activity.health), Bracket(activity.entitled)
         self.cost = Bracket(cost for cost in activity.cost if cost.settled is not None)
         self.spent = Bracket(cost for cost in activity.cost if cost.settled is None)
-        self.running, self.changes = JobsUnderWay(activity), changes_of(activity)
         self.meters = {
             metric: Bracket(meter for meter in meters if meter.ends is not None)
             for metric, meters in activity.meters.items()
@@ -199,7 +196,7 @@ class FailedChecks:
 
     def _still_reserved(self, before: CostStatement, after: CostStatement) -> int:
         """Return what surely was reserved from a reading to the one after a call, where it counts (U96)."""
-        if not after.reserved or self.changes.possibly(before.low, after.high):
+        if not after.reserved or self.activity.changed.possibly(before.low, after.high):
             return 0
         counts = before.spent is not None and before.spent - (before.settled or 0) > before.apart
         return max(0, after.reserved - after.apart) if counts and self.activity.alone else 0
@@ -219,7 +216,7 @@ class FailedChecks:
         if (after.ends, after.ceiling) != (before.ends, before.ceiling):
             return None
         begun = own is not None and any(work.exchange is own for work in self.activity.works)
-        if self.running.within(before.low, call.high, int(begun)):
+        if self.activity.jobs_run(before.low, call.high, int(begun)):
             return None
         says = f"{spent / 1_000_000} of {ceiling / 1_000_000} USD had been spent, and no job ran"
         return CheckFailure(3, says, (before.exchange.id,))
@@ -243,7 +240,7 @@ class FailedChecks:
         jobs = any(
             self.metrics.get(work.spend) == metric for work in self.activity.works if work.spend in JOBS
         )
-        still = after.used >= before.limit and not self.changes.possibly(before.low, after.high)
+        still = after.used >= before.limit and not self.activity.changed.possibly(before.low, after.high)
         if refunds and jobs and not (still and self.activity.alone):
             return None
         return CheckFailure(4, f"{before.used} of {before.limit} {metric} were used", (before.exchange.id,))
@@ -343,7 +340,7 @@ class FailedChecks:
         if around is None or not self.activity.alone:
             return
         before, after = around
-        still = call.check > 0 and not self.changes.possibly(before.low, after.high)
+        still = call.check > 0 and not self.activity.changed.possibly(before.low, after.high)
         for check in (1, 2, 4, 5) if still else (1, 2):
             if check in (before.failing or ()) and check in (after.failing or ()):
                 name = rule_of(check).removeprefix("guards.")

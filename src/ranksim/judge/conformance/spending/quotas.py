@@ -31,7 +31,6 @@ from ranksim.judge.conformance.spending.activity import (
     DRY_RUN_QUEUED,
     JOBS,
     AccountActivity,
-    GrantedWorks,
     SpendCall,
     SpendWork,
     asked_of,
@@ -173,11 +172,11 @@ def judge(audit: AccountAudit) -> None:
     judge_months(audit)
     for work in activity.works:
         judge_grant(audit, work)
-    limits, granted = limits_of(activity) if activity.alone else {}, GrantedWorks(activity.works)
+    limits = limits_of(activity) if activity.alone else {}
     for refused in activity.refusals:
         if refused.check == QUOTA:
             judge_meta(audit, refused, limits)
-            judge_refused(audit, refused, granted)
+            judge_refused(audit, refused)
 
 
 # Who consumes what
@@ -485,7 +484,7 @@ def judge_limit(
         audit.broke("quota.limit", says, ids, mark.low, f"{limit} at most", case=case)
 
 
-def judge_refused(audit: AccountAudit, refused: SpendCall, granted: GrantedWorks) -> None:
+def judge_refused(audit: AccountAudit, refused: SpendCall) -> None:
     """A refusal states what was used: with what was asked for, it passes the limit.
 
     The refusal is decided on these numbers, whatever else happens; units asked for are counted at their
@@ -502,7 +501,8 @@ def judge_refused(audit: AccountAudit, refused: SpendCall, granted: GrantedWorks
         return
     if isinstance(metric, str) and (used == limit if refused.spend in JOBS else used + most == limit + 1):
         audit.tally.covers("quota.limit", metric, ids)  # for one unit more than the allowance
-    beside = [work for work in granted.beside(refused) if work.spend == refused.spend]
+    granted = audit.activity.granted_beside(refused)
+    beside = [work for work in granted if work.spend == refused.spend]
     taken = sum(units_of(work, UNITS[0])[0] for work in beside)
     if isinstance(metric, str) and used + most > limit >= used - taken + most:  # for what was granted beside
         by = (*(work.exchange.id for work in beside[:1]), *ids)

@@ -15,7 +15,6 @@ from ranksim.judge.conformance.spending import slot_choices
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
     AccountActivity,
-    GrantedWorks,
     SpendCall,
     SpendWork,
 )
@@ -134,10 +133,9 @@ def judge(audit: AccountAudit) -> None:
         judge_held(audit, stated, tracked)
         slot_choices.judge(audit, stated)
     judge_patches(audit)
-    granted = GrantedWorks(activity.works)
     for refused in activity.refusals:
         if refused.check == SLOTS:
-            judge_refused(audit, refused, tracked, granted)
+            judge_refused(audit, refused, tracked)
 
 
 def dated(statements: Sequence[SlotStatement]) -> list[SlotStatement]:
@@ -290,9 +288,7 @@ def judge_held(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: Sl
             audit.broke("slots.held", says, ids, second.low, case="held before")
 
 
-def judge_refused(
-    audit: AccountAudit, refused: SpendCall, tracked: SlotBounds, granted: GrantedWorks
-) -> None:
+def judge_refused(audit: AccountAudit, refused: SpendCall, tracked: SlotBounds) -> None:
     """A refusal states what is used and asked for: together more than the limit, and no more than was asked.
 
     All its numbers are of the instant of the decision. A scan beyond the plan's dimensions may have this code
@@ -313,7 +309,7 @@ def judge_refused(
         return
     fit, case = f"{says}: they fit, and were refused", refused.spend
     audit.check("slots.refused", used + requested > limit, fit, ids, at, "no refusal for slots", case=case)
-    beside = granted.beside(refused)
+    beside = audit.activity.granted_beside(refused)
     if used + requested > limit >= used - sum(tracked.added(work)[0] for work in beside) + requested:
         audit.tally.covers("slots.limit", TOGETHER, (*(work.exchange.id for work in beside[:1]), *ids))
     if refused.spend in ADDS:

@@ -60,5 +60,6 @@ class SpendingJudge:
         """Judge each account that was idle for a month; at the end, every one."""
         clock = BusinessClock(run)
         for activity in self.accounts.activity(watermark, run, self.options):
+            audit = AccountAudit(activity, clock, self.options, self.tally)
             for judge in PARTS:
-                judge(AccountAudit(activity, clock, self.options, self.tally))
+                judge(audit)
