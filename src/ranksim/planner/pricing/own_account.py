@@ -36,17 +36,8 @@ from ranksim.planner.capacity.assumed import with_rank_runs
 from ranksim.planner.capacity.planned import account_named
 from ranksim.planner.fleet.results import CODES
 from ranksim.planner.fleet.rows import LIFTED, OUTCOMES
+from ranksim.planner.pricing import catalogues
 from ranksim.planner.pricing import paired_metrics as pairs
-from ranksim.planner.pricing.catalogues import (
-    ComparedSides,
-    Moves,
-    catalogue_of,
-    check_add_ons,
-    check_plan,
-    compared_sides,
-    selling,
-    terms_view,
-)
 from ranksim.planner.pricing.compare import ComparisonAnswer
 from ranksim.planner.study.fleets import charged
 from ranksim.report import units
@@ -94,15 +85,15 @@ class OwnScenario:
     def check_sold(self, catalogue: Catalogue, side: str) -> None:
         """Raise BadInput unless a side's catalogue has all that the account buys."""
         for bought in self.terms:
-            check_plan(bought.plan, catalogue, f"accounts.{self.account}", side, movable=True)
-            check_add_ons(bought.add_ons, catalogue, f"accounts.{self.account}.add_ons", side)
+            catalogues.check_plan(bought.plan, catalogue, f"accounts.{self.account}", side, movable=True)
+            catalogues.check_add_ons(bought.add_ons, catalogue, f"accounts.{self.account}.add_ons", side)
 
     def under(self, catalogue: Catalogue) -> Scenario:
         """The scenario with a catalogue; plans that it does not sell stay what they are to other accounts."""
         own = self.scenario.policy.catalogue
         plans, add_ons = own.plans | catalogue.plans, own.add_ons | catalogue.add_ons
         sold = catalogue.model_copy(update={"plans": plans, "add_ons": add_ons})
-        return self.scenario.model_copy(update={"policy": selling(self.scenario.policy, sold)})
+        return self.scenario.model_copy(update={"policy": catalogues.selling(self.scenario.policy, sold)})
 
 
 class BoughtTerms(NamedTuple):
@@ -155,7 +146,7 @@ def own_scenario(
         notes.append("Other accounts of the scenario share its workers, and are billed nothing here.")
     changes["sample_every"] = max(scenario.length, LENGTH)  # nobody reads samples
     if policy is not None:
-        changes["policy"] = selling(policy_of(policy), scenario.policy.catalogue)
+        changes["policy"] = catalogues.selling(policy_of(policy), scenario.policy.catalogue)
     return OwnScenario(scenario.model_copy(update=changes), name, tuple(notes))
 
 
@@ -280,7 +271,7 @@ class AccountComparison(ComparisonAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        views = terms_view(self.changes)
+        views = catalogues.terms_view(self.changes)
         for title, quantity in (("Money", "money"), ("Calls for work", "count")):
             rows = [
                 pairs.readable(row)
@@ -300,7 +291,7 @@ def compare_account(
     account: str = "",
     a: Catalogue | str | Path | None = None,
     policy: Policy | str | Path | None = None,
-    moves: Moves | None = None,
+    moves: catalogues.Moves | None = None,
     replications: int = 10,
     seed: int = 1,
     level: float = LEVEL,
@@ -315,9 +306,9 @@ def compare_account(
     """
     pairs.check_replications(replications, precision)
     own = own_scenario(scenario, account, policy)
-    first = catalogue_of(own.scenario.policy.catalogue if a is None else a)
+    first = catalogues.catalogue_of(own.scenario.policy.catalogue if a is None else a)
     plans = [bought.plan for bought in own.terms]
-    sides = compared_sides(first, catalogue_of(b), moves, plans, own.check_sold)
+    sides = catalogues.compared_sides(first, catalogues.catalogue_of(b), moves, plans, own.check_sold)
     paid = [sum(prices_paid(own, catalogue)) for catalogue in sides.served]
 
     def serve(drawn: int) -> tuple[AccountRun, AccountRun]:
@@ -340,7 +331,10 @@ def compare_account(
 
 
 def _rows(
-    own: OwnScenario, sides: ComparedSides, runs: Sequence[tuple[AccountRun, AccountRun]], level: float
+    own: OwnScenario,
+    sides: catalogues.ComparedSides,
+    runs: Sequence[tuple[AccountRun, AccountRun]],
+    level: float,
 ) -> Iterator[Row]:
     """Yield the metrics of the account."""
     concerned = any(
