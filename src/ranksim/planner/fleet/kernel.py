@@ -133,15 +133,9 @@ def draw(
 
 
 def run(
-    rows: Sequence[int],
-    first: int,
-    short: int,
-    seed: int,
-    given: KernelInputs,
-    state: KernelState,
-    tape: Tape,
-    ledger: Ledger,
-) -> None:
+    rows: Sequence[int], first: int, short: int, seed: int, given: KernelInputs, state: KernelState,
+    tape: Tape, ledger: Ledger,
+) -> None:  # fmt: skip
     """Serve the accounts in some rows, whose requests are on a tape that begins with those of row `first`.
 
     `short` serves each until it is clear that its plan is not enough, if ever.
@@ -180,17 +174,9 @@ def prepare(row: int, given: KernelInputs, state: KernelState, ledger: Ledger) -
 
 
 def serve(
-    row: int,
-    index: int,
-    ends: int,
-    short: int,
-    seed: int,
-    given: KernelInputs,
-    state: KernelState,
-    tape: Tape,
-    ledger: Ledger,
-    logged: int,
-) -> int:
+    row: int, index: int, ends: int, short: int, seed: int, given: KernelInputs, state: KernelState,
+    tape: Tape, ledger: Ledger, logged: int,
+) -> int:  # fmt: skip
     """Serve one account: its requests in [index, ends) in order of time, refused ones again where it insists.
 
     Arrays are unpacked here and looked up in here: handing them on would count references at every request.
