@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Self
@@ -101,32 +101,24 @@ class SavedWorld:
     world: bytes
 
 
-class Snapshots(Mapping[str, SavedWorld]):
+class Snapshots(dict[str, SavedWorld]):
     """The worlds that the control API saved, by name. `changed` is told each, with None once dropped."""
 
     def __init__(self) -> None:
-        self._worlds: dict[str, SavedWorld] = {}
+        super().__init__()
         self.changed: Callable[[str, SavedWorld | None], None] = lambda name, saved: None
-
-    def __getitem__(self, name: str) -> SavedWorld:
-        return self._worlds[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._worlds)
-
-    def __len__(self) -> int:
-        return len(self._worlds)
 
     def save(self, name: str, saved: SavedWorld) -> None:
         """Remember a world under a name; what had the name is forgotten."""
-        self._worlds[name] = saved
+        self[name] = saved
         self.changed(name, saved)
 
     def drop(self, name: str) -> None:
         """Forget a world. Raises KeyError."""
-        del self._worlds[name]
+        del self[name]
         self.changed(name, None)
 
     def resume(self, worlds: Mapping[str, SavedWorld]) -> None:
         """Resume with worlds that were kept in a file."""
-        self._worlds = dict(worlds)
+        self.clear()
+        self.update(worlds)
