@@ -188,17 +188,11 @@ class Rehearsal:
         )
 
     def _clock_notes(self) -> list[Note]:
-        target = self.target
-        if (target.time_scale, target.traffic_scale) != (1, 1):
-            note = {
-                "kind": "note",
-                "t": self.start,
-                "text": "clock",
-                "rate": target.time_scale,
-                "traffic_rate": target.traffic_scale,
-            }
-            return [Note.model_validate(note)]
-        return []
+        rate, traffic_rate = self.target.time_scale, self.target.traffic_scale
+        if (rate, traffic_rate) == (1, 1):
+            return []
+        note = {"kind": "note", "t": self.start, "text": "clock", "rate": rate, "traffic_rate": traffic_rate}
+        return [Note.model_validate(note)]
 
     # Calls
 
