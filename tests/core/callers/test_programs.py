@@ -23,9 +23,8 @@ from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND, WEEK, Micros, instant,
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.twin.sim.credentials import Credentials
+from ranksim.twin.sim.clients import Credentials, start_python
 from ranksim.twin.sim.player import Player
-from ranksim.twin.sim.python_client import start_python
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.world import World
 

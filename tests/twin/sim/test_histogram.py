@@ -68,13 +68,6 @@ def test_nothing_has_no_quantile() -> None:
     assert Histogram().mean is None
 
 
-def test_a_value_can_count_many_times() -> None:
-    histogram = Histogram()
-    histogram.add(7, 3)
-    histogram.add(9, 0)
-    assert histogram.to_plain() == of([7, 7, 7]).to_plain()
-
-
 def test_plain_data_reads_back_through_json() -> None:
     plain = of([0, 5, 5, 1_000_000, 3_600_000_000]).to_plain()
     back = Histogram.from_plain(json.loads(json.dumps(plain)))

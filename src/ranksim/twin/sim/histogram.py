@@ -27,18 +27,16 @@ class Histogram:
         self.low = 0
         self.high = 0
 
-    def add(self, value: int, times: int = 1) -> None:
-        """Count a value `times` times. Raises ValueError for a negative value."""
+    def add(self, value: int) -> None:
+        """Count a value. Raises ValueError for a negative one."""
         if value < 0:
             raise ValueError(f"a histogram counts values from 0, not {value}")
-        if times < 1:
-            return
         bucket = bucket_of(value)
-        self.buckets[bucket] = self.buckets.get(bucket, 0) + times
+        self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
         self.low = min(self.low, value) if self.count else value
         self.high = max(self.high, value)
-        self.count += times
-        self.total += value * times
+        self.count += 1
+        self.total += value
 
     def merge(self, other: Histogram) -> None:
         """Add everything that another histogram counted."""

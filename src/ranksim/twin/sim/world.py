@@ -21,9 +21,8 @@ from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, Start
 from ranksim.core.service.service import Service
 from ranksim.core.service.state import State
 from ranksim.twin.sim import timeline
-from ranksim.twin.sim.credentials import Credentials
+from ranksim.twin.sim.clients import Credentials, start_python
 from ranksim.twin.sim.player import Flight, Player
-from ranksim.twin.sim.python_client import start_python
 from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.simpy_clock import SimpyClock
