@@ -1,13 +1,14 @@
 """Attempts under way: which answer is reported next, and what becomes of those without one."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from ranksim.core.service.calls import Answer, Attempt
 from ranksim.core.service.events import AttemptAnswered
-from ranksim.twin.facade.attempts import AttemptCounts, AttemptsUnderWay
+from ranksim.twin.facade.attempts import AttemptsUnderWay, count_answers
 
 
 def attempt(number: int) -> Attempt:
@@ -95,8 +96,9 @@ def test_a_sender_that_fails_is_an_attempt_without_an_answer() -> None:
 
 
 def test_outcomes_are_counted() -> None:
-    counts = AttemptCounts()
+    counts: Counter[str] = Counter()
     rows = (("acknowledged", 200), ("retried", 500), ("exhausted", 404), ("cancelled", None))
     for outcome, status in rows:
-        counts.observe([AttemptAnswered(0, "acc_1", "whk_1", 1, 1, 1, outcome, status, None, None)])
-    assert counts.by_outcome == {"acknowledged": 1, "rejected": 2, "unanswered": 1}
+        answered = AttemptAnswered(0, "acc_1", "whk_1", 1, 1, 1, outcome, status, None, None)
+        count_answers(counts, [answered])
+    assert counts == {"acknowledged": 1, "rejected": 2, "unanswered": 1}

@@ -121,18 +121,12 @@ class AttemptsUnderWay:
         return [under_way.task for under_way in self._under_way.values() if under_way.task is not None]
 
 
-class AttemptCounts:
-    """How many attempts were answered, by how: acknowledged, rejected with a status, or unanswered."""
-
-    def __init__(self) -> None:
-        self.by_outcome: Counter[str] = Counter()
-
-    def observe(self, events: Iterable[ServiceEvent]) -> None:
-        """Count what was answered in a step."""
-        for event in events:
-            if isinstance(event, AttemptAnswered):
-                rejected = "unanswered" if event.status_code is None else "rejected"
-                self.by_outcome["acknowledged" if event.outcome == "acknowledged" else rejected] += 1
+def count_answers(counts: Counter[str], events: Iterable[ServiceEvent]) -> None:
+    """Count the attempts answered in a step: acknowledged, rejected with a status, or unanswered."""
+    for event in events:
+        if isinstance(event, AttemptAnswered):
+            rejected = "unanswered" if event.status_code is None else "rejected"
+            counts["acknowledged" if event.outcome == "acknowledged" else rejected] += 1
 
 
 class SentEvents:

@@ -46,9 +46,7 @@ def metrics(twin: Twin) -> bytes:
         "requests_total": (
             ((name, str(status)), count) for (name, status), count in sorted(twin.replies.items())
         ),
-        "attempts_total": (
-            ((name,), count) for name, count in sorted(twin.attempt_counts.by_outcome.items())
-        ),
+        "attempts_total": (((name,), count) for name, count in sorted(twin.attempt_counts.items())),
         "attempts_out": len(state.attempts_out),
         "jobs": sorted(jobs.items()),
         "faults_total": effects,

@@ -24,7 +24,7 @@ from ranksim.core.service.calls import Answer, Attempt, Call, Fault, Reply, Step
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.service import Service
 from ranksim.twin.facade.advance import Advance, AdvanceCondition, AdvanceUnderWay, run_to, target_of
-from ranksim.twin.facade.attempts import AttemptCounts, AttemptsUnderWay, SentEvents
+from ranksim.twin.facade.attempts import AttemptsUnderWay, SentEvents, count_answers
 from ranksim.twin.facade.event_log import EventLog
 from ranksim.twin.facade.faults import Faults
 from ranksim.twin.facade.journal.journaled_service import ADMINISTRATION, JournaledService, NotKept
@@ -80,7 +80,8 @@ class Twin:
         self.replies: Counter[tuple[str, int]] = Counter()
         """Operations answered, by name and status; an answer that a fault dropped is none."""
         self.sent_events = SentEvents()
-        self.attempt_counts = AttemptCounts()
+        self.attempt_counts: Counter[str] = Counter()
+        """Attempts answered, by how; see `count_answers`."""
         self.event_log = EventLog()
         self.began: Callable[[Service], Service | JournaledService] = lambda service: service
         """Told when another world begins; returns the service to go on with, which may record its inputs."""
@@ -305,7 +306,7 @@ class Twin:
         self.work(now)
         step = self.service.attempted(attempt.attempt, answer, now)
         self.event_log.observe(step.events, attempt)
-        self.attempt_counts.observe(step.events)
+        count_answers(self.attempt_counts, step.events)
         self.after(step.tasks, now)
 
     # Beginning and ending
