@@ -159,13 +159,10 @@ def _outside(replay: Replay) -> BadInput:
 
 
 def _shift(begin: Micros, replay: Replay) -> Micros:
-    match replay.align:
-        case "recorded":
-            return 0
-        case "week":
-            return (replay.start - begin) // WEEK * WEEK
-        case _:
-            return replay.start - begin
+    if replay.align == "recorded":
+        return 0
+    gap = replay.start - begin
+    return gap // WEEK * WEEK if replay.align == "week" else gap
 
 
 def _block(piece: Piece, shift: Micros, first: int, replay: Replay) -> ArrivalBlock:

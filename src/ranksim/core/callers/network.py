@@ -68,14 +68,7 @@ class NetworkSpec(Frozen):
     def network(self) -> Network:
         """Return the network for calls to travel over."""
         loss = self.lost_requests + self.lost_replies
-        return Network(
-            self.before,
-            self.after,
-            loss=loss,
-            lost_requests=self.lost_requests,
-            give_up=self.give_up,
-            impatient=True,
-        )
+        return Network(self.before, self.after, loss, self.lost_requests, self.give_up, impatient=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from pydantic import Field, model_validator
 
-from ranksim.core.callers.requests import (
-    competitor_body,
-    domain_body,
-    keywords_body,
-    named_body,
-    scan_body,
-)
+from ranksim.core.callers.requests import competitor_body, domain_body, keywords_body, named_body, scan_body
 from ranksim.core.clock import Micros
 from ranksim.core.contract.quantities import TEXT, Frozen, Instant, Money, also
 from ranksim.core.errors import BadInput

@@ -76,12 +76,7 @@ def signed_at(signature: str) -> int | None:
 
 
 def verify(
-    secrets: Iterable[str],
-    signature: str,
-    body: bytes,
-    *,
-    now: Micros = 0,
-    tolerance: int | None = None,
+    secrets: Iterable[str], signature: str, body: bytes, *, now: Micros = 0, tolerance: int | None = None
 ) -> tuple[bool | None, str]:
     """Verify a Service-Signature with any of an endpoint's secrets: whether it is valid, else why not (S78).
 

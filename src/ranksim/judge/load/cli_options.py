@@ -23,8 +23,7 @@ TargetFile = Annotated[
     ),
 ]
 SpendCap = Annotated[
-    str,
-    typer.Option(metavar="AMOUNT", help="The most to spend, such as '5 USD', or none; 2 USD without."),
+    str, typer.Option(metavar="AMOUNT", help="The most to spend, such as '5 USD', or none; 2 USD without.")
 ]
 DryRunOnly = Annotated[
     bool, typer.Option("--dry-run-only", help="Spend, make and change nothing: read, and send dry runs.")

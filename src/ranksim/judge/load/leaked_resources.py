@@ -15,15 +15,7 @@ from ranksim.core.callers.target import Target
 from ranksim.core.clock import MINUTE, Micros
 from ranksim.core.errors import BadInput
 from ranksim.core.records import parsed_object, read_lines
-from ranksim.judge.deployment.cleanup import (
-    KINDS,
-    MARK,
-    Created,
-    Left,
-    Remains,
-    find_created,
-    remove_created,
-)
+from ranksim.judge.deployment.cleanup import KINDS, MARK, Created, Left, Remains, find_created, remove_created
 from ranksim.judge.deployment.discovery import REMOVALS, Reach, explore, irremovable
 from ranksim.judge.load.driver import drive
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder

@@ -6,13 +6,7 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ranksim.core.callers.requests import (
-    briefs_body,
-    create,
-    job_body,
-    keywords_body,
-    scan_body,
-)
+from ranksim.core.callers.requests import briefs_body, create, job_body, keywords_body, scan_body
 from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND

@@ -9,14 +9,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from ranksim.core.callers.requests import (
-    briefs_body,
-    create,
-    job_body,
-    keywords_body,
-    named_body,
-    scan_body,
-)
+from ranksim.core.callers.requests import briefs_body, create, job_body, keywords_body, named_body, scan_body
 from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.judge.deployment.discovery import KeyReach, Reach

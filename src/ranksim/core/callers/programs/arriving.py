@@ -62,12 +62,7 @@ def _arrivals(client: Client, spec: Caller | AppUsers, every: Micros) -> Iterato
 
 
 def _drawn(
-    client: Client,
-    every: Micros,
-    rhythm: Rhythm | None,
-    weights: list[float],
-    start: Micros,
-    first: int,
+    client: Client, every: Micros, rhythm: Rhythm | None, weights: list[float], start: Micros, first: int
 ) -> Iterator[tuple[Micros, int, int]]:
     """Draw arrivals after `start`, numbered from `first` on, under the client's present seed."""
     seed, name = client.seed, client.name
