@@ -89,11 +89,14 @@ def spans(
             sure, may = _between(moves, here, there, at.id)
             most += [] if falls else [_end(mark, -_least(sure) - surely, sure)]
             least += [_end(mark, -_most(may) - maybe, may)] if alone else []
-    before = Span(
-        max(filter(_is_bound, least), key=_value, default=End()),
-        min(filter(_is_bound, most), key=_value, default=End()),
-    )
+    before = _tightest(least, most)
     return before, Span(_moved(before.least, surely, at), _moved(before.most, maybe, at))
+
+
+def _tightest(least: Sequence[End], most: Sequence[End]) -> Span:
+    lower = {end.value: end for end in reversed(least) if end.value is not None}
+    upper = {end.value: end for end in reversed(most) if end.value is not None}
+    return Span(lower[max(lower)] if lower else End(), upper[min(upper)] if upper else End())
 
 
 def _least(moves: Sequence[Increment]) -> int:
@@ -102,14 +105,6 @@ def _least(moves: Sequence[Increment]) -> int:
 
 def _most(moves: Sequence[Increment]) -> int:
     return sum(move.most for move in moves)
-
-
-def _is_bound(end: End) -> bool:
-    return end.value is not None
-
-
-def _value(end: End) -> int:
-    return end.value or 0
 
 
 def _in_its_period(marks: Sequence[Sample], at: Observation) -> list[Sample]:
