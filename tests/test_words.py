@@ -26,8 +26,6 @@ LEFT = {
     "core/trace.py": 3,
     "core/trace_writer.py": 2,
     "judge/conformance": 4,
-    "planner/capacity": 15,
-    "planner/study": 4,
     "twin/facade": 2,
     "twin/sim": 1,
     "twin/testing": 2,

@@ -118,7 +118,7 @@ class MetricCondition:
         """What is held against the bound, and its unit: the metric, or a chance."""
         return (self.metric, self.unit) if self.event is None else ("chance", "share")
 
-    def shown(self, value: float | None) -> str:
+    def write(self, value: float | None) -> str:
         """A mean or chance as people read it."""
         return units.write(self.decides[1], value)
 

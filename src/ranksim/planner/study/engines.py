@@ -263,11 +263,6 @@ def value_of(observation: Measurement, metric: str, unit: str) -> float | None:
     return observation.metrics.get(metric, missing)
 
 
-def known(observations: Iterable[Measurement]) -> set[str]:
-    """Return the names of all metrics that were observed."""
-    return {name for observation in observations for name in observation.metrics}
-
-
 def _share_within(observation: Measurement, pool: str, bound: int) -> float | None:
     """The share of jobs queued that started within `bound`; one that has not started by the end is late.
 

@@ -91,7 +91,7 @@ class _Search:
         except _Failed as error:
             text = f"{self.goal.extreme} {self.goal.parameter} cannot be sought: {error}"
             return self._made("failed", None, text)
-        return self._found(best, best if worst is None else worst)
+        return self._reached(best, best if worst is None else worst)
 
     def judge(self, index: int) -> bool | None:
         """Whether the condition holds at a candidate; None when that many replications show neither."""
@@ -135,7 +135,7 @@ class _Search:
                 return count
         return None
 
-    def _found(self, best: int, worst: int) -> GoalResult:
+    def _reached(self, best: int, worst: int) -> GoalResult:
         """The condition holds at `best`; candidates from `worst` up to it are undecided."""
         meets = f"{written(self.value(best))} meets {self.goal.such_that}"
         if best == 0:
@@ -157,9 +157,9 @@ class _Search:
 
     def _none(self, easiest: int) -> GoalResult:
         decision, candidate = self.tried[easiest]
-        near = f"{self.condition.shown(candidate.mean)}"
+        near = f"{self.condition.write(candidate.mean)}"
         if candidate.low is not None and candidate.high is not None and candidate.low < candidate.high:
-            near += f" ({self.condition.shown(candidate.low)} to {self.condition.shown(candidate.high)})"
+            near += f" ({self.condition.write(candidate.low)} to {self.condition.write(candidate.high)})"
         end = written(candidate.value)
         if decision is None:
             text = (
