@@ -67,7 +67,8 @@ def _points(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     if rows[0]["unit"] != "instant":
         ax.set_xlim(min(0, low), max(0, high))
     drawn = [row for row in rows if row["mean"] is not None] or list(rows)
-    ends = (min(drawn, key=_mean), max(drawn, key=_mean))
+    means = [row["mean"] or 0 for row in drawn]
+    ends = [drawn[means.index(end)] for end in (min(means), max(means))]
     least, most = (units.write(row["unit"], row["mean"]) for row in ends)
     sentence = f"{rows[0]['metric']}: {least} at {ends[0]['point']}"
     title(ax, sentence + (f", {most} at {ends[1]['point']}" if least != most else " and everywhere"), TITLE)
@@ -196,11 +197,6 @@ def _scale(unit: str, rows: Sequence[Row], column: str) -> tuple[float, str]:
             return size, f", {name}"
         case _:
             return 1, ""
-
-
-def _mean(row: Row) -> float:
-    mean: float = row["mean"] or 0
-    return mean
 
 
 def _short(path: str) -> str:

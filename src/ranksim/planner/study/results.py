@@ -282,10 +282,5 @@ def _comparison(
         "second_mean": row.second,
         "difference": row.difference,
         "difference_unit": difference_of(unit),
-        "low": row.low,
-        "high": row.high,
-        "gain": row.gain,
-        "gain_low": row.gain_low,
-        "gain_high": row.gain_high,
-        "pairs": row.pairs,
+        **{name: getattr(row, name) for name in ("low", "high", "gain", "gain_low", "gain_high", "pairs")},
     }
