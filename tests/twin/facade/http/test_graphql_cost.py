@@ -12,7 +12,7 @@ from ranksim.core.clock import instant
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Call
 from ranksim.core.surface import graphql
-from ranksim.core.surface.graphql_cost import conflict, fragments_of, introspected
+from ranksim.core.surface.graphql_cost import conflict, fragments_of, introspected, measured
 from ranksim.core.surface.graphql_schema import SCHEMA
 from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.sender import Scripted
@@ -200,6 +200,13 @@ def test_each_limit_is_of_the_policy(
         await twin.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("field", ["types", "queryType", "directives", "inputFields", "ofType"])
+def test_a_field_that_a_part_of_the_schema_has_not_is_measured_all_the_same(field: str) -> None:
+    """What is wrong with it is said when the document is validated."""
+    document = core.parse(f"{{__schema{{types{{{field}{{name}}}}}}}}")
+    assert isinstance(measured(document, Policy().assumptions.graphql_limits, SCHEMA), int)
 
 
 def test_what_is_asked_of_the_schema_is_counted_as_it_is_answered() -> None:
