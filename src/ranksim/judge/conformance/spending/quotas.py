@@ -148,6 +148,9 @@ RULES = declare(
 )
 
 BRIEFS = "keyword_briefs"
+WORDED = (BRIEFS, "keywords")
+"""The operations that ask for words."""
+
 Unit: TypeAlias = tuple[str, str]
 UNITS: tuple[Unit, ...] = (("keyword", "one"), ("request", "one"), ("keyword", "any"), ("request", "any"))
 """What a set of briefs costs: a unit a keyword, or one in all (U54); and what a job or a scan costs: one, or
@@ -255,7 +258,7 @@ def units_of(work: SpendWork, unit: Unit) -> tuple[int, int]:
     brief, other = unit
     if not work.spend or not work.body:
         return (0, UNBOUNDED)
-    if work.spend not in GRANTS:
+    if work.spend not in WORDED:
         return (1, 1) if other == "one" else (1, UNBOUNDED)
     if work.spend == BRIEFS and brief == "request":
         return (1, 1)
@@ -275,20 +278,13 @@ def asked_units(body: object) -> tuple[int, int]:
     return len({str(word).strip().casefold() for word in words}), len(words)
 
 
-GRANTS = {
-    "keyword_briefs": (50, "all_or_nothing", "partial"),
-    "keywords": (64, "refuse_whole", "partial"),
-}
-"""What differs where less is granted than was asked for: the number, the default, and what is so instead."""
-
-
 def judge_grant(audit: AccountAudit, work: SpendWork) -> None:
     """What is granted is all that was asked for (U50, U64), each word once however it is written (U65).
 
     Words that stand in the list already are told apart from those that were created.
     """
     created, words = created_by(work.made), work.body.get("keywords")
-    if created is None or not isinstance(words, list) or not words or work.spend not in GRANTS:
+    if created is None or not isinstance(words, list) or not words or work.spend not in WORDED:
         return
     if not all(isinstance(word, str) for word in words):
         return
@@ -299,8 +295,10 @@ def judge_grant(audit: AccountAudit, work: SpendWork) -> None:
     trimmed = {word.strip() for word in words}
     folded, granted = len({word.casefold() for word in trimmed}), len(created) + already_there
     says = f"{len(words)} keywords were asked for, {folded} without regard to case, and {granted} granted"
-    if granted < folded:
-        audit.differs(*GRANTS[work.spend], says, (work.exchange.id,), work.low)
+    if granted < folded and work.spend == BRIEFS:
+        audit.differs(50, "all_or_nothing", "partial", says, (work.exchange.id,), work.low)
+    elif granted < folded:
+        audit.differs(64, "refuse_whole", "partial", says, (work.exchange.id,), work.low)
     elif granted == len(trimmed) > folded and work.spend == "keywords":
         audit.differs(65, "casefold", "exact", says, (work.exchange.id,), work.low)
 
@@ -496,7 +494,7 @@ def judge_refused(audit: AccountAudit, refused: SpendCall) -> None:
         audit.tally.open("quota.refused", "the refusal states no used and limit")
         return
     most = _most_asked(refused)
-    if refused.spend not in GRANTS and used + 1 <= limit:
+    if refused.spend not in WORDED and used + 1 <= limit:
         audit.tally.open("quota.refused", "how many units a job or a scan costs is not stated (U106)")
         return
     if isinstance(metric, str) and (used == limit if refused.spend in JOBS else used + most == limit + 1):
