@@ -122,8 +122,7 @@ def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
     fields = dict(client)
     every: Any = fields.get("every")
     length = PERIODS.get(every, every)
-    if every:
-        yield from _of_period((*at, "every"), every)
+    yield from _of_period((*at, "every"), every)
     for field in ("spread", "gap") if limited else ("spread",):
         if field in fields:
             yield _longer((*at, field), fields[field], length or DAY)
@@ -141,13 +140,13 @@ def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
     yield from _left_out(at, client.kind)
 
 
-def _of_period(path: Path, every: str | Micros) -> Iterator[Knob]:
-    if not isinstance(every, str):
+def _of_period(path: Path, every: str | Micros | None) -> Iterator[Knob]:
+    if isinstance(every, str):
+        length = PERIODS[every]
+        longer = {period: 1 - length / other for period, other in PERIODS.items() if other > length}
+        yield from _choices(path, every, longer)
+    elif every:
         yield _longer(path, every)
-        return
-    length = PERIODS[every]
-    longer = {period: 1 - length / other for period, other in PERIODS.items() if other > length}
-    yield from _choices(path, every, longer)
 
 
 def _domains(scenario: Scenario, account: str | None) -> int:
