@@ -43,11 +43,15 @@ def _explains(cause: Cause, finding: Finding, other: Finding) -> bool:
     if cause.alike:
         return len({len(by) > 2 for by in (*followers, *its)}) == 1  # a refusal stands alone
     if cause.account:
-        accounts = {by[0] for by in its}
-        evident = any(cause.tells in piece.says for piece in other.evidence)
-        return evident and all(by[0] in accounts for by in followers)
+        return any(cause.tells in piece.says for piece in other.evidence) and _owners(finding) <= _owners(
+            other
+        )
     by_check = bool(cause.check) and _pairs(finding, "") <= _pairs(other, cause.check)
     return by_check or _rest_on(followers, {name for by in its for name in by[1:]})
+
+
+def _owners(finding: Finding) -> set[str]:
+    return {by[0] for by in finding.breaches}
 
 
 def _rest_on(breaches: Iterable[tuple[str, ...]], named: set[str]) -> bool:
