@@ -139,8 +139,7 @@ def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) ->
     some = [(float(a.mean()), float(b.mean())) for a, b in pairs if len(a)]
     won = gain([b for _, b in some], [a for a, _ in some], level)
     row |= {"difference": difference, "difference_unit": "points", "low": low, "high": high}
-    row |= {"gain": won.mean, "gain_low": won.low, "gain_high": won.high}
-    return row | {"of": len(first), "base": "customers"}
+    return row | with_ends("gain", won) | {"of": len(first), "base": "customers"}
 
 
 def margin_rows(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
@@ -219,19 +218,10 @@ def paired_row(pairs: PairedDifference, unit: str, unchanged: bool) -> Row:
     """
     if unchanged and pairs.difference == 0:
         pairs = pairs._replace(low=0.0, high=0.0)
-    return {
-        "a": pairs.second,
-        "b": pairs.first,
-        "difference": pairs.difference,
-        "difference_unit": unit,
-        "low": pairs.low,
-        "high": pairs.high,
-        "gain": pairs.gain,
-        "gain_low": pairs.gain_low,
-        "gain_high": pairs.gain_high,
-        "of": pairs.pairs,
-        "base": "replications",
-    }
+    row: Row = {"a": pairs.second, "b": pairs.first, "difference": pairs.difference, "difference_unit": unit}
+    row |= {"low": pairs.low, "high": pairs.high}
+    row |= with_ends("gain", (pairs.gain, pairs.gain_low, pairs.gain_high))
+    return row | {"of": pairs.pairs, "base": "replications"}
 
 
 def readable(row: Row) -> Row:
