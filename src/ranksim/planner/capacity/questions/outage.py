@@ -65,9 +65,8 @@ def outage(
     with show_progress("simulating") as tell:
         if own is not None:
             return scenario_outage(
-                own, lasts, account=account, at=at, failure=fails, policy=policy, seed=seed,
-                progress=tell,
-            )  # fmt: skip
+                own, lasts, account=account, at=at, failure=fails, policy=policy, seed=seed, progress=tell
+            )
         _, used = own_of(scenario, account, policy, simulate=False)
         gap, when = micros("--every", wanted("every", every)), cast("Law", law or "poisson")
         met = Outage(lasts, gap, together or 1, when, fails)
