@@ -33,7 +33,7 @@ from ranksim.core.service.service import Service
 from ranksim.core.trace import Exchange, Header, Trace, TraceKey
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.judge.conformance.compare import compare
-from ranksim.judge.conformance.history.trace_reader import route
+from ranksim.judge.conformance.history.exchange_reader import route
 from ranksim.judge.profiles import profile
 
 SIZES = (10_000, 100_000, 1_000_000)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.core.contract.facts import CHECK_OF
@@ -39,15 +39,16 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110)."""
 
 
-class Shelved(Generic[T]):
+class Shelved(property, Generic[T]):
     """A field of a record that is looked up on its shelf."""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._of = attrgetter(name)
+        of = attrgetter(name)
+        super().__init__(lambda record: of(record.shelf[record.index]))
 
-    def __get__(self, record: Any, owner: type) -> T:
-        value: T = self._of(record.shelf[record.index])
-        return value
+    if TYPE_CHECKING:
+        # it is never looked up on the class, which is the overload that is left out
+        def __get__(self, instance: Any, owner: type | None = None, /) -> T: ...  # type: ignore[override]
 
 
 @dataclass(slots=True)
