@@ -306,14 +306,18 @@ class PaginationJudge(Judge):
             says = f"{page.id} asked for {wanted or 'no limit'} and got {count} items"
             self.tally.broke(LIMIT, _evidence(page, says, f"{most} items at most"), case=case)
         # a last page over GraphQL may have a cursor, too (U83)
-        if page.surface != "graphql" or page.has_more:
-            place = "a page before others" if page.has_more else "a last page"
+        if page.surface == "graphql" and not page.has_more:
+            return
+        place = "a page before others" if page.has_more else "a last page"
+        place = OVER if page.surface == "graphql" else place
+        if page.has_more == (page.next_cursor is not None):
+            self.tally.held(END, case=place, by=(page.id,))
+        else:
             says = (
                 f"{page.id} says has_more {str(page.has_more).lower()} with next_cursor {page.next_cursor!r}"
             )
-            evidence = _evidence(page, says, f"{'a' if page.has_more else 'no'} next_cursor")
-            agrees = page.has_more == (page.next_cursor is not None)
-            self.tally.check(END, agrees, evidence, case=OVER if page.surface == "graphql" else place)
+            expected = f"{'a' if page.has_more else 'no'} next_cursor"
+            self.tally.broke(END, _evidence(page, says, expected), case=place)
 
 
 def _evidence(page: Observation, says: str, expected: str = "") -> Evidence:

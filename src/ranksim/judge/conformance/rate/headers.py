@@ -197,11 +197,10 @@ class HeaderJudge(Judge):
             self.tally.broke(HEADERS, _evidence(wrong, exchange), case=kind)
         else:
             self.tally.held(HEADERS, case=kind, by=(exchange.id,))
-        if exchange.reset:  # an instant instead of seconds is the other option of U5
-            stated, says = (
-                "epoch" if exchange.reset >= EPOCH else "delta",
-                f"RateLimit-Reset is {exchange.reset}",
-            )
+        stated = "epoch" if (exchange.reset or 0) >= EPOCH else "delta"
+        # an instant instead of seconds is the other option of U5
+        if exchange.reset and stated != self.options.default("reset_format"):
+            says = f"RateLimit-Reset is {exchange.reset}"
             self._format_differs(5, "reset_format", stated, says, exchange, rule=HEADERS, case=kind)
 
     def _format_differs(
