@@ -6,7 +6,6 @@ from pathlib import Path
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.register import register
 from ranksim.judge.conformance.compare import RULES
-from ranksim.judge.conformance.spending import quotas
 from ranksim.judge.conformance.verdict.rule import ANY
 from ranksim.judge.conformance.ways import CALIBRATED, DIFFERS, OPEN, ways, ways_page
 
@@ -53,6 +52,5 @@ def test_what_is_told_to_differ_is_told_somewhere() -> None:
         for text in texts
         for number in re.findall(r'^    "\w+": (?:\("\w+", )?(\d+)\)?,$', text, re.M)
     }
-    told |= {number for number, *_ in quotas.GRANTS.values()}
     told |= {2, 10, 19, 20, 21, 22, 23}  # told by a name, in `headers` and in `check_precedence`
     assert {int(way.case[1:]) for way in WAYS if way.rule == DIFFERS} <= told

@@ -32,8 +32,9 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", [rs.check.check, rs.load.load], ids=["check", "load"])
 def test_a_key_that_is_given_stays_in_no_environment(
-    call: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    call: Callable[..., object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RANKSIM_KEY", raising=False)
     for before in (None, "of another deployment"):
         if before is not None:
@@ -41,3 +42,4 @@ def test_a_key_that_is_given_stays_in_no_environment(
         with pytest.raises(rs.BadInput, match="ftp"):
             call("ftp://127.0.0.1:1", key="k", length="3s")
         assert os.environ.get("RANKSIM_KEY") == before
+    assert list(tmp_path.iterdir()) == [], "a target that is none leaves nothing behind"

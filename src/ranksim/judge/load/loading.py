@@ -130,13 +130,14 @@ class _Launch:
         """Run Locust to its end. Raises BadInput when nothing could be loaded, KeyboardInterrupt when it was
         stopped before anything was.
         """  # fmt: skip
+        words = self._words()  # read the target before anything is written
         self.out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="ranksim-load-") as name:
             folder = Path(name)
             (folder / "locustfile.py").write_text(self.locustfile, encoding="utf-8")
             with (self.out / LOG).open("wb") as log, _stopping() as stops:
                 child = subprocess.Popen(
-                    self._words(), cwd=folder, env=self._variables(folder), stdin=subprocess.DEVNULL,
+                    words, cwd=folder, env=self._variables(folder), stdin=subprocess.DEVNULL,
                     stdout=log, stderr=log, start_new_session=True,
                 )  # fmt: skip
                 _wait(child, self.seconds, stops, progress)

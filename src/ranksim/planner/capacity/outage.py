@@ -46,7 +46,6 @@ from ranksim.report.units import count, duration, percent
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ranksim.planner.capacity.outage_world import ScenarioOutage
 
 Law = Literal["poisson", "regular"]
 Failure = Literal["down", "late"]
@@ -114,6 +113,37 @@ AFTERWARDS = (
     "which is not counted here."
 )
 """What is told of outages that may disable an endpoint."""
+
+
+@dataclass(frozen=True)
+class ScenarioOutage:
+    """An outage of `length` (µs) that meets the job events of an `account` of a `scenario`, by their names.
+
+    It begins `at` an instant (µs), or at any moment of the `span` (µs) from `start` on. A `failure` is that
+    of an `Outage`.
+    """
+
+    scenario: str
+    account: str
+    start: Micros
+    span: DurationField = DurationField()
+    length: DurationField = DurationField()
+    failure: Failure = "down"
+    at: Micros | None = None
+
+    __repr__ = question_repr
+
+    def __post_init__(self) -> None:
+        """Raise BadInput for what cannot be."""
+        expect(self.length > 0, "length", "a duration above 0", self.length)
+        expect_one_of(("down", "late"), "failure", self.failure)
+
+    @property
+    def begins(self) -> str:
+        """When it begins, in words."""
+        if self.at is not None:
+            return f"at {iso(self.at)}"
+        return f"at any moment of {duration(self.span)} from {iso(self.start)} on"
 
 
 @dataclass(frozen=True, slots=True)

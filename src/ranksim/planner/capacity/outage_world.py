@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from statistics import fmean
@@ -27,12 +27,9 @@ from ranksim.inference.counts import counted
 from ranksim.inference.shares import chance
 from ranksim.planner.capacity.assumed import with_rank_runs
 from ranksim.planner.capacity.common import (
-    DurationField,
     expect,
-    expect_one_of,
     micros,
     only_plan,
-    question_repr,
 )
 from ranksim.planner.capacity.outage import (
     MANY,
@@ -41,6 +38,7 @@ from ranksim.planner.capacity.outage import (
     Outage,
     OutageCost,
     OutageOutcome,
+    ScenarioOutage,
     attempts_of,
     averaged,
     check_cancels,
@@ -49,7 +47,6 @@ from ranksim.planner.capacity.outage import (
 )
 from ranksim.planner.capacity.planned import account_named
 from ranksim.report.progress import Tell, noted
-from ranksim.report.units import duration
 from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.runner import replication_seed, run
 from ranksim.twin.sim.scenario import Scenario, scenario_of
@@ -156,37 +153,6 @@ def _events(world: World, outage: Outage) -> Generator[Any, Any, None]:
 
 
 # Of a scenario: its own jobs, when they end
-
-
-@dataclass(frozen=True)
-class ScenarioOutage:
-    """An outage of `length` (µs) that meets the job events of an `account` of a `scenario`, by their names.
-
-    It begins `at` an instant (µs), or at any moment of the `span` (µs) from `start` on. A `failure` is that
-    of an `Outage`.
-    """
-
-    scenario: str
-    account: str
-    start: Micros
-    span: DurationField = DurationField()
-    length: DurationField = DurationField()
-    failure: Failure = "down"
-    at: Micros | None = None
-
-    __repr__ = question_repr
-
-    def __post_init__(self) -> None:
-        """Raise BadInput for what cannot be."""
-        expect(self.length > 0, "length", "a duration above 0", self.length)
-        expect_one_of(("down", "late"), "failure", self.failure)
-
-    @property
-    def begins(self) -> str:
-        """When it begins, in words."""
-        if self.at is not None:
-            return f"at {iso(self.at)}"
-        return f"at any moment of {duration(self.span)} from {iso(self.start)} on"
 
 
 STARTS = 10_000

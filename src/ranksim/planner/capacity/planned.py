@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, get_args
 from ranksim.core.callers.portfolio import PortfolioSpec, ScanSpec
 from ranksim.core.callers.programs import Programmed, Python
 from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork, TrackedPart
-from ranksim.core.clock import Micros, billing_month, calendar_anchor, week_start
+from ranksim.core.clock import Micros, billing_month, calendar_anchor, format_duration, week_start
 from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.errors import BadInput, no_such
-from ranksim.planner.capacity.assumed import SIZED, notes_of
+from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
 from ranksim.planner.capacity.bursts import least_gaps
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_of
 from ranksim.planner.capacity.sync import dealt
@@ -167,7 +167,7 @@ class OwnAccount:
             plan=self.spec.plan,
             used=self._used(),
             left_out=left_out,
-            notes=(*notes_of(self, work), *note),
+            notes=(*_notes_of(self, work), *note),
         )
         return load.over(self.given.spread) if "spread" in self.done else load
 
@@ -344,3 +344,57 @@ def _slots(scan: ScanSpec) -> int:
 
 CHANGES = AddKeywords | RemoveKeywords | PauseScan | ResumeScan | ChangePlan | SetAddOn | SetStatus
 """Changes of the timeline that change what an account needs, or has."""
+
+
+# What the scenario does not say
+
+
+def _notes_of(account: OwnAccount, work: Sequence[PlannedWork]) -> Iterator[str]:
+    """Yield what the scenario does not say of an account's work, and what is taken in its place."""
+    if not any(client.starts and client.starts.operation == "rank_run" for client in account.recurring):
+        yield no_rank_runs(next(planned.gap for planned in work if planned.operation == "rank_run"))
+    for operation in dict.fromkeys(planned.operation for planned in work):
+        what = SIZED.get(operation, "")
+        if what and what not in account.done:
+            size = getattr(account.given, what)
+            yield f"A {operation} is taken to have {size} {what}: the scenario does not say."
+    yield from _taken(account)
+    yield from _bounds(account)
+
+
+def _taken(account: OwnAccount) -> Iterator[str]:
+    """Say which of its clients are taken to do otherwise than they do, or are not counted."""
+    starting = [(client.name, client.client, client.starts) for client in account.recurring if client.starts]
+    # Requests that are spread over time come whatever becomes of the ones before.
+    hasty = [name for name, client, starts in starting if starts.gap is None and client.on_limit != "obey"]
+    programs = [name for name, client in account.clients.items() if isinstance(client, Python)]
+    drawn = [name for name, _, starts in starting if starts.drawn]
+    everywhere = account.scenario.network is not None
+    networked = [name for name, client, *_ in account.recurring if everywhere or client.network is not None]
+    for names, note in (
+        (hasty, "These clients are taken to call again when Retry-After has gone: {}."),
+        (programs, "Not counted is what these clients spend: {}; `ranksim run` simulates it."),
+        (drawn, "These clients are taken to spread their starts evenly: {}."),
+        (networked, "Calls are taken to need no time, though these clients have a network: {}."),
+    ):
+        if names:
+            yield note.format(", ".join(names))
+
+
+def _bounds(account: OwnAccount) -> Iterator[str]:
+    """Say of which clients another month is counted than the scenario's first."""
+    start = account.scenario.start
+    for recurring in account.recurring:
+        name, client, occasions, *_ = recurring
+        if client.starts:
+            first = len(list(occasions.times(start + client.starts, start + MONTH)))
+            yield (
+                f"{name} begins {format_duration(client.starts)} into the scenario: a whole month of it is "
+                f"counted, {-(-MONTH // occasions.period)} occasions, of which the first month has {first}."
+            )
+        if client.stops is not None:
+            most = units.many(recurring.most(start) or 0, "occasion")
+            yield (
+                f"{name} stops {format_duration(client.stops)} into the scenario: a month has at most its "
+                f"{most}."
+            )

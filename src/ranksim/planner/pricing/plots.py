@@ -27,13 +27,6 @@ from ranksim.report.tables import Row
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ranksim.planner.pricing.break_even import BreakEven
-    from ranksim.planner.pricing.compare import Comparison
-    from ranksim.planner.pricing.own_account import AccountComparison
-    from ranksim.planner.pricing.pareto import Frontier
-    from ranksim.planner.pricing.recorded_sides import RecordedAnswer
-    from ranksim.planner.pricing.search import Search
-
 
 class DrawnAnswer(ReadyAnswer):
     """An answer of pricing: its plots are those of this module."""
@@ -67,9 +60,9 @@ def _ends(ax: Axes, y: int, above: tuple[float, str], below: tuple[float, str], 
         _label(ax, text, (x, y), (0, up), ha=side, va=edge, color=colour)
 
 
-def margins(answer: Comparison, ax: Axes) -> Axes:
+def margins(differences: Sequence[Row], ax: Axes) -> Axes:
     """Draw how much more margin B earns than A, a bar for each plan with its interval."""
-    rows = [row for row in answer.differences if row["metric"] == "margin"]
+    rows = [row for row in differences if row["metric"] == "margin"]
     size = [row["difference"] / MICRO_USD for row in rows]
     ax.barh(range(len(rows)), size, height=0.55, color=[VERMILLION if x < 0 else BLUE for x in size])
     for y, (row, x) in enumerate(zip(rows, size, strict=True)):
@@ -88,9 +81,9 @@ def margins(answer: Comparison, ax: Axes) -> Axes:
     return finish(ax, sentence, x="margin under B − margin under A, USD in the run", grid="x")
 
 
-def limits(answer: Comparison, ax: Axes) -> Axes:
+def limits(differences: Sequence[Row], ax: Axes) -> Axes:
     """Draw the share of customers that meets each limit, under A and under B."""
-    of_all = [row for row in answer.differences if row["plan"] == "all" and row["metric"].startswith("hit_")]
+    of_all = [row for row in differences if row["plan"] == "all" and row["metric"].startswith("hit_")]
     rows = [row for row in of_all if row["a"] or row["b"]]
     for y, row in enumerate(rows):
         a, b = 100 * row["a"], 100 * row["b"]
@@ -111,9 +104,9 @@ def _most_moved(rows: Sequence[Row]) -> str:
     return f"{name}: {a} of customers under A, {b} under B" if a != b else "B moves no limit"
 
 
-def percentiles(answer: Comparison, ax: Axes) -> Axes:
+def percentiles(margins: Sequence[Row], ax: Axes) -> Axes:
     """Draw the margin of a customer by percentile of customers, A beside B, with intervals."""
-    rows = [row for row in answer.margins if row["plan"] == "all"]
+    rows = [row for row in margins if row["plan"] == "all"]
     labels = []
     for side, colour, shift in (("a", BLUE, -SHIFT), ("b", VERMILLION, SHIFT)):
         for place, row in enumerate(rows):
@@ -138,9 +131,8 @@ def percentiles(answer: Comparison, ax: Axes) -> Axes:
     )
 
 
-def prices(answer: BreakEven, ax: Axes) -> Axes:
+def prices(rows: Sequence[Row], ax: Axes) -> Axes:
     """Draw each plan's price beside the price at which it breaks even, with its interval."""
-    rows = answer.tables()["plans"]
     dearest = max((max(row["even"], row["price"]) for row in rows), default=0) / MICRO_USD
     for y, row in enumerate(rows):
         even, price = row["even"] / MICRO_USD, row["price"] / MICRO_USD
@@ -160,9 +152,8 @@ def prices(answer: BreakEven, ax: Axes) -> Axes:
     return finish(ax, sentence, x="USD a month", grid="x")
 
 
-def ceilings(answer: BreakEven, ax: Axes) -> Axes:
+def ceilings(rows: Sequence[Row], risk: float, ax: Axes) -> Axes:
     """Draw the bound on the chance of a negative margin against the ceiling, a line for each plan."""
-    rows, risk = answer.tables()["trials"], answer.risk
     labels = [(100 * risk, "risk", INK)]
     for number, plan in enumerate(dict.fromkeys(row["plan"] for row in rows)):
         trials = sorted((row for row in rows if row["plan"] == plan), key=lambda row: float(row["ceiling"]))
@@ -190,12 +181,11 @@ MOST_NAMED = 12
 """Points of a frontier that are named; there is no room for more."""
 
 
-def frontier(answer: Frontier, ax: Axes) -> Axes:
+def frontier(rows: Sequence[Row], blocked: str, ax: Axes) -> Axes:
     """Draw margin against the share blocked, of customers or of an account's calls.
 
     The points that none beats are joined, and numbered from left to right as they are named beside it.
     """
-    rows, blocked = answer.points, answer.blocked
     for row in rows:
         _cross(ax, row, BLUE if row["best"] else GREY)
     best = sorted((row for row in rows if row["best"]), key=lambda row: float(row["blocked"]))
@@ -227,12 +217,11 @@ MOST_CANDIDATES = 20
 """Candidates of a search that are drawn, the best ones."""
 
 
-def candidates(answer: Search, ax: Axes) -> Axes:
+def candidates(rows: Sequence[Row], ax: Axes) -> Axes:
     """Draw what each candidate of a search earns more of a customer than the catalogue as it is.
 
     Those that were tried on all come first.
     """
-    rows = answer.candidates
     ranked = sorted(rows, key=lambda row: (not row["final"], -_of_each(row, "change")))[:MOST_CANDIDATES]
     for y, row in enumerate(ranked):
         colour = BLUE if row["best"] else INK if row["allowed"] else GREY
@@ -291,9 +280,8 @@ def _refusals(row: Row, names: Sequence[str]) -> str:
     return f"{row['code']}: {', '.join(f'{units.count(row[name])} {sides[name]}' for name in names)}"
 
 
-def outcomes(answer: RecordedAnswer | AccountComparison, ax: Axes) -> Axes:
+def outcomes(rows: Sequence[Row], ax: Axes) -> Axes:
     """Draw how many replayed calls are refused with each code: as recorded, under A, under B."""
-    rows = answer.refusals
     colours = {"recorded": GREY, "a": BLUE, "b": VERMILLION}
     names = [name for name in colours if rows and name in rows[0]]
     height = 0.8 / max(len(names), 1)
@@ -313,14 +301,14 @@ def outcomes(answer: RecordedAnswer | AccountComparison, ax: Axes) -> Axes:
 
 
 PLOTS: dict[str, Callable[[Any, Axes], Axes]] = {
-    "margin": margins,
-    "limits": limits,
-    "percentiles": percentiles,
-    "prices": prices,
-    "ceilings": ceilings,
-    "frontier": frontier,
-    "candidates": candidates,
-    "outcomes": outcomes,
-    "refusals": outcomes,
+    "margin": lambda answer, ax: margins(answer.differences, ax),
+    "limits": lambda answer, ax: limits(answer.differences, ax),
+    "percentiles": lambda answer, ax: percentiles(answer.margins, ax),
+    "prices": lambda answer, ax: prices(answer.tables()["plans"], ax),
+    "ceilings": lambda answer, ax: ceilings(answer.tables()["trials"], answer.risk, ax),
+    "frontier": lambda answer, ax: frontier(answer.points, answer.blocked, ax),
+    "candidates": lambda answer, ax: candidates(answer.candidates, ax),
+    "outcomes": lambda answer, ax: outcomes(answer.refusals, ax),
+    "refusals": lambda answer, ax: outcomes(answer.refusals, ax),
 }
-"""The plots of all answers, by name."""
+"""The plots of all answers, by name; each takes what it draws from the answer."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ranksim.core.clock import DAY, Micros, iso, month_end, week_end
 from ranksim.core.contract.policy import Policy
@@ -13,11 +12,7 @@ from ranksim.core.rules import admission
 from ranksim.core.service import jobs
 from ranksim.core.service.calls import Attempt
 from ranksim.core.service.state import State
-from ranksim.twin.facade.journal.journaled_service import NotKept
 from ranksim.twin.facade.logged_event import LoggedEvent, attempt_details
-
-if TYPE_CHECKING:
-    from ranksim.twin.facade.twin import Twin
 
 LONGEST_WAIT_FOR_A_CONDITION = 400 * DAY
 """How far an advance until a condition goes before it gives up."""
@@ -75,45 +70,6 @@ class AdvanceCondition:
             return state.jobs[self.job].status in (jobs.DONE, jobs.FAILED)
         endpoint = state.endpoints.get(self.endpoint or "")
         return endpoint is None or not endpoint.enabled
-
-
-def target_of(twin: Twin, by: Micros | None, to: Micros | None, until: AdvanceCondition | None) -> Micros:
-    """Return the instant that an advance goes to at the latest. Raises BadInput."""
-    if by is not None and to is not None:
-        raise BadInput("clock: expected a duration (by) or an instant (to), not both")
-    if by is None and to is None and until is None:
-        raise BadInput("clock: expected a duration (by), an instant (to) or a condition (until)")
-    if by is not None and by < 0:
-        raise BadInput("clock: expected a duration of 0 or more, since clocks go forward only")
-    now = twin.clock.now()
-    if to is None:
-        to = now + (LONGEST_WAIT_FOR_A_CONDITION if by is None else by)
-    if until is not None:
-        until.check(twin.service.state)
-    twin.clock.check(to)
-    return to
-
-
-async def run_to(twin: Twin, target: Micros, until: AdvanceCondition | None, timeout: float) -> bool:
-    """Advance from instant to instant up to `target`; return whether everything settled."""
-    service, deadline = twin.service, asyncio.get_running_loop().time() + timeout
-    while True:
-        twin.work(twin.clock.now())
-        settled = await twin.attempts.settle(deadline)
-        if twin.service is not service:
-            if twin.refuses_writes:
-                raise NotKept(twin.refuses_writes)
-            raise BadInput("clock: another world began while this one was advanced")
-        if not settled:
-            return False
-        if until is not None and until.met(twin.service.state):
-            return True
-        due = twin.next_due()
-        if due is None or due > target:
-            if until is None:
-                twin.clock.move_to(target)
-            return True
-        twin.clock.move_to(due)
 
 
 def meter_resets(state: State, policy: Policy, account: str, metric: str, now: Micros) -> Micros:

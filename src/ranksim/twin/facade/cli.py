@@ -150,7 +150,8 @@ class ServeOptions:
 
     def twin(self, policy: "Policy", own_ports: set[int]) -> "Twin":
         """Make the world to serve, which sends no webhook to its `own_ports`. Raises BadInput."""
-        from ranksim.twin.facade.sender import NetworkSender, Receivers
+        from ranksim.core.addresses import Receivers
+        from ranksim.twin.facade.sender import NetworkSender
         from ranksim.twin.facade.twin import Twin
 
         receivers: Receivers = "others"

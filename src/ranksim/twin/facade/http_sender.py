@@ -17,8 +17,8 @@ from typing import Any
 import httpcore
 from httpcore import AsyncNetworkBackend, AsyncNetworkStream
 
+from ranksim.core.addresses import Receivers
 from ranksim.core.service.calls import Answer, Attempt
-from ranksim.twin.facade.sender import Receivers
 from ranksim.twin.serving.control_auth import WEBHOOKS
 
 USER_AGENT = f"{WEBHOOKS}/1"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from ranksim.core.service.calls import Answer, Attempt
-
-Receivers = Literal["public", "others", "any"]
-"""Which addresses webhooks go to: public ones; all but link-local ones and the server's own; all."""
 
 
 class Sender(Protocol):

@@ -6,6 +6,7 @@ attempt is under way, calls are answered at the clock's current instant.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -23,7 +24,12 @@ from ranksim.core.service.administration import ENVIRONMENTS
 from ranksim.core.service.calls import Answer, Attempt, Call, Fault, Reply, Step, Task
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.service import Service
-from ranksim.twin.facade.advance import Advance, AdvanceCondition, AdvanceUnderWay, run_to, target_of
+from ranksim.twin.facade.advance import (
+    LONGEST_WAIT_FOR_A_CONDITION,
+    Advance,
+    AdvanceCondition,
+    AdvanceUnderWay,
+)
 from ranksim.twin.facade.attempts import AttemptsUnderWay, SentEvents, count_answers
 from ranksim.twin.facade.event_log import EventLog
 from ranksim.twin.facade.faults import Faults
@@ -229,9 +235,9 @@ class Twin:
         self.clock.hold()
         began = self.clock.now()
         try:
-            target = target_of(self, by, to, until)
+            target = self._target(by, to, until)
             limit = self.settle_timeout if timeout is None else timeout
-            settled = await run_to(self, target, until, limit)
+            settled = await self._run_to(target, until, limit)
         finally:
             happened = self.event_log.gathered()
             self.clock.release()
@@ -240,6 +246,43 @@ class Twin:
                 self.event_log.note(self.clock.now(), "clock.advanced", {"since": iso(began)})
         met = None if until is None else until.met(self.service.state)
         return Advance(settled, self.clock.now(), target, met, happened, self.attempts.attempts())
+
+    def _target(self, by: Micros | None, to: Micros | None, until: AdvanceCondition | None) -> Micros:
+        """Return the instant that an advance goes to at the latest. Raises BadInput."""
+        if by is not None and to is not None:
+            raise BadInput("clock: expected a duration (by) or an instant (to), not both")
+        if by is None and to is None and until is None:
+            raise BadInput("clock: expected a duration (by), an instant (to) or a condition (until)")
+        if by is not None and by < 0:
+            raise BadInput("clock: expected a duration of 0 or more, since clocks go forward only")
+        now = self.clock.now()
+        if to is None:
+            to = now + (LONGEST_WAIT_FOR_A_CONDITION if by is None else by)
+        if until is not None:
+            until.check(self.service.state)
+        self.clock.check(to)
+        return to
+
+    async def _run_to(self, target: Micros, until: AdvanceCondition | None, timeout: float) -> bool:
+        """Advance from instant to instant up to `target`; return whether everything settled."""
+        service, deadline = self.service, asyncio.get_running_loop().time() + timeout
+        while True:
+            self.work(self.clock.now())
+            settled = await self.attempts.settle(deadline)
+            if self.service is not service:
+                if self.refuses_writes:
+                    raise NotKept(self.refuses_writes)
+                raise BadInput("clock: another world began while this one was advanced")
+            if not settled:
+                return False
+            if until is not None and until.met(self.service.state):
+                return True
+            due = self.next_due()
+            if due is None or due > target:
+                if until is None:
+                    self.clock.move_to(target)
+                return True
+            self.clock.move_to(due)
 
     async def advance_to_next(self, timeout: float | None = None) -> Advance:
         """Advance to the next piece of work; where there is none the clock stays."""

@@ -123,7 +123,7 @@ def _receive(options: ReceiveOptions) -> None:
       ranksim receive --script 500,500,500,200
       ranksim receive --script /slow=200+11s --script /moved=302:/here --secret whsec_...
     """  # fmt: skip
-    from ranksim.twin.receiver.control import CONTROL
+    from ranksim.twin.receiver.receiver import CONTROL
 
     receiver = options.receiver()
     with _until_stopped() as stopped, _log_of(options.log) as write:

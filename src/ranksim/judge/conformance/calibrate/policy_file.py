@@ -18,12 +18,12 @@ from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.spending.statements import parse_money
 
 if TYPE_CHECKING:
-    from ranksim.judge.conformance.calibrate.calibrate import Calibration, Choice
     from ranksim.judge.conformance.calibrate.measures import Measure
+    from ranksim.judge.conformance.calibrate.outcome import CalibrationOutcome, Choice
     from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 
-def calibrated_policy(outcome: Calibration) -> Policy:
+def calibrated_policy(outcome: CalibrationOutcome) -> Policy:
     """Make the policy: what is pinned from the trace, all else from the policy that was given.
 
     It states what is pinned and what was given, and nothing more, so that a judge leaves the rest open.
@@ -45,7 +45,7 @@ def calibrated_policy(outcome: Calibration) -> Policy:
     return base.model_copy(update=changes)
 
 
-def _exact(outcome: Calibration) -> dict[str, Measure]:
+def _exact(outcome: CalibrationOutcome) -> dict[str, Measure]:
     """Measures that are fields of the assumptions and known exactly."""
     return {
         measure.name: measure
@@ -57,7 +57,7 @@ def _exact(outcome: Calibration) -> dict[str, Measure]:
 # Plans and jobs
 
 
-def _catalogue(outcome: Calibration) -> Catalogue | None:
+def _catalogue(outcome: CalibrationOutcome) -> Catalogue | None:
     """The catalogue with the durations that were fitted, and plans as accounts could read them; else None.
 
     What needs which capability no trace shows: unless a policy stated it, the catalogue does not.
@@ -89,7 +89,7 @@ def _catalogue(outcome: Calibration) -> Catalogue | None:
     return Catalogue(**{name: getattr(catalogue, name) for name in given} | learnt)
 
 
-def _cooldowns(outcome: Calibration, account: str) -> dict[str, int]:
+def _cooldowns(outcome: CalibrationOutcome, account: str) -> dict[str, int]:
     """An account's cooldowns by operation, at the whole second in the middle of what is left."""
     lengths = {}
     for measure in outcome.measures:
@@ -179,7 +179,7 @@ def _money(usage: Mapping[str, Any], otherwise: int) -> int:
 # Writing
 
 
-def dump(outcome: Calibration) -> str:
+def dump(outcome: CalibrationOutcome) -> str:
     """Write the policy as YAML: all that is pinned, defaults included, and in comments what pins it."""
     policy = calibrated_policy(outcome)
     document = CommentedMap(name=policy.name)
@@ -205,7 +205,7 @@ def dump(outcome: Calibration) -> str:
     return write_yaml(document, footing=[*_measured(outcome), *_unpinned(outcome)], width=1000)
 
 
-def _assumptions(outcome: Calibration, policy: Policy) -> Iterator[tuple[str, Any, str]]:
+def _assumptions(outcome: CalibrationOutcome, policy: Policy) -> Iterator[tuple[str, Any, str]]:
     """Yield each assumption that the policy states, its value, and why."""
     pinned = {choice.name: choice for choice in outcome.choices if choice.name and choice.pinned}
     exact = _exact(outcome)
@@ -220,7 +220,7 @@ def _assumptions(outcome: Calibration, policy: Policy) -> Iterator[tuple[str, An
             yield name, value, "as given"
 
 
-def _statuses(outcome: Calibration, policy: Policy) -> Iterator[tuple[str, int, str]]:
+def _statuses(outcome: CalibrationOutcome, policy: Policy) -> Iterator[tuple[str, int, str]]:
     """Yield each status that the policy states, and why."""
     pinned = {status.name: status for status in outcome.statuses if status.status is not None}
     for name, status in pinned.items():
@@ -244,7 +244,7 @@ def _by(names: tuple[str, ...]) -> str:
     return ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
 
 
-def _measured(outcome: Calibration) -> list[str]:
+def _measured(outcome: CalibrationOutcome) -> list[str]:
     lines = [f"  {measure_text(measure)}" for measure in outcome.measures]
     return ["", "Measured:", *lines] if lines else []
 
@@ -270,7 +270,7 @@ def measure_text(measure: Measure) -> str:
     return f"{measure.name}{whose} (U{measure.number}): {length}{fit}, {measure.count} observed{by}"
 
 
-def _unpinned(outcome: Calibration) -> list[str]:
+def _unpinned(outcome: CalibrationOutcome) -> list[str]:
     """Return what is left open, and what would pin it."""
     lines = ["", "Open, and how to observe it:"]
     if outcome.untried:
