@@ -24,7 +24,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.printable import LINES, printable
 from ranksim.judge.mirror.world import MirroredWorld
 from ranksim.report.terminal import print_out, rendered, say
-from ranksim.twin.sim.scenario import Scenario, code_of
+from ranksim.twin.sim.scenario import Scenario, client_functions
 
 PACKAGE = Path(__file__).parents[1] / "src" / "ranksim"
 
@@ -181,7 +181,7 @@ def test_a_deployment_plants_nothing_in_its_twin(end: str, tmp_path: Path) -> No
     )
     write_twin(twin, tmp_path / "twin")
     read = Scenario.load(tmp_path / "twin" / "world.yaml")
-    assert (read.clients, code_of(read)) == ({}, [])
+    assert (read.clients, client_functions(read)) == ({}, [])
 
 
 @pytest.mark.parametrize("end", BREAKS, ids=ascii)

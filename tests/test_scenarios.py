@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ranksim as rs
-from ranksim.twin.sim.expectations import judge
+from ranksim.twin.sim.expectations import judge_expectations
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -48,7 +48,7 @@ def scenario(name: str) -> rs.Scenario:
 )
 def test_a_scenario_shows_what_the_specification_says(name: str) -> None:
     shown = scenario(name)
-    findings = judge(shown.expect, rs.run(shown))
+    findings = judge_expectations(shown.expect, rs.run(shown))
     assert findings
     assert [finding.text for finding in findings if not finding.passed] == []
 

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
-from ranksim.schema import FILES, as_text, schema, write
+from ranksim.schema import FILES, as_text, schema, write_schemas
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = [
@@ -107,5 +107,5 @@ def test_shipped_files_name_theirs(kind: str, path: Path) -> None:
 
 
 def test_all_are_written_into_a_folder(tmp_path: Path) -> None:
-    write(tmp_path / "schemas")
+    write_schemas(tmp_path / "schemas")
     assert {path.stem for path in (tmp_path / "schemas").iterdir()} == set(FILES)

@@ -18,7 +18,7 @@ from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.slots import Churn, slot_use
 from ranksim.planner.capacity.sync import Sync
-from ranksim.twin.testing.clock import micros
+from ranksim.twin.testing.clock import length_micros
 
 PRO = rs.Policy().catalogue.plans["pro"]
 
@@ -69,7 +69,7 @@ def test_a_number_without_a_unit_is_no_duration(
 
 
 @pytest.mark.parametrize("bare", [60, 1.5, True, None, np.int64(60)])
-@pytest.mark.parametrize(("what", "read"), [("length", length_of), ("clock", micros)])
+@pytest.mark.parametrize(("what", "read"), [("length", length_of), ("clock", length_micros)])
 def test_what_runs_is_not_told_how_long_by_a_plain_number(
     what: str, read: Callable[[Any], int], bare: object
 ) -> None:
@@ -89,5 +89,5 @@ def test_nor_is_one_an_amount_of_money(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_text_timedeltas_and_whole_microseconds_are() -> None:
     assert Portfolio(run_every="12h").run_every == Portfolio(run_every=12 * HOUR).run_every == 12 * HOUR
     assert Portfolio(run_every=np.int64(HOUR)).run_every == HOUR
-    assert micros(timedelta(hours=1)) == length_of("1h") == length_of(timedelta(hours=1)) == HOUR
-    assert micros(0) == 0
+    assert length_micros(timedelta(hours=1)) == length_of("1h") == length_of(timedelta(hours=1)) == HOUR
+    assert length_micros(0) == 0

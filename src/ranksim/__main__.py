@@ -20,7 +20,7 @@ def main() -> None:
 
             app = command_line.new_app()
             add_serve(app)
-            command_line.run(app)
+            command_line.run_app(app)
             return
         from ranksim import cli
     except KeyboardInterrupt:

@@ -27,7 +27,7 @@ from ranksim.planner.capacity import cli as planning
 from ranksim.planner.pricing import cli as pricing
 from ranksim.planner.pricing import import_cli as importing
 from ranksim.planner.study import cli as studying
-from ranksim.report.command_line import FAILED, new_app, run, spoken
+from ranksim.report.command_line import FAILED, new_app, run_app, spoken
 from ranksim.report.options import JsonNotTables, JsonNotText, Plots
 from ranksim.report.progress import show_progress
 from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say, say_code
@@ -46,7 +46,7 @@ app = new_app()
 
 def main() -> None:
     """Run the command line with the arguments of this process."""
-    run(app)
+    run_app(app)
 
 
 Replications = Annotated[
@@ -236,14 +236,14 @@ def schema_command(
       ranksim schema --out schemas
     """  # fmt: skip
     with spoken():
-        from ranksim.schema import FILES, as_text, schema, write
+        from ranksim.schema import FILES, as_text, schema, write_schemas
 
         if (kind is None) == (out is None):
             raise BadInput(f"schema: expected a kind ({', '.join(FILES)}), or --out for all of them")
         if kind is not None:
             print_out(as_text(schema(kind)))
         if out is not None:
-            write(out)
+            write_schemas(out)
             print_out(f"Written to {out}\n")
 
 
@@ -258,19 +258,19 @@ def init_command(
     Example: ranksim init my-project
     """
     with spoken():
-        from ranksim.project import begin
+        from ranksim.project import begin_project
 
-        print_out(begin(folder))
+        print_out(begin_project(folder))
 
 
 # Running
 
 
 def _scenario(path: Path, arrivals: Path | None) -> "Scenario":
-    from ranksim.twin.sim.scenario import Scenario, code_of
+    from ranksim.twin.sim.scenario import Scenario, client_functions
 
     scenario = Scenario.load(path)
-    say_code(path, code_of(scenario))
+    say_code(path, client_functions(scenario))
     return scenario if arrivals is None else _with_arrivals(scenario, arrivals)
 
 

@@ -19,7 +19,7 @@ next:
 """
 
 
-def begin(folder: Path) -> str:
+def begin_project(folder: Path) -> str:
     """Write the files of a new project and return what to say. Raises BadInput where one is there already."""
     start = files("ranksim") / "data" / "project"
     texts = {folder / name: text for name, text in _files(start)}

@@ -218,17 +218,19 @@ class ScenarioItem(pytest.Item):
     def runtest(self) -> None:
         """Run it. Raises BadInput or ScenarioFailed."""
         from ranksim import Scenario, run
-        from ranksim.twin.sim.expectations import judge
+        from ranksim.twin.sim.expectations import judge_expectations
 
         scenario = Scenario.load(self.path)
         result = run(scenario)
-        problems = [finding.text for finding in judge(scenario.expect, result) if not finding.passed]
+        problems = [
+            finding.text for finding in judge_expectations(scenario.expect, result) if not finding.passed
+        ]
         expected = self.path.parent / "expected" / f"{self.path.stem}.json"
-        actual = digest(result)
+        actual = result_digest(result)
         if self.config.getoption("--ranksim-update"):
             write_digest(expected, actual)
         elif expected.exists():
-            problems += compare(expected, actual)
+            problems += compare_digests(expected, actual)
         if problems:
             raise ScenarioFailed("\n".join(problems))
 
@@ -243,7 +245,7 @@ class ScenarioItem(pytest.Item):
         return self.path, 0, f"scenario {self.path.stem}"
 
 
-def digest(result: Result) -> dict[str, Any]:
+def result_digest(result: Result) -> dict[str, Any]:
     """A small summary of a result, rounded to whole numbers, that a change of behaviour would change."""
     tables = result.tables
 
@@ -275,13 +277,13 @@ def write_digest(path: Path, actual: dict[str, Any]) -> None:
         temporary.write_text(json.dumps(actual, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def compare(expected: Path, actual: dict[str, Any]) -> list[str]:
+def compare_digests(expected: Path, actual: dict[str, Any]) -> list[str]:
     """The differences between the expected digest and the one found, one line each. Raises BadInput."""
     try:
         wanted = json.loads(expected.read_text(encoding="utf-8"))
     except ValueError as error:
         raise BadInput(f"{expected}: not valid JSON ({error}); write it with --ranksim-update") from None
-    lines = list(differences(wanted, actual))
+    lines = list(json_differences(wanted, actual))
     left_out = len(lines) - MOST_DIFFERENCES
     if left_out > 0:
         lines[MOST_DIFFERENCES:] = [f"and {left_out} more"]
@@ -292,13 +294,15 @@ def compare(expected: Path, actual: dict[str, Any]) -> list[str]:
     return lines
 
 
-def differences(wanted: Any, actual: Any, where: str = "") -> Iterator[str]:
+def json_differences(wanted: Any, actual: Any, where: str = "") -> Iterator[str]:
     """Yield where two JSON values differ."""
     if isinstance(wanted, dict) and isinstance(actual, dict):
         for key in sorted({*wanted, *actual}):
-            yield from differences(wanted.get(key), actual.get(key), f"{where} / {key}" if where else key)
+            yield from json_differences(
+                wanted.get(key), actual.get(key), f"{where} / {key}" if where else key
+            )
     elif isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
         for index, (left, other) in enumerate(zip(wanted, actual, strict=True)):
-            yield from differences(left, other, f"{where} / {index}")
+            yield from json_differences(left, other, f"{where} / {index}")
     elif wanted != actual:
         yield f"  {where}: expected {json.dumps(wanted)}, found {json.dumps(actual)}"

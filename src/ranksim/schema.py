@@ -75,7 +75,7 @@ def schema(kind: str) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **plain, "title": about}
 
 
-def write(folder: Path) -> None:
+def write_schemas(folder: Path) -> None:
     """Write the schemas of all kinds into a folder, each as KIND.json. Raises BadInput."""
     for kind in FILES:
         with new_file(folder / f"{kind}.json") as temporary:

@@ -16,7 +16,7 @@ from tests.coverage.queues import QUEUES, Queue
 
 from ranksim.inference.counts import counted
 from ranksim.inference.differences import compared
-from ranksim.inference.gains import gain
+from ranksim.inference.gains import estimate_gain
 from ranksim.inference.kinds import Kind, MetricSample
 from ranksim.inference.means import estimate
 from ranksim.inference.quantiles import quantile
@@ -182,7 +182,7 @@ def difference(kind: Kind, truth: float, pairs: Callable[[int, int], tuple[Matri
 def gained(truth: float, pairs: Callable[[int, int], tuple[Matrix, Matrix]]) -> Measure:
     def measure(repetitions: int, seed: int) -> Mapping[str, Cover]:
         both = list(zip(*(side.tolist() for side in pairs(repetitions, seed)), strict=True))
-        return {str(n): covers([gain(a[:n], b[:n]) for a, b in both], truth) for n in SIZES}
+        return {str(n): covers([estimate_gain(a[:n], b[:n]) for a, b in both], truth) for n in SIZES}
 
     return measure
 

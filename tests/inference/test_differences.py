@@ -8,7 +8,7 @@ import pytest
 import scipy
 
 from ranksim.inference.differences import PairedDifference, compared, excess
-from ranksim.inference.gains import gain
+from ranksim.inference.gains import estimate_gain
 from ranksim.inference.kinds import Kind, MetricSample, interval
 from ranksim.inference.means import estimate
 from ranksim.inference.shares import unseen
@@ -123,7 +123,7 @@ def test_a_gain_is_its_definition() -> None:
     first, second = [5.0, 9.0, 7.5, 8.0], [4.0, 7.0, 7.0, 5.0]
     differences = [a - b for a, b in zip(first, second, strict=True)]
     value = (variance(first) + variance(second)) / variance(differences)
-    found = gain(first, second)
+    found = estimate_gain(first, second)
     assert found.mean == pytest.approx(value)
     assert found.low is not None
     assert found.high is not None
@@ -137,7 +137,7 @@ def test_a_normal_gain_has_at_least_pitmans_interval() -> None:
     sums, differences = ([a + sign * b for a, b in zip(first, second, strict=True)] for sign in (1, -1))
     # The ratios at which sums and differences, so scaled, are not shown to be uncorrelated any more.
     t = scipy.stats.t.ppf(0.975, 10)
-    found = gain(first, second)
+    found = estimate_gain(first, second)
     for end in (found.low, found.high):
         assert end is not None
         scale = math.sqrt(2 * end - 1)  # what brings both to one variance, were this the gain
@@ -148,10 +148,10 @@ def test_a_normal_gain_has_at_least_pitmans_interval() -> None:
 
 
 def test_a_gain_needs_three_pairs_and_something_that_varies() -> None:
-    assert gain([1.0, 2.0], [1.0, 3.0]) == (pytest.approx(5.0), None, None)
-    assert gain([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]) == (None, None, None)
-    assert gain([1.0], [2.0]) == (None, None, None)
-    assert gain([1.0, 2.0, 4.0], [-1.0, -2.0, -4.0]) == (0.5, None, None)
+    assert estimate_gain([1.0, 2.0], [1.0, 3.0]) == (pytest.approx(5.0), None, None)
+    assert estimate_gain([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]) == (None, None, None)
+    assert estimate_gain([1.0], [2.0]) == (None, None, None)
+    assert estimate_gain([1.0, 2.0, 4.0], [-1.0, -2.0, -4.0]) == (0.5, None, None)
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ def test_a_gain_needs_three_pairs_and_something_that_varies() -> None:
 def test_a_gain_that_a_single_pair_makes_has_no_interval(
     first: list[float], second: list[float], expected: float
 ) -> None:
-    assert gain(first, second) == (pytest.approx(expected), None, None)
+    assert estimate_gain(first, second) == (pytest.approx(expected), None, None)
 
 
 def test_a_pair_far_from_the_others_leaves_their_differences() -> None:
-    found = gain([0.0, 0.0, 1.0, 2.0, 1e9], [0.0, 1.0, 1.0, 3.5, 1e9])
+    found = estimate_gain([0.0, 0.0, 1.0, 2.0, 1e9], [0.0, 1.0, 1.0, 3.5, 1e9])
     assert found.mean is not None
     assert found.low is not None
     assert found.high is not None
@@ -177,7 +177,7 @@ def test_a_pair_far_from_the_others_leaves_their_differences() -> None:
 
 
 def test_differences_that_vary_by_rounding_have_no_gain() -> None:
-    assert gain([0.0, 0.1, 0.0], [0.2, 0.1 + 0.2, 0.2]) == (None, None, None)
+    assert estimate_gain([0.0, 0.1, 0.0], [0.2, 0.1 + 0.2, 0.2]) == (None, None, None)
 
 
 @pytest.mark.parametrize("count", [5, 20])
@@ -186,7 +186,7 @@ def test_gains_of_normal_pairs_are_covered(count: int) -> None:
     for _ in range(400):
         shared = [source.gauss(0, 3) for _ in range(count)]
         first, second = [x + source.gauss(0, 1) for x in shared], [x + source.gauss(0, 1) for x in shared]
-        _, low, high = gain(first, second)
+        _, low, high = estimate_gain(first, second)
         assert low is not None
         assert high is not None
         kept += low <= 10 <= high

@@ -13,7 +13,7 @@ from ranksim.inference.kinds import MetricSample
 from ranksim.inference.means import estimate
 from ranksim.inference.precision import FIRST_STAGE, is_precise, relative_half_width
 from ranksim.inference.skewed import skewed, unskewed
-from ranksim.inference.warm_up import longest, mser5, welch
+from ranksim.inference.warm_up import most_dropped, mser5, welch
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 7, 9, 10, 19, 29, 30, 99, 100, 999, 1000])
@@ -160,7 +160,7 @@ def test_welch_drops_a_start_that_differs(away: float) -> None:
 def test_welch_drops_no_more_than_half() -> None:
     noise = random.Random(4)
     runs = [[i + noise.uniform(-1, 1) for i in range(103)] for _ in range(10)]
-    assert welch(runs) == longest(103) == 50
+    assert welch(runs) == most_dropped(103) == 50
     assert welch(runs[:1]) == welch([run[:9] for run in runs]) == 0
 
 

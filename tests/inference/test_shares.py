@@ -5,7 +5,7 @@ import random
 import pytest
 import scipy
 
-from ranksim.inference.counts import counted, poisson
+from ranksim.inference.counts import counted, poisson_interval
 from ranksim.inference.distributions import beta_below, beta_quantile, gamma_below, gamma_quantile
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.means import estimate
@@ -55,7 +55,7 @@ def test_tails_are_those_of_scipy(k: int, p: float) -> None:
 
 @pytest.mark.parametrize("events", [0, 1, 7, 250])
 def test_the_interval_of_a_poisson_number_is_garwoods(events: int) -> None:
-    low, high = poisson(events, 0.95)
+    low, high = poisson_interval(events, 0.95)
     assert low == pytest.approx(scipy.stats.chi2.ppf(0.025, 2 * events) / 2 if events else 0.0)
     assert high == pytest.approx(scipy.stats.chi2.ppf(0.975, 2 * events + 2) / 2)
 

@@ -14,7 +14,7 @@ from ranksim.core.clock import MINUTE, SECOND, instant
 from ranksim.core.contract.policy import Policy
 from ranksim.core.trace import Exchange, Header, Note, Trace, TraceKey
 from ranksim.judge.conformance.history.history import History
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.judging import judged as told
 from ranksim.judge.conformance.spending.spending import SpendingJudge
 from ranksim.judge.conformance.verdict.options import Options
@@ -289,7 +289,7 @@ def history(exchanges: Iterable[Exchange], *, exclusive: bool = True, rate: int 
     if rate != 1:
         note = {"kind": "note", "t": NOON - MINUTE, "rate": rate, "traffic_rate": 1}
         trace.notes.append(Note.model_validate(note))
-    return read(trace)
+    return read_history(trace)
 
 
 def judged(exchanges: Iterable[Exchange], policy: Policy | None = None, **how: Any) -> Tally:

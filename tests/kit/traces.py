@@ -235,10 +235,10 @@ def judged(
     trace = a_trace(entries, **header)
     if judge is schema_checks:
         schemas = schema_checks.SchemaJudge(Options.of(policy))
-        schemas.settle(DISTANT_FUTURE, trace_reader.read(trace, schemas.see_raw).run)
+        schemas.settle(DISTANT_FUTURE, trace_reader.read_history(trace, schemas.see_raw).run)
         return schemas.tally
     [maker] = [maker for maker in FAMILIES if maker.__module__ == judge.__name__]
-    return told(maker, trace_reader.read(trace), Options.of(policy))
+    return told(maker, trace_reader.read_history(trace), Options.of(policy))
 
 
 def found(tally: Tally, rule: str) -> str:

@@ -14,7 +14,7 @@ from rich.console import Console
 from ranksim.core.errors import BadInput
 from ranksim.judge.conformance.compare import compare
 from ranksim.judge.conformance.exhibits import exhibits
-from ranksim.judge.conformance.report.as_dict import Plain, plain
+from ranksim.judge.conformance.report.as_dict import Plain, judgement_data
 from ranksim.judge.report import judgement as report
 from ranksim.judge.report.judgement_page import page
 from ranksim.judge.report.junit import junit
@@ -52,7 +52,9 @@ def judged(*lines: str, required: tuple[str, ...] = ()) -> Plain:
     """Judge a trace of these lines and give the plain form."""
     trace = [json.dumps(HEADER), *lines]
     judgement = compare(trace)
-    return plain(judgement, trace="run.jsonl", required=required, exhibits=exhibits([trace], judgement))
+    return judgement_data(
+        judgement, trace="run.jsonl", required=required, exhibits=exhibits([trace], judgement)
+    )
 
 
 def printed(found: Plain, width: int = 100) -> str:

@@ -9,7 +9,7 @@ from tests.kit.traces import a_trace, call, hook
 
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.core.contract.facts import Facts
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.report.traffic import figure_rows
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 from ranksim.judge.report.judgement_figures import staircase, timeline
@@ -31,7 +31,7 @@ def titles(svg: str) -> list[str]:
 def test_calls_of_one_window_are_drawn_from_its_first_or_to_its_refusal(
     named: tuple[str, ...], first: int
 ) -> None:
-    history = read(a_trace(CALLS))
+    history = read_history(a_trace(CALLS))
     figure = figure_rows("rate.read", Evidence("no", named), [history], Facts())["staircase"]
     assert figure["length"] == MINUTE
     assert round((figure["t"] - CALLS[0].sent) / SECOND) == first
@@ -50,7 +50,7 @@ def test_calls_of_one_window_are_drawn_from_its_first_or_to_its_refusal(
 def test_the_figure_counts_what_its_evidence_says(says: str, bad: int, drawn_too: bool) -> None:
     """Up to the last call that evidence names, against the limit of as many windows as it may meet."""
     later = [*CALLS, call("jobs.list", 55, 55.5, [], headers=LIMIT)]
-    figure = figure_rows("rate.read", Evidence(says, ("x1", "x4")), [read(a_trace(later))], Facts())[
+    figure = figure_rows("rate.read", Evidence(says, ("x1", "x4")), [read_history(a_trace(later))], Facts())[
         "staircase"
     ]
     drawing = staircase(figure)
@@ -62,7 +62,7 @@ def test_the_figure_counts_what_its_evidence_says(says: str, bad: int, drawn_too
 
 
 def test_attempts_are_drawn_against_when_they_were_due() -> None:
-    history = read(a_trace(ATTEMPTS))
+    history = read_history(a_trace(ATTEMPTS))
     figure = figure_rows("webhook.retry_delays", Evidence("no", (), ("evt_1/2",)), [history], Facts())[
         "timeline"
     ]
@@ -75,4 +75,4 @@ def test_attempts_are_drawn_against_when_they_were_due() -> None:
 
 
 def test_other_rules_have_neither() -> None:
-    assert figure_rows("error.body", Evidence("no", ("x1",)), [read(a_trace(CALLS))], Facts()) == {}
+    assert figure_rows("error.body", Evidence("no", ("x1",)), [read_history(a_trace(CALLS))], Facts()) == {}

@@ -15,7 +15,7 @@ from ranksim.report.mentions import foldable
 from ranksim.report.page import cell, tables_page
 from ranksim.report.summary import run_page
 from ranksim.report.tables import View
-from ranksim.twin.sim.result_heading import in_words
+from ranksim.twin.sim.result_heading import verdict_words
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -143,12 +143,12 @@ def test_the_answer_comes_first_and_the_figure_that_shows_it_next(heading: Headi
 
 def test_tiles_are_what_the_scenario_asks_about_what_fails_first(heading: Heading, tables: Tables) -> None:
     asked = (
-        in_words(True, "", "endpoints.four.events", "8"),
-        in_words(True, "", "endpoints.three.disabled", "0"),
-        in_words(True, "", "endpoints.four.lost_cancelled", "4"),
-        in_words(True, "", "endpoints.four.lost_cancelled", "4"),
-        in_words(False, "", "jobs.rank_run.wait.p95", "4m"),
-        in_words(True, "", "slots.acme.used", ""),
+        verdict_words(True, "", "endpoints.four.events", "8"),
+        verdict_words(True, "", "endpoints.three.disabled", "0"),
+        verdict_words(True, "", "endpoints.four.lost_cancelled", "4"),
+        verdict_words(True, "", "endpoints.four.lost_cancelled", "4"),
+        verdict_words(False, "", "jobs.rank_run.wait.p95", "4m"),
+        verdict_words(True, "", "slots.acme.used", ""),
     )
     tiles = tiles_of(replace(heading, verdicts=asked, invoice=58_000_000), tables)
     assert tiles == [
@@ -166,11 +166,11 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
     heading: Heading, tables: Tables
 ) -> None:
     asked = (
-        in_words(True, "", "refusals.quota_exhausted", "1"),
-        in_words(True, "", "endpoints.four.lost", "7.7 (7.4 to 7.9)"),
-        in_words(True, "", "endpoints.three.lost", "0"),
-        in_words(True, "", "endpoints.four.disabled_at", "2026-01-05T04:46:00Z"),
-        in_words(False, "", "slots.acme.used", "510 ± 25.5"),
+        verdict_words(True, "", "refusals.quota_exhausted", "1"),
+        verdict_words(True, "", "endpoints.four.lost", "7.7 (7.4 to 7.9)"),
+        verdict_words(True, "", "endpoints.three.lost", "0"),
+        verdict_words(True, "", "endpoints.four.disabled_at", "2026-01-05T04:46:00Z"),
+        verdict_words(False, "", "slots.acme.used", "510 ± 25.5"),
     )
     assert answer_of(replace(heading, verdicts=asked), tables) == (
         "820.5 ± 41 jobs were done and 0.1 % of 74,283 ± 3,710 calls were refused. "
@@ -186,7 +186,7 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
         "180 of 1,640 ± 82 webhook events were lost, 167 of them never sent: "
         "ops had been disabled after failures."
     )
-    lost = (in_words(True, "", "endpoints.ops.lost", "180"),)
+    lost = (verdict_words(True, "", "endpoints.ops.lost", "180"),)
     said = answer_of(replace(heading, verdicts=lost), {**tables, "totals": [*tables["totals"], unsent]})
     assert said.endswith("180 events for ops were lost.")
     assert "webhook events" not in said
@@ -213,7 +213,7 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
 def test_the_figure_that_stands_first_shows_what_is_asked(
     heading: Heading, tables: Tables, metric: str, shown: str
 ) -> None:
-    asked = replace(heading, verdicts=(in_words(True, f"{metric} is 3", metric, "3"),))
+    asked = replace(heading, verdicts=(verdict_words(True, f"{metric} is 3", metric, "3"),))
     drawn = dict.fromkeys(("timeline", "slots", "windows", "jobs", "refusals", "deliveries"), SVG)
     text = run_page(asked, tables, drawn)
     assert text.index("Plot: ") == text.index(f"Plot: {shown}") < text.index("<h2>Expectations")

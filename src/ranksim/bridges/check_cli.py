@@ -174,7 +174,7 @@ def _report(
     """Write what a check leaves, print what it found, and end with its exit code."""
     from ranksim.judge.conformance.compare import check_required
     from ranksim.judge.conformance.exhibits import exhibits
-    from ranksim.judge.conformance.report.as_dict import plain
+    from ranksim.judge.conformance.report.as_dict import judgement_data
     from ranksim.judge.load.summary import RefusedDomains
     from ranksim.judge.report import judgement as report
     from ranksim.judge.report.run_summary import overspent
@@ -182,7 +182,7 @@ def _report(
     assert checking.judgement is not None
     checking.troubles += RefusedDomains.of(recording.lines()).lines()
     judgement = checking.judgement.about({*checking.plan.rules, *check_required(required)})
-    document = plain(
+    document = judgement_data(
         judgement,
         trace=str(recording.trace) if checking.whole else str(recording.directory),
         policy=policy,

@@ -257,7 +257,7 @@ def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) 
 
 
 def _report(trace: Path, deployment: "Target") -> None:
-    from ranksim.judge.load.leaked_resources import left_over, recorded
+    from ranksim.judge.load.leaked_resources import left_over, recorded_lines
     from ranksim.judge.load.summary import Summary
     from ranksim.judge.report.run_summary import cap_passed
 
@@ -266,7 +266,7 @@ def _report(trace: Path, deployment: "Target") -> None:
         words += ["--policy", deployment.policy]
     summary = Summary.of(trace)
     if summary.left is None:
-        summary.left = [asdict(part) for part in left_over(recorded(trace.parent))]
+        summary.left = [asdict(part) for part in left_over(recorded_lines(trace.parent))]
     spent = [asdict(part) for part in summary.used_up.by_account()]
     lines = cap_passed(spent, deployment.spend_cap, exclusive=deployment.exclusive)
     lines += summary.lines()

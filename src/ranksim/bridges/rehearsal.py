@@ -16,7 +16,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from ranksim.bridges.scripted_receivers import Receivers
-from ranksim.core.callers.http import body_of, effect_of, headers_of, lower, method_of, path_of
+from ranksim.core.callers.http import effect_of, encode_body, headers_of, lower, method_of, path_of
 from ranksim.core.callers.network import Network, Ways
 from ranksim.core.callers.steps import Received, Send
 from ranksim.core.callers.target import Target
@@ -203,7 +203,7 @@ class Rehearsal:
         call.environment = send.environment or self.target.environment_of(send.key)
         call.idempotency_key, call.request_id = send.idempotency_key, send.request_id
         if send.surface == "graphql":
-            call.surface, call.path, call.query, call.raw = "graphql", {}, {}, body_of(send)
+            call.surface, call.path, call.query, call.raw = "graphql", {}, {}, encode_body(send)
             return call
         if send.raw is not None:
             call.raw = send.raw

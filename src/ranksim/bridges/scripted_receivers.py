@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ranksim.core.callers.receivers import AnswerStep, by_attempt, read_script, signed_at, verify
+from ranksim.core.callers.receivers import AnswerStep, by_attempt, read_script, signed_at, verify_any
 from ranksim.core.clock import Micros
 from ranksim.core.service.calls import Attempt
 from ranksim.core.trace import DeliveryAttempt, Signature
@@ -43,7 +43,7 @@ class Receivers:
         """Write an attempt down as its receiver saw it, and verify its digest; its age is not looked at."""
         path = attempt.url.removeprefix(BASE)
         header = attempt.headers.get("Service-Signature", "")
-        valid, _ = verify(self.secrets.get(path, []), header, attempt.body)
+        valid, _ = verify_any(self.secrets.get(path, []), header, attempt.body)
         return DeliveryAttempt(
             received=received,
             answered=answered,

@@ -16,7 +16,7 @@ from ranksim.core.editors import copy_schemas, schema_line
 from ranksim.core.files import Contents, new_directory, write_text
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.judge.conformance.history.history import History
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.mirror.world import MirroredWorld, replay_trace
 from ranksim.twin.sim.scenario import Scenario
 
@@ -86,5 +86,5 @@ def beside_twin(twin: MirroredWorld, trace: Path, history: History) -> list[Comp
     with tempfile.TemporaryDirectory(prefix="ranksim-twin-") as aside:
         with TraceWriter(Path(aside) / "trace.jsonl", started=world.start) as writer:
             result = run(world, trace=writer)
-        simulated = read(Path(aside) / "trace.jsonl")
+        simulated = read_history(Path(aside) / "trace.jsonl")
         return against(history, json.loads(result.to_json()), simulated)

@@ -60,11 +60,11 @@ def _recording(run: Path, seed: int | None) -> "ShownRun":
 
     if run.suffix in (".yaml", ".yml"):
         from ranksim.report.terminal import say, say_code
-        from ranksim.twin.sim.scenario import Scenario, code_of
+        from ranksim.twin.sim.scenario import Scenario, client_functions
         from ranksim.twin.view.simulated import SimulatedRun
 
         scenario = Scenario.load(run)
-        say_code(run, code_of(scenario))
+        say_code(run, client_functions(scenario))
         say(f"simulating {scenario.name} …")
         return SimulatedRun(scenario, seed)
     if seed is not None:

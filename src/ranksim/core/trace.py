@@ -32,7 +32,7 @@ from pydantic import (
 )
 
 from ranksim.core.clock import instant
-from ranksim.core.contract.located import Located, explain
+from ranksim.core.contract.located import Located, explain_mistakes
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import imported
 from ranksim.core.files import new_file, packing
@@ -319,7 +319,7 @@ def _parse(where: str, line: str) -> Header | Exchange | DeliveryAttempt | Note:
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         raise BadInput(f"{where}: expected a header, or kind exchange, delivery or note, found {quote(line)}")
     data = json.loads(line)
-    raise explain(MODELS[_tag(data)], invalid, Located(where, data, {}))
+    raise explain_mistakes(MODELS[_tag(data)], invalid, Located(where, data, {}))
 
 
 @dataclass(slots=True)

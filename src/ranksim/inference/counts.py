@@ -39,16 +39,16 @@ def scaled_poisson(values: Sequence[float], level: float = LEVEL, *, together: f
     if count == 1:
         return Estimate(mean, None, None)
     if not any(values):
-        return Estimate(0.0, 0.0, poisson(0, level)[1] * together / count)
+        return Estimate(0.0, 0.0, poisson_interval(0, level)[1] * together / count)
     if (spread := variance(values)) == 0:
         slack = unseen(count, level) * together
         return Estimate(mean, max(0.0, mean - slack), mean + slack)
     dispersion = spread / mean * wider(count, level)
-    low, high = (end * dispersion / count for end in poisson(count * mean / dispersion, level))
+    low, high = (end * dispersion / count for end in poisson_interval(count * mean / dispersion, level))
     return Estimate(mean, low, high)
 
 
-def poisson(events: float, level: float = LEVEL) -> tuple[float, float]:
+def poisson_interval(events: float, level: float = LEVEL) -> tuple[float, float]:
     """Return Garwood's interval of the mean of a Poisson number that came to `events`, whole or not."""
     error = (1 - level) / 2
     if events > LARGE:

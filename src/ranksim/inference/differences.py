@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ranksim.inference.counts import scaled_poisson
 from ranksim.inference.estimate import LEVEL, Estimate, farther
-from ranksim.inference.gains import gain
+from ranksim.inference.gains import estimate_gain
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.means import estimate
 
@@ -50,7 +50,7 @@ def compared(first: MetricSample, second: MetricSample, level: float = LEVEL) ->
     if not first.values:
         return PairedDifference(None, None, None, None, None, None, None, None, 0)
     values, others = first.observed, second.observed
-    won = gain(values, others, level)
+    won = estimate_gain(values, others, level)
     if first.kind == "share" and first.trials is not None and second.trials is not None:
         (hits, of), (other_hits, other_of) = first.hits, second.hits
         return PairedDifference(*_shares(hits, of, other_hits, other_of, level), *won, len(values))

@@ -28,7 +28,7 @@ ROUNDING = 1e-12
 """Differences that vary by less than this share of what they are taken of do so by rounding."""
 
 
-def gain(first: Sequence[float], second: Sequence[float], level: float = LEVEL) -> Estimate:
+def estimate_gain(first: Sequence[float], second: Sequence[float], level: float = LEVEL) -> Estimate:
     """Estimate the gain from pairs; all None where their differences do not vary but by rounding.
 
     There is no interval below three pairs, and where one pair alone makes the differences vary.

@@ -22,7 +22,7 @@ WINDOW = 10
 """Welch's moving average goes over a tenth of the run to either side, and less at the start."""
 
 
-def longest(length: int) -> int:
+def most_dropped(length: int) -> int:
     """Return the most of so many observations that is dropped: about half."""
     return length // BATCH // 2 * BATCH
 
@@ -58,7 +58,7 @@ def welch(runs: Sequence[Sequence[float]]) -> int:
     rows = np.asarray(runs, dtype=np.float64)
     if len(rows) < 2 or rows.shape[1] < 2 * BATCH:
         return 0
-    most, count = longest(rows.shape[1]), rows.shape[1]
+    most, count = most_dropped(rows.shape[1]), rows.shape[1]
     levels = rows[:, most:].mean(axis=1)
     level, error = levels.mean(), levels.std(ddof=1) / np.sqrt(len(rows))
     mean = rows.mean(axis=0)

@@ -210,11 +210,11 @@ class ReadyAnswer:
             save_tables(filled, columns, folder / "tables")
             images: dict[str, str] = {}
             if plots:
-                from ranksim.report.figure import save
+                from ranksim.report.figure import save_figure
 
                 (folder / "plots").mkdir()
                 for name in self.plots:
-                    images[name] = save(self._figure(name), folder / "plots" / f"{name}.png")
+                    images[name] = save_figure(self._figure(name), folder / "plots" / f"{name}.png")
             write_text(folder / "page.html", self._page(images, basis))
 
     def _figure(self, name: str) -> Figure:
@@ -295,7 +295,7 @@ def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: in
     return rendered([Text(sentence), *map(Text, notes), *tables])
 
 
-def show(
+def show_answer(
     answer: ReadyAnswer,
     as_json: bool,
     out: Path | None,

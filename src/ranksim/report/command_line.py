@@ -38,7 +38,7 @@ def new_app() -> typer.Typer:
     return app
 
 
-def run(app: typer.Typer) -> None:
+def run_app(app: typer.Typer) -> None:
     """Run a command line with the arguments of this process."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so wants no remains either
     _open_closed_streams()

@@ -119,7 +119,7 @@ def _element(figure: Figure, kind: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def save(figure: Figure, path: Path) -> str:
+def save_figure(figure: Figure, path: Path) -> str:
     """Write a figure as a PNG file; return it as an SVG element for a page."""
     from ranksim.report.shown_figure import to_png
 
@@ -163,7 +163,7 @@ def label_ends(ax: Axes, labels: Sequence[Label], gap: float = 0.07) -> None:
     over = max(0.0, at - 1)
     for y, label, colour in placed:
         where = {"xycoords": "axes fraction", "annotation_clip": False}
-        beside(ax, _short(label), (1, y - over), (5, 0), color=colour, **where)
+        label_beside(ax, _short(label), (1, y - over), (5, 0), color=colour, **where)
 
 
 THOUSANDS = 1_000
@@ -178,7 +178,7 @@ def title(ax: Axes, sentence: str, width: int = TITLE) -> None:
     ax.set_title(fill(sentence, width), fontsize=11)
 
 
-def beside(
+def label_beside(
     ax: Axes, text: str, at: tuple[Any, Any], shift: tuple[float, float] = (0, 0), **style: Any
 ) -> None:
     """Write a small text beside a point of the data, shifted by so many points of type."""

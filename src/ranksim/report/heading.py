@@ -121,11 +121,11 @@ def tiles_of(heading: Heading, tables: Tables) -> list[tuple[str, str, bool]]:
         if verdict.metric and verdict.found
     }
     if not seen:
-        return [(value, name, True) for name, value in numbers_of(heading, tables)]
+        return [(value, name, True) for name, value in headline_numbers(heading, tables)]
     tiles = [
         (verdict.found.replace("T", " "), verdict.label, verdict.holds) for verdict in reversed(seen.values())
     ]
-    cost = [(value, name, True) for name, value in numbers_of(heading, tables) if value.endswith("USD")]
+    cost = [(value, name, True) for name, value in headline_numbers(heading, tables) if value.endswith("USD")]
     return [*tiles[:MOST_TILES], *cost]
 
 
@@ -191,7 +191,7 @@ TOTALS = {
 """What the rows of the table `totals` are called."""
 
 
-def numbers_of(heading: Heading, tables: Tables) -> list[tuple[str, str]]:
+def headline_numbers(heading: Heading, tables: Tables) -> list[tuple[str, str]]:
     """Return the few numbers to see first, each with its interval, and the invoice: label and value."""
     invoice = [] if heading.invoice is None else [("invoice of a month", units.usd(heading.invoice))]
     return [*((TOTALS[row["what"]], _value(row)) for row in tables.get("totals", ())), *invoice]

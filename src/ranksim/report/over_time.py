@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ranksim.core.money import MICRO_USD
 from ranksim.report import units
-from ranksim.report.figure import INK, Label, beside, label_ends, plain_axes, separated, tip
+from ranksim.report.figure import INK, Label, label_beside, label_ends, plain_axes, separated, tip
 from ranksim.report.tables import Row, Tables
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def shade(ax: Axes, outages: Iterable[Row], endpoints: Iterable[str]) -> None:
             left = float(ax.transLimits.transform((dates.date2num(end), 0))[0]) < 0.5
             edge, shift, side = (end, 3, "left") if left else (begin, -3, "right")
             style = {"xycoords": ("data", "axes fraction"), "va": "top", "ha": side}
-            beside(ax, "receiver down", (edge, 0.99), (shift, 0), **style)
+            label_beside(ax, "receiver down", (edge, 0.99), (shift, 0), **style)
 
 
 def tooltips(ax: Axes, at: Sequence[Any], texts: Sequence[str]) -> None:

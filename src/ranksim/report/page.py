@@ -113,10 +113,10 @@ def tables_page(
             parts += [f"<h2>{foldable(view.title)}</h2>", *_rows(view)]
     rest = [*plots(drawn, "Figures"), *tables_of(view for view in tables if not view.leads)]
     rests = assumptions_of(basis.rests_on, basis.overrides)
-    return html_document(title, [*parts, *rest, *rests, *ending(basis.command)])
+    return html_document(title, [*parts, *rest, *rests, *page_footer(basis.command)])
 
 
-def ending(command: str, before: str = "") -> list[str]:
+def page_footer(command: str, before: str = "") -> list[str]:
     """Return how to ask the same again, and a footer: what is `before`, and what numbers of a page are."""
     numbers = (
         "What the specification states are facts (S), what it leaves open is assumed (U): "

@@ -21,7 +21,7 @@ from ranksim.report.figure import (
     error_bars,
     finish,
     new_figure,
-    save,
+    save_figure,
     separated,
     to_svg,
 )
@@ -71,7 +71,7 @@ def drawable(tables: Tables) -> list[str]:
 
 def save_all(tables: Tables, directory: Path) -> dict[str, str]:
     """Write every plot that these tables fill as NAME.png into a directory; give the SVGs by name."""
-    return {name: save(_own(tables, name), directory / f"{name}.png") for name in drawable(tables)}
+    return {name: save_figure(_own(tables, name), directory / f"{name}.png") for name in drawable(tables)}
 
 
 def svgs(tables: Tables) -> dict[str, str]:

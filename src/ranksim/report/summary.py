@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.report import units
 from ranksim.report.answer import views_of
-from ranksim.report.heading import Heading, answer_of, most_telling, numbers_of, tiles_of
+from ranksim.report.heading import Heading, answer_of, headline_numbers, most_telling, tiles_of
 from ranksim.report.mentions import foldable, with_links
 from ranksim.report.page import (
     BAD,
     MOST_ROWS,
     assumptions_of,
-    ending,
     figure,
     html_document,
+    page_footer,
     plots,
     table,
     tables_of,
@@ -42,7 +42,10 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
     parts += [Text(), Text(heading.verdict, style=_style(heading))]
     if heading.verdicts:
         parts.append(_verdicts(heading))
-    parts += [Text(), Text(", ".join(f"{value} {label}" for label, value in numbers_of(heading, tables)))]
+    parts += [
+        Text(),
+        Text(", ".join(f"{value} {label}" for label, value in headline_numbers(heading, tables))),
+    ]
     for view in run_views(tables, TOP):
         parts += [Text(), view]
     if heading.overrides:
@@ -236,7 +239,7 @@ def run_page(heading: Heading, tables: Tables, drawn: Mapping[str, str]) -> str:
         *plots({name: svg for name, svg in drawn.items() if name not in first}, "Further figures"),
         *assumptions_of(heading.rests_on, heading.overrides),
         *_notes(heading),
-        *ending(heading.command, f"{version}: the same seed, the same result.{averaged} "),
+        *page_footer(heading.command, f"{version}: the same seed, the same result.{averaged} "),
     ]
     return html_document(title, parts)
 

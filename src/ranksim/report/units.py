@@ -37,7 +37,7 @@ def percent(value: Number) -> str:
     return _signed(f"{value * 100:.1f}".removesuffix(".0")) + " %"
 
 
-def points(value: Number) -> str:
+def percentage_points(value: Number) -> str:
     """A difference of two shares in percentage points: 2.5 points."""
     return _signed(f"{value * 100:.1f}".removesuffix(".0")) + " points"
 
@@ -101,7 +101,7 @@ def text(value: Any) -> str:
 FORMATS: dict[str, Callable[[Number], str]] = {
     "count": count,
     "share": percent,
-    "points": points,
+    "points": percentage_points,
     "money": usd,
     "duration": duration,
     "instant": instant,

@@ -13,8 +13,8 @@ from ranksim.report.figure import (
     COLOURS,
     INK,
     VERMILLION,
-    beside,
     finish,
+    label_beside,
     separated,
     tip,
     title,
@@ -85,7 +85,7 @@ def timeline(tables: Tables, ax: Axes) -> None:
             always = len(spans) == 1 and spans[0]["share"] == 1
             stays = f", for {units.duration(spans[0]['until'] - spans[0]['t'])}" if always else ""
             box = {"color": "white", "alpha": 0.7, "pad": 1, "linewidth": 0}
-            beside(ax, f"disabled {when}{stays}", (at, lane), (8, 0), bbox=box)
+            label_beside(ax, f"disabled {when}{stays}", (at, lane), (8, 0), bbox=box)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     title(ax, of_many(_what_became(tables, worst), len(names), len(worst), "endpoints"))

@@ -15,7 +15,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from ranksim.core.callers.portfolio import Actor
-from ranksim.core.callers.programs import ClientSpec, Python, below, program_of
+from ranksim.core.callers.programs import ClientSpec, Python, program_of, rooted_in
 from ranksim.core.callers.programs.client import Client
 from ranksim.core.callers.request_factory import CREATE, UPDATE
 from ranksim.core.callers.steps import Received, Send
@@ -541,7 +541,7 @@ def test_counts_become_calls_of_the_mix(tmp_path: Path) -> None:
         accounts=["other"],
     )
     world = SmallWorld()
-    start(world, "client", below(spec, tmp_path))
+    start(world, "client", rooted_in(spec, tmp_path))
     assert world.pending == 1
     made = world.run()
     assert Counter((one.t - MONDAY) // HOUR for one in made) == {0: 30, 2: 60}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ranksim.core.callers.receivers import AnswerStep, Outages, by_attempt, read_script, signed_at, verify
+from ranksim.core.callers.receivers import AnswerStep, Outages, by_attempt, read_script, signed_at, verify_any
 from ranksim.core.clock import HOUR, MINUTE, SECOND
 from ranksim.core.contract.quantities import Distribution
 from ranksim.core.errors import BadInput
@@ -70,11 +70,11 @@ def test_a_signature_verifies_with_any_secret(
     secrets: tuple[str, ...], signature: str, late: int, valid: bool | None, problem: str
 ) -> None:
     now = (SIGNED + late) * SECOND
-    assert verify(secrets, signature, BODY, now=now, tolerance=300) == (valid, problem)
+    assert verify_any(secrets, signature, BODY, now=now, tolerance=300) == (valid, problem)
 
 
 def test_without_a_tolerance_any_age_will_do() -> None:
-    assert verify(["whsec_1"], SIGNATURE, BODY) == (True, "")
+    assert verify_any(["whsec_1"], SIGNATURE, BODY) == (True, "")
     assert (signed_at(SIGNATURE), signed_at("t=soon,v1=0")) == (SIGNED, None)
 
 

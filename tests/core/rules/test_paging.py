@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.facts import Facts
-from ranksim.core.rules.paging import bind, decode, encode, page_limit, walk
+from ranksim.core.rules.paging import bind, decode, encode, page_limit, take_page
 
 FACTS = Facts()
 CLAMP = Assumptions()
@@ -125,7 +125,7 @@ def test_the_last_page_says_that_it_is_the_last(count: int, limit: int, pages: l
     sizes = []
     after: int | None = None
     while True:
-        page, after = walk(ids, after, limit, everything)
+        page, after = take_page(ids, after, limit, everything)
         seen += page
         sizes.append(len(page))
         if after is None:
@@ -136,14 +136,14 @@ def test_the_last_page_says_that_it_is_the_last(count: int, limit: int, pages: l
 
 @pytest.mark.fact("E40")
 def test_filtered_rows_are_not_counted_as_more() -> None:
-    assert walk([1, 2, 3, 4, 5], None, 2, lambda one: one < 3) == ([1, 2], None)
-    assert walk([1, 2, 3, 4, 5], None, 2, lambda one: one % 2 == 1) == ([1, 3], 3)
+    assert take_page([1, 2, 3, 4, 5], None, 2, lambda one: one < 3) == ([1, 2], None)
+    assert take_page([1, 2, 3, 4, 5], None, 2, lambda one: one % 2 == 1) == ([1, 3], 3)
 
 
 @pytest.mark.fact("E39")
 def test_a_walk_goes_on_behind_an_id_that_is_gone() -> None:
-    assert walk([1, 2, 4, 5], 3, 2) == ([4, 5], None)
-    assert walk([1, 2, 4, 5], 3, 2, everything) == ([4, 5], None)
+    assert take_page([1, 2, 4, 5], 3, 2) == ([4, 5], None)
+    assert take_page([1, 2, 4, 5], 3, 2, everything) == ([4, 5], None)
 
 
 @pytest.mark.fact("S46", "E39")
@@ -163,7 +163,7 @@ def test_a_walk_neither_skips_nor_repeats_while_others_write(
     seen: list[int] = []
     after: int | None = None
     for limit, added, deleted in [*steps, (1_000, set(), set())]:
-        page, after = walk(sorted(present), after, limit, lambda one: not even_only or one % 2 == 0)
+        page, after = take_page(sorted(present), after, limit, lambda one: not even_only or one % 2 == 0)
         assert len(page) <= limit
         seen += page
         if after is None:
@@ -180,5 +180,5 @@ def test_a_walk_neither_skips_nor_repeats_while_others_write(
 def test_a_walk_that_keeps_all_needs_no_questions(ids: set[int], after: int, limit: int) -> None:
     ordered = sorted(ids)
     for start in (None, after):
-        assert walk(ordered, start, limit) == walk(ordered, start, limit, everything)
-        assert walk(ordered, start, limit, items=False) == ([], walk(ordered, start, limit)[1])
+        assert take_page(ordered, start, limit) == take_page(ordered, start, limit, everything)
+        assert take_page(ordered, start, limit, items=False) == ([], take_page(ordered, start, limit)[1])

@@ -5,12 +5,12 @@ from itertools import combinations
 import pytest
 
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.core.service.routes import fill, match, offered, parameters, values_of
+from ranksim.core.service.routes import fill, match, offered, path_parameters, path_values
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_filled_path_is_that_of_its_operation(name: str) -> None:
-    values = {place: f"{place}_1" for place in parameters(name)}
+    values = {place: f"{place}_1" for place in path_parameters(name)}
     path = fill(name, values)
     assert "{" not in path
     assert match(OPERATIONS[name].method, path) == (name, values)
@@ -25,8 +25,8 @@ def test_a_path_of_no_operation_is_none(method: str, path: str) -> None:
 
 
 def test_values_are_taken_as_they_are() -> None:
-    assert values_of("domains.get", "domains/a%20b") == {"id": "a%20b"}
-    assert values_of("domains.get", "keywords/1") is None
+    assert path_values("domains.get", "domains/a%20b") == {"id": "a%20b"}
+    assert path_values("domains.get", "keywords/1") is None
 
 
 def test_a_missing_value_is_a_mistake() -> None:

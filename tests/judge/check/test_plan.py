@@ -13,7 +13,7 @@ from ranksim.core.callers.steps import Received, Send
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import HOUR, MINUTE, SECOND, instant
 from ranksim.core.errors import BadInput
-from ranksim.judge.check.choice import Rounds, choose, gain, open_cases, turns, worth
+from ranksim.judge.check.choice import Rounds, choose, gain_in_cases, open_cases, turns, worth
 from ranksim.judge.check.plan import CheckPlan, check_runs, make_plan
 from ranksim.judge.check.plan_text import plan_lines
 from ranksim.judge.check.tasks import alternate_keys, tasks, with_main_key
@@ -298,8 +298,8 @@ def test_what_is_sought_has_tasks_begun_for_it_though_it_may_not_be_there() -> N
     assert plan.decidable == []
     breadth = next(task for task in plan.tasks if task.name == "breadth")
     scope = next(task for task in plan.tasks if task.name == "scope")
-    assert gain(plan, breadth, dict.fromkeys(plan.rules, 1)) == 1
-    assert gain(plan, scope, dict.fromkeys(plan.rules, 1)) == 0
+    assert gain_in_cases(plan, breadth, dict.fromkeys(plan.rules, 1)) == 1
+    assert gain_in_cases(plan, scope, dict.fromkeys(plan.rules, 1)) == 0
 
 
 def test_rules_that_reading_shows_are_decided_without_a_task() -> None:
@@ -487,9 +487,9 @@ def test_a_task_comes_again_only_for_what_is_undecided_and_keeps_no_first_one_wa
     assert chosen.name == "webhooks"
     often = {**rounds, "webhooks": 3, "endpoints": 3}
     assert choose(plan, [], often, {"webhook.sent": 2}, plan.time) is None
-    assert gain(plan, chosen, {"webhook.sent": 2, "rate.read": 7}) == 2
+    assert gain_in_cases(plan, chosen, {"webhook.sent": 2, "rate.read": 7}) == 2
     held = planned(reached(*ALL), "webhook", receiver=False)
-    assert gain(held, chosen, {"webhook.sent": 2}) == 0
+    assert gain_in_cases(held, chosen, {"webhook.sent": 2}) == 0
 
 
 def test_open_cases_are_those_that_nothing_decided() -> None:

@@ -27,7 +27,7 @@ from ranksim.judge.conformance.calibrate.job_lifetimes import fit_lognormal, job
 from ranksim.judge.conformance.calibrate.measures import phases
 from ranksim.judge.conformance.compare import compare
 from ranksim.judge.conformance.history.history import Offset
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.profiles import profile
 
@@ -330,7 +330,7 @@ def test_durations_are_fitted_only_where_polls_tell_them(polled: tuple[int, ...]
             shown = running if second == 3 else done
             path = {"kind": "crawl", "id": name}
             calls.append(call("jobs.get", begun + second, begun + second + 0.1, shown, path=path))
-    [(kind, low, high, count, fit)] = job_durations(read(a_trace(calls)))
+    [(kind, low, high, count, fit)] = job_durations(read_history(a_trace(calls)))
     assert (kind, count, fit is not None) == ("crawl", 6, fits)
     assert low < 3.5 * SECOND < high
 

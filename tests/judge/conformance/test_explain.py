@@ -21,7 +21,7 @@ from ranksim.judge.conformance.calibrate.calibrate import calibrate
 from ranksim.judge.conformance.compare import RULES, compare
 from ranksim.judge.conformance.exhibits import exhibits
 from ranksim.judge.conformance.explain import Explanation, explain, names
-from ranksim.judge.conformance.report.as_dict import plain
+from ranksim.judge.conformance.report.as_dict import judgement_data
 from ranksim.judge.conformance.verdict.rule import ANY
 from ranksim.judge.conformance.ways import ways, ways_page
 from ranksim.judge.report.judgement_page import page
@@ -185,7 +185,7 @@ def reports() -> dict[str, str]:
         ),
     ]
     judgement = compare(trace)
-    found = plain(judgement, trace="run.jsonl", exhibits=exhibits([trace], judgement))
+    found = judgement_data(judgement, trace="run.jsonl", exhibits=exhibits([trace], judgement))
     listed = CliRunner().invoke(cli.app, ["compare", "--rules"]).stdout
     assumed = CliRunner().invoke(cli.app, ["assumptions"]).stdout
     return {

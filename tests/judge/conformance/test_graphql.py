@@ -9,7 +9,7 @@ from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.calls import access, idempotency, responses, schema_checks, updates
 from ranksim.judge.conformance.compare import compare
 from ranksim.judge.conformance.history.history import History
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 
 DOMAIN = {"id": "dom_1", "host": "a.example", "label": "old"}
 
@@ -24,7 +24,7 @@ def mutation(
 
 
 def history(*entries: Entry) -> History:
-    return read(a_trace(entries))
+    return read_history(a_trace(entries))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from tests.kit.traces import Entry, a_trace, call, found, judged
 
 from ranksim.judge.conformance.calls import access, pages, pagination
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.spending import spending
 
 LIST = "keywords(first: $first, after: $after, listId: $list)"
@@ -77,7 +77,7 @@ def deleted(sent: float, item: str) -> Entry:
 
 
 def seen_of(*entries: Entry) -> Observation:
-    [seen] = read(a_trace(entries)).seen
+    [seen] = read_history(a_trace(entries)).seen
     return seen
 
 

@@ -10,14 +10,14 @@ from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND
 from ranksim.core.errors import BadInput
 from ranksim.core.records import parsed
 from ranksim.core.trace import Exchange, Note
-from ranksim.judge.conformance.history.exchange_reader import http_date, route
+from ranksim.judge.conformance.history.exchange_reader import parse_http_date, route
 from ranksim.judge.conformance.history.history import History, Offset
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 
 
 def history(*entries: Entry) -> History:
-    return read(a_trace(entries))
+    return read_history(a_trace(entries))
 
 
 def only(*entries: Entry) -> Observation:
@@ -102,7 +102,9 @@ def test_digests_of_a_post_under_a_key() -> None:
 def test_the_raw_reply_is_shown_while_reading_and_dropped_then() -> None:
     shown: list[Any] = []
     trace = a_trace([call("domains.list", 0, 1, [])])
-    [seen] = read(trace, lambda exchange, seen, reply: shown.append((exchange.id, reply["data"]))).seen
+    [seen] = read_history(
+        trace, lambda exchange, seen, reply: shown.append((exchange.id, reply["data"]))
+    ).seen
     assert shown == [("x1", [])]
     assert seen.data == ()
 
@@ -206,10 +208,10 @@ def test_parsing(text: str, value: Any) -> None:
     ],
 )
 def test_dates(text: str, seconds: int | None) -> None:
-    assert http_date(text) == seconds
+    assert parse_http_date(text) == seconds
 
 
 def test_a_broken_line_is_named() -> None:
     header = json.dumps(a_trace([]).header.model_dump())
     with pytest.raises(BadInput, match="trace:2"):
-        read([header, "{"])
+        read_history([header, "{"])

@@ -21,7 +21,7 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.core.trace import Exchange, Header, Trace, TraceKey
 from ranksim.judge.conformance.compare import compare, compare_all
-from ranksim.judge.conformance.report.as_dict import plain
+from ranksim.judge.conformance.report.as_dict import judgement_data
 from ranksim.judge.profiles import profile
 
 
@@ -112,7 +112,7 @@ def test_traces_of_one_account_that_may_lie_at_one_time_are_judged_as_if_shared(
 ) -> None:
     joint = compare_all([lone(0), second])
     assert [history.run.exclusive for history in joint.histories] == [not beside] * 2
-    said = plain(joint, trace=["one", "two"])["relied_on"]
+    said = judgement_data(joint, trace=["one", "two"])["relied_on"]
     assert any("lie at one time" in line for line in said) == beside
     assert said[-1].startswith("verdicts, cases")
 
@@ -160,7 +160,7 @@ def test_traces_of_different_machines_are_refused(one: str, other: str) -> None:
 )
 def test_one_machine_may_have_moved_its_deployment(second: dict[str, str], several: bool) -> None:
     joint = compare_all([at(production="http://127.0.0.1:8080"), at(**second)])
-    said = plain(joint, trace=["one", "two"])["relied_on"]
+    said = judgement_data(joint, trace=["one", "two"])["relied_on"]
     assert any("several addresses of production (http://127.0.0.1:8080, " in line for line in said) == several
 
 

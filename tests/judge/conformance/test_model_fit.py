@@ -13,7 +13,7 @@ import ranksim as rs
 from ranksim.core.clock import HOUR, SECOND, Micros, iso
 from ranksim.core.errors import BadInput
 from ranksim.judge.conformance.history.history import History, Offset
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.report import model_fit
 from ranksim.judge.conformance.report.model_fit import (
     Compared,
@@ -51,7 +51,7 @@ def refusal(number: int, code: str, status: int) -> str:
 
 def history(*lines: str) -> History:
     """Read a trace of these lines."""
-    return read([json.dumps({"ranksim_trace": 1}), *lines])
+    return read_history([json.dumps({"ranksim_trace": 1}), *lines])
 
 
 def by_name(rows: list[Compared]) -> dict[str, Compared]:
@@ -210,7 +210,7 @@ def test_a_simulated_run_agrees_with_itself(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "trace.jsonl", started=scenario.start) as writer:
         result = run(scenario, trace=writer)
     (tmp_path / "result.json").write_text(result.to_json(), encoding="utf-8")
-    rows = against(read(tmp_path / "trace.jsonl"), read_result(tmp_path))
+    rows = against(read_history(tmp_path / "trace.jsonl"), read_result(tmp_path))
     shares = [row for row in rows if row.quantity == "share"]
     assert [row.measured for row in shares] == pytest.approx([row.predicted for row in shares])
     assert {row.says for row in shares} <= {"agrees", "open"}

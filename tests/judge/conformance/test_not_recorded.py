@@ -20,7 +20,7 @@ from ranksim.core.clock import SECOND
 from ranksim.core.errors import BadInput
 from ranksim.core.trace import Exchange, Header, Trace, TraceKey, as_line
 from ranksim.judge.conformance.compare import compare
-from ranksim.judge.conformance.report.as_dict import plain
+from ranksim.judge.conformance.report.as_dict import judgement_data
 from ranksim.judge.profiles import profile
 
 Less = Callable[[Exchange], dict[str, Any]]
@@ -282,7 +282,7 @@ def test_a_key_that_is_not_recorded_is_another_thing_than_none() -> None:
     left_out = logged(0, response=unrecorded.response)
     header = {"ranksim_trace": 1, "keys": {"main": {"account": "acme"}}}
     assert deviating([json.dumps(header), json.dumps(left_out)]) == []
-    relied_on = plain(compare(a_trace(unrecorded)))["relied_on"]
+    relied_on = judgement_data(compare(a_trace(unrecorded)))["relied_on"]
     assert any(
         said.startswith("of 1 of 1 exchanges it is not recorded whose they were") for said in relied_on
     )
@@ -297,7 +297,10 @@ def test_equal_lines_are_one_exchange_and_that_is_told() -> None:
     header, first, second = lines_of(read(0, 599), read(1, 598))
     judgement = compare([header, first, second, first + "\n", second])
     assert (len(judgement.history.seen), judgement.deviating) == (2, ())
-    assert "2 lines repeat another one to the letter, and were read once" in plain(judgement)["relied_on"]
+    assert (
+        "2 lines repeat another one to the letter, and were read once"
+        in judgement_data(judgement)["relied_on"]
+    )
 
 
 def test_another_exchange_of_the_same_id_is_refused_by_its_line() -> None:

@@ -8,7 +8,7 @@ from ranksim.judge.conformance.history.packed import ObservationLog
 
 def test_exchanges_come_back_as_they_were_from_one_reading_or_two() -> None:
     entries = [call("domains.list", sent, sent + 1, [{"id": str(sent)}]) for sent in (0, 2, 4)]
-    readings = [list(trace_reader.read(a_trace(entries)).seen) for _ in range(2)]
+    readings = [list(trace_reader.read_history(a_trace(entries)).seen) for _ in range(2)]
     log = ObservationLog()
     for exchange in (*readings[0], *readings[1]):
         log.add(exchange)

@@ -20,13 +20,13 @@ from ranksim.core.errors import BadInput
 from ranksim.core.trace import Trace
 from ranksim.judge.conformance.calibrate.calibrate import calibrate
 from ranksim.judge.conformance.compare import compare
-from ranksim.judge.conformance.report.as_dict import plain
+from ranksim.judge.conformance.report.as_dict import judgement_data
 from ranksim.judge.profiles import profile
 
 
 def survives(trace: Trace) -> None:
     """Judge, calibrate and write down a trace; what is found does not matter."""
-    json.dumps(plain(compare(trace)), ensure_ascii=False).encode()
+    json.dumps(judgement_data(compare(trace)), ensure_ascii=False).encode()
     calibrate(trace).dump().encode()
 
 

@@ -13,7 +13,7 @@ from ranksim.bridges.rehearsal_worlds import make_world
 from ranksim.core.contract.policy import Policy
 from ranksim.core.trace import Exchange, Trace
 from ranksim.judge.conformance.compare import compare
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.profiles import profile
 
 
@@ -188,4 +188,4 @@ def test_a_reset_may_be_rounded_twice_and_no_more(reset: int, breaks: bool) -> N
 def test_a_cache_tells_nothing_of_the_clock() -> None:
     fresh = call("domains.list", 0, 1, [])
     old = call("domains.list", 100, 101, [], headers={"Date": "Mon, 02 Mar 2026 09:00:30 GMT", "Age": "70"})
-    assert read(a_trace([fresh, old])).run.offset == read(a_trace([fresh])).run.offset
+    assert read_history(a_trace([fresh, old])).run.offset == read_history(a_trace([fresh])).run.offset

@@ -18,7 +18,7 @@ from ranksim.bridges.rehearsal_worlds import make_world
 from ranksim.core.clock import HOUR, MINUTE
 from ranksim.core.trace import Exchange, Header, Trace, TraceKey
 from ranksim.judge.conformance.compare import compare
-from ranksim.judge.conformance.report.as_dict import plain
+from ranksim.judge.conformance.report.as_dict import judgement_data
 from ranksim.judge.profiles import PROFILES, profile
 
 NAMES = [one.name for one in PROFILES]
@@ -166,12 +166,12 @@ def test_so_may_those_after_it_under_that_key() -> None:
 
 
 def test_the_report_says_what_it_relied_on() -> None:
-    told = plain(compare(partial()))["relied_on"]
+    told = judgement_data(compare(partial()))["relied_on"]
     assert told[0].startswith("nobody else")
     assert told[1].startswith("the capture is partial")
     whole = partial()
     whole.header = Header(exclusive=False)
-    assert [line.split()[0] for line in plain(compare(whole))["relied_on"]] == ["others", "every"]
+    assert [line.split()[0] for line in judgement_data(compare(whole))["relied_on"]] == ["others", "every"]
 
 
 def test_a_header_says_that_a_capture_is_partial_only_where_it_is() -> None:

@@ -22,7 +22,7 @@ from ranksim.judge.conformance.calls.updates import UpdateJudge
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.history.packed import ObservationLog
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.judging import FAMILIES, Judge, Maker, judged
 from ranksim.judge.conformance.rate.windows import WindowJudge
 from ranksim.judge.conformance.spending.spending import SpendingJudge
@@ -44,7 +44,7 @@ def rehearsed(name: str, start: Micros = START) -> History:
         start=start,
         network=Network(loss=0.02),
     )
-    return read(trace)
+    return read_history(trace)
 
 
 def deviating(name: str, monkeypatch: pytest.MonkeyPatch) -> History:
@@ -52,7 +52,7 @@ def deviating(name: str, monkeypatch: pytest.MonkeyPatch) -> History:
     from deviating import TABLE
 
     [deviation] = [one for one in TABLE if one.name == name]
-    return read(deviation.rehearsed(deviation.profiles[0], 1, 0.0))
+    return read_history(deviation.rehearsed(deviation.profiles[0], 1, 0.0))
 
 
 def told(judge: Judge, *parts: History, cut_every: int = 1) -> Tally:
@@ -183,6 +183,6 @@ def test_an_event_of_a_name_that_two_accounts_have_tells_of_no_job() -> None:
     ]
     other = call("jobs.list", 40, 41, [ended], key="other")
     for more, broken in (([], 1), ([other], 0)):
-        history = read(a_trace([*entries, *more]))
+        history = read_history(a_trace([*entries, *more]))
         [found] = [one for one in told(JobJudge(OPEN), history).findings() if one.rule.name == PROGRESS]
         assert found.broken == broken

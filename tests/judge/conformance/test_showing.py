@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from ranksim import cli
 from ranksim.core.clock import SECOND
 from ranksim.core.trace import DeliveryAttempt, Exchange, Header, Trace, TraceKey
-from ranksim.judge.conformance.history.trace_reader import read
-from ranksim.judge.conformance.standing import standing
+from ranksim.judge.conformance.history.trace_reader import read_history
+from ranksim.judge.conformance.standing import standing_lines
 
 
 def show(*words: object) -> Result:
@@ -83,9 +83,9 @@ def test_ids_of_several_traces_are_those_of_their_joint_report(tmp_path: Path) -
 def around(*calls: Exchange, of: int, exclusive: bool = True) -> str:
     """Tell what stood around one of these calls, with its name for its number."""
     trace = Trace(Header(keys={"main": TraceKey(account="acme")}, exclusive=exclusive), list(calls))
-    history = read(trace)
+    history = read_history(trace)
     [seen] = history.named({calls[of].id})
-    text = "\n".join(standing(history, seen))
+    text = "\n".join(standing_lines(history, seen))
     for number, one in reversed(list(enumerate(calls))):
         text = re.sub(rf"\b{one.id}\b", f"#{number}", text)
     return text

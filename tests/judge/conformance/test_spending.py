@@ -17,7 +17,7 @@ from ranksim.core.service import account, jobs, slots, spend_decision
 from ranksim.core.service import spending as service_spending
 from ranksim.core.service.state import Job
 from ranksim.judge.conformance.history.history import History
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.judging import judged
 from ranksim.judge.conformance.spending.spending import SpendingJudge
 from ranksim.judge.conformance.verdict.options import Options
@@ -34,7 +34,7 @@ def run(name: str, seed: int, policy: Policy, *, loss: float = 0.0, late: float 
     """Rehearse a profile against a deployment with this policy."""
     service, target = make_world(policy, seed)
     network = Network(loss=loss, late=late)
-    return read(rehearse(profile(name), service, target, seed=seed, network=network))
+    return read_history(rehearse(profile(name), service, target, seed=seed, network=network))
 
 
 def judge(history: History, pinned: Policy | None = None) -> Tally:

@@ -6,7 +6,7 @@ import pytest
 from tests.kit.traces import Entry, a_trace, call, found, judged
 
 from ranksim.judge.conformance.calls import updates
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 
 
 def get(sent: float, label: Any, received: float | None = None) -> Entry:
@@ -217,6 +217,6 @@ def test_a_field_has_its_name_of_rest(shown: str, expected: str) -> None:
 )
 def test_whether_a_mutation_leaves_the_accounts_ours(noun: str, ours: bool) -> None:
     made = mutate(0, "a").model_copy(update={"operations": (f"{noun}.update",)})
-    history = read(a_trace([call(f"{noun}.get", -2, -1, {"id": "d"}, path={"id": "d"}), made]))
+    history = read_history(a_trace([call(f"{noun}.get", -2, -1, {"id": "d"}, path={"id": "d"}), made]))
     [_, seen] = history.seen
     assert (history.run.exclusive, not history.run.mutated, bool(seen.parameters)) == (ours, ours, ours)

@@ -13,10 +13,10 @@ from ranksim.judge.conformance.compare import RULES as ALL_RULES
 from ranksim.judge.conformance.compare import compare
 from ranksim.judge.conformance.judging import FAMILIES, Judge
 from ranksim.judge.conformance.rate.windows import BY_CLASS, REMAINING
-from ranksim.judge.conformance.report.as_dict import plain
+from ranksim.judge.conformance.report.as_dict import judgement_data
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY, Rule
-from ranksim.judge.conformance.verdict.unseen import UNSEEN, unseen
+from ranksim.judge.conformance.verdict.unseen import UNSEEN, unseen_cases
 from ranksim.judge.conformance.verdict.verdicts import (
     IN_KEEPING,
     KEPT,
@@ -233,9 +233,9 @@ def test_essential_cases_and_what_is_told_unseen_are_cases_that_rules_have() -> 
 def test_what_happened_nowhere_is_counted_and_what_happened_once_is_not() -> None:
     failed = {("job.reason", "failed"): False, ("job.final", "failed"): False}
     cases = {("quota.limit", "briefs, at once"): False, **failed}
-    assert list(unseen(cases)) == [("no two calls met at once", 1), ("no job failed", 2)]
-    assert list(unseen(cases | {("job.final", "failed"): True})) == [("no two calls met at once", 1)]
-    assert list(unseen({})) == []
+    assert list(unseen_cases(cases)) == [("no two calls met at once", 1), ("no job failed", 2)]
+    assert list(unseen_cases(cases | {("job.final", "failed"): True})) == [("no two calls met at once", 1)]
+    assert list(unseen_cases({})) == []
 
 
 def test_evidence_writes_durations_in_one_notation() -> None:
@@ -249,7 +249,7 @@ def test_evidence_writes_durations_in_one_notation() -> None:
 def test_texts_of_rules_have_the_numbers_of_the_policy() -> None:
     policy = Policy.model_validate({"facts": {"rates": {"read": 20}, "page_default": 5}})
     for given, reads, page in ((policy, 20, 5), (None, 600, 50)):
-        says = {rule["name"]: rule["says"] for rule in plain(compare(Trace(), given))["rules"]}
+        says = {rule["name"]: rule["says"] for rule in judgement_data(compare(Trace(), given))["rules"]}
         assert says["rate.read"] == f"A key makes {reads} reads in 1m, no more and no fewer"
         assert says["paging.default"] == f"Without a limit a page has {page} items where more are there"
         assert says["resource.envelope"] == "A success is {data}, a collection {data, has_more, next_cursor}"

@@ -14,7 +14,7 @@ from ranksim.core.trace import Header, TraceKey
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import ObservationDetail
 from ranksim.judge.conformance.history.spill_file import SpillFile
-from ranksim.judge.conformance.judging import show
+from ranksim.judge.conformance.judging import judge_history
 from ranksim.judge.conformance.rate.headers import HeaderJudge
 from ranksim.judge.conformance.rate.windows import WindowJudge
 from ranksim.judge.conformance.verdict.options import Options
@@ -30,7 +30,7 @@ class Judged:
     def __init__(self, history: History, **assumptions: Any) -> None:
         policy = Policy().replace(assumptions=assumptions) if assumptions else None
         judges = [make(Options.of(policy)) for make in (WindowJudge, HeaderJudge)]
-        show(history, judges)
+        judge_history(history, judges)
         tallies = [judge.tally for judge in judges]
         self.findings = {found.rule.name: found for tally in tallies for found in tally.findings()}
         self.differences = {one.number: one for one in merged_differences(tallies)}

@@ -22,7 +22,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.rules import webhooks
 from ranksim.core.trace import SECRET_FIELDS, Trace
 from ranksim.judge.load.merging import merge
-from ranksim.judge.load.receiving import LocalReceiver, ReceiverClient, RemoteReceiver, ask
+from ranksim.judge.load.receiving import LocalReceiver, ReceiverClient, RemoteReceiver, ask_receiver
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
 from ranksim.twin.receiver.receiver import STALL, WATCH, Receiver, watch_stalls
 
@@ -244,7 +244,7 @@ def test_replies_that_tell_of_other_urls_are_left_alone(recorder: PartRecorder) 
         client.observe(created("https://example.com/hook"))
         client.observe(created(f"{receiver.url}/otherrun/w1/1"))
         client.observe(json.dumps({"data": [{"id": "end_2", "url": f"{receiver.url}/run/w1/1"}]}))
-        assert ask(receiver.url, "GET", "/scripts", token=receiver.token) == {"*": ["200"]}
+        assert ask_receiver(receiver.url, "GET", "/scripts", token=receiver.token) == {"*": ["200"]}
     assert lines_of(recorder.path) == [{"kind": "endpoint", "path": "/run/w1/1", "endpoint": "end_2"}]
 
 
@@ -287,4 +287,4 @@ def test_a_receiver_that_never_ends_its_answer_is_given_up(server: Scripted) -> 
 
     server.acts = [slowly]
     with pytest.raises(TimeoutError):
-        ask(server.url, "GET", "/clock", patience=0.3)
+        ask_receiver(server.url, "GET", "/clock", patience=0.3)

@@ -22,7 +22,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call
 from ranksim.core.service.service import Service
 from ranksim.judge.load.options import read_target
-from ranksim.judge.mirror.reading import ReadAccount, Reading, read_accounts
+from ranksim.judge.mirror.reading import ReadAccount, Reading, read_mirrored
 from ranksim.judge.mirror.world import world_of
 from ranksim.planner.pricing.catalogues import read_catalogue
 from ranksim.planner.pricing.own_account import compare_account, own_scenario
@@ -421,7 +421,7 @@ def test_a_deployment_that_never_ends_an_answer_is_given_up(monkeypatch: pytest.
 
 def read_without_counts(key: str, service: Service, *, words: bool) -> Reading:
     """Read an account whose lists do not say how many keywords they have, and perhaps not show these."""
-    program = read_accounts(Target.simple("http://127.0.0.1", key))
+    program = read_mirrored(Target.simple("http://127.0.0.1", key))
     now, answer = 0, None
     while True:
         try:

@@ -26,7 +26,7 @@ from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import Exchange, Trace
 from ranksim.judge.conformance.calls.pages import OVER
 from ranksim.judge.conformance.compare import compare
-from ranksim.judge.conformance.history.trace_reader import read
+from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.deployment.cleanup import mark
 from ranksim.judge.deployment.discovery import KeyReach, Reach, explore
 from ranksim.judge.profiles import PROFILES, profile
@@ -476,7 +476,7 @@ def test_a_walk_goes_over_graphql_too() -> None:
 @pytest.mark.fact("S4", "S49")
 def test_breadth_updates_over_graphql_what_it_patched() -> None:
     trace = rehearsed("breadth")
-    history = read(trace)
+    history = read_history(trace)
     made = [one for one in history.seen if one.surface == "graphql" and one.updates]
     assert [one.operation for one in made] == ["labels.update", "domains.update"]
     assert all(one.ok and one.parameters for one in made)

@@ -84,7 +84,7 @@ def test_every_window_operation_and_outcome(same: Any, window: str) -> None:
 @given(WORDS, WORDS, st.integers(0, 2**40), st.sampled_from(draws.Purpose))
 def test_the_kernel_draws_the_addressed_numbers(seed: int, entity: int, index: int, purpose: int) -> None:
     expected = draws.bits(seed, entity, index, purpose) >> 11
-    assert requests.drawn(requests.stream(seed, entity, purpose), index) == expected
+    assert requests.draw_number(requests.stream(seed, entity, purpose), index) == expected
     assert compiled_draw()(seed, entity, index, int(purpose)) == expected
 
 
@@ -92,7 +92,7 @@ def test_the_kernel_draws_the_addressed_numbers(seed: int, entity: int, index: i
 def compiled_draw() -> Any:
     numba = pytest.importorskip("numba")
     compiled.compiled(kernel.run)
-    stream, drawn = requests.stream, requests.drawn
+    stream, drawn = requests.stream, requests.draw_number
 
     @numba.njit
     def draw(seed: int, entity: int, index: int, purpose: int) -> int:
@@ -178,12 +178,12 @@ def test_the_cache_is_named_after_all_that_is_compiled(
 ) -> None:
     package = tmp_path / "ranksim"
     shutil.copytree(Path(ranksim.__file__).parent, package)
-    names = {compiled.fingerprint(package)}
-    assert names == {compiled.fingerprint(Path(ranksim.__file__).parent)}
+    names = {compiled.source_digest(package)}
+    assert names == {compiled.source_digest(Path(ranksim.__file__).parent)}
     for part in RULES:
         file = package / part
         file.write_text(file.read_text("utf-8") + "\n", "utf-8")
-        names.add(compiled.fingerprint(package))
+        names.add(compiled.source_digest(package))
     assert len(names) == 6
     (tmp_path / "file").write_text("", "utf-8")
     assert compiled.is_writable(tmp_path / "new" / "directory")

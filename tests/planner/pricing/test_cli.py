@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ranksim.cli import app
 from ranksim.core.errors import BadInput
-from ranksim.planner.pricing.columns import number_of, read_columns, read_names
+from ranksim.planner.pricing.columns import account_number, read_columns, read_names
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "pricing"
@@ -192,7 +192,7 @@ def test_a_recording_becomes_columns(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("16 calls of 1 account.\nLeft out: 1 by a GraphQL document; ")
     assert result.stdout.endswith(f"\nWritten to {out}\n")
-    number = str(number_of("acme", "s"))
+    number = str(account_number("acme", "s"))
     assert names.read_text() == f"number,name\n{number},acme\n"
     assert [one.name for one in read_columns(out).accounts] == [number]
     assert [one.name for one in read_columns(out, read_names(names)).accounts] == ["acme"]

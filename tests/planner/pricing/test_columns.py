@@ -25,9 +25,9 @@ from ranksim.planner.pricing.columns import (
     COLUMNS,
     OUTCOME_OF,
     Columns,
+    account_number,
     accounts_for,
     is_columns,
-    number_of,
     read_columns,
     save_columns,
 )
@@ -179,20 +179,25 @@ def test_a_file_holds_the_same_calls_of_salted_names(tmp_path: Path) -> None:
     assert not is_columns(EXAMPLES / "trace.jsonl")
     for name in COLUMNS:
         assert np.array_equal(rows_of(back)[name], rows_of(columns)[name]), name
-    assert [one.name for one in back.accounts] == [str(number_of(one.name, "s")) for one in columns.accounts]
+    assert [one.name for one in back.accounts] == [
+        str(account_number(one.name, "s")) for one in columns.accounts
+    ]
     for name in ("keys", "things", "start", "end", "calls", "left_out"):
         assert getattr(back, name) == getattr(columns, name)
     for ours, theirs in zip(columns.accounts, back.accounts, strict=True):
         assert (theirs.calls, theirs.things) == (ours.calls, ours.things)
         assert theirs.spec == ours.spec
     assert b"a0" not in path.read_bytes().split(b"ranksim_columns")[1][:200]
-    assert number_of("a0", "s") != number_of("a0", "t")
+    assert account_number("a0", "s") != account_number("a0", "t")
 
 
 def test_names_can_be_given_back(tmp_path: Path) -> None:
     save_columns(generated(2, 40, seed=3), path := tmp_path / "calls.parquet", salt="s")
-    names = {str(number_of("a0", "s")): "acme"}
-    assert [one.name for one in read_columns(path, names).accounts] == ["acme", str(number_of("a1", "s"))]
+    names = {str(account_number("a0", "s")): "acme"}
+    assert [one.name for one in read_columns(path, names).accounts] == [
+        "acme",
+        str(account_number("a1", "s")),
+    ]
 
 
 def test_hosts_are_not_told(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ranksim.core.errors import BadInput
-from ranksim.planner.study.pools import DIED, Task, opened
+from ranksim.planner.study.pools import DIED, Task, open_pool
 from ranksim.planner.study.study import Study
 
 Make = Callable[..., Study]
@@ -117,7 +117,7 @@ def test_processes_end_with_the_pool(toy: ModuleType) -> None:
     engine = toy.Toys()
     tasks = [Task("p", index, engine, toy.Toy(slow=60.0), 1) for index in range(4)]
     before = set(multiprocessing.active_children())
-    with opened(2) as pool:
+    with open_pool(2) as pool:
         flying = pool.run(iter([Task("p", 9, engine, toy.Toy(), 1), *tasks]))
         next(flying)
     assert set(multiprocessing.active_children()) <= before

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationError
 
-from ranksim.core.contract.located import Located, explain
+from ranksim.core.contract.located import Located, explain_mistakes
 from ranksim.core.contract.quantities import Duration, Frozen, Money
 from ranksim.core.draws import Purpose, entity, uniform
 from ranksim.inference.kinds import Kind
@@ -75,7 +75,7 @@ class Toys:
         try:
             return Toy.model_validate({**dict(self.toy), **changes})
         except ValidationError as error:
-            raise explain(Toy, error, Located("replace", changes, {})) from None
+            raise explain_mistakes(Toy, error, Located("replace", changes, {})) from None
 
     def meaning(self, built: Toy) -> str:
         return built.model_dump_json(exclude={"log", "slow"})

@@ -145,7 +145,7 @@ def test_who_wants_few_is_sent_all_that_is_remembered_and_then_the_last_of_each_
         for _ in range(5):
             log.add(CALL)
         beginning = 0, wire.scope, wire.receive, wire.send
-        streaming = asyncio.create_task(event_stream.stream(twin, *beginning, most=1))
+        streaming = asyncio.create_task(event_stream.stream_events(twin, *beginning, most=1))
         said = [await wire.said() for _ in range(5)][2:]
         assert [numbers(one) for one in said] == [[1, 2], [3, 4], [5]]
         for _ in range(3):
@@ -166,7 +166,7 @@ def test_what_one_click_makes_is_not_missed_after_a_quiet_second(monkeypatch: py
         log = twin.event_log
         log.add(CALL)
         streaming = asyncio.create_task(
-            event_stream.stream(twin, 0, wire.scope, wire.receive, wire.send, 400)
+            event_stream.stream_events(twin, 0, wire.scope, wire.receive, wire.send, 400)
         )
         assert numbers([await wire.said() for _ in range(3)][2]) == [1]
         for _ in range(300):
@@ -248,7 +248,9 @@ def test_a_silent_stream_shows_that_it_is_alive_and_ends_when_nobody_listens(
 
     async def story() -> None:
         twin, wire = make(), Wire()
-        streaming = asyncio.create_task(event_stream.stream(twin, None, wire.scope, wire.receive, wire.send))
+        streaming = asyncio.create_task(
+            event_stream.stream_events(twin, None, wire.scope, wire.receive, wire.send)
+        )
         assert [await wire.said() for _ in range(3)] == ["", f": world {twin.world_id}\n\n", ": alive\n\n"]
         wire.left.set()
         await streaming
@@ -262,7 +264,7 @@ def test_a_head_gets_no_stream() -> None:
     async def story() -> None:
         twin, wire = make(), Wire()
         wire.scope["method"] = "HEAD"
-        await event_stream.stream(twin, None, wire.scope, wire.receive, wire.send)
+        await event_stream.stream_events(twin, None, wire.scope, wire.receive, wire.send)
         assert wire.sent.qsize() == 2
 
     run(story)

@@ -17,7 +17,7 @@ from ranksim.twin.facade.faults import FaultRule, Faults, InjectedFault
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.listener import Listener
-from ranksim.twin.serving.parsing import matches
+from ranksim.twin.serving.parsing import fits_pattern
 
 START = instant("2026-03-04T10:00:00Z")
 
@@ -69,7 +69,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     ],
 )
 def test_patterns(pattern: str, text: str, expected: bool) -> None:
-    assert matches(pattern, text) == expected
+    assert fits_pattern(pattern, text) == expected
 
 
 @pytest.mark.parametrize(

@@ -42,15 +42,15 @@ def rates_file(tmp_path: Path, text: str = "3 0 2\n5 0 0 1\n") -> str:
 
 
 def reading(path: str, begin: Micros = MONDAY, interval: Micros = HOUR) -> Callable[[], Iterator[Piece]]:
-    return lambda: arrivals.counted(path, begin, interval)
+    return lambda: arrivals.counted_arrivals(path, begin, interval)
 
 
 def logged(path: Path, spread: Micros) -> Iterator[Piece]:
-    return arrivals.recorded(logged_calls(str(path)), spread, str(path))
+    return arrivals.recorded_arrivals(logged_calls(str(path)), spread, str(path))
 
 
 def traced(path: str) -> Iterator[Piece]:
-    return arrivals.recorded(traced_calls(path), 0, path)
+    return arrivals.recorded_arrivals(traced_calls(path), 0, path)
 
 
 WHOLE = Replay(MONDAY, MONDAY + WEEK, seed=7, name="client")
@@ -105,7 +105,10 @@ def test_blocks_change_nothing(
     replay = replace(WHOLE, scale=1.5)
     expected = flat(arrivals.replayed(reading(path), replay))
     monkeypatch.setattr(arrivals, "read_rates", lambda p: read_rates(p, chunk))
-    assert flat(arrivals.replayed(lambda: arrivals.counted(path, MONDAY, HOUR, most), replay)) == expected
+    assert (
+        flat(arrivals.replayed(lambda: arrivals.counted_arrivals(path, MONDAY, HOUR, most), replay))
+        == expected
+    )
 
 
 def test_arrivals_are_those_of_the_seed_and_the_name(tmp_path: Path) -> None:
@@ -251,7 +254,9 @@ def test_constant_and_listed_arrivals() -> None:
 
 
 def poisson(every: Micros = MINUTE, rhythm: Rhythm | None = None, seed: int = 1) -> list[Micros]:
-    return flat(arrivals.poisson(every, MONDAY, MONDAY + WEEK, seed=seed, name="p", rhythm=rhythm))[0]
+    return flat(arrivals.poisson_arrivals(every, MONDAY, MONDAY + WEEK, seed=seed, name="p", rhythm=rhythm))[
+        0
+    ]
 
 
 def test_a_poisson_process_has_its_rate_and_its_variance() -> None:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ranksim.core.clock import HOUR, MINUTE, instant, iso
 from ranksim.core.errors import BadInput
-from ranksim.twin.sim.expectations import Expectation, judge, write_number
+from ranksim.twin.sim.expectations import Expectation, judge_expectations, write_number
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.metric_families import LOST
 from ranksim.twin.sim.replication import Replication
@@ -279,7 +279,7 @@ def test_a_small_number_is_not_shown_as_nothing(value: float, text: str) -> None
 
 def test_all_are_judged_in_order() -> None:
     texts = ("refusals.total <= 1", "refusals.total <= 3")
-    assert [finding.passed for finding in judge(map(expect, texts), result(2))] == [False, True]
+    assert [finding.passed for finding in judge_expectations(map(expect, texts), result(2))] == [False, True]
 
 
 def test_a_metric_that_this_result_lacks_is_bad_input() -> None:

@@ -56,7 +56,7 @@ class Piece:
 # Recordings, piece by piece
 
 
-def counted(path: str, begin: Micros, interval: Micros, most: int = BLOCK) -> Iterator[Piece]:
+def counted_arrivals(path: str, begin: Micros, interval: Micros, most: int = BLOCK) -> Iterator[Piece]:
     """Read a series of counts, each of the calls in one interval (µs); the first begins at `begin`.
 
     A piece has about `most` calls, unless one interval has more. Raises BadInput.
@@ -71,7 +71,7 @@ def counted(path: str, begin: Micros, interval: Micros, most: int = BLOCK) -> It
             t = end
 
 
-def recorded(rows: Iterator[Recorded], spread: Micros, path: str) -> Iterator[Piece]:
+def recorded_arrivals(rows: Iterator[Recorded], spread: Micros, path: str) -> Iterator[Piece]:
     """Read recorded calls, each somewhere in the `spread` (µs) of the clock it was recorded in.
 
     0 keeps the recorded instants. Raises BadInput for a recording that is not in order of time.
@@ -198,7 +198,7 @@ class Rhythm:
         return np.asarray(table / table.mean(), dtype=np.float64)
 
 
-def poisson(
+def poisson_arrivals(
     every: Micros,
     start: Micros,
     end: Micros,

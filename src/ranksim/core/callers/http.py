@@ -44,7 +44,7 @@ def headers_of(send: Send, body: bytes | None) -> dict[str, str]:
     return headers
 
 
-def body_of(send: Send) -> bytes | None:
+def encode_body(send: Send) -> bytes | None:
     """Return the bytes that a call's body is sent as, or None without one."""
     if send.raw is not None or send.body is None:
         return send.raw

@@ -75,7 +75,7 @@ def signed_at(signature: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def verify(
+def verify_any(
     secrets: Iterable[str], signature: str, body: bytes, *, now: Micros = 0, tolerance: int | None = None
 ) -> tuple[bool | None, str]:
     """Verify a Service-Signature with any of an endpoint's secrets: whether it is valid, else why not (S78).

@@ -16,7 +16,7 @@ from ranksim.core.clock import MINUTE, Micros
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.records import parsed_object, read_access_log
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.core.service.routes import values_of
+from ranksim.core.service.routes import path_values
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Header, entries
 
 Json = Any
@@ -192,7 +192,7 @@ def as_recorded(row: Recorded, ids: IdTranslation) -> Send | None:
     operation = OPERATIONS[row.operation]
     if row.surface == "graphql":
         return Send(row.operation) if operation.method == "GET" and "{" not in operation.path else None
-    values = values_of(row.operation, row.path.rpartition("/v1/")[2])
+    values = path_values(row.operation, row.path.rpartition("/v1/")[2])
     if values is None:
         return None
     path = {name: ids.translated(value) for name, value in values.items()}

@@ -57,14 +57,14 @@ def validate(model: type[ModelT], located: Located, context: Mapping[str, Any] |
         # JSON mode: lists may stand for tuples, numbers may not stand for durations or money.
         return model.model_validate_json(json.dumps(located.data), context=context)
     except ValidationError as error:
-        raise explain(model, error, located) from None
+        raise explain_mistakes(model, error, located) from None
 
 
 MOST_MISTAKES = 200
 """Mistakes of one file that are told: more than anybody writes who means this kind of file."""
 
 
-def explain(model: type[BaseModel], error: ValidationError, located: Located) -> BadInput:
+def explain_mistakes(model: type[BaseModel], error: ValidationError, located: Located) -> BadInput:
     """The sentences for a validation error, a line each, in the order of the file; what is missing last."""
     return together(sentences(model, error, located))
 

@@ -100,7 +100,7 @@ def read_partly(
     return None, mistakes, out
 
 
-def refuse(
+def refuse_mistakes(
     misfits: Iterable[Misfit], located: Located, mistakes: Sequence[str] = (), left_out: LeftOut = NOTHING
 ) -> None:
     """Raise BadInput with mistakes, and the misfits that rest on nothing left out, a line each, if any."""

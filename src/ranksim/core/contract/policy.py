@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ranksim.core.contract.assumptions import Assumptions, Statuses
 from ranksim.core.contract.facts import Facts
-from ranksim.core.contract.located import Located, explain, validate
+from ranksim.core.contract.located import Located, explain_mistakes, validate
 from ranksim.core.contract.plans import HOW_JOBS_RUN, Catalogue
 from ranksim.core.contract.public import Public
 from ranksim.core.contract.quantities import Distribution
@@ -98,7 +98,7 @@ class Policy(Public):
         try:
             return type(self).model_validate(merged)
         except ValidationError as error:
-            raise explain(type(self), error, Located("replace", changes, {})) from None
+            raise explain_mistakes(type(self), error, Located("replace", changes, {})) from None
 
     def dump(self) -> str:
         """YAML that reads back as an equal policy: what differs from the default, each with its S or U."""

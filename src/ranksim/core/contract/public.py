@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from ranksim.core.contract.located import Located, explain
+from ranksim.core.contract.located import Located, explain_mistakes
 from ranksim.core.contract.quantities import Frozen
 
 if TYPE_CHECKING:  # checkers take no class that is computed, and this one has no public name
@@ -29,7 +29,7 @@ class Public(Frozen, metaclass=OwnNames):
         try:
             super().__init__(**given)
         except ValidationError as error:
-            raise explain(type(self), error, Located(type(self).__name__, given, {})) from None
+            raise explain_mistakes(type(self), error, Located(type(self).__name__, given, {})) from None
 
     def __str__(self) -> str:
         return repr(self)

@@ -104,7 +104,7 @@ WHOLE: Mapping[str, Any] = {"type": "integer"}
 TEXTS: Mapping[str, Any] = {"type": "array", "items": TEXT, "minItems": 1}
 
 
-def named(**fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def mapping_with(**fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema of a mapping that has these fields at least."""
     return {"type": "object", "properties": fields, "required": list(fields)}
 
@@ -141,7 +141,7 @@ class Distribution(Frozen):
     deviation of the logarithm.
     """
 
-    model_config = also(TEXT, one_of(_PARAMETERS), named(constant=TEXT), named(empirical=TEXTS))
+    model_config = also(TEXT, one_of(_PARAMETERS), mapping_with(constant=TEXT), mapping_with(empirical=TEXTS))
 
     kind: Literal["constant", "uniform", "exponential", "lognormal", "empirical"]
     durations: tuple[Duration, ...]

@@ -61,7 +61,7 @@ def decode(cursor: str, query_digest: str) -> str | None:
     return after if encode(after, query_digest) == cursor else None
 
 
-def walk(
+def take_page(
     ids: Sequence[Id],
     after: Id | None,
     limit: int,

@@ -267,7 +267,7 @@ class BriefsBody(RequestBody):
 ModelT = TypeVar("ModelT", bound=RequestBody)
 
 
-def read(model: type[ModelT], policy: Policy, body: Body | None) -> ModelT | Reply:
+def validate_body(model: type[ModelT], policy: Policy, body: Body | None) -> ModelT | Reply:
     """Validate a body; answers validation_failed with what each wrong field expects (U24)."""
     try:
         return model.model_validate(body or {})

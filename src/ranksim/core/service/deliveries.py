@@ -17,7 +17,7 @@ from ranksim.core.contract.views import TEST_EVENT
 from ranksim.core.draws import Purpose, below, bits, entity
 from ranksim.core.rules.access import sees
 from ranksim.core.rules.webhooks import JITTER, acknowledged, headers, matches, payload, retry_at
-from ranksim.core.service.bodies import Expecting, Flag, Id, RequestBody, read
+from ranksim.core.service.bodies import Expecting, Flag, Id, RequestBody, validate_body
 from ranksim.core.service.calls import Answer, Attempt, Reply
 from ranksim.core.service.context import ATTEMPT_DUE, Context, Request
 from ranksim.core.service.errors import problem
@@ -94,7 +94,7 @@ class EndpointPatch(RequestBody):
 
 def create_endpoint(ctx: Context, request: Request) -> Reply:
     """POST /v1/webhooks: the only reply that shows the secret (S21, E32, U73)."""
-    fields = read(EndpointBody, ctx.policy, request.call.body)
+    fields = validate_body(EndpointBody, ctx.policy, request.call.body)
     if isinstance(fields, Reply):
         return fields
     refusal = _refuse_domain(ctx, request, fields.domain_id)
@@ -132,7 +132,7 @@ def get_endpoint(ctx: Context, request: Request) -> Reply:
 
 def update_endpoint(ctx: Context, request: Request) -> Reply:
     """PATCH /v1/webhooks/{id}: merges what is sent; `enabled` enables or disables (U70, U84, U98)."""
-    fields = read(EndpointPatch, ctx.policy, request.call.body)
+    fields = validate_body(EndpointPatch, ctx.policy, request.call.body)
     if isinstance(fields, Reply):
         return fields
     endpoint = _find(ctx, request)

@@ -27,7 +27,7 @@ KEPT_RUNS = 400
 """How many finished runs of a kind a domain remembers for its results."""
 
 
-def show(ctx: Context, job: Job, now: int) -> JobView:
+def show_job(ctx: Context, job: Job, now: int) -> JobView:
     """Return a Job as the API shows it, progress included (S13, S16, U42, U43)."""
     return {
         "id": job.id,
@@ -64,7 +64,7 @@ def get_job(ctx: Context, request: Request) -> Reply:
         return job
     if job.kind != kind:
         return problem(ctx.policy, "not_found", f"There is no {kind} job {which!r}.")
-    return single(show(ctx, job, request.now))
+    return single(show_job(ctx, job, request.now))
 
 
 def list_jobs(ctx: Context, request: Request) -> Reply:
@@ -87,7 +87,7 @@ def list_jobs(ctx: Context, request: Request) -> Reply:
         request.account.jobs,
         filters,
         keep if filters or request.scope is not None else None,
-        lambda job_id: show(ctx, jobs[job_id], request.now),
+        lambda job_id: show_job(ctx, jobs[job_id], request.now),
     )
 
 

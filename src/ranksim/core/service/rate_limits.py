@@ -138,7 +138,7 @@ def _refuse(
     wait = max(wait, 1)
     _show(ctx, window, windows.remaining(now, window, ring), wait, now, headers)
     name, length = rate_class.label, window.length // SECOND
-    headers["Retry-After"] = retry_after(assumptions, now, wait)
+    headers["Retry-After"] = format_retry_after(assumptions, now, wait)
     reply = problem(
         ctx.policy,
         "rate_limited",
@@ -163,7 +163,7 @@ def _show(ctx: Context, window: Window, left: int, reset: int, now: int, headers
     headers["RateLimit-Reset"] = str(-(-reset // SECOND))
 
 
-def retry_after(assumptions: Assumptions, now: int, wait: int) -> str:
+def format_retry_after(assumptions: Assumptions, now: int, wait: int) -> str:
     """Write a Retry-After: seconds, at least 1, or an HTTP-date (U6)."""
     if assumptions.retry_after_format == "http_date":
         return http_date(now + wait)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ranksim.core.contract.views import NoticeView
-from ranksim.core.rules.paging import Id, bind, decode, encode, page_limit, walk
+from ranksim.core.rules.paging import Id, bind, decode, encode, page_limit, take_page
 from ranksim.core.service.calls import Body, Reply
 from ranksim.core.service.context import Context, Request
 from ranksim.core.service.errors import problem
@@ -76,7 +76,7 @@ def paged(
         if ids:
             after = type(ids[0])(anchor)
     graphql = request.call.surface == "graphql"
-    page, next_after = walk(ids, after, limit, keep, items=request.reads or graphql)
+    page, next_after = take_page(ids, after, limit, keep, items=request.reads or graphql)
     if not digest and (graphql or next_after is not None):
         digest = bind(request.call.operation, request.account.id, filters)
     next_cursor = None if next_after is None else encode(str(next_after), digest)

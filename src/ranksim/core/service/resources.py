@@ -15,7 +15,7 @@ from ranksim.core.contract.views import CompetitorView, DomainView, KeywordListV
 from ranksim.core.rules.access import sees
 from ranksim.core.rules.slots import fold
 from ranksim.core.service import bodies, deliveries, slots
-from ranksim.core.service.bodies import read
+from ranksim.core.service.bodies import validate_body
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context, Request
 from ranksim.core.service.errors import problem
@@ -45,7 +45,7 @@ def show_domain(domain: Domain) -> DomainView:
 
 def create_domain(ctx: Context, request: Request) -> Reply:
     """POST /v1/domains; not for a domain-scoped key (U97)."""
-    body = read(bodies.DomainBody, ctx.policy, request.call.body)
+    body = validate_body(bodies.DomainBody, ctx.policy, request.call.body)
     if isinstance(body, Reply):
         return body
     if request.scope is not None:
@@ -78,7 +78,7 @@ def get_domain(ctx: Context, request: Request) -> Reply:
 
 def update_domain(ctx: Context, request: Request) -> Reply:
     """PATCH /v1/domains/{id}: path and label."""
-    body = read(bodies.DomainPatch, ctx.policy, request.call.body)
+    body = validate_body(bodies.DomainPatch, ctx.policy, request.call.body)
     if isinstance(body, Reply):
         return body
     domain = domain_for(ctx, request, request.call.path["id"])
@@ -144,7 +144,7 @@ class Resource(Generic[RecordT, BodyT]):
 
     def create(self, ctx: Context, request: Request) -> Reply:
         """POST to the collection."""
-        body = read(self.post, ctx.policy, request.call.body)
+        body = validate_body(self.post, ctx.policy, request.call.body)
         if isinstance(body, Reply):
             return body
         domain = domain_for(ctx, request, body.domain_id)
@@ -166,7 +166,7 @@ class Resource(Generic[RecordT, BodyT]):
 
     def update(self, ctx: Context, request: Request) -> Reply:
         """PATCH one."""
-        body = read(self.patch, ctx.policy, request.call.body)
+        body = validate_body(self.patch, ctx.policy, request.call.body)
         if isinstance(body, Reply):
             return body
         record = self._find(ctx, request)
@@ -351,7 +351,7 @@ def get_keyword(ctx: Context, request: Request) -> Reply:
 
 def update_keyword(ctx: Context, request: Request) -> Reply:
     """PATCH /v1/keywords/{id}: its labels."""
-    body = read(bodies.KeywordPatch, ctx.policy, request.call.body)
+    body = validate_body(bodies.KeywordPatch, ctx.policy, request.call.body)
     if isinstance(body, Reply):
         return body
     keyword = record_for(ctx, request, ctx.state.keywords, request.call.path["id"], "keyword")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ranksim.core.service.operations import OPERATIONS, TABLE
 
 
-def parameters(operation: str) -> tuple[str, ...]:
+def path_parameters(operation: str) -> tuple[str, ...]:
     """Return the names of the places in an operation's path, such as "id"."""
     return tuple(part[1:-1] for part in OPERATIONS[operation].path.split("/") if part.startswith("{"))
 
@@ -28,7 +28,7 @@ def values_in(form: str, path: str) -> dict[str, str] | None:
     return values
 
 
-def values_of(operation: str, path: str) -> dict[str, str] | None:
+def path_values(operation: str, path: str) -> dict[str, str] | None:
     """Return what stands in the places of an operation's path; None for a path that is not of its form."""
     return values_in(OPERATIONS[operation].path, path)
 
@@ -63,7 +63,7 @@ def offered(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
 def match(method: str, path: str) -> tuple[str, Mapping[str, str]]:
     """Return the operation of a method and path, and what stands in its places; ("", {}) where none fits."""
     for operation in TABLE:
-        if operation.method == method and (values := values_of(operation.name, path)) is not None:
+        if operation.method == method and (values := path_values(operation.name, path)) is not None:
             return operation.name, values
     return "", {}
 

@@ -7,7 +7,7 @@ from ranksim.core.clock import iso
 from ranksim.core.contract.views import PlaceView, ScanView
 from ranksim.core.rules.access import sees
 from ranksim.core.service import bodies, slots
-from ranksim.core.service.bodies import invalid, read
+from ranksim.core.service.bodies import invalid, validate_body
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context, Request
 from ranksim.core.service.replies import filters_of, nothing, paged, single
@@ -65,7 +65,7 @@ def get_scan(ctx: Context, request: Request) -> Reply:
 
 def update_scan(ctx: Context, request: Request) -> Reply:
     """PATCH /v1/scans/{id}: what widens it is checked and booked, what narrows it is held (U62, U95, E19)."""
-    body = read(bodies.ScanPatch, ctx.policy, request.call.body)
+    body = validate_body(bodies.ScanPatch, ctx.policy, request.call.body)
     if isinstance(body, Reply):
         return body
     scan = record_for(ctx, request, ctx.state.scans, request.call.path["id"], "scan")

@@ -32,9 +32,9 @@ from ranksim.core.service.rate_limits import (
     charge_caller,
     charge_key,
     charge_window,
+    format_retry_after,
     key_has_room,
     rates_waived,
-    retry_after,
     show_only,
 )
 from ranksim.core.service.replies import nothing
@@ -413,7 +413,7 @@ class Service:
             return problem(policy, "idempotency_in_progress", detail)
         headers = dict(entry.headers)
         if "Retry-After" in headers and policy.assumptions.replayed_retry_after == "refreshed":
-            headers["Retry-After"] = retry_after(policy.assumptions, now, max(0, entry.retry_at - now))
+            headers["Retry-After"] = format_retry_after(policy.assumptions, now, max(0, entry.retry_at - now))
         if policy.assumptions.replay_header is not None:
             headers[policy.assumptions.replay_header] = "true"
         return Reply(

@@ -17,7 +17,7 @@ from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context, Request
 from ranksim.core.service.errors import problem, status_of
 from ranksim.core.service.events import CostReserved, CostSettled, PeriodTurned, SlotsTaken, UnitsUsed
-from ranksim.core.service.rate_limits import retry_after
+from ranksim.core.service.rate_limits import format_retry_after
 from ranksim.core.service.replies import single
 from ranksim.core.service.state import Account, Job
 
@@ -208,7 +208,7 @@ def refuse(ctx: Context, request: Request, decision: Decision, ask: Ask, rows: R
     )
     if decision == Decision.COOLDOWN_ACTIVE:
         wait = rows.cooldown.since + rows.cooldown.length - request.now
-        reply.headers["Retry-After"] = retry_after(ctx.policy.assumptions, request.now, wait)
+        reply.headers["Retry-After"] = format_retry_after(ctx.policy.assumptions, request.now, wait)
     return reply
 
 

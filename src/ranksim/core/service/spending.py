@@ -19,7 +19,7 @@ from ranksim.core.rules import admission
 from ranksim.core.rules.books import Ask
 from ranksim.core.rules.slots import fold
 from ranksim.core.service import jobs, slots
-from ranksim.core.service.bodies import BriefsBody, JobBody, KeywordsBody, ScanBody, read
+from ranksim.core.service.bodies import BriefsBody, JobBody, KeywordsBody, ScanBody, validate_body
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context, Request
 from ranksim.core.service.replies import single
@@ -96,7 +96,7 @@ def admit(ctx: Context, request: Request, ask: Ask, rows: Rows, running: Job | N
     if ask.dry_run:
         return report(ctx, request, decision, ask, rows, running)
     if decision == Decision.JOINED and running is not None:
-        return single(jobs.show(ctx, running, request.now), ctx.policy.statuses.job_joined, "joined")
+        return single(jobs.show_job(ctx, running, request.now), ctx.policy.statuses.job_joined, "joined")
     if decision != Decision.GRANTED:
         return refuse(ctx, request, decision, ask, rows)
     book(ctx, request, ask, rows)
@@ -105,7 +105,7 @@ def admit(ctx: Context, request: Request, ask: Ask, rows: Rows, running: Job | N
 
 def create_job(ctx: Context, request: Request) -> Reply:
     """POST /jobs (S34, S52-S55): queue a job, or join the rank run that is under way (U45)."""
-    body = read(JobBody, ctx.policy, request.call.body)
+    body = validate_body(JobBody, ctx.policy, request.call.body)
     if isinstance(body, Reply):
         return body
     domain = domain_for(ctx, request, body.domain_id)
@@ -138,14 +138,14 @@ def create_job(ctx: Context, request: Request) -> Reply:
     )
     job.metric, job.metric_units = rows.metric, ask.units
     job.metric_ends = rows.meter.ends if rows.metric else month_ends
-    view = jobs.show(ctx, job, request.now)
+    view = jobs.show_job(ctx, job, request.now)
     jobs.accept(ctx, job)
     return single(view, ctx.policy.statuses.job_accepted, "granted")
 
 
 def create_keywords(ctx: Context, request: Request) -> Reply:
     """POST /keywords (S32, S57, E43, E47): add keywords; slots only where an active scan covers the list."""
-    body = read(KeywordsBody, ctx.policy, request.call.body)
+    body = validate_body(KeywordsBody, ctx.policy, request.call.body)
     if isinstance(body, Reply):
         return body
     keyword_list = list_for(ctx, request, body.list_id)
@@ -192,7 +192,7 @@ def create_keywords(ctx: Context, request: Request) -> Reply:
 
 def create_scan(ctx: Context, request: Request) -> Reply:
     """POST /scans (S33, S58): a standing order, bounded by plan dimensions and slots."""
-    body = read(ScanBody, ctx.policy, request.call.body)
+    body = validate_body(ScanBody, ctx.policy, request.call.body)
     if isinstance(body, Reply):
         return body
     domain = domain_for(ctx, request, body.domain_id)
@@ -234,7 +234,7 @@ def create_scan(ctx: Context, request: Request) -> Reply:
 
 def create_briefs(ctx: Context, request: Request) -> Reply:
     """POST /keyword-briefs (S35, S56, U54): one unit of the weekly allowance a keyword."""
-    body = read(BriefsBody, ctx.policy, request.call.body)
+    body = validate_body(BriefsBody, ctx.policy, request.call.body)
     if isinstance(body, Reply):
         return body
     wanted = _brief_keywords(ctx, request, body)

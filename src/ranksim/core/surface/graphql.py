@@ -84,21 +84,23 @@ def execute(
     refusal = Refusal(call.fault.code, []) if call.fault else _read(call.raw or b"", request)
     replies = call_batch(request.charged(refusal, call.fault))
     refused = request.refused(replies, refusal, accept)
-    return refused or GraphqlResponse(200, headers_of(policy, accept, replies), request.answered(), replies)
+    return refused or GraphqlResponse(
+        200, graphql_headers(policy, accept, replies), request.answered(), replies
+    )
 
 
 def _read(raw: bytes, request: GraphqlRequest) -> Refusal | None:
     """Read a request and run it once, to ask; gives why it is refused, or None."""
     limits = request.policy.assumptions.graphql_limits
-    if (refusal := read_body(raw, request)) is not None:
+    if (refusal := read_request_body(raw, request)) is not None:
         return refusal
-    document = KNOWN.get((request.text, limits)) or parsed(request.text, limits)
+    document = KNOWN.get((request.text, limits)) or parse_document(request.text, limits)
     if isinstance(document, Refusal):
         return document
     if not document.valid:
         document = validated(document)
         remember(request.text, limits, document)
-    return document if isinstance(document, Refusal) else ask(document, request, limits)
+    return document if isinstance(document, Refusal) else collect_calls(document, request, limits)
 
 
 # Reading a request
@@ -219,7 +221,7 @@ def copied(base: Call, **changes: Any) -> Call:
     return Call(**(kept | changes))
 
 
-def read_body(payload: bytes, request: GraphqlRequest) -> Refusal | None:
+def read_request_body(payload: bytes, request: GraphqlRequest) -> Refusal | None:
     """Read the body of a request: its document, with variables and the operation's name beside it."""
     try:
         sent = parse_json(payload)
@@ -246,7 +248,7 @@ def remember(text: str, limits: GraphqlLimits, document: Document | Refusal) -> 
     KNOWN[text, limits] = document
 
 
-def parsed(text: str, limits: GraphqlLimits) -> Document | Refusal:
+def parse_document(text: str, limits: GraphqlLimits) -> Document | Refusal:
     """Parse a document and measure it."""
     if len(text) > limits.characters:
         return _too_large(f"The document has {len(text)} characters, more than {limits.characters}.")
@@ -269,7 +271,7 @@ def validated(document: Document) -> Document | Refusal:
     return Refusal("validation_failed", errors) if errors else document._replace(valid=True)
 
 
-def ask(document: Document, request: GraphqlRequest, limits: GraphqlLimits) -> Refusal | None:
+def collect_calls(document: Document, request: GraphqlRequest, limits: GraphqlLimits) -> Refusal | None:
     """Run a request once, to ask; gives why it is refused, or None."""
     request.document, request.values = document.node, document.values
     request.result = request.run()
@@ -344,14 +346,14 @@ def _refuse(policy: Policy, accept: str, replies: list[Reply], refusal: Refusal 
         errors.append({**error.formatted, "extensions": detail | {"request_id": body["request_id"]}})
         reply.status, reply.code = detail["status"], refusal.code
     errors = errors or [{"message": body["detail"], "extensions": body}]
-    sent = headers_of(policy, accept, replies)
+    sent = graphql_headers(policy, accept, replies)
     for name in ("Retry-After", "WWW-Authenticate"):
         if name in reply.headers:
             sent[name] = reply.headers[name]
     return GraphqlResponse(reply.status, sent, _dump({"errors": errors}), replies)
 
 
-def headers_of(policy: Policy, accept: str, replies: list[Reply]) -> dict[str, str]:
+def graphql_headers(policy: Policy, accept: str, replies: list[Reply]) -> dict[str, str]:
     """Return the headers that belong to the request, not to one of its fields."""
     last, marker = replies[-1].headers, policy.assumptions.replay_header
     sent = {"Content-Type": GRAPHQL_JSON if GRAPHQL_JSON in accept else "application/json"}

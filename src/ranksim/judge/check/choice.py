@@ -77,7 +77,7 @@ class Rounds:
         return [
             number
             for number, task in self.running.items()
-            if self.begun[task.name] > 1 and not gain(self.plan, task, self.undecided)
+            if self.begun[task.name] > 1 and not gain_in_cases(self.plan, task, self.undecided)
         ]
 
 
@@ -117,7 +117,9 @@ def choose(
         return first
     fresh = [other for other in running if rounds.get(other.name, 0) <= 1]
     begun = [task for task in able if 0 < rounds.get(task.name, 0) < MOST_ROUNDS]
-    repeated = (task for task in begun if gain(plan, task, undecided) and _repeats(task, waiting, fresh))
+    repeated = (
+        task for task in begun if gain_in_cases(plan, task, undecided) and _repeats(task, waiting, fresh)
+    )
     return _fitting(sorted(repeated, key=rank, reverse=True), running, quiet)
 
 
@@ -201,7 +203,7 @@ def rounds_in(task: CheckTask, time: Micros) -> int:
     return min(MOST_ROUNDS, time // max(1, task.needs.length))
 
 
-def gain(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> int:
+def gain_in_cases(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> int:
     """Return how many open cases a task is for, of rules that are sought."""
     rules = [rule for rule in plan.rules if rule in undecided and task.serves(rule)]
     return sum(undecided[rule] for rule in rules if plan.sought(rule))
@@ -210,4 +212,6 @@ def gain(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> int:
 def worth(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> Fraction:
     """Return what a task may decide for each second that it takes and each job and brief that it spends."""
     needs = task.needs
-    return Fraction(gain(plan, task, undecided), needs.length // SECOND + needs.jobs + needs.briefs + 1)
+    return Fraction(
+        gain_in_cases(plan, task, undecided), needs.length // SECOND + needs.jobs + needs.briefs + 1
+    )

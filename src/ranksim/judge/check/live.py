@@ -36,7 +36,7 @@ def live_view() -> Iterator[Callable[[Checking], None]]:
     from rich.live import Live
 
     with Live(console=Console(stderr=True), refresh_per_second=2, transient=True) as live:
-        yield lambda checking: live.update(Escaped(table(checking)))
+        yield lambda checking: live.update(Escaped(family_table(checking)))
 
 
 class _Lines:
@@ -64,7 +64,7 @@ def line(checking: Checking) -> str:
     )
 
 
-def table(checking: Checking) -> RenderableType:
+def family_table(checking: Checking) -> RenderableType:
     """Return how a check stands, family by family."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Group

@@ -11,7 +11,7 @@ from ranksim.judge.check.plan import CheckPlan
 from ranksim.judge.check.tasks import CheckTask
 from ranksim.judge.conformance.compare import RULE_NAMED
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.deployment.prices import LARGE_JOB, micros_of, spent_of
+from ranksim.judge.deployment.prices import LARGE_JOB, micros_of, spent_amount
 from ranksim.judge.load.leaked_resources import staying
 from ranksim.judge.report.run_summary import amounts
 from ranksim.report import units
@@ -141,7 +141,7 @@ def _left(reach: Reach) -> int | None:
         usage = key.reads.get("account.usage")
         cost = usage.get("cost") if isinstance(usage, dict) else None
         if isinstance(cost, dict) and key.account:
-            spent, ceiling = spent_of(cost), micros_of(cost.get("ceiling"))
+            spent, ceiling = spent_amount(cost), micros_of(cost.get("ceiling"))
             left[key.account] = None if spent is None or ceiling is None else max(0, ceiling - spent)
     values = list(left.values())
     stated = [value for value in values if value is not None]

@@ -19,7 +19,7 @@ from ranksim.core.contract.facts import Facts
 from ranksim.judge.conformance.compare import RULE_NAMED
 from ranksim.judge.conformance.verdict.rule import Requirement
 from ranksim.judge.deployment.discovery import LISTS, KeyReach, Reach
-from ranksim.judge.deployment.prices import micros_of, spent_of
+from ranksim.judge.deployment.prices import micros_of, spent_amount
 from ranksim.judge.profiles.cooldowns import KINDS, LONGEST
 from ranksim.judge.profiles.cost_cap import MOST_JOBS, steep
 from ranksim.judge.profiles.precedence import MOST_WORDS
@@ -251,7 +251,8 @@ def _ceilings(reach: Reach) -> Iterator[Lack]:
     left = [
         ceiling - spent
         for cost in costs
-        if (spent := spent_of(cost)) is not None and (ceiling := micros_of(cost.get("ceiling"))) is not None
+        if (spent := spent_amount(cost)) is not None
+        and (ceiling := micros_of(cost.get("ceiling"))) is not None
     ]
     each = min(left, default=0) // MOST_JOBS
     if each > CHEAP:

@@ -191,7 +191,7 @@ def _judged(
     from ranksim.core.errors import BadInput
     from ranksim.judge.conformance.compare import check_required, compare_all
     from ranksim.judge.conformance.exhibits import exhibits
-    from ranksim.judge.conformance.report.as_dict import plain
+    from ranksim.judge.conformance.report.as_dict import judgement_data
     from ranksim.judge.conformance.report.model_fit import against, read_result
     from ranksim.report.progress import show_progress
 
@@ -202,7 +202,7 @@ def _judged(
     result = None if model is None else read_result(model)
     with show_progress("judging") as tell:
         judgement = compare_all(traces, pinned_policy, tell)
-    return plain(
+    return judgement_data(
         judgement,
         trace=[str(trace) for trace in traces],
         policy=str(policy or ""),

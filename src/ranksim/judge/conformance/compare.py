@@ -17,15 +17,15 @@ from ranksim.core.errors import BadInput, near
 from ranksim.judge.conformance.calls.schema_checks import SchemaJudge
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.history.trace_reader import Source, read
+from ranksim.judge.conformance.history.trace_reader import Source, read_history
 from ranksim.judge.conformance.joining import address_notes, join
-from ranksim.judge.conformance.judging import FAMILIES, show
+from ranksim.judge.conformance.judging import FAMILIES, judge_history
 from ranksim.judge.conformance.rate.elimination import Excluded
 from ranksim.judge.conformance.rate.windows import Owner, Window, WindowJudge
 from ranksim.judge.conformance.verdict import verdicts
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Rule
-from ranksim.judge.conformance.verdict.unseen import unseen
+from ranksim.judge.conformance.verdict.unseen import unseen_cases
 from ranksim.judge.conformance.verdict.verdicts import (
     Difference,
     Finding,
@@ -105,7 +105,7 @@ class Judgement:
             for finding in self.findings
             for case in finding.cases
         }
-        return tuple(unseen(cases))
+        return tuple(unseen_cases(cases))
 
     def finding(self, rule: str) -> Finding:
         """The finding of one rule. Raises KeyError when there is no such rule."""
@@ -212,7 +212,7 @@ def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgemen
     histories = list[History]()
     for number, (source, judge) in enumerate(zip(sources, schemas, strict=True)):
         passed = shares(part(reading, number * each, (number + 1) * each))
-        histories.append(read(source, judge.see_raw, f"{number + 1}/" if several else "", passed))
+        histories.append(read_history(source, judge.see_raw, f"{number + 1}/" if several else "", passed))
         address_notes([history.run.header for history in histories])
     if several:
         join(histories)
@@ -222,7 +222,7 @@ def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgemen
         judges = [schema if make is SchemaJudge else make(options) for make in FAMILIES]
         [windows] = [judge for judge in judges if isinstance(judge, WindowJudge)]
         windows.earlier = excluded
-        show(history, judges, shares(part(judging, number * each, (number + 1) * each)))
+        judge_history(history, judges, shares(part(judging, number * each, (number + 1) * each)))
         excluded |= windows.excluded
         findings.append([row for judge in judges for row in judge.tally.findings()])
         tallies += [schema.tally, *(judge.tally for judge in judges)]  # what was seen in reading came first

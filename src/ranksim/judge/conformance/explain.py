@@ -237,7 +237,7 @@ def _texts(kind: str) -> Mapping[int, str]:
     return {int(number): text for number, text in _specification()[kind].items()}
 
 
-def fact(number: int) -> str:
+def fact_text(number: int) -> str:
     """Return what a fact says. Raises KeyError when there is none of that number."""
     return _texts("facts")[number]
 

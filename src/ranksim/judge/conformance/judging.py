@@ -54,7 +54,7 @@ FAMILIES: Final[tuple[Maker, ...]] = (
 """The judges, in the order of the report."""
 
 
-def show(history: History, judges: Sequence[Judge], passed: Passed = lambda share: None) -> None:
+def judge_history(history: History, judges: Sequence[Judge], passed: Passed = lambda share: None) -> None:
     """Show a whole history to judges, and have them settle all of it.
 
     `passed` is told which share was shown.
@@ -92,5 +92,5 @@ def _as_lost(judge: Judge) -> Taker:
 def judged(maker: Maker, history: History, options: Options) -> Tally:
     """Have one judge look at a whole history."""
     judge = maker(options)
-    show(history, [judge])
+    judge_history(history, [judge])
     return judge.tally

@@ -17,8 +17,8 @@ from ranksim.core.records import parsed
 from ranksim.core.trace import DeliveryAttempt, Exchange, Trace
 from ranksim.judge.conformance.exhibits import attempt_name, body_shown, curl, headers_shown, value_at
 from ranksim.judge.conformance.history.history import History
-from ranksim.judge.conformance.history.trace_reader import read
-from ranksim.judge.conformance.standing import standing
+from ranksim.judge.conformance.history.trace_reader import read_history
+from ranksim.judge.conformance.standing import standing_lines
 
 
 def render_ids(paths: Sequence[Path], ids: Sequence[str]) -> tuple[str, str]:
@@ -42,10 +42,10 @@ def render_ids(paths: Sequence[Path], ids: Sequence[str]) -> tuple[str, str]:
             exchange, number = calls[name]
             trace = traces[number]
             if number not in histories:
-                histories[number] = read(trace)
+                histories[number] = read_history(trace)
             [seen] = histories[number].named({exchange.id})
             lines = [*_exchange(exchange, trace), *_stated_near(exchange, trace)]
-            lines += standing(histories[number], seen)
+            lines += standing_lines(histories[number], seen)
             parts.append("\n".join(lines) + "\n")
         elif name in attempts:
             parts.append("\n".join(_attempts(name, attempts)) + "\n")

@@ -140,7 +140,7 @@ def _moved(end: End, step: int, at: Observation) -> End:
     return End(moved if moved < UNBOUNDED else None, tuple(dict.fromkeys((*end.by, at.id))))
 
 
-def standing(history: History, at: Observation, options: Options | None = None) -> Iterator[str]:
+def standing_lines(history: History, at: Observation, options: Options | None = None) -> Iterator[str]:
     """Tell in lines what meters, the window and cooldowns could have been around an exchange."""
     options = options or Options.of()
     yield from _window(history, at, options)

@@ -13,11 +13,11 @@ from ranksim.judge.deployment.prices import (
     HEADROOM,
     Priced,
     Prices,
-    job_of,
     like_of,
+    priced_units,
     spends,
-    spent_of,
-    units_of,
+    spent_amount,
+    started_job,
     without_effect,
 )
 
@@ -143,7 +143,7 @@ class Budget:
 
     def _hold(self, send: Send) -> Send:
         """Hold what a call may cost at most until it is known what it did cost."""
-        like, units = like_of(send), units_of(send)
+        like, units = like_of(send), priced_units(send)
         held, is_priced = self._wants(like, units), like in self.prices.seen
         self._outstanding.append(_Outstanding(send, self._name(send.key), like, units, held, is_priced))
         return send
@@ -154,7 +154,7 @@ class Budget:
             return False
         if self._of(send.key).first is None:
             return False
-        alone = self.prices.most(like_of(send), units_of(send))
+        alone = self.prices.most(like_of(send), priced_units(send))
         return bool(self._outstanding) and self._spent_surely() + alone <= self.cap
 
     def wanted(self, send: Send, now: Micros) -> Send | None:
@@ -188,7 +188,7 @@ class Budget:
             if call.send is send:
                 lost = 0 if received.status else LOST
                 call.shown_from, call.accepted = received.received + lost, received.ok
-                call.job = job_of(call.like, received)
+                call.job = started_job(call.like, received)
 
     def gave_up(self, send: Send, now: Micros) -> None:
         """Note that nobody listens any more to the reply of a call."""
@@ -199,7 +199,7 @@ class Budget:
     def _read(self, send: Send, received: Received) -> None:
         """Take in what an account has spent by now, and so what the calls cost that the reading shows."""
         cost = received.data.get("cost") if isinstance(received.data, Mapping) else None
-        spent = spent_of(cost) if isinstance(cost, Mapping) else None
+        spent = spent_amount(cost) if isinstance(cost, Mapping) else None
         if not isinstance(cost, Mapping) or spent is None:
             return
         name, account = self._name(send.key), self._of(send.key)
@@ -251,7 +251,7 @@ class Budget:
     def _fits(self, send: Send) -> bool:
         """Whether what a call may cost at most is left."""
         assert self.cap is not None
-        like, units = like_of(send), units_of(send)
+        like, units = like_of(send), priced_units(send)
         if self._of(send.key).first is None or not all(call.known for call in self._outstanding):
             return False
         if like not in self.prices.seen and (

@@ -101,7 +101,7 @@ def like_of(send: Send) -> Priced:
     return Priced(send.operation, str(body.get("kind", "any")), str(body.get("domain_id", "")))
 
 
-def units_of(send: Send) -> int:
+def priced_units(send: Send) -> int:
     """Return how many times what is priced a call asks for: keywords of briefs."""
     body = _fields(send)
     lists = [body.get(name) for name in ("keyword_ids", "keywords")]
@@ -126,7 +126,7 @@ def _fields(send: Send) -> Mapping[str, Any]:
     return body if isinstance(body, Mapping) else {}
 
 
-def job_of(like: Priced, received: Received) -> tuple[str, str] | None:
+def started_job(like: Priced, received: Received) -> tuple[str, str] | None:
     """Return kind and id of the job that a call started, None where it did not or does not say."""
     job = received.data
     if like.operation != "jobs.create" or not received.ok or not isinstance(job, Mapping):
@@ -165,7 +165,7 @@ def without_effect(send: Send) -> Send | None:
     return replace(send, body={**send.body, "dry_run": True})
 
 
-def spent_of(cost: Mapping[str, Any]) -> int | None:
+def spent_amount(cost: Mapping[str, Any]) -> int | None:
     """Read µUSD spent from the cost in account usage, text or a number; None where it does not say."""
     if "spent" in cost:
         return micros_of(cost["spent"])

@@ -10,7 +10,7 @@ from typing import Any
 from ranksim.core.clock import Micros
 from ranksim.core.records import parsed_object
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.judge.deployment.prices import spent_of
+from ranksim.judge.deployment.prices import spent_amount
 from ranksim.report import units
 
 SPENDS = {name: operation.spends for name, operation in OPERATIONS.items()}
@@ -127,7 +127,7 @@ class UsedUp:
             return
         cost = data.get("cost")
         if isinstance(cost, Mapping):
-            spent = spent_of(cost)
+            spent = spent_amount(cost)
             account.take("", spent, cost.get("resets_at"))
             account.read = account.read if spent is None else sent
         metrics = data.get("metrics")

@@ -93,7 +93,7 @@ def created_in(lines: Iterable[Line]) -> Created:
     return Created(frozenset(marks), tuple(sorted(urls)))
 
 
-def recorded(directory: Path) -> Iterator[Line]:
+def recorded_lines(directory: Path) -> Iterator[Line]:
     """Return the lines that a run left in a directory: of its trace, or of its parts where it wrote none.
 
     Raises BadInput where there are none.

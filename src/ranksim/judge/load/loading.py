@@ -24,7 +24,7 @@ from ranksim.core.clock import SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.judge.deployment.cleanup import TIDIED, Left
 from ranksim.judge.load import merging
-from ranksim.judge.load.leaked_resources import created_in, explored, left_over, recorded, tidy
+from ranksim.judge.load.leaked_resources import created_in, explored, left_over, recorded_lines, tidy
 from ranksim.judge.load.options import LoadOptions, key_in_environment, length_of
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
 from ranksim.judge.load.run import TIDYING, trace_path
@@ -200,8 +200,8 @@ class _Launch:
         try:
             reach = explored(self.options.target(), clock, until)
         except BadInput:
-            return left_over(recorded(self.out))
-        return tidy(reach, created_in(recorded(self.out)), clock, until).listed()
+            return left_over(recorded_lines(self.out))
+        return tidy(reach, created_in(recorded_lines(self.out)), clock, until).listed()
 
 
 def _free_port() -> int:

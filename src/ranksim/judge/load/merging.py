@@ -23,7 +23,7 @@ from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.core.errors import BadInput
 from ranksim.core.files import new_file, packing
 from ranksim.core.notes import ALONE
-from ranksim.core.service.routes import values_of
+from ranksim.core.service.routes import path_values
 from ranksim.judge.deployment.cleanup import Unknown
 
 HEADER = "header.json"
@@ -144,7 +144,7 @@ def lost(directory: Path) -> list[Unknown]:
 def _sent(line: Line, idempotency_key: str) -> Send:
     """Make the call again that a line tells of."""
     operation = line["operations"][0]
-    values = values_of(operation, line["path"].strip("/").removeprefix("v1/")) or {}
+    values = path_values(operation, line["path"].strip("/").removeprefix("v1/")) or {}
     body, raw = _body(line["body"])
     return Send(
         operation,

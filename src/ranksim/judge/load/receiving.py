@@ -84,7 +84,7 @@ class ReceiverClient:
 
     def _ask(self, method: str, what: str, body: Any) -> bool:
         try:
-            ask(self.url, method, what, body, self.token)
+            ask_receiver(self.url, method, what, body, self.token)
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.recorder.note("the webhook receiver could not be reached", error=str(error))
             return False
@@ -161,7 +161,7 @@ class RemoteReceiver:
                 recorder.note("the receiver's clock drifted", ahead=[*self.ahead, *again])
                 low, high = min(self.ahead[0], again[0]), max(self.ahead[1], again[1])
             recorder.note("the receiver is elsewhere; it ran ahead by µs between", ahead=[low, high])
-            came = ask(self.url, "GET", "/requests", token=self.token, patience=FETCHING)["requests"]
+            came = ask_receiver(self.url, "GET", "/requests", token=self.token, patience=FETCHING)["requests"]
             if came and came[0]["number"] > 1 and came[0]["received"] - high > self.began:
                 recorder.note("the receiver keeps the latest requests only; some of the run's may be missing")
             ours = [entry for entry in came if entry["endpoint"].startswith(f"/{prefix}/")]
@@ -173,7 +173,7 @@ class RemoteReceiver:
         """Bound from below and above by how much the receiver's clock is ahead of ours, in µs."""
         try:
             before = self.clock.now()
-            now = ask(self.url, "GET", "/clock", token=self.token)["now"]
+            now = ask_receiver(self.url, "GET", "/clock", token=self.token)["now"]
             after = self.clock.now()
         except NOT_ANSWERED as error:
             raise BadInput(
@@ -183,7 +183,7 @@ class RemoteReceiver:
         return now - after, now - before
 
 
-def ask(
+def ask_receiver(
     url: str,
     method: str,
     what: str,

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from ranksim.core.callers.http import body_of, effect_of, headers_of, method_of, path_of
+from ranksim.core.callers.http import effect_of, encode_body, headers_of, method_of, path_of
 from ranksim.core.callers.steps import Received, Send
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import DISTANT_FUTURE, SECOND, Micros
@@ -281,7 +281,7 @@ class _Request:
         query = {name: str(value) for name, value in send.query.items()}
         parts = urlsplit(url)
         query_text = "&".join(filter(None, (parts.query, urlencode(query))))
-        body, key, token = body_of(send), target.keys.get(send.key), target.token(send.key)
+        body, key, token = encode_body(send), target.keys.get(send.key), target.token(send.key)
         authorization = {} if token is None else {"Authorization": f"Bearer {token}"}
         return cls(
             send=send,

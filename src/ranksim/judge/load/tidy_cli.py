@@ -86,14 +86,14 @@ def _marks(remains: "Remains") -> list[str]:
 def _created(directory: Path | None, marks: list[str]) -> "Created":
     """Return what is meant: by the marks of a directory's run, and those that are named. Raises BadInput."""
     from ranksim.judge.deployment.cleanup import MARK, Created
-    from ranksim.judge.load.leaked_resources import created_in, recorded
+    from ranksim.judge.load.leaked_resources import created_in, recorded_lines
 
     for mark in marks:
         if MARK.fullmatch(mark) is None:
             raise BadInput(f"--mark: expected a mark such as ranksim-9a313c9f, found {mark!r}")
     if directory is None:
         return Created(frozenset(marks))
-    created = created_in(recorded(directory))
+    created = created_in(recorded_lines(directory))
     if not created.marks:
         raise BadInput(f"{directory}: its run created nothing that carries a mark")
     return Created(created.marks.union(marks), created.urls)

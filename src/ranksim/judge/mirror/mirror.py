@@ -12,7 +12,7 @@ from ranksim.core.errors import BadInput
 from ranksim.judge.load.driver import drive
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
 from ranksim.judge.load.session import Session
-from ranksim.judge.mirror.reading import Reading, read_accounts
+from ranksim.judge.mirror.reading import Reading, read_mirrored
 from ranksim.judge.mirror.world import MirroredWorld, world_of
 from ranksim.report import units
 
@@ -37,7 +37,7 @@ def mirrored(target: Target, within: Micros | None = None) -> MirroredWorld:
         until = clock.now() + within
         session = Session(target, recorder, client="mirror", timeout=PATIENCE, until=until)
         try:
-            reading: Reading | None = drive(read_accounts(target), session)
+            reading: Reading | None = drive(read_mirrored(target), session)
         finally:
             session.close()
             recorder.close()

@@ -72,7 +72,7 @@ def shows_count(keyword_list: Item) -> bool:
     return isinstance(count, int) and not isinstance(count, bool) and count >= 0
 
 
-def read_accounts(target: Target) -> Generator[Any, Any, Reading]:
+def read_mirrored(target: Target) -> Generator[Any, Any, Reading]:
     """Read every account that a target has keys of."""
     reach: Reach = yield from explore(target)
     keys_of: dict[tuple[str, str], list[KeyReach]] = {}

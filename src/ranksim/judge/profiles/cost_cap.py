@@ -10,7 +10,7 @@ from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.deployment.prices import micros_of, spent_of
+from ranksim.judge.deployment.prices import micros_of, spent_amount
 from ranksim.judge.profiles import precedence
 from ranksim.judge.profiles.fixtures import Making, User, has_ended, id_of
 from ranksim.judge.profiles.precedence import KINDS, Rung, at_once, promptly, read_used
@@ -142,7 +142,7 @@ def _cost(usage: Mapping[str, Any]) -> tuple[int, int]:
     cost = usage.get("cost")
     if not isinstance(cost, Mapping):
         return 0, 0
-    return spent_of(cost) or 0, micros_of(cost.get("ceiling")) or 0
+    return spent_amount(cost) or 0, micros_of(cost.get("ceiling")) or 0
 
 
 def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:

@@ -17,7 +17,7 @@ from ranksim.core.callers.steps import Pause, Program, Received, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.core.service.calls import Body
 from ranksim.judge.deployment.discovery import GRAPHQL
-from ranksim.judge.profiles.fixtures import WIDE, User, bodies, id_of, ids_of_keywords, make, meet
+from ranksim.judge.profiles.fixtures import WIDE, User, bodies, id_of, ids_of_keywords, meet, send_creation
 from ranksim.judge.profiles.graphql import over_graphql
 from ranksim.judge.profiles.profile import Needs, Profile
 
@@ -180,7 +180,7 @@ def _keywords(me: User, domain: str, listed: str) -> Program:
     """Add keywords, read one, and put labels on it and off again."""
     body, once = keywords_body(listed, me.words("breadth", count=3)), me.named("breadth", "keywords")
     answer = yield from _identified(me, create("keywords", me.key, body, once))
-    label = yield from make(create("labels", me.key, named_body(domain, me.named("on"))))
+    label = yield from send_creation(create("labels", me.key, named_body(domain, me.named("on"))))
     for keyword in ids_of_keywords(answer)[:1]:
         path = {"id": keyword}
         yield from politely(Send("keywords.get", me.key, path=path))

@@ -13,7 +13,7 @@ from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.judge.deployment.discovery import GRAPHQL, Reach
 from ranksim.judge.profiles.fixtures import Chance, User, has_ended, id_of, ids_of_keywords
 from ranksim.judge.profiles.graphql import over_graphql
-from ranksim.judge.profiles.profile import Needs, Profile, drawn
+from ranksim.judge.profiles.profile import Needs, Profile, most_by_chance
 
 READS = (
     *("domains.list", "keyword_lists.list", "keywords.list", "labels.list", "competitors.list"),
@@ -133,8 +133,10 @@ def everyday(me: User) -> Program:
 
 def _needs(reach: Reach, users: int) -> Needs:
     calls = TURNS * users
-    slots = 4 * drawn(calls, 8)
-    return Needs(calls // users * 800 * MILLISECOND, drawn(calls, 4), drawn(calls, 2), slots)
+    slots = 4 * most_by_chance(calls, 8)
+    return Needs(
+        calls // users * 800 * MILLISECOND, most_by_chance(calls, 4), most_by_chance(calls, 2), slots
+    )
 
 
 EVERYDAY = Profile(

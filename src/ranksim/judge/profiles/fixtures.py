@@ -86,13 +86,13 @@ class User:
         """Make a domain; where that is refused, give one that may be used (`used_domain`), or ""."""
         key = key or self.key
         body, once = domain_body(self.host(*parts)), self.named("domain", *parts, key)
-        made = yield from make(create("domains", key, body, once))
+        made = yield from send_creation(create("domains", key, body, once))
         return made or used_domain(self.reach, key)
 
     def keyword_list(self, domain: str, *parts: object, key: str = "") -> Making:
         """Make a keyword list of a domain."""
         key, name = key or self.key, self.named(*parts)
-        return make(create("keyword_lists", key, named_body(domain, name), f"{name}-list-{key}"))
+        return send_creation(create("keyword_lists", key, named_body(domain, name), f"{name}-list-{key}"))
 
     def domain_with_list(self, *parts: object, key: str = "") -> Generator[Any, Any, tuple[str, str]]:
         """Make a domain, and a keyword list of it where there is one; "" for what was refused."""
@@ -105,7 +105,7 @@ class User:
     ) -> Making:
         """Make a scan of lists."""
         key, body = key or self.key, scan_body(domain, lists, name, *shape)
-        return make(create("scans", key, body, f"{name}-scan-{key}"))
+        return send_creation(create("scans", key, body, f"{name}-scan-{key}"))
 
     def endpoint(
         self, script: str, *, domain: str | None = None, types: Sequence[str] = (), key: str = ""
@@ -115,7 +115,11 @@ class User:
         if not url:
             return ""
         once = f"endpoint-{sha256(url.encode()).hexdigest()[:24]}"
-        return (yield from make(create("webhooks", key or self.key, webhook_body(url, types, domain), once)))
+        return (
+            yield from send_creation(
+                create("webhooks", key or self.key, webhook_body(url, types, domain), once)
+            )
+        )
 
     def to_change(self, domain: str) -> str:
         """Return a domain that the run made; of one that may only be used, or of none, an id nobody has."""
@@ -151,7 +155,7 @@ def bodies(
     }
 
 
-def make(send: Send) -> Making:
+def send_creation(send: Send) -> Making:
     """Send a creation, politely."""
     return id_of((yield from politely(send)))
 

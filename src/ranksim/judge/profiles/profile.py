@@ -64,7 +64,7 @@ class Profile:
         return rule.startswith(self.rules)
 
 
-def drawn(calls: int, percent: int) -> int:
+def most_by_chance(calls: int, percent: int) -> int:
     """Return how many of so many calls are of a kind that each is by chance: hardly ever more."""
     mean = calls * percent // 100 + 1
     return mean + 4 * isqrt(mean)

@@ -13,7 +13,7 @@ from ranksim.core.callers.requests import briefs_body, create, job_body, keyword
 from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.profiles.fixtures import User, make, meet
+from ranksim.judge.profiles.fixtures import User, meet, send_creation
 from ranksim.judge.profiles.profile import Needs, Profile
 
 ROUND = 12 * SECOND
@@ -75,9 +75,9 @@ def _stake(me: User, key: KeyReach, maker: str = "") -> Generator[Any, Any, Stak
     maker, name = maker or me.key, me.named(*parts)
     domain = yield from me.domain(*parts, key=maker)
     body = named_body(domain or "none", name)
-    listed = yield from make(create("keyword_lists", maker, body, f"{name}-list"))
+    listed = yield from send_creation(create("keyword_lists", maker, body, f"{name}-list"))
     if listed:
-        yield from make(create("scans", maker, scan_body(domain, [listed], name), f"{name}-scan"))
+        yield from send_creation(create("scans", maker, scan_body(domain, [listed], name), f"{name}-scan"))
     return Stake(key, domain or "none", listed, me.users)
 
 

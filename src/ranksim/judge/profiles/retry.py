@@ -21,7 +21,7 @@ from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.core.contract.facts import Facts
 from ranksim.judge.deployment.discovery import Reach
 from ranksim.judge.profiles.fixtures import Chance, User, next_meeting
-from ranksim.judge.profiles.profile import Needs, Profile, drawn
+from ranksim.judge.profiles.profile import Needs, Profile, most_by_chance
 
 CASES = ("lost", "mismatch", "dry_then_real", "permuted", "refused", "two_keys", "test_event")
 
@@ -183,8 +183,8 @@ def _needs(reach: Reach, users: int) -> Needs:
     cooled = (reach.cooldown("crawl") or 0) // reach.target.time_scale
     return Needs(
         len(CASES) * max(users, 2) * 2 * SECOND + 10 * SECOND + min(cooled, LONGEST_COOLDOWN),
-        3 * users + drawn(calls, 9),
-        2 * drawn(calls, 9),
+        3 * users + most_by_chance(calls, 9),
+        2 * most_by_chance(calls, 9),
     )
 
 

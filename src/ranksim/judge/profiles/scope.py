@@ -11,7 +11,7 @@ from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.callers.target import UNKNOWN
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.judge.deployment.discovery import GRAPHQL, KeyReach, Reach
-from ranksim.judge.profiles.fixtures import User, bodies, id_of, ids_of_keywords, make
+from ranksim.judge.profiles.fixtures import User, bodies, id_of, ids_of_keywords, send_creation
 from ranksim.judge.profiles.graphql import over_graphql
 from ranksim.judge.profiles.profile import Needs, Profile
 
@@ -100,7 +100,7 @@ def _beyond(me: User, turn: int) -> Generator[Any, Any, dict[str, str]]:
     things["keywords"] = next(iter(ids_of_keywords(answer)), "")
     for noun in ("labels", "competitors", "scans", "webhooks", "jobs", "keyword_briefs"):
         once = f"{me.named(*parts)}-{noun}"
-        things[noun] = yield from make(create(noun, me.key, made[noun], once))
+        things[noun] = yield from send_creation(create(noun, me.key, made[noun], once))
     return {noun: thing for noun, thing in things.items() if thing}
 
 
@@ -169,7 +169,7 @@ def _kinds(me: User, turn: int) -> Program:
     if not domain:
         return
     once = me.named("kinds", me.number, turn)
-    job = yield from make(create("jobs", me.key, job_body("ai_scan", domain), once))
+    job = yield from send_creation(create("jobs", me.key, job_body("ai_scan", domain), once))
     if job:
         for kind in JOBS:
             yield Send("jobs.get", me.key, path={"kind": kind, "id": job})

@@ -10,7 +10,7 @@ from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.judge.deployment.discovery import GRAPHQL
-from ranksim.judge.profiles.fixtures import Chance, User, ids_of_keywords, make
+from ranksim.judge.profiles.fixtures import Chance, User, ids_of_keywords, send_creation
 from ranksim.judge.profiles.graphql import cursor_after, nodes_in, over_graphql
 from ranksim.judge.profiles.profile import Needs, Profile
 
@@ -30,7 +30,7 @@ def walk(me: User) -> Program:
     lists = []
     for number in range(2):
         body, once = named_body(domain, me.named("walk", number)), me.named("walk", "list", number)
-        lists.append((yield from make(create("keyword_lists", me.key, body, once))))
+        lists.append((yield from send_creation(create("keyword_lists", me.key, body, once))))
     for number, listed in enumerate(lists):
         if listed and me.number == 0:  # one user's POSTs fill them for all
             count = KEYWORDS if number == 0 else KEYWORDS // 8
@@ -157,7 +157,7 @@ def _write(me: User, draw: Chance, turn: int, lists: list[str], domain: str) -> 
             yield from politely(Send("keywords.delete", me.key, path={"id": added[0]}))
     if domain and turn % 3 == 0:
         body = named_body(domain, me.named("walk", me.number, turn))
-        label = yield from make(create("labels", me.key, body))
+        label = yield from send_creation(create("labels", me.key, body))
         if turn % 6 == 0 and label:
             yield Send("labels.delete", me.key, path={"id": label})
     yield Pause(2 * SECOND + draw.randrange(2 * SECOND))

@@ -11,7 +11,7 @@ from ranksim.core.clock import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.core.contract.facts import Facts
 from ranksim.core.service.calls import Body
 from ranksim.judge.deployment.discovery import Reach
-from ranksim.judge.profiles.fixtures import User, failing_domain, make
+from ranksim.judge.profiles.fixtures import User, failing_domain, send_creation
 from ranksim.judge.profiles.profile import Needs, Profile
 
 COMPLETED, FAILED = ("job.completed",), ("job.failed",)
@@ -185,7 +185,7 @@ def _job(me: User, turn: int, domain: str, kind: str) -> Program:
     if not domain:
         return
     once = me.named("hooks", me.number, turn)
-    job = yield from make(create("jobs", me.key, job_body(kind, domain), once))
+    job = yield from send_creation(create("jobs", me.key, job_body(kind, domain), once))
     if job:
         yield from me.wait_for_job(kind, job, 12)
         yield Pause(500 * MILLISECOND)

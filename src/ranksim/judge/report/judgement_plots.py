@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import MILLISECOND, SECOND, Micros
 from ranksim.report import units
-from ranksim.report.figure import BLUE, GREY, ORANGE, PURPLE, VERMILLION, beside, finish, new_figure, to_svg
+from ranksim.report.figure import (
+    BLUE,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+    finish,
+    label_beside,
+    new_figure,
+    to_svg,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +80,7 @@ def draw_latency(rows: Sequence[Row], ax: Axes, length: Micros | None) -> None:
             ]
             if points:
                 ax.plot(*zip(*points, strict=True), style, color=colour, linewidth=1.2)
-                beside(ax, f"{name}{suffix}", points[-1], (4, 0), color=colour)
+                label_beside(ax, f"{name}{suffix}", points[-1], (4, 0), color=colour)
     ax.set_yscale("log")
     ax.yaxis.set_major_locator(import_module("matplotlib.ticker").LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:,g}")
@@ -91,7 +101,7 @@ def draw_evidence(rows: Sequence[Row], ax: Axes) -> None:
                 alpha=1.0 if row["marked"] else 0.35, linewidth=0)  # fmt: skip
         right = max(end, start + least) / SECOND
         if row["marked"]:
-            beside(ax, f"{row['id']} {row['label']}", (right, number), (3, 0))
+            label_beside(ax, f"{row['id']} {row['label']}", (right, number), (3, 0))
     ax.margins(x=0.25)
     ax.set_yticks([])
     ax.set_xlabel(f"seconds from {units.instant(origin)}")

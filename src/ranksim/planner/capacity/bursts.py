@@ -144,7 +144,7 @@ def least_gaps(starts: Sequence[JobStarts], running: Mapping[str, Micros]) -> di
     What starts while a job of its kind is `running`, for so long (µs), joins it and is not refused (U45).
     """
     times: dict[tuple[str, int], list[Micros]] = {}
-    for start in planned(starts):
+    for start in planned_starts(starts):
         times.setdefault((starts[start.by].kind, start.domain), []).append(start.at)
     least: dict[str, Micros] = {}
     for (kind, _), instants in times.items():
@@ -204,7 +204,7 @@ def _first(holds: Callable[[int], bool], most: int) -> int | None:
 # Occasions
 
 
-def planned(starts: Sequence[JobStarts]) -> Iterator[Start]:
+def planned_starts(starts: Sequence[JobStarts]) -> Iterator[Start]:
     """Yield all planned starts."""
     for by, some in enumerate(starts):
         for at in some.times:
@@ -215,7 +215,7 @@ def planned(starts: Sequence[JobStarts]) -> Iterator[Start]:
 def _occasions(starts: Sequence[JobStarts], apart: Micros) -> Iterator[list[Start]]:
     """Yield the starts that come together: before and after each lot nothing is planned for so long (µs)."""
     lot: list[Start] = []
-    for start in sorted(planned(starts), key=attrgetter("at")):
+    for start in sorted(planned_starts(starts), key=attrgetter("at")):
         if lot and start.at - lot[-1].at > apart:
             yield lot
             lot = []

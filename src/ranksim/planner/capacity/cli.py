@@ -9,7 +9,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from ranksim.planner.capacity import questions
-from ranksim.planner.capacity.command import PORTFOLIO, give, portfolio_of
+from ranksim.planner.capacity.command import PORTFOLIO, give, read_portfolio
 from ranksim.planner.question import command
 
 FIRST = ("slots", "sync", "workers", "outage", "fit", "portfolio")
@@ -19,9 +19,9 @@ FIRST = ("slots", "sync", "workers", "outage", "fit", "portfolio")
 def _question(name: str) -> tuple[Callable[..., None], str]:
     """Return the command of a question, and its short help."""
     module = import_module(f"{questions.__name__}.{name}")
-    return command(getattr(module, name), give, PORTFOLIO, portfolio_of), (module.__doc__ or "").splitlines()[
-        0
-    ]
+    return command(getattr(module, name), give, PORTFOLIO, read_portfolio), (
+        module.__doc__ or ""
+    ).splitlines()[0]
 
 
 _NAMES = {module.name for module in iter_modules(questions.__path__)}

@@ -39,9 +39,9 @@ def give(
     json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
 ) -> None:
     """Print an answer, and write it where a flag says."""
-    from ranksim.report.answer import show
+    from ranksim.report.answer import show_answer
 
-    show(answer, json, out, plots)
+    show_answer(answer, json, out, plots)
 
 
 TRACKED: dict[str, tuple[Any, str]] = {
@@ -75,7 +75,7 @@ PORTFOLIO = {
 """The annotations of these flags."""
 
 
-def portfolio_of(**flags: Any) -> dict[str, Any]:
+def read_portfolio(**flags: Any) -> dict[str, Any]:
     """Return the flags that are given as a portfolio names them. Raises BadInput."""
     from ranksim.planner.capacity.common import micros
 

@@ -28,7 +28,7 @@ def check_numbers(question: DataclassInstance) -> None:
         if field.type == "int":
             check_integer(field.name, given)
         elif field.type == "float":
-            number(field.name, given)
+            require_number(field.name, given)
 
 
 def check_least(question: object, least: int, *names: str) -> None:
@@ -37,7 +37,7 @@ def check_least(question: object, least: int, *names: str) -> None:
         expect(getattr(question, name) >= least, name, f"{least} or more", getattr(question, name))
 
 
-def number(what: str, given: object) -> None:
+def require_number(what: str, given: object) -> None:
     """Raise BadInput unless a number is given."""
     expect(isinstance(given, Real) and not isinstance(given, bool), what, "a number", repr(given))
 

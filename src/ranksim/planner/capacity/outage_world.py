@@ -45,7 +45,7 @@ from ranksim.planner.capacity.outage import (
     followed,
     outage_cost,
 )
-from ranksim.planner.capacity.planned import account_named
+from ranksim.planner.capacity.planned import name_of_account
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.runner import replication_seed, run
@@ -179,7 +179,7 @@ def scenario_outage(
     scenario, over which means are taken. Raises BadInput.
     """
     scenario = scenario_of(scenario)
-    name, lasts = account_named(scenario, account), micros("length", length)
+    name, lasts = name_of_account(scenario, account), micros("length", length)
     if policy is not None:
         scenario = scenario.replace(policy=policy_of(policy))
     check_cancels(scenario.policy)

@@ -17,7 +17,7 @@ from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.core.contract.policy import Policy, policy_of, read_catalogue
 from ranksim.core.errors import BadInput, no_such
 from ranksim.planner.capacity.bursts import BURST, burst_of, enough_keys, enough_spread, most_domains
-from ranksim.planner.capacity.common import expect, micros, number
+from ranksim.planner.capacity.common import expect, micros, require_number
 from ranksim.planner.capacity.fit_answer import Fit, LimitUse, PlanFit, Size
 from ranksim.planner.capacity.limits import (
     MOST,
@@ -65,7 +65,7 @@ def fit(
         over = micros("spread", spread)
         expect(over >= 0, "spread", "0 or more", over)
         load = load.over(over)
-    number("growth", growth)
+    require_number("growth", growth)
     expect(1 <= growth <= 1000, "growth", "a factor from 1 to 1000", growth)
     check_add_ons(load.add_ons, policy)
     grown = load.of_domains(round(load.domains * growth))

@@ -21,7 +21,7 @@ from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.errors import BadInput, no_such
 from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
 from ranksim.planner.capacity.bursts import least_gaps
-from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_of
+from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_done
 from ranksim.planner.capacity.sync import dealt
 from ranksim.planner.capacity.workload import MONTH, JobStarts, PlannedWork, Uncounted, Used, Workload
 from ranksim.report import units
@@ -84,7 +84,7 @@ class OwnAccount:
                 raise BadInput(f"{field}: the scenario says it; leave it out, or leave the scenario out")
         self.scenario = scenario_of(scenario)
         self.policy, self.now = self.scenario.policy, self.scenario.start
-        self.name = account_named(self.scenario, account)
+        self.name = name_of_account(self.scenario, account)
         self.spec = self.scenario.accounts[self.name]
         self.parts = [
             TrackedPart(len(tracked.hosts(self.name)), tracked.keywords, sum(map(_slots, _active(tracked))))
@@ -184,7 +184,7 @@ class OwnAccount:
                         work.operation, work.count, 1, period, work.size, first, client.most(start)
                     )
         for part in self.parts:
-            for own in work_of(self.given, part.domains, part.keywords, part.each):
+            for own in work_done(self.given, part.domains, part.keywords, part.each):
                 if own.operation in replaced:
                     yield own
 
@@ -321,7 +321,7 @@ def workload_of(
     return OwnAccount(scenario, account, simulate=simulate, **done).load
 
 
-def account_named(scenario: Scenario, name: str) -> str:
+def name_of_account(scenario: Scenario, name: str) -> str:
     """Return the name of an account of a scenario, or of the only one. Raises BadInput."""
     names = tuple(scenario.accounts)
     if name in names:

@@ -82,7 +82,7 @@ class Portfolio:
             slots=self.domains * self.keywords * each,
             pairings=self.pairings,
             geographies=self.geographies,
-            work=work_of(self, self.domains, self.keywords, each),
+            work=work_done(self, self.domains, self.keywords, each),
             starts=(runs_of(self, self.domains),),
             start_within=self.start_within,
             keys=self.keys,
@@ -96,7 +96,7 @@ def runs_of(done: Portfolio, domains: int) -> JobStarts:
     return JobStarts("rank_run", domains, times, done.spread)
 
 
-def work_of(done: Portfolio, domains: int, keywords: int, each: int) -> tuple[PlannedWork, ...]:
+def work_done(done: Portfolio, domains: int, keywords: int, each: int) -> tuple[PlannedWork, ...]:
     """Return what so many domains have done, of so many words of `each` slots; a rank run reads all (S23)."""
     replaced = math.ceil(done.churn * keywords)
     work = (

@@ -152,7 +152,7 @@ def workers_needed(
     tried; with 0 only the formula answers. `progress` is told which; without it a notebook shows that.
     Raises BadInput.
     """
-    within = wanted(within, target)
+    within = wanted_wait(within, target)
     expect(bool(peaks), "jobs", "at least one kind", "none")
     expect(replications != 1 and replications >= 0, "replications", "0, or at least 2", replications)
     with noted("simulating peaks", progress) as tell:
@@ -165,7 +165,7 @@ def workers_needed(
         return WorkersNeeded(staffings(demands, within, target, tell))
 
 
-def wanted(within: Micros | str, target: float) -> Micros:
+def wanted_wait(within: Micros | str, target: float) -> Micros:
     """Return how long a job may wait (µs). Raises BadInput for what no share of jobs can be held to."""
     within = micros("within", within)
     expect(0 < target < 1, "target", "a share between 0 and 1", target)

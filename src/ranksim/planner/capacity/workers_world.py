@@ -16,7 +16,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import StartJob, Step
 from ranksim.planner.capacity.common import expect
 from ranksim.planner.capacity.queueing import MANY
-from ranksim.planner.capacity.workers import JobDemand, WorkersNeeded, staffings, wanted
+from ranksim.planner.capacity.workers import JobDemand, WorkersNeeded, staffings, wanted_wait
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.runner import replication_seed
@@ -70,7 +70,7 @@ def workers_of_scenario(
     """
     if isinstance(scenario, str | Path):
         scenario = Scenario.load(scenario)
-    within = wanted(within, target)
+    within = wanted_wait(within, target)
     expect(replications >= 2, "replications", "2 or more for the jobs of a scenario", replications)
     with noted("simulating", progress) as tell:
         demands = list(_demands(scenario, replications, seed))

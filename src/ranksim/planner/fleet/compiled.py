@@ -65,7 +65,7 @@ def _teach_rules() -> None:
     _teach_draws()
     for module in MODULES:
         for function in functions_of(module):
-            if function not in (requests.stream, requests.drawn, kernel.draw, kernel.run, recorded.run):
+            if function not in (requests.stream, requests.draw_number, kernel.draw, kernel.run, recorded.run):
                 register_jitable(**QUICK)(function)
 
 
@@ -95,7 +95,7 @@ def cache_directory() -> Path:
     """The directory of this version's compiled code."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     base = Path(given) if given else _user_cache()
-    return base / "ranksim-fleet" / fingerprint(Path(clock.__file__).parents[1])
+    return base / "ranksim-fleet" / source_digest(Path(clock.__file__).parents[1])
 
 
 def is_writable(directory: Path) -> bool:
@@ -107,7 +107,7 @@ def is_writable(directory: Path) -> bool:
     return os.access(directory, os.W_OK)
 
 
-def fingerprint(package: Path) -> str:
+def source_digest(package: Path) -> str:
     """A digest of the sources that are compiled, by path and content."""
     digest = blake2b(digest_size=12)
     for part in SOURCES:
@@ -168,7 +168,7 @@ def _teach_draws() -> None:
 
         return body
 
-    @overload(requests.drawn)
+    @overload(requests.draw_number)
     def drawn(source: Any, index: Any) -> Any:
         def body(source: Any, index: Any) -> Any:
             return np.int64(mix(source[0] + (np.uint64(index) + unit) * source[1]) >> eleven)

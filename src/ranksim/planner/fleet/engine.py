@@ -68,7 +68,7 @@ def simulate_fleet(
     first, last = (0, population.accounts) if accounts is None else accounts
     if not 0 <= first < last <= population.accounts:
         raise BadInput(f"accounts: expected a part of 0 to {population.accounts}, found {first} to {last}")
-    engine = machine(compiled)
+    engine = kernel_machine(compiled)
     run = _opened(FleetSide(population, policy), seed, first, last, log)
     _serve([run], engine, seed, 1 if log else threads, chunk)
     return _result(run, engine, seed)
@@ -84,7 +84,7 @@ def simulate_sides(
     """
     if threads < 1:
         raise BadInput("threads: expected at least 1")
-    engine = machine(compiled)
+    engine = kernel_machine(compiled)
     runs = [_opened(side, seed, 0, side.population.accounts) for side in sides]
     if not all(are_same_customers(runs[0].given, run.given) for run in runs[1:]):
         raise BadInput("sides: expected populations that differ in nothing but plans and add-ons")
@@ -189,7 +189,7 @@ ROOM = 1 << 16
 """Requests that a tape has room for at first: so few that they stay in the cache between sides."""
 
 
-def machine(compiled: bool | None) -> str:
+def kernel_machine(compiled: bool | None) -> str:
     """Return what runs the kernel, "compiled" or "interpreted"; None compiles where Numba is installed.
 
     Raises BadInput where compiling is insisted on and Numba is missing.

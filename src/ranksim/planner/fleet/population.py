@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 
 from ranksim.core.clock import SECOND, format_duration
 from ranksim.core.contract.facts import Decision
-from ranksim.core.contract.located import Located, explain, validate
+from ranksim.core.contract.located import Located, explain_mistakes, validate
 from ranksim.core.contract.public import Public
 from ranksim.core.contract.quantities import NUMBER, WHOLE, Duration, Frozen, Instant, also
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
@@ -250,7 +250,7 @@ class Population(Public):
         try:
             return type(self).model_validate(_merged(self, changes))
         except ValidationError as error:
-            raise explain(type(self), error, Located("replace", changes, {})) from None
+            raise explain_mistakes(type(self), error, Located("replace", changes, {})) from None
 
     def on(self, plan: str, add_ons: dict[str, int] | None = None) -> Self:
         """The same customers, all on one plan with these add-ons: what would that plan have been for them?"""

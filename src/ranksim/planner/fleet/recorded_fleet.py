@@ -13,7 +13,7 @@ from ranksim.planner.fleet import compiled as compiler
 from ranksim.planner.fleet import recorded
 from ranksim.planner.fleet import rows as schema
 from ranksim.planner.fleet.bounds import check_policy
-from ranksim.planner.fleet.engine import ledger_of, machine, ring_of, signed, to_arrays, to_lists
+from ranksim.planner.fleet.engine import kernel_machine, ledger_of, ring_of, signed, to_arrays, to_lists
 from ranksim.planner.fleet.judging import open_months
 from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger
 from ranksim.planner.fleet.offers import Offers, Sold, offers_for
@@ -51,7 +51,7 @@ class RecordedFleet:
     ) -> None:
         self.accounts = accounts
         self.policy = policy
-        self.engine = machine(compiled)
+        self.engine = kernel_machine(compiled)
         check_policy(policy)
         self._seed = signed(seed)
         offers = offers_for(accounts.sold, policy)

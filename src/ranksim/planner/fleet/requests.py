@@ -69,14 +69,14 @@ def stream(seed: int, entity: int, purpose: int) -> Stream:
     return draws.stream(seed, entity, purpose)
 
 
-def drawn(source: Stream, index: int) -> int:
+def draw_number(source: Stream, index: int) -> int:
     """Draw the number at an index of a stream, in [0, 2**53): the upper bits of `draws.bits`."""
     return draws._mix(source[0] + (index + 1) * source[1] & 0xFFFF_FFFF_FFFF_FFFF) >> 11
 
 
 def drawn_below(n: int, source: Stream, index: int) -> int:
     """Draw a number in [0, n), for 0 < n < 2**31."""
-    return (drawn(source, index) >> 21) * n >> 32
+    return (draw_number(source, index) >> 21) * n >> 32
 
 
 def streams_of(seed: int, number: int) -> Streams:
@@ -131,7 +131,7 @@ def _gap(number: int, pace: ActivityRate, customer: CustomerRow, streams: Stream
     """The gap before a request at average pace, in µs times AVERAGE; at most LONGEST_GAP."""
     gaps = 1.0
     if not pace.steady or number == 0:
-        share = (drawn(streams.arrival, number) | 1) * SHARE
+        share = (draw_number(streams.arrival, number) | 1) * SHARE
         gaps = share if pace.steady else -math.log(share)
     return int(min(gaps * customer.gap * AVERAGE, float(LONGEST_GAP)))
 
@@ -146,7 +146,7 @@ def make(
     streams: Streams,
 ) -> None:
     """Draw request `number`: its activity by the customer's odds, its domain and its size."""
-    luck = drawn(streams.choice, number)
+    luck = draw_number(streams.choice, number)
     activity = 0
     while luck >= odds[activity]:
         activity += 1
@@ -178,14 +178,14 @@ def comes_back(request: RequestRow, reaction: Reaction, streams: Streams) -> int
     Whether, and how long a customer backs off, is drawn by number and try, so that it moves no other draw.
     """
     address = request.number << 8 | request.tries
-    if request.tries >= reaction.tries or drawn(streams.feedback, address) >= reaction.chance:
+    if request.tries >= reaction.tries or draw_number(streams.feedback, address) >= reaction.chance:
         return DISTANT_FUTURE
     if reaction.backs_off == 0:
         return request.until
     ceiling, doublings = reaction.most, min(request.tries - 1, 62)
     if reaction.first <= ceiling >> doublings:  # so that no product passes 64 bits
         ceiling = reaction.first << doublings
-    return request.at + 1 + int(drawn(streams.backoff, address) * SHARE * ceiling)
+    return request.at + 1 + int(draw_number(streams.backoff, address) * SHARE * ceiling)
 
 
 def keep(backlog: MutableSequence[RequestRow], queue: Queue, request: RequestRow, due: int) -> None:

@@ -23,7 +23,7 @@ from ranksim.planner.fleet.offers import add_ons_price
 from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.catalogues import check_customers, selling, terms_view
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
-from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking, read_recording
+from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording, why_unrepeatable
 from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, specs_of
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
@@ -220,7 +220,7 @@ def _outcomes(
     for number, call in recording.each(tell):
         # A call that one side cannot place the others cannot either: portfolios are the same.
         if resource := replays[0].lacks(call):
-            left_out[lacking(resource)] += 1
+            left_out[why_unrepeatable(resource)] += 1
         else:
             yield call, [replay.call(call, number) for replay in replays]
     for replay in replays:

@@ -65,8 +65,8 @@ def compare(
     from ranksim.planner.pricing.own_account import compare_account
 
     flags.check_subject(population, scenario, account)
-    other, moves = read_catalogue(b), flags.moves_of(move or ())
-    under, first = flags.policy_of(policy), None if a is None else read_catalogue(a)
+    other, moves = read_catalogue(b), flags.read_moves(move or ())
+    under, first = flags.policy_of_flag(policy), None if a is None else read_catalogue(a)
     answer: ComparisonAnswer
     with show_progress("comparing") as tell:
         if scenario is not None:
@@ -82,7 +82,7 @@ def compare(
                 customers, first or read_catalogue("illustrative"), other, policy=under, moves=moves,
                 replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
             )  # fmt: skip
-            subject, consulted = flags.about(customers, replications, seed), CONSULTED
+            subject, consulted = flags.asked_about(customers, replications, seed), CONSULTED
     a, b = answer.names
     question = f"What would catalogue B ({b}) earn, cost and refuse with the customers of A ({a})?"
     return flags.Answered(answer, f"{question} {subject}", under, consulted)
@@ -109,12 +109,12 @@ def break_even(
     from ranksim.planner.pricing import catalogues
     from ranksim.planner.pricing.break_even import break_even as balanced
 
-    customers = flags.population_of(
+    customers = flags.read_population(
         population,
         "a price breaks even, and a ceiling is safe, by the share of customers with a negative margin: give "
         "a population; of one account `ranksim capacity fit --scenario` says the cost",
     )
-    sold, under = catalogues.read_catalogue(catalogue), flags.policy_of(policy)
+    sold, under = catalogues.read_catalogue(catalogue), flags.policy_of_flag(policy)
     with show_progress("looking for ceilings") as tell:
         answer = balanced(
             customers, sold, policy=under, plans=plan or (), risk=risk, level=level,
@@ -122,7 +122,7 @@ def break_even(
         )  # fmt: skip
     question = (
         f"From which price on does a plan of {sold.name} lose nothing, and which ceiling of cost is safe? "
-        f"{flags.about(customers, replications, seed)}"
+        f"{flags.asked_about(customers, replications, seed)}"
     )
     return flags.Answered(answer, question, under, CONSULTED)
 
@@ -155,7 +155,7 @@ def pareto(
 
     flags.check_subject(population, scenario, account)
     sold = None if catalogue is None else read_catalogue(catalogue)
-    under, grid = flags.policy_of(policy), flags.grid_of(vary)
+    under, grid = flags.policy_of_flag(policy), flags.read_grid(vary)
     with show_progress("trying catalogues") as tell:
         if scenario is not None:
             of = Scenario.load(scenario)
@@ -172,7 +172,11 @@ def pareto(
                 customers, sold, grid, policy=under, replications=replications, seed=seed, threads=threads,
                 progress=tell,
             )  # fmt: skip
-            subject, whom, consulted = flags.about(customers, replications, seed), "customers", CONSULTED
+            subject, whom, consulted = (
+                flags.asked_about(customers, replications, seed),
+                "customers",
+                CONSULTED,
+            )
     question = (
         f"Which of these values of {sold.name} earn more without blocking more {whom}: {'; '.join(vary)}? "
         f"{subject}"
@@ -226,7 +230,7 @@ def back_test(
     from ranksim.planner.pricing.columns import is_columns
 
     check_outputs((csv,), (recording, accounts, rules, policy, names, *map(Path, catalogue or ())))
-    sides = partial(sides_of, plan or [], catalogue or ["illustrative"], flags.moves_of(move or ()))
+    sides = partial(sides_of, plan or [], catalogue or ["illustrative"], flags.read_moves(move or ()))
     columns = is_columns(recording)
     if columns and (accounts is not None or rules is not None):
         raise BadInput(f"{recording}: --accounts and --map are for ranksim import, which made these columns")
@@ -237,7 +241,7 @@ def back_test(
     if csv is not None:
         tested.save_csv(csv)
     question = f"What would the calls of {recording.name} have been answered, and billed, under other plans?"
-    return flags.Answered(tested, question, flags.policy_of(policy), CONSULTED if columns else ())
+    return flags.Answered(tested, question, flags.policy_of_flag(policy), CONSULTED if columns else ())
 
 
 def _of_columns(
@@ -249,7 +253,7 @@ def _of_columns(
     columns = read_columns(recording, None if names is None else read_names(names))
     of = sides(all(spec.plan for spec in columns.specs.values()))
     with show_progress("serving recorded calls") as tell:
-        return back_test_columns(columns, of, policy=flags.policy_of(policy), seed=seed, progress=tell)
+        return back_test_columns(columns, of, policy=flags.policy_of_flag(policy), seed=seed, progress=tell)
 
 
 def _of_calls(
@@ -264,7 +268,7 @@ def _of_calls(
     with show_progress("serving recorded calls") as tell:
         calls = read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.2))
         return back_test(
-            calls, of, accounts=described, policy=flags.policy_of(policy), keywords=keywords, seed=seed,
+            calls, of, accounts=described, policy=flags.policy_of_flag(policy), keywords=keywords, seed=seed,
             progress=part(tell, 0.2, 1.0),
         )  # fmt: skip
 
@@ -313,15 +317,15 @@ def search(
     sold = catalogues.read_catalogue(catalogue)
     with show_progress("searching") as tell:
         answer = best(
-            read_columns(columns), sold, flags.grid_of(vary), plan=plan, moves=flags.moves_of(move or ()),
-            policy=flags.policy_of(policy), demand=demand, risk=risk, level=level, seed=seed,
+            read_columns(columns), sold, flags.read_grid(vary), plan=plan, moves=flags.read_moves(move or ()),
+            policy=flags.policy_of_flag(policy), demand=demand, risk=risk, level=level, seed=seed,
             progress=tell,
         )  # fmt: skip
     question = (
         f"Which of these values of {sold.name} earn most from the customers of {columns.name} and refuse "
         f"next to nobody anew: {'; '.join(vary)}?"
     )
-    return flags.Answered(answer, question, flags.policy_of(policy), CONSULTED)
+    return flags.Answered(answer, question, flags.policy_of_flag(policy), CONSULTED)
 
 
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":

@@ -134,7 +134,7 @@ def _renamed(account: ColumnAccount, name: str) -> ColumnAccount:
     return replace(account, name=name, spec=spec, made_domains=made)
 
 
-def number_of(name: str, salt: str) -> int:
+def account_number(name: str, salt: str) -> int:
     """Return the integer that stands for an account's name in a file: 63 bits of a salted digest."""
     return int.from_bytes(blake2b(f"{salt}\0{name}".encode(), digest_size=8).digest(), "big") >> 1
 
@@ -146,7 +146,7 @@ def save_columns(columns: Columns, path: Path, salt: str) -> None:
     """Write columns as Parquet, accounts by their salted numbers. Raises BadInput without pyarrow."""
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
-    salted = columns.renamed(lambda name: str(number_of(name, salt)))
+    salted = columns.renamed(lambda name: str(account_number(name, salt)))
     types = {"int8": arrow.int8(), "int16": arrow.int16(), "int32": arrow.int32(), "int64": arrow.int64()}
     schema = arrow.schema(
         [(name, types[kind]) for name, kind in COLUMNS.items()],
@@ -178,7 +178,9 @@ def _header(columns: Columns) -> dict[str, Any]:
 
 def save_names(columns: Columns, path: Path, salt: str) -> None:
     """Write the number and the name of each account as CSV, to be kept apart from the columns."""
-    rows = [{"number": number_of(account.name, salt), "name": account.name} for account in columns.accounts]
+    rows = [
+        {"number": account_number(account.name, salt), "name": account.name} for account in columns.accounts
+    ]
     save_csv(rows, path)
 
 

@@ -84,15 +84,15 @@ def give(
 ) -> None:
     """Print an answer, and write it where a flag says, with what it rests on and the command."""
     from ranksim.core.contract.policy import Policy
-    from ranksim.report.answer import show
+    from ranksim.report.answer import show_answer
     from ranksim.report.assumptions import basis_of
 
     answer, question, policy, consulted = answered
     basis = basis_of(question, policy or Policy(), consulted, again(context, answer.kind))
-    show(answer, json, out, plots, basis, MOST_ROWS)
+    show_answer(answer, json, out, plots, basis, MOST_ROWS)
 
 
-def moves_of(texts: Sequence[str]) -> dict[str, str]:
+def read_moves(texts: Sequence[str]) -> dict[str, str]:
     """Read PLAN=PLAN flags. Raises BadInput."""
     moves: dict[str, str] = {}
     for text in texts:
@@ -105,7 +105,7 @@ def moves_of(texts: Sequence[str]) -> dict[str, str]:
     return moves
 
 
-def grid_of(texts: Sequence[str]) -> dict[str, list[object]]:
+def read_grid(texts: Sequence[str]) -> dict[str, list[object]]:
     """Read PATH=VALUE,VALUE flags; whole numbers are numbers. Raises BadInput."""
     grid: dict[str, list[object]] = {}
     for text in texts:
@@ -135,10 +135,10 @@ def check_subject(population: Path | None, scenario: Path | None, account: str) 
 def read_customers(population: Path | None) -> "Population":
     """Read the customers of a question that an account of a scenario may be asked, too. Raises BadInput."""
     assert population is not None, "either customers or a scenario are given"
-    return population_of(population, "give it as --scenario")
+    return read_population(population, "give it as --scenario")
 
 
-def population_of(path: Path, instead: str) -> "Population":
+def read_population(path: Path, instead: str) -> "Population":
     """Read a population; `instead` says what to do with a file that is a scenario. Raises BadInput."""
     from ranksim.planner.fleet.population import Population
     from ranksim.planner.pricing.own_account import refuse_scenario
@@ -147,14 +147,14 @@ def population_of(path: Path, instead: str) -> "Population":
     return Population.load(path)
 
 
-def policy_of(path: Path | None) -> "Policy | None":
+def policy_of_flag(path: Path | None) -> "Policy | None":
     """Read a policy, if a file is given. Raises BadInput."""
     from ranksim.core.contract.policy import Policy
 
     return None if path is None else Policy.load(path)
 
 
-def about(customers: "Population", replications: int, seed: int) -> str:
+def asked_about(customers: "Population", replications: int, seed: int) -> str:
     """Return in words who is asked about, for how long and how often."""
     from ranksim.report import units
 

@@ -149,7 +149,7 @@ class Comparison(ComparisonAnswer):
     def _refused(self) -> str:
         """Which refusal meets customers of B most otherwise than those of A."""
         most = max((self.row(limit) for limit in pairs.LIMITS), key=lambda row: abs(row["difference"]))
-        if units.points(most["difference"]) == units.points(0):
+        if units.percentage_points(most["difference"]) == units.percentage_points(0):
             return "as many of them meet each refusal"
         code = most["metric"].removeprefix("hit_")
         if self.population.accounts == 1:

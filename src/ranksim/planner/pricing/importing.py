@@ -36,7 +36,7 @@ from ranksim.planner.fleet.rows import (
     to_records,
 )
 from ranksim.planner.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
-from ranksim.planner.pricing.recording import RecordedCall, Recording, lacking
+from ranksim.planner.pricing.recording import RecordedCall, Recording, why_unrepeatable
 from ranksim.planner.pricing.replay import RESOURCES, specs_of
 from ranksim.report.progress import Tell, noted
 
@@ -156,7 +156,7 @@ class _Importer:
         for number, call in self.recording.each(tell):
             owner = self.owners[call.account]
             if resource := self.recording.lacks(call, owner.owned):
-                self.left_out[lacking(resource)] += 1
+                self.left_out[why_unrepeatable(resource)] += 1
                 continue
             owner.calls += 1
             yield self._row(owner, call, number)

@@ -33,7 +33,7 @@ from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import Kind, MetricSample
 from ranksim.planner.capacity.assumed import with_rank_runs
-from ranksim.planner.capacity.planned import account_named
+from ranksim.planner.capacity.planned import name_of_account
 from ranksim.planner.fleet.results import CODES
 from ranksim.planner.fleet.rows import LIFTED, OUTCOMES
 from ranksim.planner.pricing import catalogues
@@ -130,7 +130,7 @@ def own_scenario(
     A `policy` stands in place of the scenario's, but for its catalogue; both may be files. Raises BadInput.
     """
     scenario = scenario_of(scenario)
-    name = account_named(scenario, account)
+    name = name_of_account(scenario, account)
     if not scenario.accounts[name].portfolios:
         raise BadInput(f"{scenario.name}: account {name!r} has no portfolio; give it one")
     scenario, assumed = with_rank_runs(scenario, name)

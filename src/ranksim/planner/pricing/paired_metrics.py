@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ranksim.core.errors import BadInput
 from ranksim.inference.differences import PairedDifference, compared
-from ranksim.inference.gains import gain
+from ranksim.inference.gains import estimate_gain
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.paired_shares import paired_difference
 from ranksim.inference.precision import FIRST_STAGE, is_precise
@@ -137,7 +137,7 @@ def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) ->
     for name, hits in (("a", first), ("b", second)):
         row |= with_ends(name, chance(int(hits.sum()), len(hits), level))
     some = [(float(a.mean()), float(b.mean())) for a, b in pairs if len(a)]
-    won = gain([b for _, b in some], [a for a, _ in some], level)
+    won = estimate_gain([b for _, b in some], [a for a, _ in some], level)
     row |= {"difference": difference, "difference_unit": "points", "low": low, "high": high}
     return row | with_ends("gain", won) | {"of": len(first), "base": "customers"}
 

@@ -15,8 +15,8 @@ from ranksim.report.figure import (
     GREY,
     INK,
     VERMILLION,
-    beside,
     finish,
+    label_beside,
     new_figure,
     or_value,
     separated,
@@ -42,7 +42,7 @@ SHIFT = 0.12
 """How far A and B stand from the place that they share."""
 
 
-_label = partial(beside, fontsize=7)
+_label = partial(label_beside, fontsize=7)
 """Writes a small label beside a point."""
 
 
@@ -81,7 +81,7 @@ def margins(differences: Sequence[Row], ax: Axes) -> Axes:
     return finish(ax, sentence, x="margin under B − margin under A, USD in the run", grid="x")
 
 
-def limits(differences: Sequence[Row], ax: Axes) -> Axes:
+def limits_met(differences: Sequence[Row], ax: Axes) -> Axes:
     """Draw the share of customers that meets each limit, under A and under B."""
     of_all = [row for row in differences if row["plan"] == "all" and row["metric"].startswith("hit_")]
     rows = [row for row in of_all if row["a"] or row["b"]]
@@ -302,7 +302,7 @@ def outcomes(rows: Sequence[Row], ax: Axes) -> Axes:
 
 PLOTS: dict[str, Callable[[Any, Axes], Axes]] = {
     "margin": lambda answer, ax: margins(answer.differences, ax),
-    "limits": lambda answer, ax: limits(answer.differences, ax),
+    "limits": lambda answer, ax: limits_met(answer.differences, ax),
     "percentiles": lambda answer, ax: percentiles(answer.margins, ax),
     "prices": lambda answer, ax: prices(answer.tables()["plans"], ax),
     "ceilings": lambda answer, ax: ceilings(answer.tables()["trials"], answer.risk, ax),

@@ -21,7 +21,7 @@ from ranksim.core.contract.yamlfile import read_yaml, refuse_yaml
 from ranksim.core.errors import BadInput
 from ranksim.core.records import OFTEN, Passed, parsed_object, read_access_log, read_lines
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.core.service.routes import match, values_of
+from ranksim.core.service.routes import match, path_values
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
 from ranksim.planner.pricing.recorded_sides import reasons_text
 from ranksim.report import units
@@ -122,7 +122,7 @@ class Recording:
         return ""
 
 
-def lacking(resource: str) -> str:
+def why_unrepeatable(resource: str) -> str:
     """Return why a call cannot be made again that names a resource which no portfolio has."""
     return f"about {resource.replace('_', ' ')} from before the recording"
 
@@ -218,7 +218,7 @@ def _operation_of(exchange: Exchange) -> tuple[str, Mapping[str, str]]:
     operation, values = _matched(exchange.method, exchange.path)
     if exchange.operations and exchange.operations[0] in OPERATIONS:
         operation = exchange.operations[0]
-        values = values_of(operation, exchange.path.removeprefix(PREFIX)) or values
+        values = path_values(operation, exchange.path.removeprefix(PREFIX)) or values
     return operation, values
 
 

@@ -60,7 +60,7 @@ def study(
     """  # fmt: skip
     from ranksim.planner.study.engines import Worlds
     from ranksim.planner.study.study import Study
-    from ranksim.twin.sim.scenario import code_of
+    from ranksim.twin.sim.scenario import client_functions
 
     made = Study.load(file)
     if replications is not None:
@@ -68,7 +68,7 @@ def study(
     kept = store or Path(f"{file.stem}.study.sqlite")
     check_results(out, plots, kept)
     if isinstance(made.engine, Worlds):
-        say_code(file, code_of(made.engine.scenario))
+        say_code(file, client_functions(made.engine.scenario))
     result = _run(made, kept, workers, scheduler, retry_failed)
     _give(result, kept, out, plots, json, again(context, "study"))
 

@@ -46,7 +46,7 @@ def plot(
     return ax
 
 
-def drawn(tables: Tables) -> dict[str, tuple[str, str | None, list[Row]]]:
+def filled_plots(tables: Tables) -> dict[str, tuple[str, str | None, list[Row]]]:
     """Return the plots that have rows by name: each with its table, its metric and its rows.
 
     What answers a question comes before what it was found by.

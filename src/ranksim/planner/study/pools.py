@@ -148,7 +148,7 @@ class Cluster:
 
 
 @contextmanager
-def opened(workers: int = 1, scheduler: str | None = None) -> Iterator[TaskRunner]:
+def open_pool(workers: int = 1, scheduler: str | None = None) -> Iterator[TaskRunner]:
     """Open a pool, and close it whatever happens. Raises BadInput."""
     if workers < 1:
         raise BadInput(f"workers: expected at least 1, found {workers}")

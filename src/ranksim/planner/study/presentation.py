@@ -85,7 +85,7 @@ COMPARED = (
 )
 
 
-def about(study: CheckedSpec, points: int) -> str:
+def study_scope(study: CheckedSpec, points: int) -> str:
     """Return in words how many points a study has, its seed, its confidence and its engine."""
     spec = study.spec
     parts = [units.many(points, "point")] if points else []
@@ -116,7 +116,7 @@ def _question(study: CheckedSpec) -> str:
     return f"What is {metrics} for each of {', '.join(spec.variants)}?" if spec.variants else ""
 
 
-def sentence(study: CheckedSpec, tables: Tables) -> str:
+def study_sentence(study: CheckedSpec, tables: Tables) -> str:
     """Return what a study found, in a sentence."""
     spec = study.spec
     if spec.goal is not None and (goals := tables["goals"]):
@@ -155,7 +155,7 @@ def _of_points(rows: Sequence[Row]) -> str:
     return f"{rows[0]['metric']} is between {low} ({ends[0]['point']}) and {high} ({ends[1]['point']})."
 
 
-def views(study: CheckedSpec, tables: Tables) -> list[View]:
+def study_views(study: CheckedSpec, tables: Tables) -> list[View]:
     """Return the tables that have rows, in the order in which they are read; the first leads a page."""
     made = [
         *_goals(study, tables["goals"]),

@@ -71,12 +71,12 @@ class StudyResult(ReadyAnswer):
     @property
     def sentence(self) -> str:
         """The answer in a sentence."""
-        return presentation.sentence(self.study, self._tables)
+        return presentation.study_sentence(self.study, self._tables)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """How many points there are, of which seed and confidence, on which engine."""
-        return (presentation.about(self.study, len(self.points)),)
+        return (presentation.study_scope(self.study, len(self.points)),)
 
     def tables(self) -> Tables:
         """The tables as plain rows, by name."""
@@ -84,7 +84,7 @@ class StudyResult(ReadyAnswer):
 
     def views(self) -> list[View]:
         """The tables that have rows, in the order in which they are read."""
-        return presentation.views(self.study, self._tables)
+        return presentation.study_views(self.study, self._tables)
 
     def summary(self) -> str:
         """Return what `ranksim study` prints."""
@@ -150,16 +150,16 @@ class StudyResult(ReadyAnswer):
     @property
     def plots(self) -> tuple[str, ...]:
         """The names of the plots that have rows: one for each table and metric."""
-        return tuple(drawing.drawn(self._tables))
+        return tuple(drawing.filled_plots(self._tables))
 
     def draw(self, name: str, ax: Axes | None = None) -> Axes:
         """Draw a plot by name. Raises BadInput without matplotlib."""
-        table, metric, _ = drawing.drawn(self._tables)[name]
+        table, metric, _ = drawing.filled_plots(self._tables)[name]
         return self.plot(table, metric, ax)
 
     def _figure(self, name: str) -> Figure:
         figure = super()._figure(name)
-        rows = drawing.drawn(self._tables)[name][-1]
+        rows = drawing.filled_plots(self._tables)[name][-1]
         figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows)))
         return figure
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import BaseModel
 
 from ranksim.core.contract.located import Located, together
-from ranksim.core.contract.partly import read_partly, refuse
+from ranksim.core.contract.partly import read_partly, refuse_mistakes
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
 from ranksim.core.errors import BadInput
@@ -85,7 +85,7 @@ class Study(CheckedSpec):
         with (
             noted("studying", progress) as tell,
             Store(path, self._meaning(design), self.spec.title or self.spec.name) as kept,
-            pools.opened(workers, scheduler) as pool,
+            pools.open_pool(workers, scheduler) as pool,
         ):
             if retry_failed:
                 kept.forget_failures()
@@ -147,7 +147,7 @@ class Study(CheckedSpec):
         spec, mistakes, left_out = read_partly(Spec, located)
         if spec is None:
             raise together(mistakes)
-        refuse(misfits(spec, engine), located, mistakes, left_out)
+        refuse_mistakes(misfits(spec, engine), located, mistakes, left_out)
         return cls(spec if spec.name else spec.model_copy(update={"name": name}), engine, located)
 
 

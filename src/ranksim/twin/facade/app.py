@@ -267,7 +267,7 @@ class Facade:
         if refused is not None and refused[0] != 401:
             from ranksim.twin.facade.control import dispatch
 
-            await dispatch.refuse(send, *refused)
+            await dispatch.problem_response(send, *refused)
             return
         await page.send_file(send, page.FILES[path], scope, 401 if refused else 200)
 
@@ -276,7 +276,7 @@ class Facade:
 
         refused = refusal(self.token, scope, self.control_names)
         if refused is not None:
-            await dispatch.refuse(send, *refused)
+            await dispatch.problem_response(send, *refused)
             return
         take_token(scope)
         if scope["path"].startswith(JOURNAL):
@@ -301,7 +301,7 @@ class Facade:
             await dispatch.handle(self.twin, scope, receive, keeping)
         except NotKept as error:
             if writes:
-                await dispatch.refuse(send, 500, str(error))
+                await dispatch.problem_response(send, 500, str(error))
             else:  # asked again, of what is kept
                 await dispatch.handle(self.twin, scope, receive, send)
 
@@ -334,7 +334,7 @@ class Facade:
             return
         from ranksim.twin.facade.control import dispatch
 
-        await dispatch.refuse(send, *refused)
+        await dispatch.problem_response(send, *refused)
 
     async def _form_file(self, scope: Scope, receive: Receive, send: Send) -> None:
         await page.send_file(send, page.FORMS[scope["path"]], scope)
@@ -369,7 +369,7 @@ async def send_plain(send: Send, status: int, body: bytes, content_type: bytes) 
 def _openapi_document(policy: Policy) -> bytes:
     from ranksim.twin.facade.http import openapi
 
-    return to_json(openapi.document(policy))
+    return to_json(openapi.openapi_document(policy))
 
 
 def _reference(policy: Policy) -> bytes:

@@ -237,7 +237,7 @@ def serve(options: ServeOptions) -> None:
             port = listener.getsockname()[1]
             own_ports.add(port)
             limits = Limits(options.max_connections, options.max_arriving * MIB)
-            server.serve(
+            server.serve_until_stopped(
                 facade, listener, lambda: _announce(facade, host, port, token, as_json=options.json), limits
             )
         finally:

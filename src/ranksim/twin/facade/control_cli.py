@@ -58,7 +58,9 @@ def trigger(
       ranksim trigger webhook.test --url http://127.0.0.1:8081
     """  # fmt: skip
     body = {"event": event, "account_id": account, "domain_id": domain}
-    for delivery in json.loads(ask(url, control_token, "/trigger", body, timeout_s=TIMEOUT_S))["data"]:
+    for delivery in json.loads(ask_control(url, control_token, "/trigger", body, timeout_s=TIMEOUT_S))[
+        "data"
+    ]:
         typer.echo(_line(delivery))
 
 
@@ -78,14 +80,16 @@ def resend(
     Example: ranksim resend evt_0000000042 --control-token as-printed
     """
     path = f"/attempts/{quote(attempt, safe='')}/resend"
-    typer.echo(_line(json.loads(ask(url, control_token, path, {}, timeout_s=TIMEOUT_S))))
+    typer.echo(_line(json.loads(ask_control(url, control_token, path, {}, timeout_s=TIMEOUT_S))))
 
 
 def _line(delivery: Mapping[str, Any]) -> str:
     return f"{delivery['event_type']} {delivery['event_id']} to {delivery['endpoint_id']} {delivery['url']}"
 
 
-def ask(url: str, token: str, path: str, body: dict[str, Any] | None = None, *, timeout_s: float) -> bytes:
+def ask_control(
+    url: str, token: str, path: str, body: dict[str, Any] | None = None, *, timeout_s: float
+) -> bytes:
     """Send one request to a control API, with `body` as JSON a POST. Raises BadInput with what it said."""
     from urllib.error import HTTPError, URLError  # read late: --help and most commands ask nothing
     from urllib.request import Request, urlopen

@@ -39,7 +39,7 @@ class EventsQuery(Frozen):
     most: Annotated[int, Field(ge=1, le=100_000)] | None = None
 
 
-async def stream(
+async def stream_events(
     twin: Twin, after: int | None, scope: Scope, receive: Receive, send: Send, most: int | None = None
 ) -> None:
     """Send everything that happens after number `after` (None: from now on) until somebody hangs up.

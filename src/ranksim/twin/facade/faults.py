@@ -19,7 +19,7 @@ from ranksim.core.draws import Purpose, entity, uniform
 from ranksim.core.errors import BadInput, no_such
 from ranksim.core.service.calls import Call
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.twin.serving.parsing import matches
+from ranksim.twin.serving.parsing import fits_pattern
 
 GRAPHQL = "graphql"
 """The operation that a GraphQL request counts as here: its fields are read later."""
@@ -75,7 +75,7 @@ class FaultRule(Frozen):
         """Return whether a request is one of the rule's."""
         name = GRAPHQL if call.surface == "graphql" else call.operation
         return (
-            matches(self.operation, name)
+            fits_pattern(self.operation, name)
             and self.key in (None, call.key)
             and self.environment in (None, call.environment)
         )
@@ -137,7 +137,7 @@ class Faults:
 
     def add(self, rule: FaultRule) -> Active:
         """Put a rule in force, after those that are. Raises BadInput for one that befalls no operation."""
-        if not any(matches(rule.operation, name) for name in (*OPERATIONS, GRAPHQL)):
+        if not any(fits_pattern(rule.operation, name) for name in (*OPERATIONS, GRAPHQL)):
             families = dict.fromkeys(f"{name.partition('.')[0]}.*" for name in OPERATIONS)
             choices = tuple(families) if "*" in rule.operation else (*OPERATIONS, GRAPHQL)
             hint = "expected one such as jobs.create or jobs.*"

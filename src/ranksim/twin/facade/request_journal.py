@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.quantities import Frozen
 from ranksim.twin.serving.asgi import Header
-from ranksim.twin.serving.parsing import bearer, matches
+from ranksim.twin.serving.parsing import bearer, fits_pattern
 
 KEPT = 10_000
 """How many exchanges are remembered."""
@@ -234,7 +234,7 @@ def differences(expected: Expected, entry: JournalEntry) -> list[FieldDifference
 def _differences(expected: Expected, exchange: RecordedExchange) -> Iterator[FieldDifference]:
     for name, texts in (("operation", exchange.operations), ("path", (exchange.path,))):
         pattern = getattr(expected, name)
-        if pattern is not None and not any(matches(pattern, text) for text in texts):
+        if pattern is not None and not any(fits_pattern(pattern, text) for text in texts):
             yield FieldDifference(name, pattern, ", ".join(texts) or None)
     for name, read in EQUAL.items():
         wanted = getattr(expected, name)

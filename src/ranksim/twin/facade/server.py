@@ -35,7 +35,9 @@ BACKLOG = 2048
 """Connections that may wait to be accepted."""
 
 
-def serve(app: Facade, listener: socket.socket, announce: Callable[[], None], limits: Limits) -> None:
+def serve_until_stopped(
+    app: Facade, listener: socket.socket, announce: Callable[[], None], limits: Limits
+) -> None:
     """Serve an app on a bound socket until SIGINT or SIGTERM; requests under way are answered first.
 
     `limits` are of all connections together.

@@ -7,7 +7,7 @@ import typer
 
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import missing
-from ranksim.twin.facade.control_cli import TOKEN_VARIABLES, ask
+from ranksim.twin.facade.control_cli import TOKEN_VARIABLES, ask_control
 
 TIMEOUT_S = 600.0
 
@@ -45,7 +45,7 @@ def export_state(
       ranksim state export world.db backup.db
     """  # fmt: skip
     if source.startswith(("http://", "https://")):
-        _write(out, ask(source, control_token, "/export", timeout_s=TIMEOUT_S))
+        _write(out, ask_control(source, control_token, "/export", timeout_s=TIMEOUT_S))
     else:
         _write(out, _exported(Path(source), policy))
 

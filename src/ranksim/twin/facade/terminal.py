@@ -82,13 +82,17 @@ def line_of(event: LoggedEvent) -> str | None:
         case ReportedAttempt() as reported:
             return attempt_line(reported)
         case EndpointDisabled(by_account=False) as disabled:
-            return f"{moment(disabled.at)}  {disabled.endpoint} is disabled: {disabled.reason}"
+            return f"{write_instant(disabled.at)}  {disabled.endpoint} is disabled: {disabled.reason}"
     return None
 
 
 def call_line(call: AnsweredCall) -> str:
     """Write a call: instant, method, path and query, status, what refused it, its key, how long it took."""
-    words = [moment(call.at), f"{call.method:6}", printable(call.path + (call.query and f"?{call.query}"))]
+    words = [
+        write_instant(call.at),
+        f"{call.method:6}",
+        printable(call.path + (call.query and f"?{call.query}")),
+    ]
     answered = " ".join((str(call.status), *why_refused(call))) if call.status else ""
     words.append(f"dropped {call.dropped} {answered or 'its effect'}" if call.dropped else answered)
     if call.faults:
@@ -113,16 +117,16 @@ def attempt_line(reported: ReportedAttempt) -> str:
     attempt, answered = reported.attempt, reported.answered
     outcome = str(answered.status_code or answered.error or "no answer")
     if answered.next_attempt_at is not None:
-        outcome += f", again at {moment(answered.next_attempt_at)}"
+        outcome += f", again at {write_instant(answered.next_attempt_at)}"
     elif answered.outcome != "acknowledged":
         outcome += f", {answered.outcome}"
     what = f"{attempt.event_type} {attempt.event} attempt {attempt.number}"
     return "  ".join(
-        (moment(reported.at), "->    ", what, f"to {printable(attempt.url)}", printable(outcome))
+        (write_instant(reported.at), "->    ", what, f"to {printable(attempt.url)}", printable(outcome))
     )
 
 
-def moment(at: Micros) -> str:
+def write_instant(at: Micros) -> str:
     """Write an instant in UTC, to the millisecond."""
     seconds = iso(at // SECOND * SECOND).removesuffix("Z").replace("T", " ")
     return f"{seconds}.{at % SECOND // MILLISECOND:03d}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
-from ranksim.core.callers.receivers import AnswerStep, by_attempt, signed_at, verify
+from ranksim.core.callers.receivers import AnswerStep, by_attempt, signed_at, verify_any
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.twin.serving.asgi import Gone, Receive, Scope, Send, hung_up
@@ -279,7 +279,7 @@ class Receiver:
     def _verify(self, came: Received) -> tuple[bool | None, str]:
         secrets = self._secrets.get(came.path, []) + self._secrets.get(EVERY_PATH, [])
         now = self.signing_clock() if secrets and self.tolerance is not None else 0
-        return verify(secrets, came.signature, came.body, now=now, tolerance=self.tolerance)
+        return verify_any(secrets, came.signature, came.body, now=now, tolerance=self.tolerance)
 
     # Over HTTP
 

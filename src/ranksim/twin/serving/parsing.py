@@ -7,7 +7,7 @@ from fnmatch import translate
 from functools import lru_cache
 
 
-def matches(pattern: str, text: str) -> bool:
+def fits_pattern(pattern: str, text: str) -> bool:
     """Return whether a text is as a pattern says, such as "jobs.*" or "/v1/jobs/*/job_1"."""
     return _compiled(pattern).fullmatch(text) is not None
 

@@ -8,7 +8,7 @@ webhook retries, are. Slots are drawn only where clients change keywords or scan
 
 from ranksim.core.callers.programs import AnyClient, Poller, Schedule
 from ranksim.core.contract.facts import JobKind
-from ranksim.core.service.routes import parameters
+from ranksim.core.service.routes import path_parameters
 from ranksim.twin.sim.receivers import ReceiverSpec
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import ReceiverDown
@@ -40,7 +40,7 @@ def _draws(client: AnyClient) -> bool:
         case Schedule(job="rank_run"):
             drawn = client.spread > 0 and client.spread_by == "draws"
         case Poller():
-            drawn = client.slow_down is not None or bool(parameters(client.operation))
+            drawn = client.slow_down is not None or bool(path_parameters(client.operation))
         case _:
             return True
     return drawn or client.network is not None or client.on_limit == "backoff"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import ValidationInfo, model_serializer, model_validator
 
 from ranksim.core.clock import MILLISECOND, SECOND, duration, format_duration, instant, iso
-from ranksim.core.contract.quantities import TEXT, Frozen, also, named
+from ranksim.core.contract.quantities import TEXT, Frozen, also, mapping_with
 from ranksim.core.money import format_money, money
 from ranksim.twin.sim.metric_families import Unit
 from ranksim.twin.sim.metrics import check_name, unit_of
@@ -54,7 +54,7 @@ class Expectation(Frozen):
     with a unit. Values are kept in the metric's unit: counts, shares, µs or µUSD.
     """
 
-    model_config = also(TEXT, named(metric=TEXT))
+    model_config = also(TEXT, mapping_with(metric=TEXT))
 
     metric: str
     equals: Number | None = None
@@ -215,7 +215,7 @@ class ExpectationResult:
     text: str
 
 
-def judge(expectations: Iterable[Expectation], result: Result) -> list[ExpectationResult]:
+def judge_expectations(expectations: Iterable[Expectation], result: Result) -> list[ExpectationResult]:
     """Judge expectations in order. Raises BadInput for a metric that the result does not have."""
     return [expectation.judge(result) for expectation in expectations]
 

@@ -37,7 +37,7 @@ class Metric(NamedTuple):
 Fields = Mapping[str, Metric]
 
 
-def derive(fields: Fields, row: Row) -> Iterator[tuple[str, float | None]]:
+def derived_fields(fields: Fields, row: Row) -> Iterator[tuple[str, float | None]]:
     """Yield each of the fields with its value in a row of a replication."""
     for field, metric in fields.items():
         yield field, row[field] if metric.derived is None else metric.derived(row)

@@ -12,7 +12,7 @@ from ranksim.core.contract.facts import JobKind
 from ranksim.inference.kinds import MetricSample
 from ranksim.twin.sim import metric_families as families
 from ranksim.twin.sim.histogram import Histogram
-from ranksim.twin.sim.metric_families import Metric, Row, Unit, derive, with_histogram
+from ranksim.twin.sim.metric_families import Metric, Row, Unit, derived_fields, with_histogram
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.series import SERIES
 
@@ -61,7 +61,7 @@ def always() -> frozenset[str]:
     return frozenset(scalars(Replication(0, 0, 0, [], {}, [], {}, {})))
 
 
-def named(accounts: Iterable[str], clients: Iterable[str], endpoints: Iterable[str]) -> Iterator[str]:
+def metrics_named(accounts: Iterable[str], clients: Iterable[str], endpoints: Iterable[str]) -> Iterator[str]:
     """Yield the metrics about accounts, clients and endpoints of these names."""
     accounts = tuple(accounts)
     names = {"clients": tuple(clients), "endpoints": tuple(endpoints)}
@@ -144,11 +144,11 @@ def _calls(replication: Replication) -> Values:
     together = Counter[str]()
     for client, counts in by_client.items():
         together += counts
-        yield f"clients.{client}", derive(families.CLIENT_CALLS, counts)
-    yield "calls", derive(families.CALLS, together)
-    yield "refusals", derive(families.FAMILIES["refusals"], refusals)
+        yield f"clients.{client}", derived_fields(families.CLIENT_CALLS, counts)
+    yield "calls", derived_fields(families.CALLS, together)
+    yield "refusals", derived_fields(families.FAMILIES["refusals"], refusals)
     for client, row in replication.network.items():
-        yield f"clients.{client}", derive(families.NETWORK, with_histogram(row, "response_time"))
+        yield f"clients.{client}", derived_fields(families.NETWORK, with_histogram(row, "response_time"))
 
 
 NO_JOBS = {
@@ -163,7 +163,7 @@ NO_JOBS = {
 
 def _jobs(replication: Replication) -> Values:
     for kind in JobKind:
-        yield f"jobs.{kind}", derive(families.FAMILIES["jobs"], job_row(replication, kind))
+        yield f"jobs.{kind}", derived_fields(families.FAMILIES["jobs"], job_row(replication, kind))
 
 
 def job_row(replication: Replication, kind: str) -> Row:
@@ -178,19 +178,19 @@ def _deliveries(replication: Replication) -> Values:
     for plain in replication.endpoints:
         row = with_histogram(plain, "delay")
         delay.merge(row["delay"])
-        values = dict(derive(families.ENDPOINTS, row))
+        values = dict(derived_fields(families.ENDPOINTS, row))
         for field in families.DELIVERIES:
             total[field] += values[field] or 0
         yield f"endpoints.{row['endpoint']}", values.items()
     yield "deliveries", total.items()
-    yield "deliveries", derive(families.DELAYS, {"delay": delay})
+    yield "deliveries", derived_fields(families.DELAYS, {"delay": delay})
 
 
 def _levels(replication: Replication) -> Values:
     for family, fields in families.LEVELS.items():
         for row in replication.series.get(family, ()):
             name = ".".join(row[column] for column in SERIES[family].labels)
-            yield f"{family}.{name}", derive(fields, row)
+            yield f"{family}.{name}", derived_fields(fields, row)
 
 
 def _invoices(replication: Replication) -> Values:

@@ -8,7 +8,7 @@ from ranksim.core.version import VERSION
 from ranksim.report import units
 from ranksim.report.assumptions import overrides, rests_on
 from ranksim.report.heading import ExpectationVerdict, Heading
-from ranksim.twin.sim.expectations import ExpectationResult, judge
+from ranksim.twin.sim.expectations import ExpectationResult, judge_expectations
 from ranksim.twin.sim.metrics import label, statement, unit_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
         version=VERSION,
         policy=scenario.policy.name,
         verdicts=tuple(
-            in_words(finding.passed, finding.text, finding.expectation.metric, _judged(finding, result))
-            for finding in judge(scenario.expect, result)
+            verdict_words(finding.passed, finding.text, finding.expectation.metric, _judged(finding, result))
+            for finding in judge_expectations(scenario.expect, result)
         ),
         notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
         overrides=overrides(scenario.policy),
@@ -44,7 +44,7 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
     )
 
 
-def in_words(holds: bool, text: str, metric: str, value: str) -> ExpectationVerdict:
+def verdict_words(holds: bool, text: str, metric: str, value: str) -> ExpectationVerdict:
     """Return a verdict with the words of its metric; `found` is its value with its interval."""
     words = label(metric, value), statement(metric, value.replace("T", " "))
     return ExpectationVerdict(holds, text, metric, value, *words)

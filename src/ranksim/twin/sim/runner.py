@@ -20,7 +20,7 @@ from ranksim.core.service.service import Service
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.precision import FIRST_STAGE, is_precise
-from ranksim.inference.warm_up import longest, mser5, welch
+from ranksim.inference.warm_up import most_dropped, mser5, welch
 from ranksim.report.progress import Tell, nobody, noted
 from ranksim.report.units import level
 from ranksim.twin.sim.drawn import FAMILIES, is_drawn
@@ -267,7 +267,7 @@ def warm_up_of(scenario: Scenario, root: int, workers: int = 1, world: MakeWorld
         f"({name}, from the mean of {PILOTS} pilot runs); such a rule leaves part of the start's bias, which "
         "a duration known to be long enough does not"
     ]
-    if cut and cut >= longest(len(rows[0])):
+    if cut and cut >= most_dropped(len(rows[0])):
         remarks.append(
             f"{scenario.precision.of} has not settled by half of the run: the run may be too short to have a "
             "steady state; make it longer, or take its start as it is with warm_up: none"

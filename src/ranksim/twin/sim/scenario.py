@@ -10,10 +10,10 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from ranksim.core.callers.network import NetworkSpec
 from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
-from ranksim.core.callers.programs import Arrivals, ClientSpec, Python, below
+from ranksim.core.callers.programs import Arrivals, ClientSpec, Python, rooted_in
 from ranksim.core.clock import SECOND, Micros, duration, format_duration, iso
-from ranksim.core.contract.located import Located, Part, explain, together
-from ranksim.core.contract.partly import ANY, LeftOut, Misfit, read_partly, refuse
+from ranksim.core.contract.located import Located, Part, explain_mistakes, together
+from ranksim.core.contract.partly import ANY, LeftOut, Misfit, read_partly, refuse_mistakes
 from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.public import Public
@@ -180,7 +180,7 @@ class Scenario(Public):
         mistakes += wrong
         if scenario is None:
             raise together(mistakes)
-        clients = {name: below(client, path.parent) for name, client in scenario.clients.items()}
+        clients = {name: rooted_in(client, path.parent) for name, client in scenario.clients.items()}
         changes = {"policy": policy, "name": scenario.name or path.stem, "clients": clients}
         scenario = scenario.model_copy(update=changes)
         mistakes += [
@@ -188,7 +188,7 @@ class Scenario(Public):
             for misfit in _left_out_misfits(scenario, left_out)
             if not any(map(left_out.concerns, misfit.rests_on))
         ]
-        refuse(_misfits(scenario), located, mistakes, left_out)
+        refuse_mistakes(_misfits(scenario), located, mistakes, left_out)
         return scenario
 
     def replace(self, **changes: Any) -> Self:
@@ -215,13 +215,13 @@ class Scenario(Public):
         try:
             scenario = type(self).model_validate(fields)
         except ValidationError as error:
-            raise explain(type(self), error, located) from None
-        refuse(_misfits(scenario), located)
+            raise explain_mistakes(type(self), error, located) from None
+        refuse_mistakes(_misfits(scenario), located)
         return scenario
 
     def check(self) -> None:
         """Raise BadInput when parts of the scenario do not fit together."""
-        refuse(_misfits(self), Located(self.name or "scenario", {}, {}))
+        refuse_mistakes(_misfits(self), Located(self.name or "scenario", {}, {}))
 
 
 def scenario_of(source: Scenario | str | Path) -> Scenario:
@@ -229,7 +229,7 @@ def scenario_of(source: Scenario | str | Path) -> Scenario:
     return source if isinstance(source, Scenario) else Scenario.load(source)
 
 
-def code_of(scenario: Scenario) -> list[str]:
+def client_functions(scenario: Scenario) -> list[str]:
     """Return the Python functions, as module:function, that a scenario's clients import and run."""
     return sorted({each.function for each in scenario.clients.values() if isinstance(each, Python)})
 

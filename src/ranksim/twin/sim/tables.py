@@ -25,7 +25,7 @@ from ranksim.twin.sim.metric_families import (
     QUANTILES,
     REFUSING,
     Fields,
-    derive,
+    derived_fields,
     last,
     with_histogram,
 )
@@ -79,7 +79,7 @@ class _Run(NamedTuple):
 
     def estimates(self, fields: Fields, rows: Sequence[Mapping[str, Any]]) -> Iterator[Estimate]:
         """Estimate fields of a family, each by the rows that replications have of it."""
-        values = [dict(derive(fields, row)) for row in rows]
+        values = [dict(derived_fields(fields, row)) for row in rows]
         for field, metric in fields.items():
             yield interval(MetricSample(metric.kind, [value[field] for value in values]), self.level)
 

@@ -104,7 +104,7 @@ class Clock(PartOfWorld):
             state = twin.service.state
             owner = account or state.keys[twin.keys["production"]].account
             instant = meter_resets(state, twin.policy, owner, meter, twin.now())
-        length = None if by is None else micros(by)
+        length = None if by is None else length_micros(by)
         return await settled(twin.advance(by=length, to=instant, until=until, timeout=timeout))
 
 
@@ -144,7 +144,7 @@ async def settled_now(twin: Twin) -> None:
         await settled(twin.advance(by=0))
 
 
-def micros(length: Length) -> Micros:
+def length_micros(length: Length) -> Micros:
     """Return a length in µs. Raises BadInput."""
     try:
         return length_in_micros(length)

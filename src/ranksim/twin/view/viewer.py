@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from ranksim.core.clock import Micros
 from ranksim.report.terminal import print_out
-from ranksim.twin.facade.control.dispatch import refuse, send_json
+from ranksim.twin.facade.control.dispatch import problem_response, send_json
 from ranksim.twin.facade.page import serving as page
 from ranksim.twin.serving.asgi import Receive, Scope, Send
 from ranksim.twin.serving.control_auth import refusal
@@ -49,7 +49,7 @@ class Viewer:
             await page.send_file(send, page.FILES[path], scope, 401 if refused else 200)
             return
         if refused is not None:
-            await refuse(send, *refused)
+            await problem_response(send, *refused)
             return
         query = parse_qs(scope["query_string"].decode("latin-1"))
         answer = None
@@ -60,7 +60,9 @@ class Viewer:
         elif path.startswith("/_ranksim/requests/"):
             answer = self._recording.exchange(whole_number(path.rpartition("/")[2]) or 0)
         if answer is None or scope["method"] not in ("GET", "HEAD"):
-            await refuse(send, 404, "There is nothing here; a recording has its page and what that asks for.")
+            await problem_response(
+                send, 404, "There is nothing here; a recording has its page and what that asks for."
+            )
             return
         await send_json(send, 200, to_json(answer), body=scope["method"] != "HEAD")
 

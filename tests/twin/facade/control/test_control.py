@@ -20,7 +20,7 @@ from ranksim.core.service.administration import LIMITS
 from ranksim.core.service.calls import Answer, Attempt
 from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.control import worlds
-from ranksim.twin.facade.control.document import document
+from ranksim.twin.facade.control.document import control_document
 from ranksim.twin.facade.control.routes import ROUTES
 from ranksim.twin.facade.journal.write_ahead import attach
 from ranksim.twin.facade.sender import Scripted
@@ -34,7 +34,7 @@ POLICY = Policy().replace(catalogue={"job_durations": {"crawl": "20m", "ai_scan"
 @cache
 def described() -> Any:
     """Return the document as it is served; it takes a while to make, so not while tests are collected."""
-    return json.loads(json.dumps(document()))
+    return json.loads(json.dumps(control_document()))
 
 
 def make(**options: Any) -> Twin:

@@ -11,11 +11,10 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.core.surface.graphql_cost import measured
 from ranksim.core.surface.graphql_schema import FIELDS, SCHEMA
-from ranksim.twin.facade.control.document import describe_control
-from ranksim.twin.facade.control.document import document as control_document
+from ranksim.twin.facade.control.document import control_document, describe_control
 from ranksim.twin.facade.control.routes import PREFIX, ROUTES
 from ranksim.twin.facade.http.examples import describe_graphql, describe_service, examples
-from ranksim.twin.facade.http.openapi import document
+from ranksim.twin.facade.http.openapi import openapi_document
 
 Json = dict[str, Any]
 
@@ -38,7 +37,7 @@ def without_examples(part: Any) -> Any:
 
 def test_every_operation_is_described_with_examples_that_its_schemas_take() -> None:
     described = describe_service(Policy())
-    assert without_examples(described) == document(Policy())
+    assert without_examples(described) == openapi_document(Policy())
     found = operations(described)
     assert list(found) == [(one.method, f"/v1/{one.path}") for one in TABLE]
     for (method, path), operation in found.items():

@@ -10,19 +10,19 @@ from tests.kit import traces
 from ranksim.core.contract.facts import EVENT_TYPES
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.views import TEST_EVENT
-from ranksim.core.service.bodies import DomainBody, read
+from ranksim.core.service.bodies import DomainBody, validate_body
 from ranksim.core.service.calls import Answer, Attempt, Call
 from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.core.service.service import Service
 from ranksim.core.surface.operation_schemas import WIRES
 from ranksim.judge.conformance.webhooks import attempts
-from ranksim.twin.facade.http.openapi import document
-from ranksim.twin.facade.http.strictness import parameters
+from ranksim.twin.facade.http.openapi import openapi_document
+from ranksim.twin.facade.http.strictness import query_parameters
 
 
 @pytest.fixture(scope="module")
 def whole() -> Any:
-    return document(Policy())
+    return openapi_document(Policy())
 
 
 def found(whole: Any, part: Any) -> Any:
@@ -68,7 +68,7 @@ VARIED = {
 def test_the_document_is_valid(changes: Any) -> None:
     import openapi_spec_validator  # loads slowly
 
-    openapi_spec_validator.validate(document(Policy().replace(**changes)))
+    openapi_spec_validator.validate(openapi_document(Policy().replace(**changes)))
 
 
 @pytest.mark.fact("S1", "S5", "S6", "U107")
@@ -142,7 +142,7 @@ def test_an_empty_cursor_is_none_by_the_document_and_by_the_service(whole: Any) 
 )
 def test_the_document_and_the_service_take_the_same_texts(whole: Any, text: str) -> None:
     schema = whole["components"]["schemas"]["DomainBody"]["properties"]["label"]["anyOf"][0]
-    found = read(DomainBody, Policy(), {"host": "a.example", "label": text})
+    found = validate_body(DomainBody, Policy(), {"host": "a.example", "label": text})
     assert isinstance(found, DomainBody) == (not errors(whole, schema, text))
 
 
@@ -153,7 +153,7 @@ def test_no_query_parameter_that_is_described_is_refused_as_unknown(whole: Any, 
     given = {
         part["name"] for part in (found(whole, part) for part in said["parameters"]) if part["in"] == "query"
     }
-    assert given <= set(parameters(name))
+    assert given <= set(query_parameters(name))
     assert "validation_failed" in found(whole, said["responses"]["422"])["x-codes"]
 
 
@@ -290,7 +290,7 @@ def test_what_is_delivered_is_described_and_held_by_its_judge(whole: Any, event_
     ],
 )
 def test_the_document_follows_the_policy(changes: Any, path: str, expected: Any) -> None:
-    part = document(Policy().replace(**changes))
+    part = openapi_document(Policy().replace(**changes))
     for step in path.split():
         part = part[int(step) if isinstance(part, list) else step]
     assert part == expected

@@ -22,7 +22,7 @@ from ranksim.twin.facade.http.requests import (
     read_request,
     write_headers,
 )
-from ranksim.twin.facade.http.strictness import parameters
+from ranksim.twin.facade.http.strictness import query_parameters
 from ranksim.twin.serving.asgi import Gone
 
 MOST = 1000
@@ -278,7 +278,7 @@ def test_of_many_unknown_fields_as_many_are_named_as_of_any_errors() -> None:
 
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 def test_the_query_parameters_of_every_operation_are_known(operation: str) -> None:
-    assert set(parameters(operation)) & {"limit", "cursor"} in (set(), {"limit", "cursor"})
+    assert set(query_parameters(operation)) & {"limit", "cursor"} in (set(), {"limit", "cursor"})
 
 
 @pytest.mark.parametrize(

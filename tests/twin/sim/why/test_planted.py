@@ -14,7 +14,7 @@ from ranksim.core.clock import DAY, HOUR, MINUTE, Micros
 from ranksim.planner.study.engines import Worlds as StudyWorlds
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.why.changes import dotted, knobs
+from ranksim.twin.sim.why.changes import knobs, study_path
 from ranksim.twin.sim.why.explanation import Why
 
 FOUR = "scans: [{engine_devices: [google/desktop, google/mobile], geographies: [US, DE]}]"
@@ -347,7 +347,7 @@ def test_parameters_are_those_of_studies(planted: Planted) -> None:
     scenario = Scenario.parse(planted.text)
     for knob in knobs(scenario):
         if isinstance(knob.path[-1], str) and knob.path[-2] != "add_ons":
-            StudyWorlds(scenario).check_path(dotted(knob.path))
-        assert knob.count == 0 or 0 < knob.size(1) <= knob.size(knob.count) <= 1, dotted(knob.path)
+            StudyWorlds(scenario).check_path(study_path(knob.path))
+        assert knob.count == 0 or 0 < knob.size(1) <= knob.size(knob.count) <= 1, study_path(knob.path)
         if knob.count:
             knob.turned(scenario, 1).check()

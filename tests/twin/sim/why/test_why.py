@@ -15,10 +15,10 @@ from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally
 from ranksim.twin.sim.why.answer import _Prevention, narrowed
-from ranksim.twin.sim.why.changes import dotted, knobs
+from ranksim.twin.sim.why.changes import knobs, study_path
 from ranksim.twin.sim.why.explanation import Chance, Happening, Path, Remedy, TurningPoint, Unchanged, Why
 from ranksim.twin.sim.why.futures import Question, Rerunner
-from ranksim.twin.sim.why.moments import as_of, planned
+from ranksim.twin.sim.why.moments import as_of, planned_moments
 from ranksim.twin.sim.world import Fork, World
 
 # Other futures
@@ -77,7 +77,7 @@ clients:
 timeline:
   - {{at: 12d, do: add_keywords, account: acme, count: 5}}
 """)
-    starts, later = planned(scenario)
+    starts, later = planned_moments(scenario)
     assert (starts.at, starts.path) == (scenario.start + 5 * DAY, ("clients", "growth"))
     assert (later.at, later.path) == (scenario.start + 12 * DAY, ("timeline", 0))
     assert as_of(scenario, later.at - 1).timeline == ()
@@ -198,7 +198,7 @@ clients: {{more: {{kind: caller, account: acme, mix: {body}}}}}
     worlds = Rerunner(Question.parse(f"refusals.{asked}"), nobody)
     start = TurningPoint(scenario.start, "", ())
     prevention = _Prevention(worlds, scenario, scenario, 1, 10, start, chance(10, 10))
-    (knob,) = [one for one in knobs(scenario) if dotted(one.path).endswith(f"plans.pro.{path}")]
+    (knob,) = [one for one in knobs(scenario) if study_path(one.path).endswith(f"plans.pro.{path}")]
     index = prevention._smallest(knob, 0, knob.count, [1])
     assert index is not None
     assert knob.write(knob.value(index)) == limit
@@ -338,7 +338,7 @@ def test_further_portfolios_may_be_smaller_too() -> None:
 length: 1d
 accounts: {{acme: {{plan: pro, portfolio: {{keywords: 9}}, further: [{{domains: 3, keywords: 5}}]}}}}
 """)
-    places = {dotted(one.path): one for one in knobs(scenario) if "further" in one.path}
+    places = {study_path(one.path): one for one in knobs(scenario) if "further" in one.path}
     assert list(places) == [
         "scenario.accounts.acme.further[0].keywords",
         "scenario.accounts.acme.further[0].domains",

@@ -78,7 +78,7 @@ ClientSpec = Annotated[AnyClient, Field(discriminator="kind")]
 """A client of a scenario, told apart by `kind`."""
 
 
-def below(spec: AnyClient, folder: Path) -> AnyClient:
+def rooted_in(spec: AnyClient, folder: Path) -> AnyClient:
     """Return a client with the paths in it read from a folder, such as that of its scenario."""
     if isinstance(spec, Arrivals):
         return spec.model_copy(update={"source": spec.source.below(folder)})

@@ -66,7 +66,9 @@ def _drawn(
 ) -> Iterator[tuple[Micros, int, int]]:
     """Draw arrivals after `start`, numbered from `first` on, under the client's present seed."""
     seed, name = client.seed, client.name
-    blocks = arrivals.poisson(every, start, client.end, seed=seed, name=name, rhythm=rhythm, first=first)
+    blocks = arrivals.poisson_arrivals(
+        every, start, client.end, seed=seed, name=name, rhythm=rhythm, first=first
+    )
     for block in blocks:
         picked = arrivals.chosen(block, weights, seed=seed, name=name)
         yield from zip(block.times.tolist(), block.numbers.tolist(), picked, strict=True)
@@ -80,22 +82,22 @@ def recorded_calls(setting: Setting, name: str, spec: Arrivals) -> Program:
     crowd = _Crowd(setting, name, spec)
     first = crowd.clients[0]
     replay = Replay(first.start, first.end, spec.scale, spec.align, spec.repeat, setting.seed, name)
-    blocks = arrivals.replayed(lambda: read(spec.source, spec.scale), replay)
+    blocks = arrivals.replayed(lambda: open_recording(spec.source, spec.scale), replay)
     if note := _spread_note(name, spec):
         setting.note(note)
     return _make_again(crowd, blocks)
 
 
-def read(source: Source, scale: float) -> Iterator[Piece]:
+def open_recording(source: Source, scale: float) -> Iterator[Piece]:
     """Read a recording from its beginning. Raises BadInput."""
     if source.rates is not None:
         most = max(1, int(arrivals.BLOCK / max(scale, 1.0)))
-        return arrivals.counted(source.rates, source.began or 0, source.interval, most)
+        return arrivals.counted_arrivals(source.rates, source.began or 0, source.interval, most)
     if source.log is not None:
         spread = HOUR if source.spread is None else source.spread
-        return arrivals.recorded(logged_calls(source.log), spread, source.log)
+        return arrivals.recorded_arrivals(logged_calls(source.log), spread, source.log)
     path = str(source.trace)
-    return arrivals.recorded(traced_calls(path), source.spread or 0, path)
+    return arrivals.recorded_arrivals(traced_calls(path), source.spread or 0, path)
 
 
 def _make_again(crowd: _Crowd, blocks: Iterator[ArrivalBlock]) -> Program:

@@ -21,7 +21,7 @@ from ranksim.core.callers.steps import Pause, Program, Send, Until
 from ranksim.core.clock import Micros
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.service.operations import is_read_only
-from ranksim.core.service.routes import parameters
+from ranksim.core.service.routes import path_parameters
 
 
 class SlowDown(Frozen):
@@ -58,7 +58,7 @@ class Poller(Common):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        wanted = parameters(self.operation)
+        wanted = path_parameters(self.operation)
         if self.path and sorted(self.path) != sorted(wanted):
             expected = " and ".join(wanted) or "nothing"
             raise ValueError(f"path: expected {expected}, found {' and '.join(self.path)}")

@@ -22,7 +22,7 @@ from ranksim.judge.conformance.calibrate.measures import measures, phases, statu
 from ranksim.judge.conformance.calibrate.outcome import CalibrationOutcome, Choice
 from ranksim.judge.conformance.calibrate.trials import Trials, choices_of
 from ranksim.judge.conformance.history.history import History
-from ranksim.judge.conformance.history.trace_reader import Source, read
+from ranksim.judge.conformance.history.trace_reader import Source, read_history
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Difference, Evidence, Finding, Verdict
 from ranksim.report.progress import Tell, noted, part, shares
@@ -79,7 +79,7 @@ def calibrate(
     """
     with noted("calibrating", progress) as tell:
         passed = shares(part(tell, 0.0, READING))
-        history = source if isinstance(source, History) else read(source, passed=passed)
+        history = source if isinstance(source, History) else read_history(source, passed=passed)
         return _calibrated(history, Options.of(policy), enough, tell)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ranksim.core.clock import DAY, SECOND, billing_month, calendar_anchor
 from ranksim.core.contract.facts import RateClass
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.judge.conformance.history.fields import moment
+from ranksim.judge.conformance.history.fields import instant_or_none
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation, ReceivedAttempt
 from ranksim.judge.conformance.rate.elimination import calls_of, default_reading
@@ -153,12 +153,15 @@ def _months(history: History) -> Iterator[Sign]:
     """Monthly allowances reset at the anchor's time of the month, or where the calendar's begins (U51)."""
     anchors: dict[str, Observation] = {}
     for exchange in history.by_operation("account.get"):
-        if isinstance(exchange.data, dict) and moment(exchange.data.get("billing_anchor")) is not None:
+        if (
+            isinstance(exchange.data, dict)
+            and instant_or_none(exchange.data.get("billing_anchor")) is not None
+        ):
             anchors.setdefault(exchange.account, exchange)
     for exchange in history.by_operation("account.usage"):
         metrics = exchange.data.get("metrics") if isinstance(exchange.data, dict) else None
         for metric in metrics if isinstance(metrics, list) else ():
-            resets = moment(metric.get("resets_at")) if isinstance(metric, dict) else None
+            resets = instant_or_none(metric.get("resets_at")) if isinstance(metric, dict) else None
             if resets is None or metric.get("period") != "month":
                 continue
             yield from _month(resets, exchange, anchors.get(exchange.account))
@@ -170,7 +173,7 @@ def _month(resets: int, exchange: Observation, account: Observation | None) -> I
     says = "a monthly allowance resets where the {} month does not end"
     if billing_month(calendar_anchor(), resets)[0] != resets:
         yield _sign("month", "calendar", says.format("calendar"), exchange)
-    anchor = None if account is None else moment(account.data.get("billing_anchor"))
+    anchor = None if account is None else instant_or_none(account.data.get("billing_anchor"))
     if account is None or anchor is None or anchor % SECOND:
         return
     if billing_month(anchor, resets)[0] != resets:

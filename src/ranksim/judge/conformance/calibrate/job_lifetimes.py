@@ -16,7 +16,7 @@ from typing import Any
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
 from ranksim.core.contract.quantities import Distribution
-from ranksim.judge.conformance.history.fields import moment
+from ranksim.judge.conformance.history.fields import instant_or_none
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation, job_name
 
@@ -95,13 +95,13 @@ def _poll(exchange: Observation, item: dict[str, Any], lives: dict[str, Life], h
     life = lives.get(job_name(item))
     if life is None:
         return
-    finished = moment(item.get("finished_at"))
-    outcome = ending(item)
+    finished = instant_or_none(item.get("finished_at"))
+    outcome = job_ending(item)
     if not outcome:
         life.alive = max(life.alive, exchange.sent)
     else:
         life.ended, life.outcome = min(life.ended, exchange.received), outcome
-        created = moment(item.get("created_at"))
+        created = instant_or_none(item.get("created_at"))
         if created is not None and finished is not None:
             early, late = (0 if t % SECOND else SECOND for t in (created, finished))
             life.lasted = finished - created - early, max(1, finished - created + late)
@@ -118,7 +118,7 @@ def _poll(exchange: Observation, item: dict[str, Any], lives: dict[str, Life], h
             )
 
 
-def ending(job: Mapping[str, Any]) -> str:
+def job_ending(job: Mapping[str, Any]) -> str:
     """Return how a job ended, "done" or "failed", "" while it has not; only `done` is a stated name (U39)."""
     status = str(job.get("status")).lower()
     if status == "done":

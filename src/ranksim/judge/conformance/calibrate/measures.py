@@ -18,7 +18,7 @@ from ranksim.core.contract.quantities import Distribution
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.judge.conformance.calibrate.exclusions import default_calls
 from ranksim.judge.conformance.calibrate.job_lifetimes import job_durations
-from ranksim.judge.conformance.history.fields import moment
+from ranksim.judge.conformance.history.fields import instant_or_none
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.rate.clocked import Arcs, clock_arcs, open_phases
@@ -119,7 +119,7 @@ def _week_offset(history: History) -> Iterator[Measure]:
         metrics = exchange.data.get("metrics") if isinstance(exchange.data, dict) else None
         for metric in metrics if isinstance(metrics, list) else ():
             if isinstance(metric, dict) and metric.get("period") == "week":
-                resets = moment(metric.get("resets_at"))
+                resets = instant_or_none(metric.get("resets_at"))
                 if resets is not None:
                     after = resets - week_start(resets, 0)
                     stated.setdefault(after if after <= WEEK // 2 else after - WEEK, exchange.id)

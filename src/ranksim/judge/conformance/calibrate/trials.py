@@ -10,7 +10,7 @@ from ranksim.core.clock import Micros
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.records import Passed
 from ranksim.judge.conformance.history.history import History, ObservedRun
-from ranksim.judge.conformance.judging import FAMILIES, Maker, show
+from ranksim.judge.conformance.judging import FAMILIES, Maker, judge_history
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.spending import PARTS, RULES, SpendingJudge, SpendingPart
 from ranksim.judge.conformance.spending.statements import BusinessClock
@@ -106,7 +106,7 @@ class Trials:
         trials = [SpendingTrial(part, about) for part, about in parts]
         others = [(make, self._watched()) for make in FAMILIES if make is not SpendingJudge]
         judges = [make(about) for make, about in others]
-        show(self.history, [*judges, SpendingTrials(self.options, trials=trials)])
+        judge_history(self.history, [*judges, SpendingTrials(self.options, trials=trials)])
         families = {
             make: [Family(make, judge.tally, frozenset(about.consulted))]
             for (make, about), judge in zip(others, judges, strict=True)
@@ -128,7 +128,7 @@ class Trials:
                     judge.trials.append(SpendingTrial(family.part, self._pinning(name, value)))
                     family.trials[name, value] = judge.trials[-1].tally
                     names.add(name)
-        show(self.history, [judge], passed)
+        judge_history(self.history, [judge], passed)
         self.untried |= names if judge.cut else set()
 
     def try_out(self, name: str, excluded: Mapping[Any, Evidence]) -> None:
@@ -143,7 +143,7 @@ class Trials:
         tried = [
             (family, value, family.make(self._pinning(name, value))) for family in asking for value in values
         ]
-        show(self.history, [judge for _, _, judge in tried])
+        judge_history(self.history, [judge for _, _, judge in tried])
         for family, value, judge in tried:
             family.trials[name, value] = judge.tally
 

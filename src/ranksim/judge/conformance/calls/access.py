@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.core.contract.facts import JobKind
 from ranksim.core.trace import UNKNOWN_KEY, TraceKey
-from ranksim.judge.conformance.history.fields import body_of, thing_of
+from ranksim.judge.conformance.history.fields import sent_body, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, job_name
 from ranksim.judge.conformance.judge import Judge, evidence_of
@@ -333,7 +333,7 @@ class AccessJudge(Judge):
         Which field names the domain is assumed (U41, U108), so what the reply does not name proves nothing;
         over GraphQL what is none of the domains that REST showed may be its own by another id (U83).
         """
-        body, graphql = body_of(seen), seen.surface == "graphql"
+        body, graphql = sent_body(seen), seen.surface == "graphql"
         requested = body.get("domain_id")
         if seen.surface == "app" or seen.dry_run or not isinstance(requested, str) or requested == domain:
             return

@@ -8,7 +8,7 @@ from typing import Final
 
 from ranksim.core.contract.facts import CHECK_OF
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.judge.conformance.history.fields import body_of
+from ranksim.judge.conformance.history.fields import sent_body
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
@@ -35,7 +35,7 @@ ASSUMED: Mapping[str, int] = {
 """The codes and cases whose status is assumed, and by which number; others are judged beside their rules."""
 
 
-def check(seen: Observation, options: Options, tally: Tally) -> None:
+def note_choice(seen: Observation, options: Options, tally: Tally) -> None:
     """Note where an exchange shows another choice than the assumed one, unless that is pinned."""
     _check_status(seen, options, tally)
     _check_paths(seen, tally)
@@ -100,7 +100,7 @@ def _status_case(seen: Observation) -> str:
     if operation.spends and seen.dry_run:
         return "dry_run"
     if seen.operation == "jobs.create":
-        return "job_accepted" if body_of(seen).get("kind") in JOINED_NEVER else ""
+        return "job_accepted" if sent_body(seen).get("kind") in JOINED_NEVER else ""
     if seen.operation == "webhooks.test":
         return "test_accepted"
     if operation.method == "DELETE":

@@ -13,10 +13,10 @@ from ranksim.core.clock import DAY, DISTANT_FUTURE, SECOND, Micros
 from ranksim.core.contract.facts import JOB_EVENT_TYPES, JobKind
 from ranksim.judge.conformance.history.fields import (
     STATES,
-    body_of,
     event_job,
     identified,
-    moment,
+    instant_or_none,
+    sent_body,
     state_of,
     thing_of,
 )
@@ -283,7 +283,7 @@ class JobJudge(Judge):
 
     def _judge_kind_over_graphql(self, seen: Observation) -> None:
         """Over GraphQL a reply shows what was asked for, the kind perhaps in capitals."""
-        requested, made = body_of(seen).get("kind"), thing_of(seen)
+        requested, made = sent_body(seen).get("kind"), thing_of(seen)
         kind, job_id = made.get("kind"), made.get("id")
         if isinstance(requested, str) and isinstance(kind, str) and isinstance(job_id, str):
             says = f"{seen.id} asked for a job of kind {requested} and shows kind {kind}"
@@ -402,7 +402,7 @@ def _differ(earlier: JobStatement, later: JobStatement, name: str) -> bool:
     if name not in earlier.job or name not in later.job:
         return False
     before, after = earlier.job[name], later.job[name]
-    if (first := moment(before)) is not None and (second := moment(after)) is not None:
+    if (first := instant_or_none(before)) is not None and (second := instant_or_none(after)) is not None:
         return abs(first - second) >= SECOND
     return bool(before != after)
 

@@ -8,7 +8,12 @@ from ranksim.core.contract.facts import CHECK_OF
 from ranksim.core.contract.views import NOT_SHOWN, ProblemView, QuotaMeta
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.history.exchange_reader import lowered
-from ranksim.judge.conformance.history.fields import KINDS_OF_ANSWER, MARKED_ANSWERS, kind_of_answer, whole
+from ranksim.judge.conformance.history.fields import (
+    KINDS_OF_ANSWER,
+    MARKED_ANSWERS,
+    integer_or_none,
+    kind_of_answer,
+)
 from ranksim.judge.conformance.history.graphql import snaked
 from ranksim.judge.conformance.history.observation import Json, Observation, leaves
 from ranksim.judge.conformance.judge import evidence_of
@@ -234,7 +239,7 @@ def _header_names(value: str) -> set[str]:
 Fields = Mapping[str, Callable[[Json], bool]]
 
 
-def text(value: Json) -> bool:
+def is_text(value: Json) -> bool:
     """Return whether a value is a string."""
     return isinstance(value, str)
 
@@ -245,9 +250,9 @@ def text_or_null(value: Json) -> bool:
 
 
 CHECKS: Mapping[object, Callable[[Json], bool]] = {
-    str: text,
+    str: is_text,
     str | None: text_or_null,
-    int: lambda value: whole(value) is not None,
+    int: lambda value: integer_or_none(value) is not None,
     Mapping[str, object]: lambda value: isinstance(value, dict),
 }
 """What a value of a type looks like."""
@@ -277,7 +282,7 @@ def wrong_fields(thing: Json, fields: Fields) -> list[str]:
     return [name for name, fits in fields.items() if name not in thing or not fits(thing[name])]
 
 
-def names_of(fields: Fields) -> str:
+def expected_names(fields: Fields) -> str:
     """Return what was expected of a thing, in words."""
     return f"the fields {', '.join(fields)}"
 
@@ -302,7 +307,7 @@ def check_error(reply: dict[str, Json], given: str, seen: Observation, tally: Ta
         wrong.append("status")
     tally.covers(ERROR, f"in {seen.environment}", (seen.id,), holds=not wrong)
     says = f"answered {seen.status} with wrong or missing {', '.join(wrong)}"
-    expected = f"status {seen.status} in the body, and {names_of(ERROR_FIELDS)}"
+    expected = f"status {seen.status} in the body, and {expected_names(ERROR_FIELDS)}"
     if not check_one(ERROR, not wrong, says, seen, tally, case, expected):
         return
     url, code = reply["documentation_url"], reply["code"]

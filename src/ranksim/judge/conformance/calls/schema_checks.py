@@ -25,14 +25,14 @@ from ranksim.judge.conformance.calls.responses import (
     check_headers,
     check_json,
     check_one,
-    names_of,
+    expected_names,
+    is_text,
     stated_fields,
-    text,
     text_or_null,
     wrong_fields,
 )
 from ranksim.judge.conformance.history.exchange_reader import lowered
-from ranksim.judge.conformance.history.fields import moment
+from ranksim.judge.conformance.history.fields import instant_or_none
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, leaves
 from ranksim.judge.conformance.judge import Judge, evidence_of
@@ -163,8 +163,8 @@ class SchemaJudge(Judge):
 
     def see_raw(self, exchange: Exchange, seen: Observation, reply: Json) -> None:
         """Judge the next exchange as it is read, with its parsed reply."""
-        check(exchange, seen, reply, self.tally)
-        choices.check(seen, self.options, self.tally)
+        check_exchange(exchange, seen, reply, self.tally)
+        choices.note_choice(seen, self.options, self.tally)
         if seen.operation in ("domains.update", "domains.delete"):
             self._changed.add((seen.environment, seen.account, seen.parameters.get("id", "")))
         elif seen.operation in ("domains.get", "domains.list") and seen.ok and isinstance(reply, dict):
@@ -195,7 +195,7 @@ class SchemaJudge(Judge):
                 self.tally.broke(FIELDS, evidence, case=bare.operation)
 
 
-def check(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> None:
+def check_exchange(exchange: Exchange, seen: Observation, reply: Json, tally: Tally) -> None:
     """Check one exchange with its parsed reply.
 
     Lost replies show no shape, and neither do answers from outside the API, of the web app or of a gateway,
@@ -243,7 +243,7 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
         dry = seen.dry_run or seen.request_unrecorded  # as it may be, where what it asked for is not recorded
         _check_things([data], None if dry else SINGLES.get(operation), seen, tally)
     if operation == "webhook_events.list":
-        named = set(filter(text, leaves(data)))
+        named = set(filter(is_text, leaves(data)))
         says = f"lists {', '.join(sorted(named)) or 'nothing'}"
         check_one(EVENTS, named.issuperset(EVENT_TYPES), says, seen, tally)
     elif isinstance(data, dict) and operation == "account.usage":
@@ -255,7 +255,7 @@ def _check_success(reply: dict[str, Json], seen: Observation, tally: Tally) -> N
 
 def _check_usage(metrics: Json, seen: Observation, tally: Tally) -> None:
     if isinstance(metrics, list) and metrics:  # where the list stands is assumed (U109)
-        lacking = [metric for metric in metrics if wrong_fields(metric, {"resets_at": text})]
+        lacking = [metric for metric in metrics if wrong_fields(metric, {"resets_at": is_text})]
         says = f"shows {len(lacking)} metrics without resets_at"
         check_one(FIELDS, not lacking, says, seen, tally, seen.operation)
 
@@ -291,7 +291,7 @@ def _check_fields(thing: dict[str, Json], fields: Fields, seen: Observation, tal
     wrong = [name for name in wrong_fields(thing, fields) if name not in absent]
     if wrong:
         says = f"shows {seen.operation} with wrong or missing {', '.join(wrong)}"
-        check_one(FIELDS, False, says, seen, tally, seen.operation, names_of(fields))
+        check_one(FIELDS, False, says, seen, tally, seen.operation, expected_names(fields))
         tally.covers(FIELDS, f"in {seen.environment}", (seen.id,), holds=False)
     for name in absent:
         evidence = evidence_of(f"{seen.id} shows no {name}", seen, about=seen.operation)
@@ -316,4 +316,4 @@ def _is_utc(value: Json) -> bool:
     if not isinstance(value, str):
         return False
     named = value.endswith(("Z", "+00:00", "+0000", "+00"))
-    return _USUAL.fullmatch(value) is not None or (named and moment(value) is not None)
+    return _USUAL.fullmatch(value) is not None or (named and instant_or_none(value) is not None)

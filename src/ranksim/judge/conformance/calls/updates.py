@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ranksim.core.clock import DAY, Micros
 from ranksim.core.service.operations import TABLE
-from ranksim.judge.conformance.history.fields import body_of, plainest, thing_of
+from ranksim.judge.conformance.history.fields import plainest, sent_body, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation
 from ranksim.judge.conformance.judge import Judge, evidence_of
@@ -115,7 +115,7 @@ class UpdateJudge(Judge):
         before = next(iter(resource.writes.values()), None)
         if before and seen.ok and rest:
             self.tally.held(UNCONDITIONAL, case=noun, by=(before[-1].id, seen.id))
-        for name in (name for name in body_of(seen) if name not in UNSETTLED):
+        for name in (name for name in sent_body(seen) if name not in UNSETTLED):
             resource.writes.setdefault(name, []).append(seen)
             self.patched[_resource(seen)] = None
 
@@ -144,7 +144,7 @@ class UpdateJudge(Judge):
         over_graphql = [seen for patches in writes.values() for seen in patches if seen.surface == "graphql"]
         for name, patches in writes.items():
             # which fields a mutation changes, by whatever name it calls them, is not sure (U83)
-            if mutated or any(name not in body_of(other) for other in over_graphql):
+            if mutated or any(name not in sent_body(other) for other in over_graphql):
                 self.tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patches))
             else:
                 readings = [seen for seen in resource.readings if name in seen.data]
@@ -270,7 +270,7 @@ class PatchedField:
         return next((seen for seen in self.writes[:at][::-1] if value in self._values(seen)), reading)
 
     def _requested(self, write: Observation) -> Json:
-        return body_of(write)[self.name]
+        return sent_body(write)[self.name]
 
     def _values(self, write: Observation) -> list[Json]:
         """Return what a write asked for, and what its reply shows."""

@@ -181,9 +181,9 @@ def _read_headers(seen: Observation, detail: ObservationDetail, headers: Mapping
     seen.limit = _first_whole(headers.get("ratelimit-limit"))
     seen.remaining = _first_whole(headers.get("ratelimit-remaining"))
     seen.reset = _first_whole(headers.get("ratelimit-reset"))
-    seen.retry_after = whole_number(headers.get("retry-after"))
+    seen.retry_after = header_number(headers.get("retry-after"))
     if seen.retry_after is None:
-        detail.retry_at = http_date(headers.get("retry-after", ""))
+        detail.retry_at = parse_http_date(headers.get("retry-after", ""))
     seen.replayed = headers.get(MARK, "").lower() == "true"
 
 
@@ -276,7 +276,7 @@ def lowered(headers: Mapping[str, str] | None) -> dict[str, str]:
     return {name.lower(): value for name, value in (headers or {}).items()}
 
 
-def whole_number(text: str | None) -> int | None:
+def header_number(text: str | None) -> int | None:
     """Read a header that is digits alone; None for anything else."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None
 
@@ -290,7 +290,7 @@ def _first_whole(text: str | None) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def http_date(text: str) -> int | None:
+def parse_http_date(text: str) -> int | None:
     """Read an IMF-fixdate such as ``Sun, 06 Nov 1994 08:49:37 GMT`` as Unix seconds (RFC 9110); else None."""
     from email.utils import parsedate_to_datetime
 

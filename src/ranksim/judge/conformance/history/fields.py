@@ -26,7 +26,7 @@ def thing_of(seen: Observation) -> dict[str, Json]:
     return inner[0] if seen.surface == "graphql" and "id" not in made and len(inner) == 1 else made
 
 
-def body_of(seen: Observation) -> Mapping[str, Json]:
+def sent_body(seen: Observation) -> Mapping[str, Json]:
     """Return what a call sent, a GraphQL input in the names of REST; empty when it cannot be read."""
     if not isinstance(seen.body, dict):
         return {}
@@ -97,14 +97,14 @@ def state_of(job: Mapping[str, Json]) -> str:
     return "" if ended and not (job.get("finished_at") or job.get("error_detail")) else state
 
 
-def whole(value: Json) -> int | None:
+def integer_or_none(value: Json) -> int | None:
     """Read an integer, which JSON may write as 20.0; None for anything else."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def moment(value: Json) -> Micros | None:
+def instant_or_none(value: Json) -> Micros | None:
     """Read an ISO 8601 instant; None for anything else."""
     try:
         return instant(value) if isinstance(value, str) else None

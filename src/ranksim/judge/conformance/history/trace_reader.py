@@ -19,9 +19,9 @@ from ranksim.core.trace import DeliveryAttempt, Exchange, Header, Note, Trace, e
 from ranksim.judge.conformance.history.exchange_reader import (
     ExchangeReader,
     digest_of,
-    http_date,
+    header_number,
     lowered,
-    whole_number,
+    parse_http_date,
 )
 from ranksim.judge.conformance.history.graphql import sure_arguments
 from ranksim.judge.conformance.history.history import ALL, History, Pace
@@ -53,7 +53,7 @@ Watch: TypeAlias = Callable[[Exchange, Observation, Json], None]
 """Shown each exchange, raw, beside what it became, and its parsed reply."""
 
 
-def read(
+def read_history(
     source: Source, watch: Watch | None = None, prefix: str = "", passed: Passed | None = None
 ) -> History:
     """Read a trace (a path, its lines, or one in memory) as a history; `prefix` is put before each id.
@@ -140,7 +140,7 @@ class Reader:
         self._rows.append(seen)
         # what a cache answered has the Date of an earlier reply
         if not seen.lost and "age" not in headers and seen.shows("age"):
-            date = http_date(headers.get("date", ""))
+            date = parse_http_date(headers.get("date", ""))
             run.offset = run.offset if date is None else run.offset.of(seen.sent, seen.received, date)
         if seen.operation.startswith("webhooks."):
             self._endpoints_of(seen)
@@ -232,7 +232,7 @@ class Reader:
             endpoint=delivery.endpoint,
             event=headers.get("service-event-id", ""),
             type=headers.get("service-event-type", ""),
-            attempt=whole_number(headers.get("service-delivery-attempt")) or 0,
+            attempt=header_number(headers.get("service-delivery-attempt")) or 0,
             status=delivery.status,
             valid=delivery.signature.valid,
             t=delivery.signature.t,

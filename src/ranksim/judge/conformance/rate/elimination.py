@@ -268,7 +268,7 @@ NEAR: Final = (1, 2, 3)
 """Calls by which another limit may differ from the one stated, beside a twentieth and a tenth of it."""
 
 
-def near(limit: int, side: str) -> list[int]:
+def nearest_limits(limit: int, side: str) -> list[int]:
     """Return the limits near one that would admit more, or fewer, the nearest first."""
     sign = 1 if side == NO_MORE else -1
     apart = {*NEAR, limit // 20, limit // 10} - {0}
@@ -280,7 +280,11 @@ def closest(examined: Examined) -> tuple[str, Evidence]:
     under = {reading: examined.window.calls(reading) for reading in examined.against}
     limit = examined.calls.limit
     one_sided = dict(_one_sided(under))
-    others = {*near(limit, NO_MORE), *near(limit, NO_FEWER), *(other for other, _ in one_sided.values())}
+    others = {
+        *nearest_limits(limit, NO_MORE),
+        *nearest_limits(limit, NO_FEWER),
+        *(other for other, _ in one_sided.values()),
+    }
     explaining = _explaining(examined, others)
     if not explaining and one_sided:
         reading = min(one_sided, key=lambda name: abs(one_sided[name][0] - limit))

@@ -22,7 +22,7 @@ from ranksim.judge.conformance.rate.elimination import (
     KeyWindow,
     closest,
     default_reading,
-    near,
+    nearest_limits,
     with_readings,
 )
 from ranksim.judge.conformance.rate.headers import LIMITS
@@ -263,5 +263,5 @@ def _tested(examined: Examined) -> dict[str, tuple[str, ...]]:
     """
     limit = examined.calls.limit
     sides = (NO_MORE, NO_FEWER) if len(examined.calls.admitted) >= limit else ()
-    excluding = {side: examined.window.excludes(near(limit, side)) for side in sides}
+    excluding = {side: examined.window.excludes(nearest_limits(limit, side)) for side in sides}
     return {side: against.exchanges for side, against in excluding.items() if against is not None}

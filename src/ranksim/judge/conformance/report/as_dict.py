@@ -10,7 +10,7 @@ from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.core.contract.register import assumption
 from ranksim.judge.conformance.compare import Judgement
 from ranksim.judge.conformance.exhibits import Exhibits, as_plain, attempt_as_plain, found_in
-from ranksim.judge.conformance.explain import fact
+from ranksim.judge.conformance.explain import fact_text
 from ranksim.judge.conformance.following import causes
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
@@ -29,7 +29,7 @@ DRAWN = 1
 """Pieces of evidence of a rule that come with the calls around them."""
 
 
-def plain(
+def judgement_data(
     judgement: Judgement,
     *,
     trace: str | Sequence[str] = "",
@@ -57,7 +57,7 @@ def plain(
         **_coverage(judgement),
         "required": list(required),
         "missing": [finding.rule.name for finding in judgement.missing(required)],
-        "facts": {f"S{number}": fact(number) for number in sorted(facts)},
+        "facts": {f"S{number}": fact_text(number) for number in sorted(facts)},
         "rules": [_finding(finding, judgement, evidence, following) for finding in judgement.findings],
         "differences": [_difference(difference, evidence) for difference in judgement.differences],
         "model": None if model is None else [asdict(row) for row in model],

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ranksim.core.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.core.contract.views import created_by
-from ranksim.judge.conformance.history.fields import body_of, plain, state_of, thing_of
+from ranksim.judge.conformance.history.fields import plain, sent_body, state_of, thing_of
 from ranksim.judge.conformance.history.graphql import snaked
 from ranksim.judge.conformance.history.observation import Observation, job_name
 from ranksim.judge.conformance.spending.activity import (
@@ -116,7 +116,7 @@ class AccountRecord:
         low, made = self._since(exchange), thing_of(exchange)
         if low is None:
             return
-        if not body_of(exchange) or not _names_work(exchange):
+        if not sent_body(exchange) or not _names_work(exchange):
             self.unanswered.append(exchange)  # nobody can tell what it was, or whether it was joined
             return
         identity = _identity_of(exchange, made)
@@ -263,7 +263,7 @@ def may_write(exchange: Observation) -> bool:
 
 def _is_dry(exchange: Observation) -> bool:
     """Return whether a call was a dry run (S29)."""
-    return body_of(exchange).get("dry_run") is True
+    return sent_body(exchange).get("dry_run") is True
 
 
 def _unanswered(exchange: Observation) -> bool:

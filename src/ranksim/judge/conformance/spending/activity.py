@@ -18,7 +18,7 @@ from typing import Any, Final
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
 from ranksim.core.contract.facts import CHECK_OF, Decision, JobKind, Spend
 from ranksim.core.rules.terms import TABLE
-from ranksim.judge.conformance.history.fields import body_of, thing_of
+from ranksim.judge.conformance.history.fields import sent_body, thing_of
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.counter_bounds import Interval, SpanSums
 from ranksim.judge.conformance.spending.statements import (
@@ -64,7 +64,7 @@ def asked_of(exchange: Observation, made: Mapping[str, Json] = MappingProxyType(
 
     A domain that is not asked for is told by what was `made` (U41).
     """
-    body, briefs = body_of(exchange), made.get("briefs")
+    body, briefs = sent_body(exchange), made.get("briefs")
     kind = str(body.get("kind")) if str(body.get("kind")) in JOBS else ""
     spend = kind if exchange.operation == "jobs.create" else SPENDS.get(exchange.operation, "")
     brief = briefs[0] if isinstance(briefs, list) and briefs and isinstance(briefs[0], dict) else {}
@@ -100,7 +100,7 @@ class SpendCall(Interval):
     @property
     def body(self) -> Mapping[str, Json]:
         """What was asked for."""
-        return body_of(self.exchange)
+        return sent_body(self.exchange)
 
     @property
     def made(self) -> Mapping[str, Json]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
 from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, SPENDING_OPERATIONS
-from ranksim.judge.conformance.history.fields import body_of
+from ranksim.judge.conformance.history.fields import sent_body
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation
 from ranksim.judge.conformance.spending.activity import (
     CHECKS,
@@ -234,7 +234,7 @@ CODES = tuple(CHECK_OF)
 
 def _wanted(exchange: Observation) -> tuple[str, str, str]:
     """Return whose call it is, for which operation, on what: what a key may reach does not hang on more."""
-    body = body_of(exchange)
+    body = sent_body(exchange)
     named = {name: body.get(name) for name in ("domain_id", "list_id", "list_ids", "keyword_ids")}
     return exchange.key, exchange.operation, repr(named)
 

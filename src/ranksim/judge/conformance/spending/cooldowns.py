@@ -13,7 +13,7 @@ from itertools import product
 from typing import TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros, format_millis
-from ranksim.judge.conformance.history.fields import whole
+from ranksim.judge.conformance.history.fields import integer_or_none
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import (
     AT_ONCE,
@@ -493,5 +493,5 @@ def waits_of(stated: int, rate: int) -> list[Wait]:
 
 def wait_of(exchange: Observation) -> int | None:
     """Return the seconds that a refusal says to wait, by its meta, else its Retry-After."""
-    stated = whole(exchange.meta.get("retry_after"))
+    stated = integer_or_none(exchange.meta.get("retry_after"))
     return exchange.retry_after if stated is None and not exchange.old else stated

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros, iso
-from ranksim.judge.conformance.history.fields import moment
+from ranksim.judge.conformance.history.fields import instant_or_none
 from ranksim.judge.conformance.history.observation import leaves
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
@@ -173,7 +173,7 @@ def _unlike_usage(meta: Mapping[str, Any], before: CostStatement, after: CostSta
     The ceiling belongs to the plan and the reset to the month, so replies before and after that agree with
     each other leave no other value between.
     """
-    ceiling, ends = parse_money(meta.get("ceiling")), moment(meta.get("resets_at"))
+    ceiling, ends = parse_money(meta.get("ceiling")), instant_or_none(meta.get("resets_at"))
     if None is not ceiling != before.ceiling == after.ceiling is not None:
         return f"usage has a ceiling of {_usd(before.ceiling or 0)}"
     if ends is not None and before.ends == after.ends and abs(ends - (after.ends or ends)) > ROUNDING:
@@ -202,7 +202,7 @@ def judge_date(audit: AccountAudit, refused: SpendCall, usage: Bracket[CostState
 def _dates(meta: Mapping[str, Any]) -> list[Micros]:
     """Return the days that a meta tells, each as its 00:00 UTC, however they are called (U26)."""
     days = [match[0] for value in leaves(dict(meta)) if (match := _DAY.match(str(value)))]
-    return [day for day_text in days if (day := moment(f"{day_text}T00:00:00Z")) is not None]
+    return [day for day_text in days if (day := instant_or_none(f"{day_text}T00:00:00Z")) is not None]
 
 
 def _tells_all(meta: Mapping[str, Any]) -> bool:

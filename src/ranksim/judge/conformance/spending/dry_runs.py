@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, SPENDING_OPERATIONS, JobKind
-from ranksim.judge.conformance.history.fields import body_of, plain
+from ranksim.judge.conformance.history.fields import plain, sent_body
 from ranksim.judge.conformance.history.observation import Observation, job_name
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
@@ -261,7 +261,7 @@ def judge_returned(audit: AccountAudit) -> None:
             audit.tally.open("dry_run.queues", "others may have used the account")
         else:
             says = f"a dry run was answered with the job {job}, which exists"
-            case = str(body_of(exchange).get("kind"))
+            case = str(sent_body(exchange).get("kind"))
             audit.broke("dry_run.queues", says, (exchange.id, polled[job].id), exchange.sent, case=case)
 
 
@@ -296,7 +296,7 @@ def judge_appeared(audit: AccountAudit) -> None:
         case = allowed.only(dry) if started else None
         audit.check("dry_run.queues", not started, says, ids, second.sent, case=case)
         for exchange in dry if not started else ():
-            body, could = body_of(exchange), exchange.index in allowed.spends
+            body, could = sent_body(exchange), exchange.index in allowed.spends
             if could and _shows(activity, first, body) and not _joined_later(exchange, joinable, new):
                 ids = (first.id, exchange.id, second.id)
                 audit.tally.covers("dry_run.queues", str(body.get("kind")), ids)
@@ -330,7 +330,7 @@ def _shows(activity: AccountActivity, listed: Observation, body: Mapping[str, ob
 
 def _joined_later(dry: Observation, runs: Sequence[SpendWork], new: Collection[str]) -> bool:
     """Return whether a rank run that the dry run started may be a new one that later calls joined (S52)."""
-    body = body_of(dry)
+    body = sent_body(dry)
     return body.get("kind") == RANK_RUN and any(
         run.id in new and run.domain in ("", body.get("domain_id")) and run.high >= dry.sent for run in runs
     )

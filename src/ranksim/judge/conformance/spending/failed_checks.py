@@ -26,7 +26,7 @@ from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, C
 from ranksim.judge.conformance.spending.cooldowns import readings_left
 from ranksim.judge.conformance.spending.cost import refundable
 from ranksim.judge.conformance.spending.counter_bounds import Interval
-from ranksim.judge.conformance.spending.quotas import metric_of
+from ranksim.judge.conformance.spending.quotas import consumed_metric
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
 from ranksim.judge.conformance.spending.statements import (
     Bracket,
@@ -83,7 +83,7 @@ class FailedChecks:
             metric: Bracket(meter for meter in meters if meter.ends is not None)
             for metric, meters in activity.meters.items()
         }
-        self.metrics = {spend.label: metric_of(activity, spend.label) for spend in Spend}
+        self.metrics = {spend.label: consumed_metric(activity, spend.label) for spend in Spend}
         self.lacking = self._learn_lacking()
         self.cooled = CooldownGroups(activity, audit.clock.rate, audit.options)
         self.slots = Bracket(slots for slots in activity.slots if slots.ends is not None)

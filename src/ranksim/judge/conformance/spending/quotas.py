@@ -24,7 +24,7 @@ from ranksim.core.clock import (
 )
 from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.views import created_by
-from ranksim.judge.conformance.history.fields import body_of, moment, plain, whole
+from ranksim.judge.conformance.history.fields import instant_or_none, integer_or_none, plain, sent_body
 from ranksim.judge.conformance.history.graphql import snaked
 from ranksim.judge.conformance.spending.activity import (
     AT_ONCE,
@@ -193,7 +193,7 @@ class Consumers:
     possible: frozenset[str]
 
 
-def metric_of(activity: AccountActivity, spend: str) -> str:
+def consumed_metric(activity: AccountActivity, spend: str) -> str:
     """Return the metric that an operation surely consumes, "" when unknown (S35, S98)."""
     for refused in activity.refusals:
         metric = refused.exchange.meta.get("metric")
@@ -207,7 +207,7 @@ def consumers_of(
     activity: AccountActivity, metric: str, marks: Sequence[Sample], options: Options
 ) -> Consumers:
     """Learn what consumes a metric; an operation is ruled out where its works left the counter behind."""
-    owners = {spend: metric_of(activity, spend) for spend in SPENDING_OPERATIONS}
+    owners = {spend: consumed_metric(activity, spend) for spend in SPENDING_OPERATIONS}
     sure = frozenset(spend for spend, owner in owners.items() if owner == metric)
     open_ = [spend for spend, owner in owners.items() if not owner]
     ordered = sorted(marks, key=lambda mark: mark.low)
@@ -289,7 +289,7 @@ def judge_grant(audit: AccountAudit, work: SpendWork) -> None:
     if not all(isinstance(word, str) for word in words):
         return
     there = work.made.get("already_present", 0 if work.spend == BRIEFS else None)
-    already_there = len(there) if isinstance(there, list) else whole(there)
+    already_there = len(there) if isinstance(there, list) else integer_or_none(there)
     if already_there is None:
         return
     trimmed = {word.strip() for word in words}
@@ -409,7 +409,7 @@ def _works_of_dry_runs(activity: AccountActivity) -> list[SpendWork]:
     return [
         SpendWork(dry.sent, dry.received, *asked_of(dry), dry, sure=not dry.lost)
         for dry in activity.dry_runs
-        if allowing and body_of(dry) and (dry.lost or dry.index in allowing)
+        if allowing and sent_body(dry) and (dry.lost or dry.index in allowing)
     ]
 
 
@@ -489,7 +489,7 @@ def judge_refused(audit: AccountAudit, refused: SpendCall) -> None:
     most (U54), so that no reading of them makes the request fit.
     """
     meta, ids = refused.exchange.meta, (refused.exchange.id,)
-    used, limit, metric = whole(meta.get("used")), limit_of(meta.get("limit")), meta.get("metric")
+    used, limit, metric = integer_or_none(meta.get("used")), limit_of(meta.get("limit")), meta.get("metric")
     if used is None or limit is None:
         audit.tally.open("quota.refused", "the refusal states no used and limit")
         return
@@ -578,7 +578,7 @@ def judge_sum(audit: AccountAudit, meter: MeterStatement) -> None:
 def judge_months(audit: AccountAudit) -> None:
     """A monthly allowance resets where the billing month ends that the account tells of (U51)."""
     activity = audit.activity
-    anchors = {moment(plain(health.exchange).get("billing_anchor")) for health in activity.health}
+    anchors = {instant_or_none(plain(health.exchange).get("billing_anchor")) for health in activity.health}
     anchor = anchors.pop() if len(anchors) == 1 else None
     if anchor is None:
         return

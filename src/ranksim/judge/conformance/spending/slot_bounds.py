@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.core.contract.views import created_by
-from ranksim.judge.conformance.history.fields import body_of, plainest, thing_of, whole
+from ranksim.judge.conformance.history.fields import integer_or_none, plainest, sent_body, thing_of
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import ADDS, AccountActivity, SpendCall, SpendWork
 from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Increment, RunningSums
@@ -160,7 +160,7 @@ class SlotBounds:
                 continue
             scan = self.by_id.get(exchange.parameters.get("id", ""))
             lists = [] if scan is None else lists_of(scan.body)
-            if exchange.surface != "rest" or "list_ids" in body_of(exchange) or (scan is None and unsure):
+            if exchange.surface != "rest" or "list_ids" in sent_body(exchange) or (scan is None and unsure):
                 lists = [""]
             for list_id in lists:
                 _first(reshaped, list_id, exchange.sent)
@@ -208,7 +208,7 @@ class SlotBounds:
 
     def _net(self, work: SpendWork) -> tuple[int, int]:
         """Return the fewest and most slots that a work adds: what its reply states, else what it can be."""
-        stated = whole(work.made.get("slots_added"))
+        stated = integer_or_none(work.made.get("slots_added"))
         return (stated, stated) if stated is not None else self.added(work)
 
     def added(self, work: SpendWork) -> tuple[int, int]:

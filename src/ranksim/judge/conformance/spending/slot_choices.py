@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros
 from ranksim.core.contract.views import created_by
-from ranksim.judge.conformance.history.fields import body_of, plainest, whole
+from ranksim.judge.conformance.history.fields import integer_or_none, plainest, sent_body
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import ADDS, AccountActivity, SpendWork
 from ranksim.judge.conformance.spending.audit import AccountAudit
@@ -253,7 +253,7 @@ def _apply(audit: AccountAudit, call: Call, keywords: Keywords, domain: TrackedD
         readable = _add_words(audit, call, domain) if call.spend == "keywords" else _scan(call, domain)
         readable = readable and all(name in audit.activity.lists for name in lists_of(call.body))
     else:
-        name, body = call.parameters.get("id", ""), body_of(call)
+        name, body = call.parameters.get("id", ""), sent_body(call)
         readable = call.operation in REMOVED or (
             call.operation == "scans.update"
             and body.keys() <= {"active", "name"}
@@ -285,7 +285,7 @@ def _add_words(audit: AccountAudit, work: SpendWork, domain: TrackedDomain) -> b
     elsewhere = set().union(*(others for other, others in domain.lists.items() if other != list_id))
     wanted = {plainest(str(word)) for word in requested}
     left_out = wanted - {plainest(word) for word in words} - there.keys()
-    already_there = whole(work.made.get("already_present"))
+    already_there = integer_or_none(work.made.get("already_present"))
     if left_out and left_out <= elsewhere and already_there == len(requested) - len(words):
         says = f"{work.exchange.id} left out {len(left_out)} words that another list of the domain has"
         audit.differs(94, "list", "domain", says, (work.exchange.id,), work.low)
@@ -334,7 +334,10 @@ class SlotReadings:
     def added(self, call: Call) -> SlotsAdded | None:
         """Return what one call added: as its reply says, or as readings show if it was alone between them."""
         low, high, name = _span(call)
-        if isinstance(call, SpendWork) and (stated := whole(call.made.get("slots_added"))) is not None:
+        if (
+            isinstance(call, SpendWork)
+            and (stated := integer_or_none(call.made.get("slots_added"))) is not None
+        ):
             return SlotsAdded(stated, (name,), low)
         before, after = self._readings.before(low), self._readings.after(high)
         if before is None or after is None or self._changes.possibly(before.low, after.high) != 1:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ranksim.judge.conformance.history.fields import body_of, whole
+from ranksim.judge.conformance.history.fields import integer_or_none, sent_body
 from ranksim.judge.conformance.spending import slot_choices
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
@@ -248,7 +248,7 @@ def judge_limit(audit: AccountAudit, bound: Bound, refusing: Collection[str]) ->
 
 def judge_stated(audit: AccountAudit, work: SpendWork, tracked: SlotBounds) -> None:
     """The slots that a reply says it added are what its words and scans make; both are of one instant."""
-    stated, ids = whole(work.made.get("slots_added")), (work.exchange.id,)
+    stated, ids = integer_or_none(work.made.get("slots_added")), (work.exchange.id,)
     if stated is None or not work.sure:
         return
     least, most = tracked.added(work)
@@ -335,7 +335,7 @@ def judge_patches(audit: AccountAudit) -> None:
     """A change that widens a scan beyond the plan's dimensions is refused under U95's default."""
     for exchange in audit.activity.patches:
         widened = exchange.ok and exchange.operation == "scans.update"
-        if widened and _passes_dimensions(audit.activity, body_of(exchange)):
+        if widened and _passes_dimensions(audit.activity, sent_body(exchange)):
             says = f"{exchange.id} widened a scan beyond the plan's dimensions"
             audit.differs(95, "dimensions_slots", "none", says, (exchange.id,), exchange.sent)
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from ranksim.core.clock import DAY, DISTANT_PAST, HOUR, SECOND, WEEK, Micros
 from ranksim.core.money import MICRO_USD
-from ranksim.judge.conformance.history.fields import moment, plain, whole
+from ranksim.judge.conformance.history.fields import instant_or_none, integer_or_none, plain
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.counter_bounds import Interval, Sample
@@ -145,13 +145,13 @@ def meter_of(exchange: Observation, row: Json, low: Micros) -> MeterStatement | 
     """Read one metered allowance, of usage or of the meta of quota_exhausted; None without its used."""
     if not isinstance(row, dict) or not isinstance(row.get("metric"), str):
         return None
-    used = whole(row.get("used"))
+    used = integer_or_none(row.get("used"))
     if used is None:
         return None
     limit, ends, remaining = (
         limit_of(row.get("limit")),
-        moment(row.get("resets_at")),
-        whole(row.get("remaining")),
+        instant_or_none(row.get("resets_at")),
+        integer_or_none(row.get("remaining")),
     )
     period = str(row.get("period", "")).lower()
     return MeterStatement(
@@ -167,7 +167,7 @@ def cost_of(exchange: Observation, row: Json, low: Micros) -> CostStatement | No
     spent = spent_of(row)
     if spent is None and settled is None:
         return None
-    ends, blur = moment(row.get("resets_at")), blur_of(row.get("settled"))
+    ends, blur = instant_or_none(row.get("resets_at")), blur_of(row.get("settled"))
     apart = sum(blur_of(row.get(name)) for name in ("spent", "settled", "reserved")) + CUT
     return CostStatement(
         low, exchange.received, exchange, spent, settled, reserved, ceiling, ends, blur, apart
@@ -183,10 +183,14 @@ def slots_of(exchange: Observation, row: Json, low: Micros) -> SlotStatement | N
     """Read slots, of GET slots or of the meta of slot_limit_exceeded; None without what is used."""
     if not isinstance(row, dict):
         return None
-    numbers = {name: whole(row.get(name)) for name in ("active", "held", "available", "requested")}
+    numbers = {name: integer_or_none(row.get(name)) for name in ("active", "held", "available", "requested")}
     if numbers["requested"] is None:
-        numbers["requested"] = whole(row.get("needed"))
-    used, limit, ends = whole(row.get("used")), limit_of(row.get("limit")), moment(row.get("resets_at"))
+        numbers["requested"] = integer_or_none(row.get("needed"))
+    used, limit, ends = (
+        integer_or_none(row.get("used")),
+        limit_of(row.get("limit")),
+        instant_or_none(row.get("resets_at")),
+    )
     return (
         None
         if used is None
@@ -207,7 +211,7 @@ def entitled_of(exchange: Observation) -> EntitlementStatement:
             if isinstance(row, dict)
         }
     lengths = cooldowns if isinstance(cooldowns, dict) else {}
-    seconds = {name: whole(length) for name, length in lengths.items()}
+    seconds = {name: integer_or_none(length) for name, length in lengths.items()}
     most = dimensions if isinstance(dimensions, dict) else {}
     return EntitlementStatement(
         exchange.sent,
@@ -215,14 +219,14 @@ def entitled_of(exchange: Observation) -> EntitlementStatement:
         exchange,
         frozenset(map(str, capabilities)) if isinstance(capabilities, list) else None,
         {name: length * SECOND for name, length in seconds.items() if length is not None},
-        whole(most.get("engine_devices")),
-        whole(most.get("geographies")),
+        integer_or_none(most.get("engine_devices")),
+        integer_or_none(most.get("geographies")),
     )
 
 
 def limit_of(value: Json) -> int | None:
     """Read a limit; None for anything else, and for a negative number, which stands for no limit."""
-    limit = whole(value)
+    limit = integer_or_none(value)
     return None if limit is None or limit < 0 else limit
 
 

@@ -27,7 +27,7 @@ UNSEEN: Final[tuple[tuple[str, str], ...]] = (
 """What a trace may lack, what matters most first, and the cases that hang on it; a case is of the first."""
 
 
-def unseen(cases: Mapping[tuple[str, str], bool]) -> Iterator[tuple[str, int]]:
+def unseen_cases(cases: Mapping[tuple[str, str], bool]) -> Iterator[tuple[str, int]]:
     """Return what did not happen, and how many cases hang on it, what matters most first.
 
     `cases` tells of each rule's case, by both names, whether it was exercised. What happened in one case of

@@ -22,7 +22,7 @@ from ranksim.judge.conformance.webhooks.endpoints import (
     attempt_evidence,
     first_disabled,
 )
-from ranksim.judge.conformance.webhooks.failure_runs import AttemptEnd, longest, reached
+from ranksim.judge.conformance.webhooks.failure_runs import AttemptEnd, longest_run, reached
 
 DISABLED = "webhook.disable"
 RESET = "webhook.reset"
@@ -86,7 +86,7 @@ class AutoDisableJudge(WebhookJudge):
         }
         default, fault = next(iter(faults.items()))
         explaining = [way for way, evidence in faults.items() if evidence is None]
-        run = longest(ends, "attempt") + rest
+        run = longest_run(ends, "attempt") + rest
         enough = _failures(ends) >= limit
         rule = RESET if disabled is not None and enough and run < limit else DISABLED
         if not explaining:
@@ -216,7 +216,7 @@ def _early(
     ends: Sequence[AttemptEnd], way: str, limit: int, disabled: EndpointSetting | None
 ) -> Evidence | None:
     """Disabled although no order of the outcomes makes a run of `limit` failures."""
-    run = 0 if disabled is None else longest(ends, way, disabled.seen.received)
+    run = 0 if disabled is None else longest_run(ends, way, disabled.seen.received)
     if disabled is None or run >= limit:
         return None
     seen = disabled.seen

@@ -17,7 +17,7 @@ from ranksim.judge.conformance.history.observation import Json, Observation, Rec
 from ranksim.judge.conformance.judge import Judge
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
-from ranksim.judge.conformance.webhooks.failure_runs import AttemptEnd, end_of, longest
+from ranksim.judge.conformance.webhooks.failure_runs import AttemptEnd, end_of, longest_run
 
 ENDPOINT_FIELDS = ("data.enabled", "data.disabled_reason", "data.event_types", "data.domain_id")
 
@@ -119,7 +119,7 @@ class WebhookLog:
             self.calls.append(seen)
 
 
-def endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
+def collect_endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
     """Collect all endpoints that calls name, by id; an id of both environments names neither."""
     observed: dict[str, ObservedEndpoint] = {}
     doubtful: set[str] = set()
@@ -301,7 +301,7 @@ class EndpointHistory:
             came[arrived.endpoint].append(arrived)
         listed = listing(log, run)
         unheard = Counter(endpoint for endpoint, _, _ in listed.attempts.keys() - listed.came.keys())
-        return cls(run, facts, endpoints(log.calls), listed, came, unheard)
+        return cls(run, facts, collect_endpoints(log.calls), listed, came, unheard)
 
     def ends(self, endpoint: str, until: Micros = DISTANT_FUTURE) -> list[AttemptEnd]:
         """Place the outcomes of all attempts that came to an endpoint until an instant."""
@@ -321,7 +321,7 @@ class EndpointHistory:
                 and endpoint.created is not None
                 and not endpoint.touched
                 and first_disabled(endpoint.settings) is None
-                and longest(self.ends(endpoint.id), "attempt") + self.unheard[endpoint.id]
+                and longest_run(self.ends(endpoint.id), "attempt") + self.unheard[endpoint.id]
                 < self.facts.webhook_disable_after
             )
         return self._steady[endpoint.id]

@@ -69,7 +69,7 @@ def end_of(came: ReceivedAttempt, status: int | None, duration: int | None, fact
     return AttemptEnd(came, came.received, max(seen.at, came.received + waited) + NOTED, acknowledged, last)
 
 
-def longest(ends: Sequence[AttemptEnd], way: str, until: Micros | None = None) -> int:
+def longest_run(ends: Sequence[AttemptEnd], way: str, until: Micros | None = None) -> int:
     """The longest run of failures that some order allows, of attempts that came before `until`.
 
     The i-th success was noted between the i-th of their lower bounds and the i-th of the upper ones; between

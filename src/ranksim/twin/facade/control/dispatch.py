@@ -15,15 +15,15 @@ from urllib.parse import parse_qsl
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from ranksim.core.contract.located import Located, ModelT, explain, validate
+from ranksim.core.contract.located import Located, ModelT, explain_mistakes, validate
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call
 from ranksim.core.service.errors import PROBLEM_JSON, TEXTS
 from ranksim.twin.facade.advance import AdvanceUnderWay
 from ranksim.twin.facade.control.command import Conflict, Missing, Problem, Route
-from ranksim.twin.facade.control.document import document
+from ranksim.twin.facade.control.document import control_document
 from ranksim.twin.facade.control.routes import PREFIX, ROUTES, find
-from ranksim.twin.facade.event_stream import EventsQuery, stream
+from ranksim.twin.facade.event_stream import EventsQuery, stream_events
 from ranksim.twin.facade.http import requests
 from ranksim.twin.facade.http.requests import JSON
 from ranksim.twin.facade.journal.journaled_service import NotKept
@@ -59,9 +59,11 @@ async def handle(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None
         await _command(twin, *commands[method], scope, receive, send)
     elif commands or path in ALONE:
         allow = ", ".join(sorted(commands)) or "GET"
-        await refuse(send, 405, f"This path takes {allow}.", (b"allow", allow.encode()))
+        await problem_response(send, 405, f"This path takes {allow}.", (b"allow", allow.encode()))
     else:
-        await refuse(send, 404, f"There is nothing here; {PREFIX}/openapi.json lists what there is.")
+        await problem_response(
+            send, 404, f"There is nothing here; {PREFIX}/openapi.json lists what there is."
+        )
 
 
 async def _command(
@@ -77,18 +79,18 @@ async def _command(
                 given["raw"] = raw
         answer = await route.command(twin, *values, **given)
     except Malformed as error:
-        await refuse(send, error.status, str(error))
+        await problem_response(send, error.status, str(error))
     except Missing as error:
-        await refuse(send, 404, str(error))
+        await problem_response(send, 404, str(error))
     except (Conflict, AdvanceUnderWay) as error:
-        await refuse(send, 409, str(error))
+        await problem_response(send, 409, str(error))
     except BadInput as error:
-        await refuse(send, 422, str(error))
+        await problem_response(send, 422, str(error))
     except (Gone, NotKept):
         raise
     except Exception:
         log.exception("%s %s failed", route.method, scope["path"])
-        await refuse(send, 500, "The control API failed to answer; the log says why.")
+        await problem_response(send, 500, "The control API failed to answer; the log says why.")
     else:
         payload = answer if isinstance(answer, bytes) else to_json(answer)
         media, body = route.media.encode(), scope["method"] != "HEAD"
@@ -101,7 +103,7 @@ def _query(model: type[ModelT], query: bytes) -> ModelT:
     try:
         return model.model_validate_strings(given)
     except ValidationError as error:
-        raise explain(model, error, Located("query", given, {})) from None
+        raise explain_mistakes(model, error, Located("query", given, {})) from None
 
 
 async def _read(route: Route, scope: Scope, receive: Receive) -> tuple[Any, bytes]:
@@ -128,7 +130,7 @@ async def send_json(
     await send({"type": "http.response.body", "body": payload if body else b""})
 
 
-async def refuse(send: Send, status: int, detail: str, *more: Header) -> None:
+async def problem_response(send: Send, status: int, detail: str, *more: Header) -> None:
     """Answer with a problem body (RFC 9457)."""
     title = TITLES.get(status) or HTTPStatus(status).phrase
     problem: Problem = {"type": "about:blank", "title": title, "status": status, "detail": detail}
@@ -139,7 +141,7 @@ async def refuse(send: Send, status: int, detail: str, *more: Header) -> None:
 
 
 async def _openapi(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:
-    written = await asyncio.to_thread(document)  # it takes long, the first time
+    written = await asyncio.to_thread(control_document)  # it takes long, the first time
     await send_json(send, 200, to_json(written), body=scope["method"] != "HEAD")
 
 
@@ -149,10 +151,10 @@ async def _events(twin: Twin, scope: Scope, receive: Receive, send: Send) -> Non
     try:
         query = _query(EventsQuery, scope["query_string"])
     except BadInput as error:
-        await refuse(send, 422, str(error))
+        await problem_response(send, 422, str(error))
         return
     after = whole_number(last)
-    await stream(twin, query.after if after is None else after, scope, receive, send, query.most)
+    await stream_events(twin, query.after if after is None else after, scope, receive, send, query.most)
 
 
 async def _index(twin: Twin, scope: Scope, receive: Receive, send: Send) -> None:

@@ -52,7 +52,7 @@ SCHEMAS = "#/components/schemas/"
 
 
 @cache
-def document() -> Schema:
+def control_document() -> Schema:
     """Build the document."""
     schemas: Schema = {}
     paths: Schema = {}
@@ -78,7 +78,7 @@ def document() -> Schema:
 
 def describe_control() -> Schema:
     """Return the document with a body that each command takes as its example, for the page with forms."""
-    described = deepcopy(document())
+    described = deepcopy(control_document())
     for route in ROUTES:
         if route.example is not None:
             operation = described["paths"][PREFIX + route.path][route.method.lower()]

@@ -30,7 +30,7 @@ from ranksim.core.service.calls import Answer, Attempt, Call, Reply, Step
 from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.core.service.service import Service
 from ranksim.core.surface.graphql_schema import FIELDS, SCHEMA
-from ranksim.twin.facade.http.openapi import document
+from ranksim.twin.facade.http.openapi import openapi_document
 from ranksim.twin.facade.http.response_schemas import Schema
 
 START = "2026-03-02T09:00:00Z"
@@ -146,7 +146,7 @@ class _ExampleCaller:
 
 def describe_service(policy: Policy) -> Schema:
     """Return the service's document with an example of each body and answer."""
-    described, exchanges = document(policy), examples(policy)
+    described, exchanges = openapi_document(policy), examples(policy)
     for methods in described["paths"].values():
         for operation in methods.values():
             exchange = exchanges[operation["operationId"]]

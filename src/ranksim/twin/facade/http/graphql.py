@@ -27,11 +27,11 @@ from ranksim.core.surface.graphql import (
     GraphqlRequest,
     GraphqlResponse,
     Refusal,
-    ask,
+    collect_calls,
     copied,
-    headers_of,
-    parsed,
-    read_body,
+    graphql_headers,
+    parse_document,
+    read_request_body,
     remember,
     validated,
 )
@@ -94,7 +94,7 @@ class GraphqlEndpoint:
         refused = request.refused(replies, refusal, accept)
         if refused is not None:
             return refused
-        headers = headers_of(twin.policy, accept, replies)
+        headers = graphql_headers(twin.policy, accept, replies)
         if request.values <= MOST_VALUES_INLINE:
             return GraphqlResponse(200, headers, request.answered(), replies)
         await self._twin.commit()  # what is undone meanwhile would be noticed by nobody else
@@ -115,13 +115,13 @@ class GraphqlEndpoint:
             return AWAY
         limits = request.policy.assumptions.graphql_limits
         if len(raw) <= MOST_INLINE:
-            if (refusal := read_body(raw, request)) is not None:
+            if (refusal := read_request_body(raw, request)) is not None:
                 return refusal
             remembered = KNOWN.get((request.text, limits))
             if isinstance(remembered, Refusal):
                 return remembered
             if remembered is not None and remembered.values <= MOST_VALUES_INLINE:
-                return ask(remembered, request, limits)
+                return collect_calls(remembered, request, limits)
         async with self._turn:
             return await self._read_in_turn(raw, request, limits)
 
@@ -130,11 +130,13 @@ class GraphqlEndpoint:
     ) -> Refusal | None:
         if not self._admits(request, raw, tuple(RateClass)):
             return AWAY
-        if (refusal := await _in_thread(partial(read_body, raw, request))) is not None:
+        if (refusal := await _in_thread(partial(read_request_body, raw, request))) is not None:
             return refusal
         remembered = KNOWN.get((request.text, limits))
         document = (
-            await _in_thread(partial(parsed, request.text, limits)) if remembered is None else remembered
+            await _in_thread(partial(parse_document, request.text, limits))
+            if remembered is None
+            else remembered
         )
         if isinstance(document, Refusal):
             return document
@@ -148,7 +150,7 @@ class GraphqlEndpoint:
             remember(request.text, limits, document)
         if isinstance(document, Refusal):
             return document
-        return await _in_thread(partial(ask, document, request, limits))
+        return await _in_thread(partial(collect_calls, document, request, limits))
 
     def _admits(self, request: GraphqlRequest, raw: bytes, classes: Collection[RateClass]) -> bool:
         """Return whether a request would not be refused for access or traffic, whatever it asks for."""

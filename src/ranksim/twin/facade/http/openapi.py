@@ -105,7 +105,7 @@ REFINED: dict[tuple[str, str], Schema] = {
 """What code checks about a field of a body, said as a schema."""
 
 
-def document(policy: Policy) -> Schema:
+def openapi_document(policy: Policy) -> Schema:
     """Build the document."""
     made = _Document(policy)
     paths: Schema = {}

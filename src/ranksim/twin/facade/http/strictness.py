@@ -17,7 +17,7 @@ from ranksim.core.service.calls import Call, Fault
 
 def unknown_parameters(call: Call) -> Fault | None:
     """Refuse query parameters that an operation does not know."""
-    accepted = parameters(call.operation)
+    accepted = query_parameters(call.operation)
     unknown = [(name, accepted) for name in call.query if name not in accepted]
     return _refused(call.operation, "query parameter", "parameter", unknown, "U100", "query")
 
@@ -30,7 +30,7 @@ def unknown_fields(call: Call) -> Fault | None:
     return _refused(call.operation, "field", "field", unknown[:ERRORS_SHOWN], "U84", "body")
 
 
-def parameters(operation: str) -> tuple[str, ...]:
+def query_parameters(operation: str) -> tuple[str, ...]:
     """Return the query parameters that an operation knows; every collection knows limit and cursor (S43)."""
     from ranksim.core.surface.operation_schemas import WIRES
 

@@ -15,7 +15,7 @@ from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import OfReceiver, ResizePool
-from ranksim.twin.sim.why.changes import Knob, dotted, knobs
+from ranksim.twin.sim.why.changes import Knob, knobs, study_path
 from ranksim.twin.sim.why.explanation import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Unchanged, Why
 from ranksim.twin.sim.why.futures import FEW, Question, Rerunner, other
 from ranksim.twin.sim.why.moments import MomentSearch
@@ -247,7 +247,7 @@ class _Prevention:
         if not is_gain(gained, lost, error):
             return None
         return Remedy(
-            dotted(knob.path),
+            study_path(knob.path),
             knob.write(knob.old),
             knob.write(knob.value(turn.at)),
             turn.size,

@@ -64,7 +64,7 @@ class Knob:
         return next(part for part in reversed(self.path) if isinstance(part, str))
 
 
-def dotted(path: Path) -> str:
+def study_path(path: Path) -> str:
     """Return a path as studies write it: scenario.timeline[0].count; of a policy, policy.catalogue.…"""
     text = "" if path[0] == "policy" else "scenario"
     for before, part in zip(("", *path), path, strict=False):

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 def _metrics(context: typer.Context, incomplete: str) -> list[str]:
     """The metrics that a shell completes a word to: those of the run before it, else those of every run."""
-    from ranksim.twin.sim.metrics import always, named
+    from ranksim.twin.sim.metrics import always, metrics_named
 
     try:
         scenario = _read(Path(context.params["run"]), None)[0]
-        own = list(named(scenario.accounts, scenario.clients, scenario.receivers))
+        own = list(metrics_named(scenario.accounts, scenario.clients, scenario.receivers))
     except (BadInput, KeyError, TypeError):
         own = []
     return sorted(name for name in (*always(), *own) if name.startswith(incomplete))
@@ -62,24 +62,24 @@ def why(
       ranksim why results refusals.slot_limit_exceeded
       ranksim why scenarios/agency-month.yaml refusals.slot_limit_exceeded
     """  # fmt: skip
-    from ranksim.report.answer import show
+    from ranksim.report.answer import show_answer
     from ranksim.twin.sim.why.answer import why as explain
 
     scenario, seeds = _read(run, seed)
     with show_progress("asking why") as tell:
         answer = explain(scenario, seeds, metric, futures, tell)
-    show(answer, json, None, plots=False)
+    show_answer(answer, json, None, plots=False)
 
 
 def _read(run: Path, seed: int | None) -> "tuple[Scenario, list[int]]":
     """The scenario of a directory or a file, and the seeds of its replications. Raises BadInput."""
     from ranksim.twin.sim.runner import replication_seed
-    from ranksim.twin.sim.scenario import Scenario, code_of
+    from ranksim.twin.sim.scenario import Scenario, client_functions
 
     if run.is_dir():
         return _read_results(run)
     scenario = Scenario.load(run)
-    say_code(run, code_of(scenario))
+    say_code(run, client_functions(scenario))
     root = scenario.seed if seed is None else seed
     return scenario, [replication_seed(root, index) for index in range(scenario.replications)]
 

@@ -332,7 +332,7 @@ FEW = 10
 """So many trials at least, and half of those there may be, are enough where they agree."""
 
 
-def tried(succeeds: Callable[[int], bool], most: int) -> tuple[int, int]:
+def successes(succeeds: Callable[[int], bool], most: int) -> tuple[int, int]:
     """Return how many of how many trials succeed: of `most`, or of the first few where these all agree."""
     few = min(most, max(FEW, most // 2))
     hits = sum(succeeds(number) for number in range(few))

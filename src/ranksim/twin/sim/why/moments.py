@@ -15,7 +15,7 @@ from ranksim.inference.shares import chance
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import IssueKey
 from ranksim.twin.sim.why.explanation import Chance, Happening, Path, TurningPoint
-from ranksim.twin.sim.why.futures import FEW, Rerunner, other, tried
+from ranksim.twin.sim.why.futures import FEW, Rerunner, other, successes
 from ranksim.twin.sim.world import Fork
 
 
@@ -27,7 +27,7 @@ class Planned(NamedTuple):
     text: str
 
 
-def planned(scenario: Scenario) -> list[Planned]:
+def planned_moments(scenario: Scenario) -> list[Planned]:
     """Return what sets in after the start, in order of time."""
     steps = [
         Planned(action.at.on(scenario.start), ("timeline", index), _in_words(action))
@@ -83,7 +83,7 @@ class MomentSearch:
         start = self.scenario.start
         if self._is_inevitable(start):
             return TurningPoint(start, "as the run starts", ())
-        steps = [step.at for step in planned(self.scenario) if step.at <= first.at]
+        steps = [step.at for step in planned_moments(self.scenario) if step.at <= first.at]
         low, high = self._between([start, *dict.fromkeys(steps), first.at])
         times = [low, *sorted({happening.at for happening in before if low < happening.at < high}), high]
         if len(times) > 2 and self._is_inevitable(times[-2]):  # else it is what came last
@@ -92,7 +92,7 @@ class MomentSearch:
 
     def _moment_at(self, at: Micros, happenings: Sequence[Happening]) -> TurningPoint:
         """Return what set in at a moment, else what happened then."""
-        set_in = [step for step in planned(self.scenario) if step.at == at]
+        set_in = [step for step in planned_moments(self.scenario) if step.at == at]
         if set_in:
             text = "; ".join(step.text for step in set_in)
             return TurningPoint(at, text, tuple(step.path for step in set_in))
@@ -104,21 +104,21 @@ class MomentSearch:
     def chances(self, moment: TurningPoint, first: Happening, before: Sequence[Happening]) -> list[Chance]:
         """Return how likely it was at the start, as each thing set in, just before the moment and at it."""
         marks = {self.scenario.start: "the start"}
-        set_in = [step for step in planned(self.scenario) if step.at <= first.at]
+        set_in = [step for step in planned_moments(self.scenario) if step.at <= first.at]
         marks |= {step.at: step.text for step in set_in[-2:]}
         earlier = [happening for happening in before if happening.at < moment.at]
         if earlier and moment.at > self.scenario.start:
             marks.setdefault(earlier[-1].at, f"just before: {earlier[-1].text}")
         marks[moment.at] = moment.text
         rows = [self._chance(at, marks[at]) for at in sorted(marks) if at < first.at]
-        return [*rows, Chance(first.at, first.text, *tried(lambda _: True, self.futures))]
+        return [*rows, Chance(first.at, first.text, *successes(lambda _: True, self.futures))]
 
     def otherwise(self) -> Estimate:
         """Return how likely it is in other worlds: futures of the start, if nothing sets in later."""
         start = self.scenario.start
         if as_of(self.scenario, start) == self.scenario:
             return self._chance(start, "").estimate
-        worlds = tried(
+        worlds = successes(
             lambda number: self.worlds.happens(self.scenario, other(self.seed, "world", number)), self.futures
         )
         return chance(*worlds)
@@ -139,7 +139,7 @@ class MomentSearch:
         return all(self._comes(at, number) for number in range(FEW))
 
     def _chance(self, at: Micros, text: str) -> Chance:
-        return Chance(at, text, *tried(lambda number: self._comes(at, number), self.futures))
+        return Chance(at, text, *successes(lambda number: self._comes(at, number), self.futures))
 
     def _comes(self, at: Micros, number: int) -> bool:
         if (at, number) not in self.seen:

@@ -321,7 +321,7 @@ def _crawls_join(handler: Handler, ctx: Context, request: Request) -> Reply:
     if body.get("kind") == "crawl" and not body.get("dry_run") and domain is not None:
         running = jobs.running_of(ctx, domain, "crawl")
         if running is not None and running.account == request.account.id:
-            return single(jobs.show(ctx, running, request.now), 200, "joined")
+            return single(jobs.show_job(ctx, running, request.now), 200, "joined")
     return handler(ctx, request)
 
 

@@ -85,7 +85,7 @@ def the_last_again(patch: Patch) -> None:
         items: bool = True,
     ) -> tuple[list[Id], Id | None]:
         shown = [one for one in ids if (keep is None or keep(one)) and after is not None and one <= after]
-        return paging.walk(ids, shown[-2] if len(shown) > 1 else after, limit, keep)
+        return paging.take_page(ids, shown[-2] if len(shown) > 1 else after, limit, keep)
 
     patch.setattr(replies, "walk", walk)
 

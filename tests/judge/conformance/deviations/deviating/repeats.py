@@ -118,7 +118,7 @@ def from_a_lost_anchor(patch: Patch) -> None:
         *,
         items: bool = True,
     ) -> tuple[list[Id], Id | None]:
-        return paging.walk(ids, after if after in ids else None, limit, keep)
+        return paging.take_page(ids, after if after in ids else None, limit, keep)
 
     patch.setattr(replies, "walk", walk)
 
@@ -134,10 +134,10 @@ def newest_first(patch: Patch) -> None:
         *,
         items: bool = True,
     ) -> tuple[list[Id], Id | None]:
-        page, following = paging.walk(ids, after, limit, keep)
+        page, following = paging.take_page(ids, after, limit, keep)
         if following is None:
             return page, None
-        return page, paging.walk(ids, following, 1, keep)[0][0]
+        return page, paging.take_page(ids, following, 1, keep)[0][0]
 
     patch.setattr(replies, "walk", walk)
 
@@ -181,7 +181,7 @@ def shown(change: Callable[[Any, int], None]) -> Callable[[Patch], None]:
     """Change how jobs are shown."""
 
     def apply(patch: Patch) -> None:
-        show, number = jobs.show, count()
+        show, number = jobs.show_job, count()
 
         def changed(*given: Any) -> Any:
             body = show(*given)
