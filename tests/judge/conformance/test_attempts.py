@@ -21,6 +21,7 @@ from tests.kit.traces import (
 )
 
 from ranksim.core.clock import SECOND
+from ranksim.core.contract.policy import Policy
 from ranksim.core.trace import Note
 from ranksim.judge.conformance.verdict.verdicts import Tally, Verdict
 from ranksim.judge.conformance.webhooks import attempts, views
@@ -284,6 +285,14 @@ def test_a_field_that_is_not_there_is_another_wire_form() -> None:
 def test_a_pinned_signing_time_is_a_deviation() -> None:
     entries = [READ, created(), hook(0, status=500), hook(60, attempt=2, t=0)]
     assert found(judged(attempts, entries, policy_of(signature_time="attempt")), attempts.FRESH) == "broken"
+
+
+def test_no_age_excuses_a_signature_without_a_time() -> None:
+    """However little a policy tolerates: only what states its time may be refused for its age (S86)."""
+    unsigned = hook(0, valid=False)
+    unsigned = unsigned.model_copy(update={"signature": unsigned.signature.model_copy(update={"t": None})})
+    strict = Policy().replace(facts={"signature_tolerance": "20s"})
+    assert found(judged(attempts, [created(), unsigned], strict), attempts.SIGNATURE) == "broken"
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,8 @@ def test_a_plan_that_has_somebody_in_one_replication_alone() -> None:
     assert [row["plan"] for row in found.differences if row["metric"] == "margin"] == ["flat", "rare", "all"]
     ax = found.draw("margin", new_figure().subplots())
     assert [label.get_text() for label in ax.get_yticklabels()] == ["flat", "rare", "all"]
+    with pytest.raises(BadInput, match="no such plot 'margins'; did you mean 'margin'"):
+        found.draw("margins")
 
 
 def test_percentiles_are_those_of_the_accounts() -> None:

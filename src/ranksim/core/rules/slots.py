@@ -84,7 +84,7 @@ def words_counted(lists: Iterable[Iterable[str]], scan_counts: str) -> list[str]
 
 
 def difference(minuend: Block, part: Block) -> list[Block]:
-    """Return the tuples of `whole` that are not in `part`, as at most three blocks that do not overlap."""
+    """Return the tuples of `minuend` that are not in `part`, as at most three blocks that do not overlap."""
     words, common_words = _split(minuend.words, part.words)
     pairings, common_pairings = _split(minuend.engine_devices, part.engine_devices)
     places, _ = _split(minuend.geographies, part.geographies)

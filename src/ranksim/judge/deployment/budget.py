@@ -239,10 +239,9 @@ class Budget:
     def _look(self, received: Received) -> None:
         """Take in which jobs have ended of those that had booked nothing."""
         items = received.data if isinstance(received.data, list) else [received.data]
-        jobs = {str(job.get("id")): job for job in items if isinstance(job, Mapping)}
-        for call in self._outstanding:
-            job = jobs.get(call.job[1]) if call.unbooked and call.job is not None else None
-            if job is not None:
+        unbooked = [call for call in self._outstanding if call.unbooked]
+        for job in (item for item in items if isinstance(item, Mapping)):
+            for call in (call for call in unbooked if call.job and call.job[1] == job.get("id")):
                 call.looked = received.received
                 if job.get("finished_at") is not None:
                     call.shown_from = received.received

@@ -214,8 +214,8 @@ def ask_receiver(
 
 
 def _shifted(entry: dict[str, Any], ahead: int) -> dict[str, Any]:
-    moved = {name: None if entry[name] is None else entry[name] - ahead for name in ("received", "answered")}
-    return {**entry, **moved}
+    answered = None if entry["answered"] is None else entry["answered"] - ahead
+    return {**entry, "received": entry["received"] - ahead, "answered": answered}
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -160,7 +160,7 @@ def workers_needed(
         for kind, peak in peaks.items():
             pool = PoolSpec(capacity="unlimited", duration=peak.service)
             seeds = [replication_seed(seed, index) for index in range(replications)]
-            runs = [(peak.arrivals(kind, drawn_seed), drawn_seed) for drawn_seed in seeds]
+            runs = [(partial(peak.arrivals, kind, drawn_seed), drawn_seed) for drawn_seed in seeds]
             demands.append(JobDemand(kind, pool, runs, peak.is_drawn, peak=peak))
         return WorkersNeeded(staffings(demands, within, target, tell))
 
@@ -199,12 +199,13 @@ def peaks_of(
 class JobDemand:
     """The jobs of a `kind` that come in each of some `runs`, with its seed, and the `pool` that does them.
 
-    A `peak` has a formula, too. Jobs that have not started after a `length` (µs) from `start` on never do.
+    A run draws its jobs when it is called, so that memory holds those of one. A `peak` has a formula, too.
+    Jobs that have not started after a `length` (µs) from `start` on never do.
     """
 
     kind: str
     pool: PoolSpec
-    runs: Sequence[tuple[Arrivals, int]]
+    runs: Sequence[tuple[Callable[[], Arrivals], int]]
     is_drawn: bool
     peak: Peak | None = None
     start: Micros = 0
@@ -213,7 +214,7 @@ class JobDemand:
     @property
     def jobs(self) -> int:
         """The most jobs that come in a run."""
-        return self.peak.jobs if self.peak else max(len(arrivals) for arrivals, _ in self.runs)
+        return self.peak.jobs if self.peak else max(len(arrivals()) for arrivals, _ in self.runs)
 
 
 def staffings(
@@ -237,11 +238,13 @@ def _staffing(demand: JobDemand, within: Micros, target: float, tell: Tell) -> S
 
     @cache
     def tried(workers: int) -> StaffingTrial:
-        hits = []
-        for arrivals, seed in runs:
+        hits, sizes = [], []
+        for drawn, seed in runs:
             tell(next(simulated) / (trials * len(runs)), f"{workers} workers for {kind}")
+            arrivals = drawn()
+            sizes.append(len(arrivals))
             hits.append(started_in_time(demand, arrivals, workers, within, seed))
-        seen = clustered(hits, [len(arrivals) for arrivals, _ in runs])
+        seen = clustered(hits, sizes)
         if not demand.is_drawn:
             seen = Estimate(seen.mean, seen.mean, seen.mean)
         return StaffingTrial(workers, by_formula(workers), seen)

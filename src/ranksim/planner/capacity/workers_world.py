@@ -7,7 +7,8 @@ jobs that it started are put before pools of every size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ranksim.core.clock import MINUTE, Micros, iso
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import StartJob, Step
 from ranksim.planner.capacity.common import expect
-from ranksim.planner.capacity.queueing import MANY
+from ranksim.planner.capacity.queueing import MANY, Arrivals
 from ranksim.planner.capacity.workers import JobDemand, WorkersNeeded, staffings, wanted_wait
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
@@ -37,6 +38,10 @@ class _Recorder(World):
             if isinstance(task, StartJob):
                 self.queued.setdefault(task.kind, []).append((self.now, task))
         super().follow(step)
+
+
+def _jobs_of(run: Mapping[str, Arrivals], kind: str) -> Arrivals:
+    return run.get(kind, [])
 
 
 def queued_jobs(scenario: Scenario, seed: int) -> dict[str, list[tuple[Micros, StartJob]]]:
@@ -97,7 +102,9 @@ def _demands(scenario: Scenario, replications: int, seed: int) -> Iterator[JobDe
     for kind in sorted({kind for run in runs for kind in run}):
         pool = completed(specs.get(kind, PoolSpec(capacity="unlimited")), kind, scenario.policy)
         is_drawn = are_drawn or (pool.duration is not None and pool.duration.kind != "constant")
-        arrivals = [(run.get(kind, []), drawn_seed) for run, drawn_seed in zip(runs, seeds, strict=True)]
+        arrivals = [
+            (partial(_jobs_of, run, kind), drawn_seed) for run, drawn_seed in zip(runs, seeds, strict=True)
+        ]
         demand = JobDemand(
             kind, pool, arrivals if is_drawn else arrivals[:1], is_drawn,
             start=scenario.start, length=scenario.length,

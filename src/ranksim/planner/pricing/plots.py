@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ranksim.core.errors import BadInput, no_such
 from ranksim.core.money import MICRO_USD
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer
@@ -34,7 +35,9 @@ class DrawnAnswer(ReadyAnswer):
     __slots__ = ()
 
     def draw(self, name: str = "", ax: Axes | None = None) -> Axes:
-        """Draw a plot, the first one unless it is named. Raises BadInput without matplotlib."""
+        """Draw a plot, the first one unless it is named. Raises BadInput for one that there is not."""
+        if name and name not in self.plots:
+            raise BadInput(no_such("plot", name, self.plots))
         return PLOTS[name or self.plots[0]](self, new_figure().subplots() if ax is None else ax)
 
 

@@ -323,7 +323,7 @@ class _Rounds:
             most = done + _work(len(left), count, len(order))
             self.serve(chosen, [now, *left], part(tell, done / most, (done + work) / most), text)
             done += work
-            left, count = better(left), count * KEPT
+            left, count = left if final else better(left), count * KEPT
 
     def serve(self, chosen: Integers, candidates: Sequence[_Candidate], tell: Tell, text: str) -> None:
         """Serve the customers under each catalogue, the first being the one as it is.

@@ -154,6 +154,7 @@ class ServeOptions:
         from ranksim.twin.facade.sender import NetworkSender
         from ranksim.twin.facade.twin import Twin
 
+        tls = _tls(self.ca_file)
         receivers: Receivers = "others"
         if self.any_receiver or self.public_receivers_only:
             receivers = "any" if self.any_receiver else "public"
@@ -165,7 +166,7 @@ class ServeOptions:
             traffic_clock=self.traffic_clock,
             signature_clock=self.signature_clock,
             settle_timeout=self.settle_timeout,
-            sender=NetworkSender(receivers=receivers, tls=_tls(self.ca_file), own_ports=own_ports),
+            sender=NetworkSender(receivers=receivers, tls=tls, own_ports=own_ports),
             plan=self.plan,
         )
 

@@ -36,7 +36,7 @@ from ranksim.twin.facade.faults import Faults
 from ranksim.twin.facade.journal.journaled_service import ADMINISTRATION, JournaledService, NotKept
 from ranksim.twin.facade.logged_event import SentAttempt
 from ranksim.twin.facade.request_journal import RequestJournal
-from ranksim.twin.facade.sender import NetworkSender, Sender
+from ranksim.twin.facade.sender import Sender
 from ranksim.twin.facade.snapshots import Snapshot, Snapshots, begin_edited_periods
 from ranksim.twin.facade.virtual_clock import Timer, VirtualClock
 from ranksim.twin.serving.wall_clock import wall
@@ -74,7 +74,7 @@ class Twin:
         self.policy = policy or Policy()
         self.seed = seed
         self.settle_timeout = settle_timeout
-        self.sender: Sender = sender or NetworkSender()
+        self.sender: Sender = sender or _http_sender()
         self.clock = VirtualClock(clock, start, traffic_clock, signature_clock, read_wall)
         self.keys: dict[str, str] = {}
         """The first key of each environment."""
@@ -435,3 +435,10 @@ def may_write(call: Call) -> bool:
 
 def _new_world() -> str:
     return f"world_{secrets.token_hex(8)}"
+
+
+def _http_sender() -> Sender:
+    """Return a sender over the network, made at once: who lacks its libraries shall hear of it now."""
+    from ranksim.twin.facade.http_sender import HttpSender  # read late: most worlds of tests send nothing
+
+    return HttpSender()

@@ -31,8 +31,8 @@ class EndTimer:
         self._timer = self._loop.call_at(self.due, self._ring)
 
     def cancel(self) -> None:
-        """Never end."""
-        self.due = None
+        """Never end, and let go of what would: it holds this timer, and would wait for the collector."""
+        self.due, self._end = None, _nothing
         if self._timer is not None:
             self._timer.cancel()
 
@@ -45,3 +45,7 @@ class EndTimer:
             self.set(left)
         else:
             self._end()
+
+
+def _nothing() -> None:
+    """What ends when nothing does."""

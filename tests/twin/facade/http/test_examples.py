@@ -91,3 +91,11 @@ def test_every_operation_has_an_example_that_the_service_answered() -> None:
     assert [name for name, one in found.items() if (one.answer or {}).get("data") == []] == []
     brief = found["keyword_briefs.create"]
     assert (brief.target, brief.status) == ("/v1/keyword-briefs", 201)
+
+
+def test_the_pages_are_made_where_no_plan_allows_anything() -> None:
+    """Then there is nothing to read, change or delete, and the example is of the list or a refusal."""
+    plans = {name: {"capabilities": (), "slot_limit": 0} for name in Policy().catalogue.plans}
+    policy = Policy().replace(catalogue={"plans": plans})
+    assert describe_service(policy)["paths"].keys() == openapi_document(policy)["paths"].keys()
+    assert describe_graphql(policy)["examples"].keys() == FIELDS.keys()

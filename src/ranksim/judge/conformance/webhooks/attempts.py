@@ -214,10 +214,11 @@ class AttemptJudge(WebhookJudge):
 
     def _judge_attempt(self, arrived: ReceivedAttempt, kind: str) -> None:
         signature = arrived.headers.get("service-signature", "")
-        apart = 0 if arrived.t is None else abs(arrived.t * SECOND - arrived.received)
+        apart = None if arrived.t is None else abs(arrived.t * SECOND - arrived.received)
+        tolerated = self.options.facts.signature_tolerance - ON_THE_WAY
         if arrived.valid is None:
             self.tally.open(SIGNATURE, "the receiver did not know the endpoint's secret")
-        elif not arrived.valid and apart > self.options.facts.signature_tolerance - ON_THE_WAY:
+        elif not arrived.valid and apart is not None and apart > tolerated:
             self.tally.open(SIGNATURE, "the receiver may have refused it for its age alone")  # S86
         else:
             signed = arrived.valid and SIGNED.match(signature) is not None

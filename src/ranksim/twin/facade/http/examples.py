@@ -150,9 +150,10 @@ def describe_service(policy: Policy) -> Schema:
     for methods in described["paths"].values():
         for operation in methods.values():
             exchange = exchanges[operation["operationId"]]
-            if exchange.body is not None:
+            # Where the plans allow nothing to be made, the example may be of the list instead, or a refusal.
+            if exchange.body is not None and "requestBody" in operation:
                 operation["requestBody"]["content"]["application/json"]["example"] = exchange.body
-            for content in operation["responses"][str(exchange.status)].get("content", {}).values():
+            for content in operation["responses"].get(str(exchange.status), {}).get("content", {}).values():
                 content["example"] = exchange.answer
     return described
 
@@ -199,9 +200,8 @@ def graphql_example(name: str, exchange: ExampleExchange) -> tuple[str, dict[str
 def _variables(field: GraphQLField, name: str, exchange: ExampleExchange) -> dict[str, Any]:
     path = OPERATIONS[FIELDS[name]].path
     pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/?]+)", f"/v1/{path}")
-    match = re.match(pattern, exchange.target)
-    assert match is not None
-    given: dict[str, Any] = {**match.groupdict(), "input": exchange.body or {}}
+    match = re.match(pattern, exchange.target)  # none where the example is of the list instead
+    given: dict[str, Any] = {**(match.groupdict() if match else {}), "input": exchange.body or {}}
     return {
         argument_name: _written(argument.type, given[argument_name])
         for argument_name, argument in field.args.items()
