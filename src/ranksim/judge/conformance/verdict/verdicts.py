@@ -162,7 +162,10 @@ class _RuleCounts:
 
     def case(self, name: str) -> _CaseCounts:
         """Return the counts of a case."""
-        return self.cases.setdefault(name, _CaseCounts())
+        counts = self.cases.get(name)
+        if counts is None:  # no setdefault: cases are counted several times an exchange, and rarely new
+            counts = self.cases[name] = _CaseCounts()
+        return counts
 
     def finding(self, rule: Rule) -> Finding:
         """Return the verdict on the rule that they are of."""
