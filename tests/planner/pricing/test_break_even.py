@@ -10,7 +10,7 @@ from flat_customers import CALENDAR, USD, catalogue, population
 
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing.bills import Bills
-from ranksim.planner.pricing.break_even import _even, break_even, fewest_customers
+from ranksim.planner.pricing.break_even import _even, break_even, fewest
 from ranksim.report.figure import new_figure
 
 
@@ -78,7 +78,7 @@ def test_a_ceiling_that_is_not_needed_though_some_cost_more_than_they_pay_is_tol
 
 @pytest.mark.parametrize(("accounts", "safe"), [(149, None), (150, 3_600_000)])
 def test_too_few_customers_show_nothing(accounts: int, safe: int | None) -> None:
-    assert fewest_customers(0.01, 0.95) == 299
+    assert fewest(0.01, 0.95) == 299
     sold = catalogue({"flat": {"price": 4 * USD}})
     found = break_even(population(accounts=accounts), sold, policy=CALENDAR, replications=2)
     assert found.of("flat").safe == safe
@@ -86,7 +86,7 @@ def test_too_few_customers_show_nothing(accounts: int, safe: int | None) -> None
 
 
 def test_a_risk_near_nothing_needs_a_multitude() -> None:
-    assert fewest_customers(1e-17, 0.95) == pytest.approx(2.9957e17, rel=1e-4)
+    assert fewest(1e-17, 0.95) == pytest.approx(2.9957e17, rel=1e-4)
 
 
 def test_a_plan_that_nobody_is_on() -> None:

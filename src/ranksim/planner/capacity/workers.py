@@ -249,16 +249,16 @@ def _staffing(demand: JobDemand, within: Micros, target: float, tell: Tell) -> S
             seen = Estimate(seen.mean, seen.mean, seen.mean)
         return StaffingTrial(workers, by_formula(workers), seen)
 
-    expected = None if peak is None else fewest(jobs, lambda n: (by_formula(n) or 0) >= target)
+    expected = None if peak is None else fewest_workers(jobs, lambda n: (by_formula(n) or 0) >= target)
     if not runs:
         return Staffing(kind, peak, jobs, within, target, expected, None, ())
     # What is shown of a number of workers is the lower end of the interval.
-    proven = fewest(jobs, lambda n: (tried(n).simulated.low or 0) >= target)
+    proven = fewest_workers(jobs, lambda n: (tried(n).simulated.low or 0) >= target)
     around = range(max(1, proven - AROUND), min(jobs, proven + AROUND) + 1)
     return Staffing(kind, peak, jobs, within, target, expected, proven, tuple(map(tried, around)))
 
 
-def fewest(jobs: int, are_enough: Callable[[int], bool]) -> int:
+def fewest_workers(jobs: int, are_enough: Callable[[int], bool]) -> int:
     """Return the fewest workers who are enough, as many as there are jobs if no fewer are.
 
     More workers never start fewer jobs in time, so they are found by halving.

@@ -153,7 +153,7 @@ class BreakEven(DrawnAnswer):
             "have a negative margin over the run (exact binomial bound).",
             *(
                 f"{plan.plan}: even without one negative margin this needs "
-                f"{fewest_customers(self.risk, self.level):,} customers in all replications together; "
+                f"{fewest(self.risk, self.level):,} customers in all replications together; "
                 "give more of either."
                 for plan in self.balances
                 if plan.safe is None
@@ -183,7 +183,7 @@ class BreakEven(DrawnAnswer):
         return views + views_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
 
 
-def fewest_customers(risk: float, level: float) -> int:
+def fewest(risk: float, level: float) -> int:
     """How many customers must show no negative margin before a ceiling counts as safe."""
     return math.floor(math.log1p(-level) / math.log1p(-risk)) + 1
 
