@@ -87,7 +87,7 @@ def the_last_again(patch: Patch) -> None:
         shown = [one for one in ids if (keep is None or keep(one)) and after is not None and one <= after]
         return paging.take_page(ids, shown[-2] if len(shown) > 1 else after, limit, keep)
 
-    patch.setattr(replies, "walk", walk)
+    patch.setattr(replies, "take_page", walk)
 
 
 def told(change: Callable[[Any], None]) -> Alter:

@@ -104,7 +104,7 @@ def by_offset(patch: Patch) -> None:
         page = kept[start : start + limit]
         return page, str(start + limit) if start + limit < len(kept) else None
 
-    patch.setattr(replies, "walk", walk)
+    patch.setattr(replies, "take_page", walk)
 
 
 def from_a_lost_anchor(patch: Patch) -> None:
@@ -120,7 +120,7 @@ def from_a_lost_anchor(patch: Patch) -> None:
     ) -> tuple[list[Id], Id | None]:
         return paging.take_page(ids, after if after in ids else None, limit, keep)
 
-    patch.setattr(replies, "walk", walk)
+    patch.setattr(replies, "take_page", walk)
 
 
 def newest_first(patch: Patch) -> None:
@@ -139,7 +139,7 @@ def newest_first(patch: Patch) -> None:
             return page, None
         return page, paging.take_page(ids, following, 1, keep)[0][0]
 
-    patch.setattr(replies, "walk", walk)
+    patch.setattr(replies, "take_page", walk)
 
 
 def filters_ignored(patch: Patch) -> None:
@@ -188,7 +188,7 @@ def shown(change: Callable[[Any, int], None]) -> Callable[[Patch], None]:
             change(body, next(number))
             return body
 
-        patch.setattr(jobs, "show", changed)
+        patch.setattr(jobs, "show_job", changed)
 
     return apply
 
