@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -58,7 +59,7 @@ class TableSpec(NamedTuple):
         return views_of(title, rows, self.shown, note, self.headings, self.main)
 
 
-class ReadyAnswer:
+class ReadyAnswer(ABC):
     """An answer to a question: its sentence, notes, tables and plots, from which every form is made.
 
     A question subclasses it: `kind` names the command, `title` heads its page, `TABLES` declares the tables,
@@ -71,14 +72,14 @@ class ReadyAnswer:
     TABLES: ClassVar[Mapping[str, TableSpec]]
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """The title of the page and of the document."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def sentence(self) -> str:
         """The answer in a sentence or two."""
-        raise NotImplementedError
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -90,9 +91,9 @@ class ReadyAnswer:
         """The names of the plots."""
         return ()
 
+    @abstractmethod
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
-        raise NotImplementedError
 
     def rows(self) -> list[Row]:
         """The rows of the table that answers."""
@@ -104,9 +105,9 @@ class ReadyAnswer:
         titled = ((table, tables[name]) for name, table in self.TABLES.items() if table.title)
         return [view for table, rows in titled for view in table.view(table.title, rows)]
 
+    @abstractmethod
     def draw(self, name: str, ax: Axes | None = None) -> Axes:
         """Draw a plot by name, one of `plots`. Raises BadInput without matplotlib."""
-        raise NotImplementedError
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the first plot. Raises BadInput without matplotlib."""
