@@ -18,10 +18,10 @@ from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import JOBS, AccountActivity, RefusedSpend, SpendWork
 from ranksim.judge.conformance.spending.by_account import ObservedAccounts
+from ranksim.judge.conformance.spending.consumers import UNITS, consumers_of, moves_of, units_of
 from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups
 from ranksim.judge.conformance.spending.cooldowns import kinds_of
 from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Increment, Sample
-from ranksim.judge.conformance.spending.quotas import UNITS, consumers_of, moves_of, units_of
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
 from ranksim.judge.conformance.spending.slots import dated
 from ranksim.judge.conformance.verdict.options import Options

@@ -22,11 +22,11 @@ from ranksim.judge.conformance.spending.activity import (
     subject_of,
 )
 from ranksim.judge.conformance.spending.audit import AccountAudit
+from ranksim.judge.conformance.spending.consumers import consumed_metric
 from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.judge.conformance.spending.cooldowns import readings_left
 from ranksim.judge.conformance.spending.cost import refundable
 from ranksim.judge.conformance.spending.counter_bounds import Interval
-from ranksim.judge.conformance.spending.quotas import consumed_metric
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
 from ranksim.judge.conformance.spending.statements import (
     Bracket,

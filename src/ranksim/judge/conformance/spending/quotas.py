@@ -1,19 +1,16 @@
 """Metered allowances: what they count, where they refuse, and when they reset (S63, S98, S108, S110).
 
-Readings and the metas of refusals state a counter; the works between two of them bound it. What consumes a
-metric is plan data (U106), so it is learnt: briefs consume the weekly allowance (S35), a refusal names its
-metric, and any other operation may consume any metric until a pair of readings shows that it does not.
+Readings and the metas of refusals state a counter; the works between two of them bound it (`consumers`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ranksim.core.clock import (
-    DISTANT_FUTURE,
     WEEK,
     Micros,
     billing_month,
@@ -22,7 +19,6 @@ from ranksim.core.clock import (
     iso,
     week_start,
 )
-from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.views import created_by
 from ranksim.judge.conformance.history.fields import instant_or_none, integer_or_none, plain, sent_body
 from ranksim.judge.conformance.history.graphql import snaked
@@ -37,13 +33,23 @@ from ranksim.judge.conformance.spending.activity import (
     check_applies,
 )
 from ranksim.judge.conformance.spending.audit import CANNOT_TELL, AccountAudit, judge_resets
+from ranksim.judge.conformance.spending.consumers import (
+    BRIEFS,
+    QUOTA,
+    UNITS,
+    WORDED,
+    Consumers,
+    Unit,
+    asked_units,
+    consumers_of,
+    moves_of,
+    units_of,
+)
 from ranksim.judge.conformance.spending.counter_bounds import (
-    ANY_FALL,
     UNBOUNDED,
     Bound,
     Increment,
     Sample,
-    SpanSums,
     between,
     bounds,
 )
@@ -54,7 +60,6 @@ from ranksim.judge.conformance.spending.statements import (
     MeterStatement,
     limit_of,
     meter_of,
-    neighbours,
 )
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import (
@@ -69,7 +74,6 @@ from ranksim.judge.conformance.verdict.rule import (
 )
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
-QUOTA = 4
 """The check of allowances."""
 
 RULES = declare(
@@ -147,15 +151,6 @@ RULES = declare(
     needs=(Requirement.USAGE, Requirement.QUOTA_RESET),
 )
 
-BRIEFS = "keyword_briefs"
-WORDED = (BRIEFS, "keywords")
-"""The operations that ask for words."""
-
-Unit: TypeAlias = tuple[str, str]
-UNITS: tuple[Unit, ...] = (("keyword", "one"), ("request", "one"), ("keyword", "any"), ("request", "any"))
-"""What a set of briefs costs: a unit a keyword, or one in all (U54); and what a job or a scan costs: one, or
-any number, such as one a keyword or a page (U106)."""
-
 MOST_SHOWN = 50
 """Broken readings of one counter that are reported; one wrong count spoils all that follow."""
 
@@ -180,102 +175,6 @@ def judge(audit: AccountAudit) -> None:
         if refused.check == QUOTA:
             judge_meta(audit, refused, limits)
             judge_refused(audit, refused)
-
-
-# Who consumes what
-
-
-@dataclass(frozen=True, slots=True)
-class Consumers:
-    """The operations that surely consume a metric, and all those that may."""
-
-    sure: frozenset[str]
-    possible: frozenset[str]
-
-
-def consumed_metric(activity: AccountActivity, spend: str) -> str:
-    """Return the metric that an operation surely consumes, "" when unknown (S35, S98)."""
-    for refused in activity.refusals:
-        metric = refused.exchange.meta.get("metric")
-        if refused.check == QUOTA and refused.spend == spend and isinstance(metric, str):
-            return metric
-    weekly = [metric for metric, meters in activity.meters.items() if any(m.period == "week" for m in meters)]
-    return weekly[0] if spend == BRIEFS and len(weekly) == 1 else ""
-
-
-def consumers_of(
-    activity: AccountActivity, metric: str, marks: Sequence[Sample], options: Options
-) -> Consumers:
-    """Learn what consumes a metric; an operation is ruled out where its works left the counter behind."""
-    owners = {spend: consumed_metric(activity, spend) for spend in SPENDING_OPERATIONS}
-    sure = frozenset(spend for spend, owner in owners.items() if owner == metric)
-    open_ = [spend for spend, owner in owners.items() if not owner]
-    ordered = sorted(marks, key=lambda mark: mark.low)
-    possible = set(sure) | {""}
-    _, falls = moves_of(activity, frozenset(), frozenset(open_) | sure, UNITS[-1], options)
-    for spend in open_:
-        moves, own = moves_of(activity, frozenset({spend}), frozenset({spend}), UNITS[-1], options)
-        if not _left_behind(ordered, moves, [*falls, *own]):
-            possible.add(spend)
-    return Consumers(sure, frozenset(possible))
-
-
-def _left_behind(marks: Sequence[Sample], moves: Sequence[Increment], falls: Sequence[Increment]) -> bool:
-    """Return whether two neighbouring marks do not grow, although some move and no fall lies between."""
-    admitted = SpanSums((m.low, m.high, m.least) for m in moves)
-    first_fall = min((m.low for m in falls), default=DISTANT_FUTURE)
-    return any(
-        admitted.surely(first.high, second.low) > 0
-        and second.value <= first.value
-        and first_fall > second.high
-        for first, second in neighbours(marks)
-    )
-
-
-def moves_of(
-    activity: AccountActivity, sure: frozenset[str], possible: frozenset[str], unit: Unit, options: Options
-) -> tuple[list[Increment], list[Increment]]:
-    """Return how works move a counter, and what failures of jobs may give back (U50)."""
-    moves, falls = [], []
-    refunds = options.candidates("quota_refund") != ("never",)
-    for work in activity.works:
-        if work.spend not in possible:
-            continue
-        least, most = units_of(work, unit)
-        returnable = refunds and work.spend in JOBS and activity.fates[work.id].done == DISTANT_FUTURE
-        if returnable:
-            failed = activity.fates[work.id].failed
-            falls.append(Increment(work.low, failed, 0, most, work.exchange.id))
-        surely = work.sure and work.spend in sure
-        moves.append(Increment(work.low, work.high, least if surely else 0, most, work.exchange.id))
-    if refunds and not activity.alone:
-        falls.append(ANY_FALL)
-    return moves, falls
-
-
-def units_of(work: SpendWork, unit: Unit) -> tuple[int, int]:
-    """Return the fewest and most units of a work, were it done, by one of `UNITS`."""
-    brief, other = unit
-    if not work.spend or not work.body:
-        return (0, UNBOUNDED)
-    if work.spend not in WORDED:
-        return (1, 1) if other == "one" else (1, UNBOUNDED)
-    if work.spend == BRIEFS and brief == "request":
-        return (1, 1)
-    created, words = created_by(work.made), work.body.get("keywords")
-    if created is not None:
-        return len(created), len(created)
-    if work.spend == BRIEFS:  # those asked for, where the answer lists none (U50, U54, U65)
-        return asked_units(work.body)
-    return 0, len(words) if isinstance(words, list) else UNBOUNDED
-
-
-def asked_units(body: object) -> tuple[int, int]:
-    """Count the keywords that a call for briefs asks for; repetitions may count once."""
-    words = [] if not isinstance(body, dict) else body.get("keywords") or body.get("keyword_ids") or [""]
-    if not isinstance(words, list):
-        return (1, UNBOUNDED)
-    return len({str(word).strip().casefold() for word in words}), len(words)
 
 
 def judge_grant(audit: AccountAudit, work: SpendWork) -> None:
