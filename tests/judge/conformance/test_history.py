@@ -215,3 +215,8 @@ def test_a_broken_line_is_named() -> None:
     header = json.dumps(a_trace([]).header.model_dump())
     with pytest.raises(BadInput, match="trace:2"):
         read_history([header, "{"])
+
+
+def test_an_answer_whose_status_was_recorded_as_0_is_read() -> None:
+    seen = only(call("account.get", 0, 1, {"id": "acct_1"}, status=0))
+    assert (seen.happened, seen.data) == (True, {"id": "acct_1"})

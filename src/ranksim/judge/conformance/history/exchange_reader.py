@@ -70,7 +70,7 @@ class ExchangeReader:
         listed = query_of(operation, detail.body) if mappable else None
         if listed is not None:
             detail.query = listed
-        if not seen.lost:
+        if seen.received < DISTANT_FUTURE:  # a status of 0, as some recorders write, is still an answer
             _read_headers(seen, detail, headers)
             scoped = header.keys.get(seen.key, _NO_KEY).domain_id is not None
             keeps_items = scoped or listed is not None or operation in KEEPS_ITEMS
@@ -85,9 +85,9 @@ class ExchangeReader:
     def _observation(
         self, exchange: Exchange, index: int, header: Header, operation: str, outside: bool
     ) -> Observation:
-        status, received = exchange.status, exchange.received
+        status, received, answered = exchange.status, exchange.received, True
         if status is None or received is None:
-            status, received = 0, DISTANT_FUTURE
+            status, received, answered = 0, DISTANT_FUTURE, False
         return Observation(
             self.shelf,
             index=index,
@@ -101,10 +101,10 @@ class ExchangeReader:
             operation=operation,
             method=intern(exchange.method),
             status=status,
-            happened=True if status else False if exchange.effect == "none" else None,
+            happened=True if answered else False if exchange.effect == "none" else None,
             outside=outside,
             recorded=_recorded(exchange.response_headers, header.response_headers),
-            reply_unrecorded=bool(status) and exchange.response is None,
+            reply_unrecorded=answered and exchange.response is None,
             request_unrecorded=_request_unrecorded(exchange, header),
         )
 

@@ -109,10 +109,10 @@ def _account_of(scenario: Scenario, question: Question, first: Happening) -> str
 
 @dataclass(slots=True)
 class _Prevention:
-    """Looks for changes that prevent it: in the `small` scenario, and confirms them in the `whole` one."""
+    """Looks for changes that prevent it: in the `small` scenario, and confirms them in the `full` one."""
 
     worlds: Rerunner
-    whole: Scenario
+    full: Scenario
     small: Scenario
     seed: int
     futures: int
@@ -149,7 +149,7 @@ class _Prevention:
         ordered = sorted(proven, key=lambda pair: not pair[1].holds)
         while ordered:
             turn, _ = ordered[0]
-            confirmed = self.worlds.value(turn.knob.turned(self.whole, turn.at), self.seed)
+            confirmed = self.worlds.value(turn.knob.turned(self.full, turn.at), self.seed)
             if confirmed <= self.worlds.question.bound:
                 break
             del ordered[0]
