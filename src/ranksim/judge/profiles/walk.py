@@ -9,6 +9,7 @@ from ranksim.core.callers.requests import create, keywords_body, named_body
 from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.core.contract.views import created_by
 from ranksim.judge.deployment.discovery import GRAPHQL
 from ranksim.judge.profiles.fixtures import Chance, User, ids_of_keywords, send_creation
 from ranksim.judge.profiles.graphql import cursor_after, nodes_in, over_graphql
@@ -151,8 +152,9 @@ def _write(me: User, draw: Chance, turn: int, lists: list[str], domain: str) -> 
     listed = draw.choice([listed for listed in lists if listed] or [""])
     if listed:
         body = keywords_body(listed, me.words("walk", me.number, turn, count=3))
-        added = ids_of_keywords((yield from politely(create("keywords", me.key, body))))
-        if added and draw.randrange(2):
+        answer: Received = yield from politely(create("keywords", me.key, body))
+        removes = created_by(answer.data) is not None and draw.randrange(2)  # drawn even if none was new
+        if removes and (added := ids_of_keywords(answer)):
             yield Pause(draw.randrange(2 * SECOND))
             yield from politely(Send("keywords.delete", me.key, path={"id": added[0]}))
     if domain and turn % 3 == 0:
