@@ -1,0 +1,292 @@
+"""Whether any order of the effects explains what the calls of one partition were answered.
+
+A partition is what one state describes and nothing else changes: a field of a resource, a job, an
+Idempotency-Key, an endpoint. Each call took effect at one instant between sending and reply; one without a
+reply did so at any later instant, or never. `Possible` keeps every pair of a state and the unanswered calls
+that have taken effect in it, and orders effects only when a reply forces one: just-in-time linearization
+(Lowe, Testing for linearizability, 2017). A model is its start and its step; the engine knows nothing of it.
+
+Pairs stay few because calls of equal question and reply are counted instead of told apart, a call that never
+changes the state takes effect as soon as it may, and a pair that another pair can become is dropped. Above
+a bound of pairs the partition is open.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from ranksim.core.clock import DISTANT_FUTURE, Micros
+
+MOST_PAIRS: Final = 1_000
+"""Pairs above which a partition stays open."""
+
+MOST_TRIALS: Final = 200
+"""Histories that are tried at most to make evidence small."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One call: when it was sent and answered, in µs, and all that a model sees of it.
+
+    `received` is DISTANT_FUTURE where no reply was seen: it may never have taken effect. `reply` is None
+    then, unless it tells what the reply will be if it took effect. `reads` tells that it changes no state.
+    """
+
+    sent: Micros
+    received: Micros
+    question: Hashable
+    reply: Hashable = None
+    id: str = field(default="", compare=False)
+    reads: bool = False
+
+    @property
+    def answered(self) -> bool:
+        """Whether its reply was seen, so that it surely took effect."""
+        return self.received < DISTANT_FUTURE
+
+    def without_reply(self) -> ModelCall:
+        """Return it as if its reply had been lost."""
+        return replace(self, received=DISTANT_FUTURE, reply=None)
+
+
+State = TypeVar("State", bound=Hashable)
+
+Step: TypeAlias = Callable[[State, ModelCall], Iterable[State]]
+"""The states that may follow when a call takes effect in a state, answered as it was; none: it cannot."""
+
+Taken: TypeAlias = frozenset[tuple[int, int]]
+"""How many pending calls of a likeness have taken effect, by its number; none that is 0."""
+
+Pair: TypeAlias = tuple[State, Taken]
+
+
+@dataclass
+class Possible(Generic[State]):
+    """The states that one partition may be in, by all calls so far, in order of sending.
+
+    `starts` are the states that it may begin in. After a contradiction it begins anew without the reply that
+    nothing explained; so `starts` should include what explains any first reply.
+    """
+
+    starts: Sequence[State]
+    step: Step[State]
+    most: int = MOST_PAIRS
+    open: bool = False
+    """Whether there were too many pairs; from then on nothing is decided."""
+    pairs: set[Pair[State]] = field(init=False)
+    _numbers: dict[tuple[Hashable, Hashable, bool, bool], int] = field(default_factory=dict)
+    _alike: list[ModelCall] = field(default_factory=list)
+    """The first call of each likeness."""
+    _pending: Counter[int] = field(default_factory=Counter)
+    _replies: list[tuple[Micros, int, int]] = field(default_factory=list)
+    _calls: list[ModelCall] = field(default_factory=list)
+    """All calls since the partition began, or began anew."""
+    _steps: dict[tuple[State, int], tuple[State, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.pairs = {(start, frozenset()) for start in self.starts}
+
+    @property
+    def states(self) -> set[State]:
+        """The states that are possible now."""
+        return {state for state, _ in self.pairs}
+
+    def add(self, call: ModelCall) -> list[Sequence[ModelCall]]:
+        """Observe the next call; return the histories that ended in a contradiction before it was sent."""
+        contradictions = list(self.pass_to(call.sent))
+        if not self.open:
+            self._begin(call)
+        return contradictions
+
+    def pass_to(self, instant: Micros) -> Iterator[Sequence[ModelCall]]:
+        """Let all replies before an instant be received; yield the histories that end in a contradiction."""
+        while self._replies and self._replies[0][0] < instant and not self.open:
+            _, at, number = heappop(self._replies)
+            self.pairs = self._answered(number)
+            self._pending[number] -= 1
+            if not self.pairs and not self.open:
+                yield self._begin_anew(at)
+
+    def _begin(self, call: ModelCall) -> None:
+        likeness = call.question, call.reply, call.answered, call.reads
+        number = self._numbers.setdefault(likeness, len(self._alike))
+        if number == len(self._alike):
+            self._alike.append(call)
+        if call.answered:
+            heappush(self._replies, (call.received, len(self._calls), number))
+        elif call.reads:
+            return
+        self._calls.append(call)
+        self._pending[number] += 1
+        if call.reads:
+            self.pairs = {self._read(state, taken) for state, taken in self.pairs}
+
+    def _begin_anew(self, at: int) -> Sequence[ModelCall]:
+        """Forget all calls but those in flight, and the reply that nothing explained; return the history."""
+        answered = self._calls[at].received
+        history = [
+            call if call.received <= answered else replace(call, received=DISTANT_FUTURE)
+            for call in self._calls
+            if call.sent <= answered
+        ]
+        again = [
+            call.without_reply() if number == at else call
+            for number, call in enumerate(self._calls)
+            if call.received >= answered
+        ]
+        self.pairs = {(start, frozenset()) for start in self.starts}
+        self._pending.clear()
+        self._replies.clear()
+        self._calls.clear()
+        for call in again:
+            self._begin(call)
+        return history
+
+    def _answered(self, number: int) -> set[Pair[State]]:
+        """Return the pairs in which a call of this likeness has taken effect, which is pending no more."""
+        reached, answered = PairSet(self._explains), PairSet(self._becomes)
+        todo = deque(pair for pair in self.pairs if reached.add(*pair))
+        while todo:
+            state, taken = todo.popleft()
+            counts = dict(taken)
+            if number in counts:
+                answered.add(state, _with(counts, number, -1))
+                continue
+            for after in self._after(state, number):
+                answered.add(*self._read(after, taken))
+            if len(reached) > self.most:
+                self.open = True
+                return set()
+            todo.extend(pair for pair in self._before(state, counts, number) if reached.add(*pair))
+        return answered.pairs()
+
+    def _before(self, state: State, counts: dict[int, int], number: int) -> Iterator[Pair[State]]:
+        """Yield the pairs that a call of another likeness leads to.
+
+        Those that leave the state as it is have time until something changes it.
+        """
+        steps = {
+            other: self._after(state, other)
+            for other, pending in self._pending.items()
+            if pending > counts.get(other, 0) and not self._alike[other].reads
+        }
+        if any(after != state for states in steps.values() for after in states):
+            for other, states in steps.items():
+                if other != number:
+                    taken = _with(counts, other, 1)
+                    yield from (self._read(after, taken) for after in states)
+
+    def _after(self, state: State, number: int) -> tuple[State, ...]:
+        after = self._steps.get((state, number))
+        if after is None:
+            after = self._steps[state, number] = tuple(self.step(state, self._alike[number]))
+        return after
+
+    def _read(self, state: State, taken: Taken) -> Pair[State]:
+        """Let pending calls that change nothing take effect in a state that explains them."""
+        counts = dict(taken)
+        for number, pending in self._pending.items():
+            if self._alike[number].reads and counts.get(number, 0) < pending and self._after(state, number):
+                counts[number] = pending
+        return state, frozenset(counts.items())
+
+    def _explains(self, state: State, earlier: Taken, later: Taken) -> bool:
+        """Whether a pair explains all that another of its state does: it used up no unanswered call more."""
+        more = self._more(earlier, later)
+        return more is not None and not any(self._alike[number].answered for number in more)
+
+    def _becomes(self, state: State, earlier: Taken, later: Taken) -> bool:
+        """Whether a pair becomes another by calls that leave its state as it is, or were lost."""
+        more = self._more(earlier, later)
+        return more is not None and all(
+            not self._alike[number].answered or state in self._after(state, number) for number in more
+        )
+
+    def _more(self, earlier: Taken, later: Taken) -> list[int] | None:
+        """Return which likenesses took effect more often later; None where some did less often."""
+        before, after, more = dict(earlier), dict(later), []
+        for number in before.keys() | after.keys():
+            less = before.get(number, 0) - after.get(number, 0)
+            if less * (-1 if self._alike[number].reads else 1) > 0:
+                return None
+            if less < 0 and not self._alike[number].reads:
+                more.append(number)
+        return more
+
+
+@dataclass
+class PairSet(Generic[State]):
+    """Pairs of which none covers one that came after it."""
+
+    covers: Callable[[State, Taken, Taken], bool]
+    by_state: dict[State, list[Taken]] = field(default_factory=dict)
+    size: int = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    def add(self, state: State, taken: Taken) -> bool:
+        """Add a pair unless another covers it; return whether it was added."""
+        kept = self.by_state.setdefault(state, [])
+        if any(self.covers(state, other, taken) for other in kept):
+            return False
+        kept.append(taken)
+        self.size += 1
+        return True
+
+    def pairs(self) -> set[Pair[State]]:
+        """Return the pairs that were added."""
+        return {(state, taken) for state, kept in self.by_state.items() for taken in kept}
+
+
+def _with(counts: dict[int, int], number: int, change: int) -> Taken:
+    changed = counts | {number: counts.get(number, 0) + change}
+    return frozenset((name, count) for name, count in changed.items() if count)
+
+
+def contradictions(
+    calls: Iterable[ModelCall], starts: Sequence[State], step: Step[State]
+) -> tuple[list[tuple[ModelCall, ...]], bool]:
+    """Return the calls of each contradiction, which cannot all be right, and whether the partition is open.
+
+    `calls` are in order of sending.
+    """
+    possible = Possible(starts, step)
+    histories = [history for call in calls for history in possible.add(call)]
+    histories += possible.pass_to(DISTANT_FUTURE)
+    return [shrunk(history, starts, step) for history in histories], possible.open
+
+
+def explained(calls: Iterable[ModelCall], starts: Sequence[State], step: Step[State]) -> bool:
+    """Return whether some order explains all replies, or may do."""
+    possible = Possible(starts, step)
+    for call in calls:
+        if possible.add(call):
+            return False
+    return possible.open or not any(True for _ in possible.pass_to(DISTANT_FUTURE))
+
+
+def shrunk(history: Sequence[ModelCall], starts: Sequence[State], step: Step[State]) -> tuple[ModelCall, ...]:
+    """Return the calls of a history whose replies cannot all be right: none of them can be left out.
+
+    A call is left out by forgetting its reply, so that it may still have taken effect. Parts are left out by
+    halves, so that few trials are needed where few calls matter (Zeller, Hildebrandt: delta debugging).
+    """
+    kept = [number for number, call in enumerate(history) if call.reply is not None]
+    size, trials = len(kept) // 2, 0
+    while size:
+        begin = 0
+        while begin < len(kept) and trials < MOST_TRIALS:
+            fewer = {*kept[:begin], *kept[begin + size :]}
+            weaker = [call if at in fewer else call.without_reply() for at, call in enumerate(history)]
+            trials += 1
+            if explained(weaker, starts, step):
+                begin += size
+            else:
+                kept = sorted(fewer)
+        size //= 2
+    return tuple(history[number] for number in kept)

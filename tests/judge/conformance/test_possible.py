@@ -1,0 +1,148 @@
+"""The engine that runs a model over the calls of a partition, beside the search of every placement."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+from typing import Any
+
+import pytest
+from tests.judge.conformance import placing
+from tests.judge.conformance.test_brute_force import FAMILIES, HISTORIES, SEED, TRIED
+
+from ranksim.core.clock import DISTANT_FUTURE
+from ranksim.judge.conformance.possible import ModelCall, Possible, contradictions, explained
+
+UNTIMED = [name for name, family in FAMILIES.items() if not family.timed]
+
+READS = {"read", "get", "list", "look"}
+
+
+def calls_of(ops: Iterable[placing.Op]) -> list[ModelCall]:
+    return [
+        ModelCall(
+            op.sent,
+            DISTANT_FUTURE if op.received is None else op.received,
+            op.asks,
+            None if op.received is None else op.told,
+            f"x{number}",
+            op.asks[0] in READS and op.told[:1] != ("cost",),
+        )
+        for number, op in enumerate(ops)
+    ]
+
+
+def step_of(apply: placing.Apply) -> Any:
+    def step(state: Any, call: ModelCall) -> Iterator[Any]:
+        reply: Any = call.reply or ()
+        op = placing.Op(call.sent, call.received if call.answered else None, call.question, reply)  # type: ignore[arg-type]
+        return (after for after, _ in apply(state, op, 0, -1))
+
+    return step
+
+
+def agrees(name: str, number: int, seed: str) -> bool:
+    """Whether a drawn history was explained, both ways; what is found is small and still impossible."""
+    family, rng = FAMILIES[name], random.Random(f"{seed} possible {name} {number}")
+    ops = placing.history_of(rng, family)
+    expected = placing.explained(ops, TRIED[name], family.apply)
+    step, calls = step_of(family.apply), calls_of(ops)
+    assert explained(calls, TRIED[name], step) == expected, (name, seed, number, ops)
+    if not expected:
+        evidence = contradictions(calls, TRIED[name], step)[0][0]
+        in_flight = not all(call.answered for call in evidence)  # it might not have taken effect yet
+        for kept in (evidence, *(() if in_flight else combinations(evidence, len(evidence) - 1))):
+            ids = {call.id for call in kept}
+            weaker = [
+                op if f"x{at}" in ids else placing.Op(op.sent, None, op.asks) for at, op in enumerate(ops)
+            ]
+            assert placing.explained(weaker, TRIED[name], family.apply) == (len(kept) < len(evidence)), (
+                name,
+                seed,
+                number,
+                ops,
+            )
+    return expected
+
+
+@pytest.mark.parametrize("name", UNTIMED)
+def test_it_explains_what_a_placement_explains(name: str) -> None:
+    print(f"seed {SEED}")
+    could = [agrees(name, number, SEED) for number in range(60)]
+    assert True in could
+    assert False in could
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", UNTIMED)
+def test_it_explains_what_a_placement_explains_in_thousands(name: str) -> None:
+    print(f"seed {SEED}")
+    for number in range(HISTORIES):
+        agrees(name, number, SEED)
+
+
+# Worst cases
+
+
+UNKNOWN = "?"
+
+
+def once(state: str | None, call: ModelCall) -> Iterator[str]:
+    """The first work under a key is the only one."""
+    if state in (None, UNKNOWN, call.reply) or call.reply is None:
+        yield state or UNKNOWN if call.reply is None else str(call.reply)
+
+
+def register(state: str | None, call: ModelCall) -> Iterator[str | None]:
+    if call.question == "get":
+        if call.reply in (state, None) or state is None:
+            yield str(call.reply)
+    else:
+        yield str(call.question)
+
+
+def test_a_thousand_twins_at_once_are_few_pairs() -> None:
+    possible = Possible((None,), once)
+    for number in range(1000):
+        assert not possible.add(ModelCall(number, 5000 + number, "post", "made 1"))
+    assert not [*possible.pass_to(DISTANT_FUTURE)]
+    assert not possible.open
+    assert possible.states == {"made 1"}
+    calls = [ModelCall(number, 5000 + number, "post", "made 1") for number in range(1000)]
+    other = ModelCall(1000, 6001, "post", "made 2", "other")
+    found, is_open = contradictions([*calls, other], (None,), once)
+    assert not is_open
+    assert [[call.reply for call in evidence] for evidence in found] == [["made 1", "made 2"]]
+
+
+def test_where_pairs_are_too_many_the_partition_is_open() -> None:
+    def counted(state: frozenset[int], call: ModelCall) -> Iterator[frozenset[int]]:
+        if call.question != "all" or len(state) == 3:
+            yield state | {call.sent}
+
+    writes = [ModelCall(number, 1000 + number, number, number) for number in range(20)]
+    possible = Possible((frozenset[int](),), counted)
+    for call in writes:
+        possible.add(call)
+    assert not [*possible.pass_to(DISTANT_FUTURE)]
+    assert possible.open
+
+
+def test_lost_writes_stay_few_and_may_come_at_any_time() -> None:
+    lost = [ModelCall(number, DISTANT_FUTURE, f"v{number % 7}") for number in range(200)]
+    seen = [ModelCall(1000 + 2 * at, 1001 + 2 * at, "get", f"v{at % 7}", reads=True) for at in range(200)]
+    found, is_open = contradictions([*lost, *seen], ("start",), register)
+    assert not found
+    assert not is_open
+    late = ModelCall(2000, 2001, "get", "never", "bad", reads=True)
+    found, is_open = contradictions([*lost, *seen, late], ("start",), register)
+    assert [[call.id for call in evidence] for evidence in found] == [["bad"]]
+
+
+def test_one_cause_is_one_contradiction() -> None:
+    """After a contradiction the state is not known: what agrees with the new state is no further breach."""
+    calls = [ModelCall(0, 1, "a", "a", "set")]
+    calls += [ModelCall(10 * at, 10 * at + 1, "get", "b", f"get {at}", reads=True) for at in range(1, 5)]
+    found, _ = contradictions(calls, (None,), register)
+    assert [[call.id for call in evidence] for evidence in found] == [["set", "get 1"]]
