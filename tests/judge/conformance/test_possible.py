@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -28,6 +29,7 @@ def calls_of(ops: Iterable[placing.Op]) -> list[ModelCall]:
             None if op.received is None else op.told,
             f"x{number}",
             op.asks[0] in READS and op.told[:1] != ("cost",),
+            op.asks[0] == "set",
         )
         for number, op in enumerate(ops)
     ]
@@ -127,6 +129,33 @@ def test_where_pairs_are_too_many_the_partition_is_open() -> None:
         possible.add(call)
     assert not [*possible.pass_to(DISTANT_FUTURE)]
     assert possible.open
+
+
+def test_a_hundred_writes_at_once_are_few_pairs() -> None:
+    """Each may have come right before the one that was last, so that nobody tells which came before."""
+    possible = Possible(("start",), register)
+    for number in range(100):
+        possible.add(ModelCall(number, 1000 + 2 * number, f"v{number}", "done", overwrites=True))
+    possible.add(ModelCall(1011, 1012, "get", "v3", reads=True))
+    possible.add(ModelCall(1013, 1014, "get", "v60", reads=True))
+    assert len(possible.pairs) < 10
+    assert not [*possible.pass_to(DISTANT_FUTURE)]
+    assert not possible.open
+    assert possible.states == {f"v{number}" for number in (60, *range(7, 100))}
+
+
+def test_a_call_that_begins_late_is_not_the_one_that_took_effect() -> None:
+    calls = [
+        ModelCall(0, 100, "a", "a", "early"),
+        ModelCall(1, 2, "get", "a", "after it", reads=True),
+        ModelCall(3, 4, "b", "b", "other"),
+        ModelCall(5, 6, "a", "a", "late"),
+        ModelCall(7, 8, "get", "b", "bad", reads=True),
+    ]
+    for overwrites in (False, True):
+        played = [replace(call, overwrites=overwrites and not call.reads) for call in calls]
+        found, _ = contradictions(played, ("start",), register)
+        assert [[call.id for call in evidence] for evidence in found] == [["other", "late", "bad"]]
 
 
 def test_lost_writes_stay_few_and_may_come_at_any_time() -> None:

@@ -7,8 +7,9 @@ that have taken effect in it, and orders effects only when a reply forces one: j
 (Lowe, Testing for linearizability, 2017). A model is its start and its step; the engine knows nothing of it.
 
 Pairs stay few because calls of equal question and reply are counted instead of told apart, a call that never
-changes the state takes effect as soon as it may, and a pair that another pair can become is dropped. Above
-a bound of pairs the partition is open.
+changes the state takes effect as soon as it may, and a pair that another pair can become is dropped. A call
+that overwrites whatever was there may have come right before any later one that does. Above a bound of pairs
+the partition is open.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class ModelCall:
     """One call: when it was sent and answered, in µs, and all that a model sees of it.
 
     `received` is DISTANT_FUTURE where no reply was seen: it may never have taken effect. `reply` is None
-    then, unless it tells what the reply will be if it took effect. `reads` tells that it changes no state.
+    then, unless it tells what the reply will be if it took effect. `reads` tells that it changes no state,
+    and `overwrites` that it leaves nothing of a state, and may be answered so in any or in none.
     """
 
     sent: Micros
@@ -42,6 +44,7 @@ class ModelCall:
     reply: Hashable = None
     id: str = field(default="", compare=False)
     reads: bool = False
+    overwrites: bool = False
 
     @property
     def answered(self) -> bool:
@@ -59,7 +62,13 @@ Step: TypeAlias = Callable[[State, ModelCall], Iterable[State]]
 """The states that may follow when a call takes effect in a state, answered as it was; none: it cannot."""
 
 Taken: TypeAlias = frozenset[tuple[int, int]]
-"""How many pending calls of a likeness have taken effect, by its number; none that is 0."""
+"""How many pending calls of a likeness have taken effect, by its number; none that is 0.
+
+Under OVERWRITTEN it has how many calls had begun when one last overwrote the state: each of these that does,
+too, may have done so right before.
+"""
+
+OVERWRITTEN: Final = -1
 
 Pair: TypeAlias = tuple[State, Taken]
 
@@ -78,10 +87,16 @@ class Possible(Generic[State]):
     open: bool = False
     """Whether there were too many pairs; from then on nothing is decided."""
     pairs: set[Pair[State]] = field(init=False)
-    _numbers: dict[tuple[Hashable, Hashable, bool, bool], int] = field(default_factory=dict)
+    _numbers: dict[tuple[Hashable, Hashable, bool, bool, bool], int] = field(default_factory=dict)
     _alike: list[ModelCall] = field(default_factory=list)
     """The first call of each likeness."""
     _pending: Counter[int] = field(default_factory=Counter)
+    """How many calls of a likeness are in flight, but for those that read."""
+    _reading: Counter[int] = field(default_factory=Counter)
+    _newest: dict[int, int] = field(default_factory=dict)
+    """Which call of a likeness began last."""
+    _overwriting: bool = True
+    """Whether every call so far reads or overwrites."""
     _replies: list[tuple[Micros, int, int]] = field(default_factory=list)
     _calls: list[ModelCall] = field(default_factory=list)
     """All calls since the partition began, or began anew."""
@@ -106,24 +121,41 @@ class Possible(Generic[State]):
         """Let all replies before an instant be received; yield the histories that end in a contradiction."""
         while self._replies and self._replies[0][0] < instant and not self.open:
             _, at, number = heappop(self._replies)
-            self.pairs = self._answered(number)
-            self._pending[number] -= 1
+            self.pairs = self._answered(number, at)
+            pending = self._in_flight(number)
+            pending[number] -= 1
+            if not pending[number]:
+                del pending[number]
             if not self.pairs and not self.open:
                 yield self._begin_anew(at)
 
     def _begin(self, call: ModelCall) -> None:
-        likeness = call.question, call.reply, call.answered, call.reads
-        number = self._numbers.setdefault(likeness, len(self._alike))
-        if number == len(self._alike):
+        likeness = call.question, call.reply, call.answered, call.reads, call.overwrites
+        number = self._numbers.get(likeness, -1)
+        if number < 0 or self._is_of_another(number):
+            number = self._numbers[likeness] = len(self._alike)
             self._alike.append(call)
         if call.answered:
             heappush(self._replies, (call.received, len(self._calls), number))
         elif call.reads:
             return
+        self._newest[number] = len(self._calls)
         self._calls.append(call)
-        self._pending[number] += 1
+        self._in_flight(number)[number] += 1
+        self._overwriting &= call.reads or call.overwrites
         if call.reads:
             self.pairs = {self._read(state, taken) for state, taken in self.pairs}
+
+    def _in_flight(self, number: int) -> Counter[int]:
+        return self._reading if self._alike[number].reads else self._pending
+
+    def _is_of_another(self, number: int) -> bool:
+        """Whether a call that begins now cannot stand for the ones of a likeness that have taken effect."""
+        return any(
+            number == other and state not in self._after(state, number)
+            for state, taken in self.pairs
+            for other, _ in taken
+        )
 
     def _begin_anew(self, at: int) -> Sequence[ModelCall]:
         """Forget all calls but those in flight, and the reply that nothing explained; return the history."""
@@ -140,13 +172,14 @@ class Possible(Generic[State]):
         ]
         self.pairs = {(start, frozenset()) for start in self.starts}
         self._pending.clear()
+        self._reading.clear()
         self._replies.clear()
         self._calls.clear()
         for call in again:
             self._begin(call)
         return history
 
-    def _answered(self, number: int) -> set[Pair[State]]:
+    def _answered(self, number: int, at: int) -> set[Pair[State]]:
         """Return the pairs in which a call of this likeness has taken effect, which is pending no more."""
         reached, answered = PairSet(self._explains), PairSet(self._becomes)
         todo = deque(pair for pair in self.pairs if reached.add(*pair))
@@ -156,8 +189,10 @@ class Possible(Generic[State]):
             if number in counts:
                 answered.add(state, _with(counts, number, -1))
                 continue
+            if at < counts.get(OVERWRITTEN, 0) and self._can_be_overwritten(state, number):
+                answered.add(state, taken)
             for after in self._after(state, number):
-                answered.add(*self._read(after, taken))
+                answered.add(*self._read(after, self._done(counts, number, 0)))
             if len(reached) > self.most:
                 self.open = True
                 return set()
@@ -167,18 +202,35 @@ class Possible(Generic[State]):
     def _before(self, state: State, counts: dict[int, int], number: int) -> Iterator[Pair[State]]:
         """Yield the pairs that a call of another likeness leads to.
 
-        Those that leave the state as it is have time until something changes it.
+        Those that leave the state as it is have time until something changes it; and where all others
+        overwrite, so has one that lets nobody read.
         """
+        unread = [
+            read for read, pending in self._reading.items() if counts.get(read, 0) < pending
+        ]  # never explained by the state
+        if self._overwriting and not unread:
+            return
         steps = {
             other: self._after(state, other)
             for other, pending in self._pending.items()
-            if pending > counts.get(other, 0) and not self._alike[other].reads
+            if pending > counts.get(other, 0)
         }
         if any(after != state for states in steps.values() for after in states):
             for other, states in steps.items():
                 if other != number:
-                    taken = _with(counts, other, 1)
-                    yield from (self._read(after, taken) for after in states)
+                    taken = self._done(counts, other, 1)
+                    for after in states:
+                        if not self._overwriting or any(self._after(after, read) for read in unread):
+                            yield self._read(after, taken)
+
+    def _done(self, counts: dict[int, int], number: int, change: int) -> Taken:
+        """Return what has taken effect when a call of a likeness does now."""
+        if self._alike[number].overwrites:
+            counts = counts | {OVERWRITTEN: len(self._calls)}
+        return _with(counts, number, change)
+
+    def _can_be_overwritten(self, state: State, number: int) -> bool:
+        return self._alike[number].overwrites and bool(self._after(state, number))
 
     def _after(self, state: State, number: int) -> tuple[State, ...]:
         after = self._steps.get((state, number))
@@ -189,8 +241,8 @@ class Possible(Generic[State]):
     def _read(self, state: State, taken: Taken) -> Pair[State]:
         """Let pending calls that change nothing take effect in a state that explains them."""
         counts = dict(taken)
-        for number, pending in self._pending.items():
-            if self._alike[number].reads and counts.get(number, 0) < pending and self._after(state, number):
+        for number, pending in self._reading.items():
+            if counts.get(number, 0) < pending and self._after(state, number):
                 counts[number] = pending
         return state, frozenset(counts.items())
 
@@ -209,11 +261,15 @@ class Possible(Generic[State]):
     def _more(self, earlier: Taken, later: Taken) -> list[int] | None:
         """Return which likenesses took effect more often later; None where some did less often."""
         before, after, more = dict(earlier), dict(later), []
+        overwritten = before.get(OVERWRITTEN, 0)
         for number in before.keys() | after.keys():
             less = before.get(number, 0) - after.get(number, 0)
-            if less * (-1 if self._alike[number].reads else 1) > 0:
+            if number == OVERWRITTEN or self._alike[number].reads:
+                if less < 0:
+                    return None
+            elif less > 0:
                 return None
-            if less < 0 and not self._alike[number].reads:
+            elif less < 0 and not (self._alike[number].overwrites and self._newest[number] < overwritten):
                 more.append(number)
         return more
 
