@@ -61,8 +61,8 @@ class Calibration(CalibrationOutcome):
         return policy_file.dump(self)
 
 
-READING, SPENDING = 0.2, 0.5
-"""Up to which share of the time a trace is read, and options of spending are tried; then come the others."""
+READING = 0.2
+"""Up to which share of the time a trace is read; then options are tried."""
 
 
 def calibrate(
@@ -84,19 +84,14 @@ def calibrate(
 
 
 def _calibrated(history: History, options: Options, enough: Callable[[], bool], tell: Tell) -> Calibration:
-    trials = Trials(history, options, enough)
     waits = fit_cooldowns(history, options)
     against = _merged(signs(history, options), waits.against)
-    trying = part(tell, SPENDING, 1.0)
-    trials.try_spending(against, shares(part(tell, READING, SPENDING)))
-    names, choices, windows = list(choices_of(options)), list[Choice](), options.candidates("window")
-    for number, name in enumerate(names):
-        trying(number / len(names), "")
+    trials = Trials(history, options, enough, against, shares(part(tell, READING, 1.0)))
+    choices, windows = list[Choice](), options.candidates("window")
+    for name in choices_of(options):
         if name == "reset_reports":
             against |= _merged(reset_signs(history, options, windows), {})
-        excluded = against.get(name, {})
-        trials.try_out(name, excluded)
-        choice = _choice(name, options, trials, excluded)
+        choice = _choice(name, options, trials, against.get(name, {}))
         choices.append(replace(choice, shown=waits.refused or name not in OF_COOLDOWNS))
         windows = choice.left if name == "window" else windows
     untried = (choice.name for choice in choices if choice.name in trials.untried and not choice.pinned)

@@ -199,7 +199,8 @@ def _signed(history: History) -> Iterator[Sign]:
 
 def default_calls(history: History, options: Options) -> Iterator[WindowCalls]:
     """Yield the calls of each key and class, as the default reading of rate windows has them."""
-    for ledger in logged(history).ledgers(history.run, options).values():
+    log = logged(history)
+    for ledger in log.ledgers(log.rows(history.run, options)):
         for rate_class in RateClass:
             if ledger.has(rate_class):
                 yield calls_of(ledger, rate_class, default_reading(options), history.run, options)

@@ -5,6 +5,7 @@ Whatever is missing or of another form is None or empty, never guessed.
 
 import unicodedata
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from ranksim.core.clock import Micros, instant
@@ -112,6 +113,7 @@ def instant_or_none(value: Json) -> Micros | None:
         return None
 
 
+@lru_cache(maxsize=1 << 13)
 def plainest(word: str) -> str:
     """Return what any way to fold or tidy a text could leave of it (U65): its letters and digits."""
     folded = unicodedata.normalize("NFKD", word).casefold()

@@ -85,6 +85,8 @@ class KeyWindow:
     options: Options
     _counted: dict[tuple[bool, str, str], WindowCalls] = field(default_factory=dict)
     """The calls by what counts where: expensive calls, dry runs, GraphQL."""
+    _against: dict[tuple[Interpretation, bool], Evidence | None] = field(default_factory=dict)
+    """What a reading fails on: in what was admitted and refused, or in what headers say."""
 
     def readings(self) -> list[Interpretation]:
         """Return the readings that are open and make a difference, the default first, the nearest next."""
@@ -132,10 +134,10 @@ class KeyWindow:
         readings = self.readings()
         result = Examined(self, self.calls(readings[0]))
         for reading in readings:
-            against = excluded.get(reading) or self.contradicts(reading)
+            against = excluded.get(reading) or self._fails_on(reading)
             if against is None:
                 result.acting.append(reading)
-                against = check_stated(self.calls(reading), reading.window, reading.refused_count)
+                against = self._fails_on(reading, stated=True)
             if against is not None:
                 result.against[reading] = against
                 continue
@@ -143,6 +145,16 @@ class KeyWindow:
             if len(result.surviving) == 1 and not result.against:
                 break
         return result
+
+    def _fails_on(self, reading: Interpretation, *, stated: bool = False) -> Evidence | None:
+        """Return what a reading fails on, which no option changes: it is found out once."""
+        if (reading, stated) not in self._against:
+            self._against[reading, stated] = (
+                check_stated(self.calls(reading), reading.window, reading.refused_count)
+                if stated
+                else self.contradicts(reading)
+            )
+        return self._against[reading, stated]
 
     def excludes(self, limits: Iterable[int]) -> Evidence | None:
         """Return what shows that no reading admits and refuses so under one of these limits, if none does."""

@@ -154,6 +154,9 @@ def foreign(exchange: Observation, run: ObservedRun) -> bool:
     return bool(keys) and (exchange.key not in keys or keys[exchange.key].environment != exchange.environment)
 
 
+Rows: TypeAlias = tuple[tuple[tuple[int, ...], ...], ...]
+"""Of each kind of call how it is counted: once, or in each class that it may have debited."""
+
 StatedLimits: TypeAlias = dict[tuple[str, bool], dict[int, None]]
 """Each RateLimit-Limit stated for an operation, or for its dry run, in order of the last statement."""
 
@@ -217,12 +220,11 @@ class CallLog:
         """When the last call was sent."""
         return self._sent[-1]
 
-    def ledgers(self, run: ObservedRun, options: Options) -> dict[tuple[str, str, str], KeyLedger]:
-        """Return the ledger of each (environment, account, key), in order of first use."""
+    def ledgers(self, rows: Rows) -> list[KeyLedger]:
+        """Return the ledger of each key, in order of first use, where kinds of calls count as `rows` say."""
         if not len(self._kind):
-            return {}
+            return []
         kinds = np.frombuffer(self._kind, np.uint32)
-        rows = self._rows(run, options)
         count = np.array([len(combination) for combination in rows], np.int64)[kinds]
         who = np.repeat(np.arange(len(kinds)), count)
         nth = np.arange(len(who)) - np.repeat(np.cumsum(count) - count, count)
@@ -241,17 +243,15 @@ class CallLog:
         owned = np.array([numbers[owner] for owner in owners], np.int64)[kinds[who]]
         combination, firsts = np.unique(owned, return_index=True)
         names = list(numbers)
-        ledgers = {}
+        ledgers = []
         for number in combination[np.argsort(firsts)]:
             chosen = np.flatnonzero(owned == number)
-            owner = names[int(number)]
-            ledgers[owner] = KeyLedger(
-                owner[2], **{name: columns[name][chosen] for name in COLUMNS}, log=self
-            )
+            key = names[int(number)][2]
+            ledgers.append(KeyLedger(key, **{name: columns[name][chosen] for name in COLUMNS}, log=self))
         return ledgers
 
-    def _rows(self, run: ObservedRun, options: Options) -> list[list[tuple[int, ...]]]:
-        """Return of each kind of call how it is counted: once, or in each class that it may have debited."""
+    def rows(self, run: ObservedRun, options: Options) -> Rows:
+        """Return how each kind of call is counted under some options."""
         by_limit = classes_by_limit(options)
         learnt = {
             name: by_limit[limit]
@@ -259,13 +259,13 @@ class CallLog:
             for limit in limits
             if limit in by_limit
         }
-        rows: list[list[tuple[int, ...]]] = []
+        rows = []
         for exchange in self._examples:
             counts = [] if foreign(exchange, run) else _counts(exchange, by_limit, learnt, options)
             limit = -1 if exchange.limit is None else exchange.limit
             own = int(exchange.dry_run), int(exchange.surface == "graphql"), limit
-            rows.append([(kind, int(rate_class), *own) for kind, rate_class in counts])
-        return rows
+            rows.append(tuple((kind, int(rate_class), *own) for kind, rate_class in counts))
+        return tuple(rows)
 
 
 def _counts(

@@ -5,6 +5,7 @@ deviates when no algorithm, with or without refused calls, explains what was adm
 headers say about it.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -26,7 +27,7 @@ from ranksim.judge.conformance.rate.elimination import (
     with_readings,
 )
 from ranksim.judge.conformance.rate.headers import LIMITS
-from ranksim.judge.conformance.rate.ledger import CallLog, StatedLimits, steady
+from ranksim.judge.conformance.rate.ledger import CallLog, KeyLedger, Rows, StatedLimits, steady
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally
@@ -134,6 +135,73 @@ IDLE: Final = DAY
 UNPINNED = "another limit, under some algorithm, explains what was refused as well"
 
 
+@dataclass(slots=True)
+class AccountWindows:
+    """The windows of one account: whatever is assumed, what a reading fails on is found out once."""
+
+    log: CallLog
+    run: ObservedRun
+    _ledgers: dict[Rows, list[KeyLedger]] = field(default_factory=dict)
+    _windows: dict[tuple[int, ...], KeyWindow] = field(default_factory=dict)
+
+    def _window(self, ledgers: Sequence[KeyLedger], rate_class: RateClass, options: Options) -> KeyWindow:
+        """Return the window of one key, or that of several that share it."""
+        name = (*map(id, ledgers), rate_class)
+        if name not in self._windows:
+            ledger = ledgers[0]
+            for other in ledgers[1:]:
+                ledger = ledger.merged(other, f"{ledger.name} and {other.name}")
+            self._windows[name] = KeyWindow(ledger, rate_class, self.run, options)
+        return replace(self._windows[name], options=options)
+
+    def judge_scope(
+        self, rate_class: RateClass, options: Options, tally: Tally, excluded: dict[Window, Excluded]
+    ) -> Iterator[Examined]:
+        """Judge whether an account's keys share one window: explained together, and not alone.
+
+        They are apart when together they cannot be explained in any way, and each alone can. Yields what is
+        left of each key's, if they do not share one.
+        """
+        rows = self.log.rows(self.run, options)
+        if rows not in self._ledgers:
+            self._ledgers[rows] = self.log.ledgers(rows)
+        ledgers = [ledger for ledger in self._ledgers[rows] if ledger.has(rate_class)]
+        by_key: dict[str, Examined] = {}
+        for ledger in ledgers:
+            window, name = self._window([ledger], rate_class, options), (ledger.name, rate_class)
+            by_key[ledger.name] = window.examine(excluded.get(name, {}))
+            excluded[name] = by_key[ledger.name].excluded
+        if len(ledgers) > 1:
+            together = self._window(ledgers, rate_class, options).examine({})
+            if _share(by_key, rate_class, tally, explained=bool(together.surviving)):
+                tally.open(BY_CLASS[rate_class], "the keys of the account share a window", len(by_key))
+                return
+        yield from by_key.values()
+
+
+def _share(by_key: Mapping[str, Examined], rate_class: RateClass, tally: Tally, *, explained: bool) -> bool:
+    """Note whether keys share a window, where all together are `explained`; return whether they do."""
+    failing = next((examined for examined in by_key.values() if not examined.surviving), None)
+    if failing is not None and explained:
+        evidence = with_readings(next(iter(failing.against.values())), failing)
+        says = f"{evidence.says}; but the keys {', '.join(by_key)} of the account share a window"
+        evidence = replace(evidence, says=says, expected="a window for each key")
+        tally.broke(PER_KEY, evidence, case=rate_class.label)
+        return True
+    if failing is not None:
+        tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
+    elif explained:
+        tally.open(PER_KEY, "the keys of the account did not use enough at a time to tell")
+    else:
+        ids = [
+            name
+            for examined in by_key.values()
+            for name in examined.calls.evidence("", *examined.calls.admitted.who[:1]).exchanges
+        ]
+        tally.held(PER_KEY, case=rate_class.label, by=ids)
+    return False
+
+
 @dataclass
 class WindowJudge(Judge):
     """Judges the windows of each key and class: of each call it keeps a row of numbers."""
@@ -164,7 +232,7 @@ class WindowJudge(Judge):
             self._expect(run)
             for owner, log in list(self.logs.items()):
                 if (watermark - log.busy) * run.traffic_rate >= IDLE:
-                    self._judge(owner, self.logs.pop(owner), run)
+                    self.judge_account(owner, AccountWindows(self.logs.pop(owner), run))
         elif watermark == DISTANT_FUTURE:
             for rule in RULES:
                 self.tally.open(rule.name, "the clock of the rate windows was changed while running")
@@ -176,53 +244,12 @@ class WindowJudge(Judge):
                 self.tally.expect(rule, *(f"key {key}, {side}" for side in (NO_MORE, NO_FEWER)))
                 self.tally.expect(REMAINING, f"key {key}, {rate_class.label}")
 
-    def _judge(self, owner: Owner, log: CallLog, run: ObservedRun) -> None:
+    def judge_account(self, owner: Owner, windows: AccountWindows) -> None:
         """Judge the windows of one account."""
-        ledgers = log.ledgers(run, self.options).values()
         excluded = self.excluded.setdefault(owner, dict(self.earlier.get(owner, {})))
         for rate_class in RateClass:
-            by_key: dict[str, Examined] = {}
-            for ledger in ledgers:
-                if ledger.has(rate_class):
-                    window = KeyWindow(ledger, rate_class, run, self.options)
-                    examined = window.examine(excluded.get((ledger.name, rate_class), {}))
-                    by_key[ledger.name] = examined
-                    excluded[ledger.name, rate_class] = examined.excluded
-            shared = len(by_key) > 1 and self._judge_scope(by_key, rate_class, run)
-            for examined in by_key.values():
-                if shared:
-                    self.tally.open(BY_CLASS[rate_class], "the keys of the account share a window")
-                else:
-                    self._judge_window(examined)
-
-    def _judge_scope(self, by_key: dict[str, Examined], rate_class: RateClass, run: ObservedRun) -> bool:
-        """Return whether an account's keys share one window: explained together, and not alone.
-
-        They are apart when together they cannot be explained in any way, and each alone can.
-        """
-        together, *others = [examined.window.ledger for examined in by_key.values()]
-        for other in others:
-            together = together.merged(other, f"{together.name} and {other.name}")
-        explained = bool(KeyWindow(together, rate_class, run, self.options).examine({}).surviving)
-        failing = next((examined for examined in by_key.values() if not examined.surviving), None)
-        if failing is not None and explained:
-            evidence = with_readings(next(iter(failing.against.values())), failing)
-            says = f"{evidence.says}; but the keys {', '.join(by_key)} of the account share a window"
-            evidence = replace(evidence, says=says, expected="a window for each key")
-            self.tally.broke(PER_KEY, evidence, case=rate_class.label)
-            return True
-        if failing is not None:
-            self.tally.open(PER_KEY, "the windows of a key cannot be explained by themselves")
-        elif explained:
-            self.tally.open(PER_KEY, "the keys of the account did not use enough at a time to tell")
-        else:
-            ids = [
-                name
-                for examined in by_key.values()
-                for name in examined.calls.evidence("", *examined.calls.admitted.who[:1]).exchanges
-            ]
-            self.tally.held(PER_KEY, case=rate_class.label, by=ids)
-        return False
+            for examined in windows.judge_scope(rate_class, self.options, self.tally, excluded):
+                self._judge_window(examined)
 
     def _judge_window(self, examined: Examined) -> None:
         calls, window, tally = examined.calls, examined.window, self.tally
