@@ -74,10 +74,24 @@ def quota_spoil(rng: random.Random, op: Op) -> tuple[Any, ...]:
     return rng.choice((("granted",), ("refused", rng.randint(0, ALLOWED + 1))))
 
 
-def quota_apply(used: int, op: Op, number: int, last: int) -> Iterator[tuple[int, Limits]]:
-    after, told = quota_answer(used, op.asks, 0, random.Random(0))
-    if op.received is None or told == op.told:
-        yield after, ()
+QUOTA_STARTS = tuple((used, unit, "before") for used in range(ALLOWED + 2) for unit in ("keyword", "request"))
+
+
+def quota_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
+    """State: what is used, what a request takes, and whether a reading has stated the limit.
+
+    What the specification leaves to a deployment: a keyword or a request is a unit (U54), and the plan may
+    have been changed before the first reading and after the last.
+    """
+    used, unit, limit = state
+    takes = 0 if op.asks[0] == "read" else op.asks[1] if unit == "keyword" else 1
+    if op.received is None or op.told[0] == "granted":
+        if limit != "stated" or used + takes <= ALLOWED:
+            yield (used + takes, unit, limit), ()
+        if limit == "stated":
+            yield (used + takes, unit, "after"), ()
+    elif op.told[1] == used and limit != "after" and (op.told[0] == "used" or used + takes > ALLOWED):
+        yield (used, unit, "stated"), ()
 
 
 def quota_verdicts(ops: list[Op]) -> dict[str, str]:
@@ -376,7 +390,7 @@ FAMILIES = {
 }
 
 TRIED: dict[str, tuple[State, ...]] = {
-    "quota": tuple(range(ALLOWED + 1)),
+    "quota": QUOTA_STARTS,
     "cooldown": (None,),
     "windows, sliding_log": (("log", ()),),
     "windows, first_hit": (("first", None, 0),),

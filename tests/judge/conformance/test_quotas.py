@@ -312,3 +312,34 @@ def test_an_allowance_is_shown_to_hold_for_several_at_once_where_they_met(d: Mod
     both = [d.usage(0, 9), d.briefs(1, took=1), d.briefs(1.2), d.usage(4, 11)]
     assert seen(*both) == ("deviates", [at_once], [at_once])
     assert seen(d.usage(0, 9), d.briefs(1), d.briefs(2), d.usage(4, 11)) == ("deviates", [one], [one])
+
+
+@pytest.mark.fact("S35", "S63")
+def test_no_order_of_calls_that_overlap_explains_what_they_show(d: ModuleType) -> None:
+    """None is before another, so each pair is right; but nobody took the third, or one took all."""
+    read = [d.usage(1, 2, took=3), d.usage(1.1, 3, took=3)]
+    lost = d.briefs(1.2, lost=True)
+    assert d.verdict("quota.counted", [*read, lost]) != "broke"  # it may lie between them
+    assert d.verdict("quota.counted", read) == "broke"
+    one, two = d.briefs(1.2, took=4), d.briefs(1.3, 3, took=4)
+    between = [d.usage(1.4, 1, took=4), d.usage(1.5, 3, took=4)]
+    assert d.verdict("quota.counted", [d.usage(0, 0), one, two, *between, d.usage(9, 4)]) == "broke"
+    assert d.verdict("quota.counted", [d.usage(0, 0), one, two, between[0], d.usage(9, 4)]) == "held"
+
+
+@pytest.mark.fact("S108")
+def test_what_was_taken_in_a_week_counts_before_its_first_reading(d: ModuleType) -> None:
+    """The week that ends on Monday 9 March had begun on the second, at every clock of the trace."""
+    assert d.verdict("quota.counted", [d.briefs(1, 2), d.usage(2, 0)]) == "broke"
+    assert d.verdict("quota.counted", [d.briefs(1, 2), d.usage(2, 0, period="")]) != "broke"
+    assert d.verdict("quota.counted", [d.briefs(1, 2), d.usage(2, 1)]) != "broke"  # a unit a request (U54)
+
+
+def test_a_thousand_calls_that_meet_are_left_open_or_told(d: ModuleType) -> None:
+    """None of them can be right before another: too many orders to try, and no alarm."""
+    calls = [d.briefs(1 + n / 1000, 1 + n % 7, took=2) for n in range(1000)]
+    reads = [d.usage(1 + n / 10, 500 + 3 * n, 9000, took=1.5) for n in range(10)]
+    steps = sorted([d.usage(0, 0, 9000), *calls, *reads], key=lambda one: one.sent)
+    found = d.finding(d.judged(steps), "quota.counted")
+    assert not found.broken
+    assert found.open == 1

@@ -59,6 +59,9 @@ class AccountAudit:
 
 StatedT = TypeVar("StatedT", MeterStatement, CostStatement)
 
+TOO_MANY = "too many calls met at once to tell"
+"""Why a rule stays open where so many calls were under way together that not every order is tried."""
+
 CANNOT_TELL = "?"
 """What is wrong with a reset of which nobody can tell."""
 

@@ -22,6 +22,7 @@ from ranksim.core.clock import (
 from ranksim.core.contract.views import created_by
 from ranksim.judge.conformance.history.fields import instant_or_none, integer_or_none, plain, sent_body
 from ranksim.judge.conformance.history.graphql import snaked
+from ranksim.judge.conformance.spending import quota_order
 from ranksim.judge.conformance.spending.activity import (
     AT_ONCE,
     DRY_RUN_QUEUED,
@@ -32,7 +33,7 @@ from ranksim.judge.conformance.spending.activity import (
     asked_of,
     check_applies,
 )
-from ranksim.judge.conformance.spending.audit import CANNOT_TELL, AccountAudit, judge_resets
+from ranksim.judge.conformance.spending.audit import CANNOT_TELL, TOO_MANY, AccountAudit, judge_resets
 from ranksim.judge.conformance.spending.consumers import (
     BRIEFS,
     QUOTA,
@@ -212,6 +213,7 @@ class CounterFit(NamedTuple):
     moves: list[Increment]
     bounded: list[Bound]
     broken: list[Bound]
+    falls: bool
 
 
 def judge_counter(audit: AccountAudit, metric: str, statements: Sequence[MeterStatement]) -> None:
@@ -249,6 +251,8 @@ def judge_counter(audit: AccountAudit, metric: str, statements: Sequence[MeterSt
     for bound in fit.bounded:
         if bound.since is None or bound.since.limit == bound.mark.limit:  # else the plan was changed
             judge_limit(audit, metric, bound, fit.moves, checked)
+    if activity.alone and not fit.falls and not fit.broken:
+        _judge_order(audit, metric, statements, consumers, fit)
 
 
 def _fits(audit: AccountAudit, marks: Sequence[Sample], consumers: Consumers) -> list[CounterFit]:
@@ -258,10 +262,34 @@ def _fits(audit: AccountAudit, marks: Sequence[Sample], consumers: Consumers) ->
         moves, falls = moves_of(audit.activity, consumers.sure, consumers.possible, unit, audit.options)
         bounded = bounds(marks, moves, falls)
         broken = [bound for bound in bounded if _breaks(audit.activity, bound)]
-        fits.append(CounterFit(unit, moves, bounded, broken))
+        fits.append(CounterFit(unit, moves, bounded, broken, bool(falls)))
         if not broken:
             break
     return fits
+
+
+def _judge_order(
+    audit: AccountAudit,
+    metric: str,
+    statements: Sequence[MeterStatement],
+    consumers: Consumers,
+    fit: CounterFit,
+) -> None:
+    """Each reading may be right by itself, and no order of all calls explain them all.
+
+    It is open where some order does if dry runs consumed.
+    """
+    units, activity = UNITS[UNITS.index(fit.unit) :], audit.activity
+    broken, too_many = quota_order.unexplained(audit, statements, consumers, units)
+    if too_many:
+        audit.tally.open("quota.counted", TOO_MANY)
+    dry = _works_of_dry_runs(activity)
+    if broken and dry and not quota_order.unexplained(audit, statements, consumers, units, dry)[0]:
+        audit.tally.open("quota.counted", "it shows what it would if dry runs consumed")
+        return
+    for calls in broken[:MOST_SHOWN]:
+        says, ids = f"{metric}: {quota_order.USED.says(calls)}", tuple(call.id for call in calls)
+        audit.broke("quota.counted", says, ids, calls[0].sent, case=metric)
 
 
 def _judge_broken(

@@ -344,6 +344,9 @@ LONGEST_WEEK = WEEK + 2 * HOUR
 LONGEST_MONTH = 31 * DAY + 2 * HOUR
 """A week or a month of local time has an hour more where clocks are put back."""
 
+SHORTEST = {"week": WEEK - 2 * HOUR, "month": 28 * DAY - 2 * HOUR}
+"""And an hour less where they are put forward."""
+
 
 @dataclass(frozen=True, slots=True)
 class BusinessClock:
@@ -377,3 +380,10 @@ class BusinessClock:
         if not span[0] - DAY <= moment <= span[1] + 40 * DAY:
             return None
         return True if span[0] >= moment + ROUNDING else False if span[1] < moment - ROUNDING else None
+
+    def in_period(self, t: Micros, ends: Micros, period: str) -> bool:
+        """Return whether `t` surely lay in the week or month that ends at an instant."""
+        span, length = self.at(t), SHORTEST.get(period)
+        if span is None or length is None or self.passed(t, ends) is not False:
+            return False
+        return span[0] >= ends - length + ROUNDING
