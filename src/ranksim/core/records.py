@@ -64,6 +64,20 @@ def _opened(path: str | Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 def read_lines(path: str | Path, passed: Passed | None = None) -> Iterator[str]:
     """Read the lines of a text file, unpacked by its suffix, .gz or .xz. Raises BadInput."""
+    for number, line in enumerate(read_raw_lines(path, passed), 1):
+        yield decoded(f"{path}:{number}", line)
+
+
+def decoded(where: str, line: bytes) -> str:
+    """Return a line of a text file as text. Raises BadInput, which names where it stands."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        raise BadInput(f"{where}: expected UTF-8 text; give a text file") from None
+
+
+def read_raw_lines(path: str | Path, passed: Passed | None = None) -> Iterator[bytes]:
+    """Read the lines of a text file as they are stored, unpacked as `read_lines` does. Raises BadInput."""
     with _opened(path) as (file, stored):
         size = os.fstat(stored.fileno()).st_size if passed is not None else 0
         for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), 1):
@@ -72,10 +86,7 @@ def read_lines(path: str | Path, passed: Passed | None = None) -> Iterator[str]:
                 raise BadInput(f"{path}:{number}: is longer than {most}; expected text in lines")
             if passed is not None and size and number % OFTEN == 0:
                 passed(stored.tell() / size)
-            try:
-                yield line.decode()
-            except UnicodeDecodeError:
-                raise BadInput(f"{path}:{number}: expected UTF-8 text; give a text file") from None
+            yield line
 
 
 def quote(line: str, most: int = 60) -> str:

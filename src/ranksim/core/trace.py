@@ -36,7 +36,7 @@ from ranksim.core.contract.located import Located, explain_mistakes
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import imported
 from ranksim.core.files import new_file, packing
-from ranksim.core.records import Passed, quote, read_access_log, read_lines, read_rates
+from ranksim.core.records import Passed, decoded, quote, read_access_log, read_rates, read_raw_lines
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -196,6 +196,9 @@ AnyEntry = Annotated[
     Discriminator(_tag),
 ]
 ENTRY: TypeAdapter[Header | Exchange | DeliveryAttempt | Note] = TypeAdapter(AnyEntry)
+_BY_KIND: TypeAdapter[Exchange | DeliveryAttempt | Note] = TypeAdapter(
+    Annotated[Exchange | DeliveryAttempt | Note, Discriminator("kind")]
+)
 __all__ = [
     "DeliveryAttempt",
     "Exchange",
@@ -235,7 +238,8 @@ def entries(
     where, lines = _lines_of(source, passed)
     number, header, lines_read = 0, Header(), _Deduplication()
     for number, line in enumerate(lines, 1):
-        if number == 1 and isinstance(source, str | Path) and not line.startswith('{"ranksim_trace"'):
+        if number == 1 and isinstance(source, str | Path) and not line.startswith(b'{"ranksim_trace"'):
+            decoded(f"{where}:1", line)
             from ranksim.core.contract.yamlfile import (
                 refuse_yaml,  # most read no YAML, and it takes long to read
             )
@@ -266,7 +270,7 @@ class _Deduplication:
         """The line of each exchange, by its id."""
         self._deliveries: set[int] = set()
 
-    def is_new(self, where: str, line: str, entry: Header | Exchange | DeliveryAttempt | Note) -> bool:
+    def is_new(self, where: str, line: bytes, entry: Header | Exchange | DeliveryAttempt | Note) -> bool:
         """Return whether a line was not read before. Raises BadInput for another exchange of the same id."""
         content, new = hash(line.strip()), True
         if isinstance(entry, DeliveryAttempt):
@@ -301,13 +305,20 @@ def _check_declared(where: str, exchange: Exchange, header: Header) -> None:
         )
 
 
-def _lines_of(source: str | Path | Iterable[str], passed: Passed | None = None) -> tuple[str, Iterator[str]]:
+def _lines_of(
+    source: str | Path | Iterable[str], passed: Passed | None = None
+) -> tuple[str, Iterator[bytes]]:
     if isinstance(source, str | Path):
-        return str(source), read_lines(source, passed)
-    return "trace", iter(source)
+        return str(source), read_raw_lines(source, passed)
+    return "trace", (line.encode(errors="surrogatepass") for line in source)
 
 
-def _parse(where: str, line: str) -> Header | Exchange | DeliveryAttempt | Note:
+def _parse(where: str, raw: bytes) -> Header | Exchange | DeliveryAttempt | Note:
+    try:
+        # all but headers are told apart by their kind, which need not be looked up by a function of Python
+        return (ENTRY if b'"ranksim_trace"' in raw else _BY_KIND).validate_json(raw)
+    except ValidationError:
+        line = decoded(where, raw)
     try:
         return ENTRY.validate_json(line)
     except ValidationError as error:
