@@ -64,7 +64,6 @@ def test_few_records_make_no_file_and_many_one_that_goes_with_the_shelf(
     few = filled(10)
     assert opened() == before
     monkeypatch.setattr(shelves, "IN_MEMORY", 1000)
-    monkeypatch.setattr(shelves, "AT_ONCE", 1000)
     many = filled(100)
     assert opened() == before + listed
     assert many[0].name == few[0].name

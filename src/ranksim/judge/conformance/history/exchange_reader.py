@@ -43,6 +43,8 @@ showed, else the ids."""
 
 _NO_KEY = TraceKey()
 
+_sorted_json = json.JSONEncoder(sort_keys=True).encode
+
 Thing: TypeAlias = tuple[str, str, str]
 """Environment, the noun of its operations and id."""
 
@@ -62,7 +64,7 @@ class ExchangeReader:
         outside = _outside(exchange, reply)
         operation, parameters = _operation(exchange, outside)
         operations, query = () if outside else exchange.operations, exchange.query or {}
-        detail = ObservationDetail(exchange.path, parameters, query, operations, exchange.planned)
+        detail = ObservationDetail(exchange.path, parameters, query, operations)
         seen = self._observation(exchange, index, header, operation, outside)
         _read_request(seen, detail, exchange)
         # under an Idempotency-Key a reply might be that of an earlier call (U33)
@@ -106,6 +108,7 @@ class ExchangeReader:
             recorded=_recorded(exchange.response_headers, header.response_headers),
             reply_unrecorded=answered and exchange.response is None,
             request_unrecorded=_request_unrecorded(exchange, header),
+            planned=exchange.planned,
         )
 
     def _note_thing(self, seen: Observation, detail: ObservationDetail) -> None:
@@ -171,8 +174,8 @@ def _read_request(seen: Observation, detail: ObservationDetail, exchange: Exchan
     detail.body = parsed(exchange.body)
     seen.dry_run = asks_dry(detail.body, seen.surface)
     if seen.idempotency_key is not None:
-        meaning = exchange.body if detail.body is None else json.dumps(detail.body, sort_keys=True)
-        query = json.dumps(sorted((exchange.query or {}).items()))
+        meaning = exchange.body if detail.body is None else _sorted_json(detail.body)
+        query = _sorted_json(exchange.query or {})
         detail.fingerprint = digest_of(f"{seen.method} {detail.path} {query} {meaning}".encode())
         detail.wording = digest_of((exchange.body or "").encode())
 
@@ -199,7 +202,7 @@ def _read_reply(
         reply = page_of(seen.operation, reply.get("data"), listed) or reply
     if seen.idempotency_key is not None:
         stated = {name: value for name, value in reply.items() if name != "request_id"}
-        detail.answer = digest_of(json.dumps(stated, sort_keys=True).encode())
+        detail.answer = digest_of(_sorted_json(stated).encode())
     if "code" in reply and not (seen.surface == "rest" and 200 <= seen.status <= 299):
         seen.code = intern(str(reply["code"]))
         detail.meta = reply["meta"] if isinstance(reply.get("meta"), dict) else {}
@@ -283,7 +286,10 @@ def header_number(text: str | None) -> int | None:
 
 def _first_whole(text: str | None) -> int | None:
     """Read the first of several values, as in ``20, 20;w=60`` of the drafts; a fraction is rounded up."""
-    first = re.match(r"\s*([0-9]{1,15})(\.[0-9]+)?\s*(?=$|[,;])", text or "")
+    whole = header_number(text)
+    if whole is not None or text is None:
+        return whole
+    first = re.match(r"\s*([0-9]{1,15})(\.[0-9]+)?\s*(?=$|[,;])", text)
     if first is None:
         return None
     return int(first[1]) + (float(first[2] or 0) > 0)

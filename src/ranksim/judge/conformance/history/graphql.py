@@ -147,12 +147,15 @@ def _value(token: str, tokens: Iterator[str], depth: int) -> Json:
 def snaked(value: Json) -> Json:
     """Rename the members of GraphQL values as REST has them: resetsAt is resets_at."""
     if isinstance(value, dict):
-        return {
-            re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): snaked(inner) for name, inner in value.items()
-        }
+        return {_snaked_name(name): snaked(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [snaked(inner) for inner in value]
     return value
+
+
+@lru_cache(maxsize=4096)
+def _snaked_name(name: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
 
 
 # Lists

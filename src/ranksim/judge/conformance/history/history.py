@@ -159,6 +159,12 @@ class History:
                 take(seen)
             yield seen.sent
 
+    def kinds(self) -> Iterator[tuple[Observation, int]]:
+        """Return what many exchanges have alike, as it was sent first, and how many have it."""
+        if isinstance(self.seen, PackedObservations):
+            return self.seen.kinds()
+        return ((seen, 1) for seen in self.seen)
+
     def named(self, ids: Container[str]) -> Iterator[Observation]:
         """Return the exchanges that have one of these ids, in order of sending."""
         if isinstance(self.seen, PackedObservations):

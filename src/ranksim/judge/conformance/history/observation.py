@@ -59,7 +59,6 @@ class ObservationDetail:
     parameters: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     operations: tuple[str, ...] = ()
-    planned: Micros | None = None
     body: Json = None
     fingerprint: bytes = b""
     wording: bytes = b""
@@ -116,6 +115,8 @@ class Observation:
     remaining: int | None = None
     reset: int | None = None
     retry_after: int | None = None
+    planned: Micros | None = None
+    """When it was to be sent, in a load of constant arrival rate."""
     repeat: bool = False
     """Whether it may be a replay, marked or not: its headers may be those of the first reply (E5)."""
     unsure: bool = False
@@ -179,8 +180,6 @@ class Observation:
     """The query parameters."""
     operations = Shelved[tuple[str, ...]]()
     """The operations of a GraphQL call."""
-    planned = Shelved[Micros | None]()
-    """When it was to be sent, in a load of constant arrival rate."""
     body = Shelved[Json]()
     """What was sent, but for GET."""
     fingerprint = Shelved[bytes]()

@@ -6,6 +6,7 @@ place, and what they look at again they add to a log.
 
 import marshal
 from array import array
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from copy import copy
 from dataclasses import fields
@@ -55,8 +56,11 @@ class _PackedRows:
 class PackedObservations(_PackedRows, Sequence[Observation]):
     """Exchanges, each made anew whenever it is looked at: what is changed in it then is lost."""
 
+    OWN = (*("id", "sent", "received", "idempotency_key"), *("remaining", "reset", "retry_after", "planned"))
+    """What each exchange has of its own, as it stands in `Observation`."""
+
     def __init__(self, shelf: SpillFile[ObservationDetail]) -> None:
-        super().__init__("id", "sent", "received", "idempotency_key", "remaining", "reset", "retry_after")
+        super().__init__(*self.OWN)
         self._shelf = shelf
         self._kinds: list[tuple[Any, ...]] = []
         """What exchanges have alike."""
@@ -112,6 +116,11 @@ class PackedObservations(_PackedRows, Sequence[Observation]):
                 take(seen)
             yield seen.sent
 
+    def kinds(self) -> Iterator[tuple[Observation, int]]:
+        """Return what many have alike, as it was sent first, and how many have it."""
+        counts = Counter(self._kind[index] for index in self._order)
+        return ((_example(self._kinds[kind]), count) for kind, count in counts.items())
+
     def named(self, ids: Container[str]) -> Iterator[Observation]:
         """Return the exchanges that have one of these ids."""
         return (self._row(index) for index in self._order if self._fields(index)[0] in ids)
@@ -137,10 +146,7 @@ class ObservationLog(_PackedRows):
     What many have alike is kept once, in an example; the details stay in their spill file.
     """
 
-    OWN = (
-        *("index", "id", "sent", "received", "idempotency_key", "remaining", "reset"),
-        *("retry_after", "repeat", "unsure"),
-    )
+    OWN = ("index", *PackedObservations.OWN, "repeat", "unsure")
     """What each exchange has of its own."""
 
     def __init__(self) -> None:

@@ -3,8 +3,9 @@
 import marshal
 from array import array
 from dataclasses import fields
+from io import FileIO
 from operator import attrgetter
-from tempfile import SpooledTemporaryFile
+from tempfile import TemporaryFile
 from typing import Any, Final, Generic, TypeVar, cast
 from weakref import finalize
 
@@ -13,10 +14,7 @@ from ranksim.core.errors import BadInput
 T = TypeVar("T")
 
 IN_MEMORY: Final = 4 << 20
-"""Bytes that stay in memory before a file is begun."""
-
-AT_ONCE: Final = 1 << 14
-"""Bytes that wait before they are written."""
+"""Bytes that wait in memory before they are written: a short trace needs no file."""
 
 NEAR: Final = 256
 """Records last looked at that are kept as they are, one of those whose numbers agree modulo this: judges look
@@ -33,13 +31,12 @@ class SpillFile(Generic[T]):
     def __init__(self, kind: type[T]) -> None:
         self._kind = kind
         self._values = attrgetter(*(about.name for about in fields(cast(Any, kind))))
-        self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  # finalize closes it, with the shelf
+        self._file: FileIO | None = None
         self._ends = array("Q", [0])
         self._waiting = bytearray()
         self._written = 0
         """Bytes in the file; what waits comes after them."""
         self._near: dict[int, tuple[int, T]] = {}
-        finalize(self, self._file.close)
 
     def put(self, record: T) -> None:
         """Put the next record. Raises BadInput when there is no room for it."""
@@ -47,20 +44,25 @@ class SpillFile(Generic[T]):
         number = len(self._ends) - 1
         self._near[number % NEAR] = number, record
         self._ends.append(self._written + len(self._waiting))
-        if len(self._waiting) >= AT_ONCE:
+        if len(self._waiting) >= IN_MEMORY:
             self._write()
 
     def _write(self) -> None:
+        waiting = bytes(self._waiting)
         try:
+            if self._file is None:
+                self._file = TemporaryFile(buffering=0)  # noqa: SIM115  # finalize closes it, with the shelf
+                finalize(self, self._file.close)
             self._file.seek(self._written)
-            self._file.write(self._waiting)
-            self._file.flush()
+            done = 0
+            while done < len(waiting):
+                done += self._file.write(waiting[done:])
         except OSError as error:
             raise BadInput(
                 f"the temporary file that a long trace needs cannot be written ({error.strerror}); "
                 "let TMPDIR name a directory with about as much room as the trace takes"
             ) from None
-        self._written += len(self._waiting)
+        self._written += len(waiting)
         self._waiting.clear()
 
     def __getitem__(self, number: int) -> T:
@@ -68,10 +70,12 @@ class SpillFile(Generic[T]):
         near = self._near.get(number % NEAR)
         if near is not None and near[0] == number:
             return near[1]
-        if self._ends[number + 1] > self._written:
-            self._write()
-        self._file.seek(self._ends[number])
-        data = self._file.read(self._ends[number + 1] - self._ends[number])
+        begin, end = self._ends[number : number + 2]
+        if self._file is not None and begin < self._written:
+            self._file.seek(begin)
+            data = self._file.read(end - begin)
+        else:
+            data = bytes(self._waiting[begin - self._written : end - self._written])
         detail = self._kind(*marshal.loads(data))
         self._near[number % NEAR] = number, detail
         return detail

@@ -158,7 +158,7 @@ def _trace(name: str, history: History) -> Plain:
         "started": history.seen[0].sent if history.seen else header.started,
         "ended": max(ends, default=header.started),
         "exchanges": len(history.seen),
-        "lost": sum(exchange.lost for exchange in history.seen),
+        "lost": sum(count for alike, count in history.kinds() if alike.lost),
         "deliveries": len(history.arrived),
         "targets": dict(header.targets),
         "keys": {key: about.model_dump() for key, about in sorted(header.keys.items())},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ranksim.core.clock import SECOND, Micros
@@ -56,21 +58,35 @@ def throughput(history: History) -> list[Row]:
         return []
     begin = history.seen[0].sent
     step = SECOND * max(1, -(-(history.seen[-1].sent - begin) // (MOST_BINS * SECOND)))  # whole seconds
-    bins: dict[int, list[Observation]] = defaultdict(list)
+    bins: dict[int, _Bin] = defaultdict(_Bin)
     for exchange in history.seen:
-        bins[(exchange.sent - begin) // step].append(exchange)
-    return [_bin(begin + number * step, step, bins[number]) for number in range(max(bins) + 1)]
+        bins[(exchange.sent - begin) // step].add(exchange)
+    return [bins[number].row(begin + number * step, step) for number in range(max(bins) + 1)]
 
 
-def _bin(t: Micros, step: Micros, exchanges: Sequence[Observation]) -> Row:
-    counts = Counter(_outcome(exchange) for exchange in exchanges)
-    answered = [exchange for exchange in exchanges if not exchange.lost]
-    row: Row = {"t": t}
-    for outcome in ("ok", "limited", "refused", "failed", "lost"):
-        row[outcome] = counts[outcome] * SECOND / step
-    row |= _quantiles("", [exchange.received - exchange.sent for exchange in answered])
-    planned = [exchange.received - exchange.planned for exchange in answered if exchange.planned is not None]
-    return row | (_quantiles("planned_", planned) if planned else {})
+@dataclass(slots=True)
+class _Bin:
+    """What came of the calls of one step."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    lasted: array[int] = field(default_factory=lambda: array("q"))
+    """How long answers took from sending."""
+    planned: array[int] = field(default_factory=lambda: array("q"))
+    """How long they took from when the call was meant to be sent."""
+
+    def add(self, exchange: Observation) -> None:
+        self.outcomes[_outcome(exchange)] += 1
+        if not exchange.lost:
+            self.lasted.append(exchange.received - exchange.sent)
+            if exchange.planned is not None:
+                self.planned.append(exchange.received - exchange.planned)
+
+    def row(self, t: Micros, step: Micros) -> Row:
+        row: Row = {"t": t}
+        for outcome in ("ok", "limited", "refused", "failed", "lost"):
+            row[outcome] = self.outcomes[outcome] * SECOND / step
+        row |= _quantiles("", self.lasted)
+        return row | (_quantiles("planned_", self.planned) if self.planned else {})
 
 
 def latency(history: History) -> Row:
@@ -78,8 +94,8 @@ def latency(history: History) -> Row:
     return _quantiles("", [seen.received - seen.sent for seen in history.seen if not seen.lost])
 
 
-def _quantiles(prefix: str, values: list[Micros]) -> Row:
-    values.sort()
+def _quantiles(prefix: str, values: Sequence[Micros]) -> Row:
+    values = sorted(values)
     return {
         f"{prefix}p{round(100 * q)}": values[rank_of(q, len(values)) - 1] if values else None
         for q in QUANTILES
@@ -88,11 +104,10 @@ def _quantiles(prefix: str, values: list[Micros]) -> Row:
 
 def answers(histories: Sequence[History]) -> list[Row]:
     """Calls by operation, status and code, the most frequent first."""
-    counts = Counter(
-        (exchange.operation, exchange.status or None, exchange.code)
-        for history in histories
-        for exchange in history.seen
-    )
+    counts = Counter[tuple[str, int | None, str]]()
+    for history in histories:
+        for alike, count in history.kinds():
+            counts[alike.operation, alike.status or None, alike.code] += count
     return [
         {"operation": operation, "status": status, "code": code, "count": count}
         for (operation, status, code), count in counts.most_common()
