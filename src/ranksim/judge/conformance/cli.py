@@ -42,6 +42,10 @@ Junit = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write JUnit XML here, one test case a rule.")
 ]
 JsonNotSummary = Annotated[bool, typer.Option("--json", help="Print JSON, not a summary.")]
+Processes = Annotated[
+    int,
+    typer.Option(min=1, help="Processes that share the families; the result does not depend on it."),
+]
 ListRules = Annotated[
     bool,
     typer.Option(
@@ -58,6 +62,7 @@ def compare(
     html: Html = None,
     junit: Junit = None,
     json: JsonNotSummary = False,
+    workers: Processes = 1,
     rules: ListRules = False,
 ) -> None:
     """Judge a trace rule by rule: did the deployment behave as the model says it should?
@@ -86,7 +91,7 @@ def compare(
         raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
     found_in = traces_in(traces)
     check_outputs((html, junit), (*found_in, policy, model))
-    document = _judged(found_in, policy, model, tuple(require or ()))
+    document = _judged(found_in, policy, model, tuple(require or ()), workers)
     _write(document, html, junit)
     print_out(as_text(as_document(document)) if json else rendered(report.summary(document)))
     if report.fails(document):
@@ -185,7 +190,11 @@ def traces_in(given: Sequence[Path]) -> list[Path]:
 
 
 def _judged(
-    traces: Sequence[Path], policy: Path | None, model: Path | None, required: tuple[str, ...]
+    traces: Sequence[Path],
+    policy: Path | None,
+    model: Path | None,
+    required: tuple[str, ...],
+    workers: int = 1,
 ) -> dict[str, Any]:
     from ranksim.core.contract.policy import Policy
     from ranksim.core.errors import BadInput
@@ -201,7 +210,7 @@ def _judged(
     pinned_policy = None if policy is None else Policy.load(policy)
     result = None if model is None else read_result(model)
     with show_progress("judging") as tell:
-        judgement = compare_all(traces, pinned_policy, tell)
+        judgement = compare_all(traces, pinned_policy, tell, workers)
     return judgement_data(
         judgement,
         trace=[str(trace) for trace in traces],

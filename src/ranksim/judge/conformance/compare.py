@@ -7,7 +7,7 @@ be kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,7 +19,7 @@ from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.history.trace_reader import Source, read_history
 from ranksim.judge.conformance.joining import address_notes, join
-from ranksim.judge.conformance.judging import FAMILIES, judge_history
+from ranksim.judge.conformance.judging import FAMILIES, Maker, judge_history, shared_out
 from ranksim.judge.conformance.rate.elimination import Excluded
 from ranksim.judge.conformance.rate.windows import Owner, Window, WindowJudge
 from ranksim.judge.conformance.verdict import verdicts
@@ -29,11 +29,12 @@ from ranksim.judge.conformance.verdict.unseen import unseen_cases
 from ranksim.judge.conformance.verdict.verdicts import (
     Difference,
     Finding,
+    Tally,
     Verdict,
     merged_differences,
     merged_findings,
 )
-from ranksim.report.progress import Tell, noted, part, shares
+from ranksim.report.progress import Tell, nobody, noted, part, shares
 
 RULES: Final[tuple[Rule, ...]] = tuple(rule for make in FAMILIES for rule in make(Options.of()).tally.rules)
 """Every rule that a trace can show to be broken."""
@@ -192,44 +193,87 @@ def compare(source: Source, policy: Policy | None = None) -> Judgement:
 
 
 def compare_all(
-    sources: Sequence[Source], policy: Policy | None = None, progress: Tell | None = None
+    sources: Sequence[Source], policy: Policy | None = None, progress: Tell | None = None, workers: int = 1
 ) -> Judgement:
     """Judge several traces of one deployment jointly (`joining` says what is joined); ids are "2/x17" then.
 
-    `progress` is told how far it is; without it a notebook shows it. Raises BadInput for a broken trace, for
-    none, and for traces of different deployments.
+    `progress` is told how far it is; without it a notebook shows it. `workers` processes share the families,
+    and each reads the traces, which are paths then. Raises BadInput for a broken trace, for none, and for
+    traces of different deployments.
     """
     if not sources:
         raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
     with noted("judging", progress) as tell:
-        return _judged(sources, Options.of(policy), tell)
+        if workers == 1:
+            return _judgement(*_judged(sources, policy, FAMILIES, tell), policy)
+        return _shared(sources, policy, tell, workers)
 
 
-def _judged(sources: Sequence[Source], options: Options, tell: Tell) -> Judgement:
-    several, each = len(sources) > 1, 1 / len(sources)
+def _shared(sources: Sequence[Source], policy: Policy | None, tell: Tell, workers: int) -> Judgement:
+    """Judge with as many processes, of which this is one."""
+    from concurrent.futures.process import BrokenProcessPool  # read late: most judge in one process
+
+    from ranksim.core.processes import DIED, Workers
+
+    first, *rest = shared_out(workers)
+    with Workers(len(rest)) as executor:
+        tasks = [executor.submit(_tallies, sources, policy, families) for families in rest]
+        histories, tallies = _judged(sources, policy, first, tell)
+        try:
+            for task in tasks:
+                for counted, added in zip(tallies, task.result(), strict=True):
+                    counted |= added
+        except BrokenProcessPool:
+            raise BadInput(DIED) from None
+    return _judgement(histories, tallies, policy)
+
+
+def _tallies(
+    sources: Sequence[Source], policy: Policy | None, families: Sequence[Maker]
+) -> list[dict[Maker, Tally]]:
+    return _judged(sources, policy, families, nobody)[1]
+
+
+def _judged(
+    sources: Sequence[Source], policy: Policy | None, families: Sequence[Maker], tell: Tell
+) -> tuple[list[History], list[dict[Maker, Tally]]]:
+    """Return the traces, and what some families count in each."""
+    options, several, each = Options.of(policy), len(sources) > 1, 1 / len(sources)
     reading, judging = part(tell, 0.0, READING), part(tell, READING, 1.0)
-    schemas = [SchemaJudge(options) for _ in sources]
+    schemas = [SchemaJudge(options) if SchemaJudge in families else None for _ in sources]
     histories = list[History]()
-    for number, (source, judge) in enumerate(zip(sources, schemas, strict=True)):
+    for number, (source, schema) in enumerate(zip(sources, schemas, strict=True)):
         passed = shares(part(reading, number * each, (number + 1) * each))
-        histories.append(read_history(source, judge.see_raw, f"{number + 1}/" if several else "", passed))
+        watch = None if schema is None else schema.see_raw
+        histories.append(read_history(source, watch, f"{number + 1}/" if several else "", passed))
         address_notes([history.run.header for history in histories])
     if several:
         join(histories)
-    findings, tallies = [], []
+    tallies = list[dict[Maker, Tally]]()
     excluded: dict[Owner, dict[Window, Excluded]] = {}
     for number, (history, schema) in enumerate(zip(histories, schemas, strict=True)):
-        judges = [schema if make is SchemaJudge else make(options) for make in FAMILIES]
-        [windows] = [judge for judge in judges if isinstance(judge, WindowJudge)]
-        windows.earlier = excluded
-        judge_history(history, judges, shares(part(judging, number * each, (number + 1) * each)))
-        excluded |= windows.excluded
-        findings.append([row for judge in judges for row in judge.tally.findings()])
-        tallies += [schema.tally, *(judge.tally for judge in judges)]  # what was seen in reading came first
-    merged = merged_findings(findings) if several else tuple(findings[0])
-    differences = merged_differences(tallies)
+        judges = {make: schema if make is SchemaJudge and schema else make(options) for make in families}
+        windows = [judge for judge in judges.values() if isinstance(judge, WindowJudge)]
+        for judge in windows:
+            judge.earlier = excluded
+        passed = shares(part(judging, number * each, (number + 1) * each))
+        judge_history(history, list(judges.values()), passed)
+        for judge in windows:
+            excluded |= judge.excluded
+        tallies.append({make: judge.tally for make, judge in judges.items()})
+    return histories, tallies
+
+
+def _judgement(
+    histories: Sequence[History], tallies: Sequence[Mapping[Maker, Tally]], policy: Policy | None
+) -> Judgement:
+    """Return what all families count in all traces as one."""
+    findings = [[row for make in FAMILIES for row in families[make].findings()] for families in tallies]
+    merged = merged_findings(findings) if len(tallies) > 1 else tuple(findings[0])
+    in_order = (SchemaJudge, *FAMILIES)  # what was seen in reading came first
+    differences = merged_differences(families[make] for families in tallies for make in in_order)
     exhibits = _exhibits(merged, differences, histories)
-    return Judgement(merged, differences, exhibits, tuple(histories), options.facts)
+    return Judgement(merged, differences, exhibits, tuple(histories), Options.of(policy).facts)
 
 
 def _exhibits(

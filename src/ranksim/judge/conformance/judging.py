@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE
@@ -52,6 +52,17 @@ FAMILIES: Final[tuple[Maker, ...]] = (
     SchemaJudge,
 )
 """The judges, in the order of the report."""
+
+EFFORT: Final[Mapping[Maker, int]] = {SpendingJudge: 8, SchemaJudge: 4, JobJudge: 2, PaginationJudge: 2}
+"""How much time a family takes beside the others, about; one that is not named takes 1."""
+
+
+def shared_out(workers: int) -> list[list[Maker]]:
+    """Return the families in so many shares of about equal effort, or fewer, none of which is empty."""
+    portions: list[list[Maker]] = [[] for _ in range(min(workers, len(FAMILIES)))]
+    for family in sorted(FAMILIES, key=lambda family: -EFFORT.get(family, 1)):
+        min(portions, key=lambda portion: sum(EFFORT.get(make, 1) for make in portion)).append(family)
+    return portions
 
 
 def judge_history(history: History, judges: Sequence[Judge], passed: Passed = lambda share: None) -> None:

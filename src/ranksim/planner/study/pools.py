@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import missing
+from ranksim.core.processes import Workers
 from ranksim.core.rulebook import rulebook_digest
 from ranksim.planner.study.engines import Engine
 from ranksim.planner.study.store import Outcome
-from ranksim.twin.sim.processes import Workers
 
 AHEAD = 2
 """Tasks handed out for each worker, so that none waits for the next."""

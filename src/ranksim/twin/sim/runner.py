@@ -310,7 +310,7 @@ def _on_processes(
     import multiprocessing  # read late: most runs need no other process
     from concurrent.futures.process import BrokenProcessPool
 
-    from ranksim.twin.sim.processes import Workers
+    from ranksim.core.processes import DIED, Workers
 
     others = set(multiprocessing.active_children())
     executor = Workers(workers)
@@ -330,9 +330,7 @@ def _on_processes(
                 break
             yield replication
     except BrokenProcessPool:
-        raise BadInput(
-            "workers: one of the processes died; it was killed, or ran out of memory; give fewer workers"
-        ) from None
+        raise BadInput(DIED) from None
     except BaseException:
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()

@@ -286,9 +286,9 @@ def header_number(text: str | None) -> int | None:
 
 def _first_whole(text: str | None) -> int | None:
     """Read the first of several values, as in ``20, 20;w=60`` of the drafts; a fraction is rounded up."""
-    whole = header_number(text)
-    if whole is not None or text is None:
-        return whole
+    number = header_number(text)
+    if number is not None or text is None:
+        return number
     first = re.match(r"\s*([0-9]{1,15})(\.[0-9]+)?\s*(?=$|[,;])", text)
     if first is None:
         return None

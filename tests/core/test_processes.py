@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ranksim.twin.sim.processes import Workers
+from ranksim.core.processes import Workers
 
 STARTER = """
 import os, time
-from ranksim.twin.sim.processes import Workers
+from ranksim.core.processes import Workers
 
 workers = Workers(2)
 print(workers.submit(os.getpid).result(), flush=True)

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from multiprocessing.connection import wait
 from typing import Any, ParamSpec, TypeVar
 
+DIED = "workers: one of the processes died; it was killed, or ran out of memory; give fewer workers"
+"""What is told where a worker process ended before its task did."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
