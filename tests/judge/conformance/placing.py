@@ -133,6 +133,8 @@ class Family:
     """How many replies are lost."""
     hidden: int = 0
     """How many calls may have come just before, of which nobody knows."""
+    effects: Callable[[list[Op]], list[Op]] = list
+    """What took effect of the calls, by when it may first have; one call may be several effects."""
 
 
 def words(tally: Any, *families: str) -> dict[str, str]:

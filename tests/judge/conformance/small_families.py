@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from itertools import count
+from dataclasses import replace
+from itertools import count, product
 from typing import Any, Final, TypeAlias
 
 from tests.judge.conformance.placing import Family, Limits, Op, words
@@ -13,7 +14,7 @@ from tests.kit import spending, traces
 from ranksim.core.clock import SECOND
 from ranksim.core.contract.facts import Facts
 from ranksim.judge.conformance.calls import access, pagination
-from ranksim.judge.conformance.webhooks import auto_disable
+from ranksim.judge.conformance.webhooks import auto_disable, failure_runs
 
 Words: TypeAlias = tuple[Any, ...]
 """What is asked, or told."""
@@ -222,59 +223,150 @@ def access_verdicts(ops: list[Op]) -> dict[str, str]:
     return words(traces.judged(access, entries), "access.")
 
 
-# Webhooks: three failures in a row disable an endpoint, which gets no attempt afterwards
+# Webhooks: three failures in a row disable an endpoint, which gets no attempt until it is enabled again
+#
+# What the specification leaves to a deployment explains, too: an attempt that was made SETTLING before it
+# came, an outcome that was noted NOTED after the answer, a reading that shows what was SHOWING before, what
+# becomes of the count while it is disabled or by a PATCH that enables what is enabled, and anything at all
+# after another PATCH.
 
 IN_A_ROW: Final = 3
+READINGS: Final = tuple(product(("attempt", "event"), ("zero", "kept")))
 
 
 def hook_ask(rng: random.Random) -> Words:
-    return rng.choice((("look",), ("attempt", 500), ("attempt", 500), ("attempt", 200)))
+    """Ask for a look, a PATCH or an attempt: its status (0: silence), its number, whether that is listed."""
+    kind = rng.choices(("look", "attempt", "enable", "change"), (30, 60, 9, 1))[0]
+    if kind != "attempt":
+        return (kind,)
+    return kind, rng.choices((500, 200, 0), (6, 2, 1))[0], rng.choice((1, 1, 6)), rng.random() < 0.8
 
 
 def hook_answer(
     state: Any, asks: tuple[Any, ...], at: int, rng: random.Random
 ) -> tuple[Any, tuple[Any, ...]]:
-    """State: failures in a row, and the call that disabled it, -1 for none."""
-    failed, by = state
+    """State: what counts and what a PATCH leaves of the count, whether it is enabled, failures in a row."""
     if asks[0] == "look":
-        return state, ("enabled" if by < 0 else "disabled",)
-    if by < 0:
-        failed = 0 if asks[1] == 200 else failed + 1
-    return (failed, 0 if failed >= IN_A_ROW else -1), ("answered",)
+        return state, ("enabled" if state[2] else "disabled",)
+    if asks[0] == "attempt":
+        effect = "ended", asks[1] == 200, asks[2] == 6
+        return rng.choice(list(hook_after(state, effect))), ("answered",)
+    return next(iter(hook_after(state, asks))), ("enabled",)
 
 
 def hook_spoil(rng: random.Random, op: Op) -> Words:
     return rng.choice((("enabled",), ("disabled",))) if op.asks[0] == "look" else op.told
 
 
+def hook_after(state: Any, effect: Words) -> Iterator[Any]:
+    """Yield the states that may follow."""
+    counted, on_enable, enabled, failed = state
+    if effect[0] == "change":
+        yield (*state[:2], None, 0)
+    elif effect[0] == "enable":
+        if enabled or on_enable == "zero":
+            yield counted, on_enable, True, 0
+        if enabled or on_enable == "kept":
+            yield counted, on_enable, True, failed
+    elif effect[0] == "ended":
+        _, acknowledged, last = effect
+        if not enabled:
+            yield state
+        if acknowledged is not False:
+            yield counted, on_enable, enabled, 0
+        if not acknowledged:
+            failed = min(IN_A_ROW, failed + (last or counted == "attempt"))
+            yield counted, on_enable, enabled and failed < IN_A_ROW, failed
+
+
 def hook_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
-    failed, by = state
-    if op.asks[0] == "look":
-        if op.told == (("enabled",) if by < 0 else ("disabled",)):
+    if state[2] is None:
+        yield state, ()
+    elif op.asks[0] == "made":
+        if state[2] or op.received is None:
             yield state, ()
-    elif by >= 0:
-        yield state, ((-1, by, -op.sent),)  # it was disabled after this attempt had been made
+    elif op.asks[0] == "look":
+        if op.received is None or op.told == (("enabled",) if state[2] else ("disabled",)):
+            yield state, ()
     else:
-        failed = 0 if op.asks[1] == 200 else failed + 1
-        yield (failed, number if failed >= IN_A_ROW else -1), ()
+        yield from ((after, ()) for after in hook_after(state, op.asks))
 
 
-def hook_verdicts(ops: list[Op]) -> dict[str, str]:
-    entries: list[traces.Entry] = [traces.created()]
-    listed = []
-    for number, op in enumerate(ops):
-        sent, end = op.sent / SECOND, (op.received or 0) / SECOND
+def answered(op: Op) -> int:
+    """When an attempt was answered: before its caller went on, and well within the sender's patience."""
+    assert op.received is not None
+    return max(op.sent + SECOND // 100, min(op.received - SECOND, op.sent + 4 * SECOND))
+
+
+def hook_effects(ops: list[Op]) -> list[Op]:
+    """An attempt was made and has ended; one without an answer never came, and failed at any time."""
+    effects = []
+    for op in ops:
         if op.asks[0] == "look":
-            shown = traces.an_endpoint(enabled=op.told == ("enabled",), disabled_reason=None)
-            entries.append(traces.call("webhooks.get", sent, end, shown, path={"id": "whk_1"}))
+            effects.append(replace(op, sent=op.sent - auto_disable.SHOWING))
+        elif op.asks[0] != "attempt":
+            effects.append(op)
+        elif op.received is None:
+            effects.append(Op(-10 * SECOND, None, ("ended", False, True)))
         else:
-            event, status = f"evt_{number}", op.asks[1]
-            listed.append(traces.attempt(event, 1, status))
-            entries.append(traces.hook(sent, max(sent + 0.01, end - 1), event=event, status=status))
-    entries.append(traces.listed(max((op.received or 0) for op in ops) / SECOND + 60, *listed))
+            _, status, number, listed = op.asks
+            acknowledged = (True if listed else None) if status == 200 else False
+            by = answered(op) if status else op.sent + Facts().webhook_timeout
+            patience = 0 if listed and status else Facts().webhook_timeout
+            by = max(by, op.sent + patience) + failure_runs.NOTED
+            effects.append(Op(op.sent - auto_disable.SETTLING, op.sent, ("made",)))
+            effects.append(Op(op.sent, by, ("ended", acknowledged, number == 6)))
+    return sorted(effects, key=lambda effect: effect.sent)
+
+
+def hook_entries(ops: list[Op]) -> Iterator[traces.Entry]:
+    """Yield what a run shows of a history: the endpoint, what came to it, and the list of it at the end."""
+    yield traces.created()
+    shown = []
+    for index, op in enumerate(ops):
+        received = None if op.received is None else op.received / SECOND
+        whom: dict[str, Any] = {"path": {"id": "whk_1"}}
+        if op.asks[0] == "attempt":
+            _, status, number, listed = op.asks
+            name, known = f"evt_{index}", status if listed and received else 0
+            shown.append(traces.attempt(name, number, known or None))
+            if not known:
+                shown[-1]["duration_ms"] = 10_000
+            if received is not None:
+                end = answered(op) / SECOND if status else None
+                yield traces.hook(op.sent / SECOND, end, event=name, attempt=number, status=status or None)
+            continue
+        if op.asks[0] == "look":
+            operation = "webhooks.get"
+            reply = traces.an_endpoint(enabled=op.told == ("enabled",))
+        else:
+            operation, reply = "webhooks.update", traces.an_endpoint()
+            whom["body"] = {"enabled": True} if op.asks[0] == "enable" else {"url": "https://r.example/"}
+        yield traces.call(operation, op.sent / SECOND, received, reply, **whom)
+    yield traces.listed(max((op.received or op.sent) for op in ops) / SECOND + 60, *shown)
+
+
+def hook_verdicts(ops: list[Op], **pinned: Any) -> dict[str, str]:
     facts = Facts.model_validate({"webhook_disable_after": IN_A_ROW})
-    pinned = traces.policy_of(failure_counted="attempt").replace(facts=facts.model_dump())
-    return words(traces.judged(auto_disable, entries, pinned), "webhook.")
+    policy = traces.policy_of(**pinned).replace(facts=facts.model_dump())
+    return words(traces.judged(auto_disable, hook_entries(ops), policy), "webhook.")
+
+
+def hooks_family(*readings: tuple[str, str]) -> Family:
+    """Attempts at one endpoint, under one reading of what is open, or under any."""
+    pinned = (
+        {} if len(readings) > 1 else dict(zip(("failure_counted", "count_on_enable"), *readings, strict=True))
+    )
+    return Family(
+        8 * SECOND,
+        tuple((*reading, True, 0) for reading in readings),
+        hook_ask,
+        hook_answer,
+        hook_spoil,
+        hook_apply,
+        lambda ops: hook_verdicts(ops, **pinned),
+        effects=hook_effects,
+    )
 
 
 FAMILIES: Final = {
@@ -284,7 +376,8 @@ FAMILIES: Final = {
     "cost": Family(SECOND, ((0, 0),), cost_ask, cost_answer, cost_spoil, cost_apply, cost_verdicts),
     "paging": Family(SECOND, (THERE,), list_ask, list_answer, list_spoil, list_apply, list_verdicts),
     "access": Family(SECOND, (None,), access_ask, access_answer, access_spoil, access_apply, access_verdicts),
-    "webhooks": Family(
-        3 * SECOND, ((0, -1),), hook_ask, hook_answer, hook_spoil, hook_apply, hook_verdicts, True, loss=0.0
-    ),
+    "webhooks": hooks_family(("attempt", "zero")),
+    "webhooks, kept": hooks_family(("attempt", "kept")),
+    "webhooks, by event": hooks_family(("event", "zero")),
+    "webhooks, any": hooks_family(*READINGS),
 }

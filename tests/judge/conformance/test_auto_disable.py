@@ -1,5 +1,7 @@
 """Twenty consecutive failures disable an endpoint, and a success starts anew."""
 
+from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
@@ -167,8 +169,8 @@ def enabled(sent: float, **shown: Any) -> Entry:
     return call("webhooks.update", sent, sent + 0.1, reply, path={"id": "whk_1"}, body={"enabled": True})
 
 
-def lost(sent: float) -> Entry:
-    return call("webhooks.update", sent, None, path={"id": "whk_1"}, body={"enabled": True})
+def lost(sent: float, **sets: Any) -> Entry:
+    return call("webhooks.update", sent, None, path={"id": "whk_1"}, body={"enabled": True} | sets)
 
 
 OFF = [created(), *failures(20), look(40, False)]
@@ -193,14 +195,19 @@ AGAIN: dict[str, tuple[list[Entry], str, str]] = {
     "it is read too soon after one": ([*OFF, enabled(45), *ONCE, look(52, True)], "held", "held"),
     "it did not fail since": ([*OFF, enabled(45), look(70, True), told(99, 20)], "held", "held"),
     "it still shows as before": ([*OFF, enabled(45), look(46, False), told(99, 20)], "held", "held"),
-    "another call may have come between": (
-        [*OFF, enabled(45), lost(48), *ONCE, look(70, False), told(99, 21)],
+    "another call may have disabled it": (
+        [*OFF, enabled(45), lost(48, enabled=False), *ONCE, look(70, False), told(99, 21)],
         "held",
         "held",
     ),
-    "nobody knows whether it was enabled": (
-        [*OFF, lost(45), *ONCE, look(70, False), told(99, 21)],
+    "another call may have enabled it, which disables nothing": (
+        [*OFF, enabled(45), lost(48), *ONCE, look(70, False), told(99, 21)],
+        "broken",
         "held",
+    ),
+    "nobody was told that it was enabled, but it got one more": (
+        [*OFF, lost(45), *ONCE, look(70, False), told(99, 21)],
+        "broken",
         "held",
     ),
     "it was not": ([*OFF, enabled(45, enabled=False), look(70, False), told(99, 20)], "held", "held"),
@@ -245,7 +252,7 @@ AGAIN: dict[str, tuple[list[Entry], str, str]] = {
     ),
     "410 may have disabled it": (
         [*OFF, enabled(45), *failures(1, 50, 410, start=20), look(70, False), told(99, 21)],
-        "held",
+        "differs 71",
         "held",
     ),
 }
@@ -265,6 +272,49 @@ def test_neither_count_explains_five_failures() -> None:
     assert found(judged(auto_disable, entries), DISABLED) == "differs 70"
     entries = [*OFF, enabled(45), *failures(5, 46, start=20), look(80, True), *failures(1, 90, start=25)]
     assert found(judged(auto_disable, [*entries, look(120, False), told(130, 26)]), DISABLED) == "broken"
+
+
+FIFTY = [hook(n / 5, event=f"evt_{n}", status=500) for n in range(50)]
+
+POWER: dict[str, tuple[list[Entry], str]] = {
+    # What only the run of the endpoint shows.
+    "one success breaks a run of fifty at one place": (
+        [created(), *FIFTY, hook(0, 9.5, event="evt_98"), look(40, True), told(99, 50)],
+        "broken",
+    ),
+    "two break it at two": (
+        [
+            created(),
+            *FIFTY,
+            *(hook(0, 9.5, event=f"evt_{n}") for n in (98, 99)),
+            look(40, True),
+            told(99, 50),
+        ],
+        "open",
+    ),
+    "it was enabled again twice": (
+        [
+            *OFF,
+            enabled(45),
+            *failures(20, 50, start=20),
+            look(90, False),
+            enabled(95),
+            *failures(3, 100, start=40),
+            look(140, False),
+            told(199, 43),
+        ],
+        "broken",
+    ),
+    "nothing came at all": ([created(), look(25, False), told(99, 0)], "broken"),
+    "nothing came, and more than can be listed was lost": ([created(), look(25, False)], "nothing"),
+}
+
+
+@pytest.mark.fact("S91", "S92", "E25")
+@pytest.mark.parametrize(("entries", "expected"), POWER.values(), ids=POWER)
+def test_the_endpoint_is_run(entries: list[Entry], expected: str) -> None:
+    pinned = policy_of(failure_counted="attempt", count_on_enable="zero")
+    assert found(judged(auto_disable, entries, pinned), DISABLED) == expected
 
 
 PAUSED: dict[str, tuple[list[Entry], str]] = {
@@ -319,3 +369,25 @@ def test_a_run_tells_which_it_is(count: str, on_disable: str, differing: dict[in
     assert found.choice("count_on_enable").left == (count,)
     assert on_disable in found.choice("on_disable").left
     assert {one.number: one.found for one in found.differences if one.number in (66, 69, 70)} == differing
+
+
+@pytest.mark.parametrize("failing", [1.0, 0.9, 0.5, 0.1])
+def test_many_attempts_at_once_are_judged_or_stay_open(
+    failing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five thousand attempts, a hundred a second, take few steps of the model, whatever they ended as."""
+    draw, steps = Random("many"), Counter[str]()
+
+    def counted(model: auto_disable.EndpointModel, state: auto_disable.Standing, call: Any) -> Any:
+        steps["taken"] += 1
+        return taken(model, state, call)
+
+    taken = auto_disable.EndpointModel.step
+    monkeypatch.setattr(auto_disable.EndpointModel, "step", counted)
+    statuses = {f"evt_{n}": 500 if draw.random() < failing else 200 for n in range(5000)}
+    came = [hook(int(name[4:]) / 100, event=name, status=status) for name, status in statuses.items()]
+    entries = [created(), *came, look(90, False), told(199, 5000, **statuses)]
+    assert found(judged(auto_disable, entries, policy_of(failure_counted="attempt")), DISABLED) in (
+        "broken" if failing == 1 else "open",
+    )
+    assert steps["taken"] < 20_000

@@ -410,7 +410,7 @@ def tried(name: str, histories: int, seed: str) -> Counter[str]:
         rng = random.Random(f"{seed} {name} {number}")
         ops = history_of(rng, family)
         before = [Op(-MINUTE, -1, HIDDEN, ("admitted",))] * family.hidden
-        could = explained(before + ops, TRIED[name], family.apply, timed=family.timed)
+        could = explained(before + family.effects(ops), TRIED[name], family.apply, timed=family.timed)
         found = family.verdicts(ops)
         broken = [rule for rule, word in found.items() if word == "broke"]
         assert not (could and broken), (seed, name, number, broken, ops)

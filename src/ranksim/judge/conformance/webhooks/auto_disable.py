@@ -1,28 +1,30 @@
 """Judge auto-disable: twenty consecutive failed deliveries, and a success starts anew (S91, S92, U66, U70).
 
-An endpoint made in the trace has no failures from before, so the longest run of failures that the sender can
-have counted is known, and when the shortest reached twenty; what overlaps is placed both ways. What it counts
-is known until a call changes the endpoint, and again from one that enables it after it was disabled: nothing
-as yet, or what disabled it.
+An endpoint that was made in the trace is run as the service runs it: what each attempt ended as is counted
+somewhere between the answer and when the sender can have noted it, and each attempt and reading finds it
+enabled or disabled. What is open is tried: which failures count, what a PATCH leaves of the count, whether
+410 disables at once.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
 
-from ranksim.core.clock import DISTANT_FUTURE, SECOND, format_millis
+from ranksim.core.clock import DISTANT_FUTURE, SECOND, Micros, format_millis
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.judge import evidence_of
+from ranksim.judge.conformance.possible import ModelCall, Possible
 from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
     ENDPOINT_FIELDS,
-    EndpointSetting,
     ObservedEndpoint,
     WebhookJudge,
     attempt_evidence,
     first_disabled,
 )
-from ranksim.judge.conformance.webhooks.failure_runs import AttemptEnd, longest_run, reached
+from ranksim.judge.conformance.webhooks.failure_runs import AttemptEnd, longest_run, that_matter
 
 DISABLED = "webhook.disable"
 RESET = "webhook.reset"
@@ -49,113 +51,279 @@ RULES = declare(
 )
 
 SETTLING = 15 * SECOND
-"""How long after the last counted failure an attempt that was already under way may still arrive."""
+"""How long an attempt may be under way to the receiver, or still be made while its endpoint is disabled."""
 
 SHOWING = 3 * SECOND
-"""How long after it noted the last failure a deployment may still show the endpoint as enabled."""
+"""How long a deployment may still show an endpoint as it was before."""
+
+TOO_MANY = "too many calls met at once to tell"
+
+MOST_PAIRS, MOST_WORK = 150, 30_000
+"""Pairs of a state and what took effect, at once and in all, above which an endpoint stays open."""
 
 GONE = 410
 """A status after which an endpoint may be disabled at once, where U71 is otherwise."""
 
 
+# The endpoint's own rule
+
+
+class Standing(NamedTuple):
+    """Whether an endpoint is enabled, and how many failures in a row are counted, the limit at most.
+
+    After a change that is not known to have enabled it, `enabled` is None: nothing is known for good.
+    """
+
+    enabled: bool | None = True
+    failures: int = 0
+
+
+class EndpointReading(NamedTuple):
+    """One reading of what is open: U66, U70, U71."""
+
+    counted: str
+    on_enable: str
+    gone: str
+
+
+class Ended(NamedTuple):
+    """How an attempt ended: acknowledged or not (None: either), as a delivery's last, with 410."""
+
+    acknowledged: bool | None
+    last: bool
+    gone: bool
+
+
+class ShownEndpoint(NamedTuple):
+    """A reading; `listed` tells that all attempts before it are known."""
+
+    enabled: bool
+    listed: bool
+
+
+MADE, ENABLED, CHANGED = "made", "enabled", "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointModel:
+    """An endpoint under one reading of what is open, disabled after `limit` failures in a row.
+
+    Lenient on purpose: what is counted while it is disabled is not stated, nor what a PATCH leaves of the
+    count that enables what is enabled; and where not all attempts are listed, it may be disabled at any time.
+    """
+
+    reading: EndpointReading
+    limit: int
+
+    def step(self, state: Standing, call: ModelCall) -> Iterator[Standing]:
+        """Yield how the endpoint may stand after a call, or an end of an attempt (S91, S92)."""
+        question = call.question
+        if state.enabled is None or question == CHANGED:
+            yield Standing(None)
+        elif isinstance(question, Ended):
+            yield from self._ended(state, question)
+        elif question == ENABLED:
+            if state.enabled or self.reading.on_enable == "kept":
+                yield Standing(True, state.failures)
+            if state.enabled or self.reading.on_enable == "zero":
+                yield Standing()
+        elif isinstance(question, ShownEndpoint) and question.enabled != state.enabled:
+            if not question.enabled and not question.listed:
+                yield Standing(False, self.limit)
+        elif state.enabled or question != MADE:
+            yield state
+
+    def _ended(self, state: Standing, end: Ended) -> Iterator[Standing]:
+        if not state.enabled:
+            yield state
+        if end.acknowledged is not False:
+            yield Standing(state.enabled)
+        if not end.acknowledged:
+            counted = end.last or self.reading.counted == "attempt"
+            failures = min(self.limit, state.failures + counted)
+            at_once = end.gone and self.reading.gone == "410 disables"
+            yield Standing(state.enabled and failures < self.limit and not at_once, failures)
+
+
+class Unexplained(NamedTuple):
+    """The first call that nothing explains, and by when its endpoint surely was disabled."""
+
+    call: ModelCall
+    disabled_by: Micros | None
+
+
+def first_fault(calls: Sequence[ModelCall], model: EndpointModel) -> tuple[Unexplained | None, bool]:
+    """Return what no order of the calls of one endpoint explains first, and whether there were too many."""
+    possible, by, work = Possible([Standing()], model.step, MOST_PAIRS), None, 0
+    moments = [(call.sent, at) for at, call in enumerate(calls)]
+    moments += [(call.received + 1, -1) for call in calls if call.answered]
+    for instant, at in sorted(moments):
+        histories = list(possible.pass_to(instant)) if at < 0 else possible.add(calls[at])
+        for history in histories:
+            refusable = (call for call in history if call.answered and not isinstance(call.question, Ended))
+            return Unexplained(max(refusable, key=lambda call: call.received), by), False
+        work += len(possible.pairs) if at < 0 else 0
+        if possible.open or work > MOST_WORK:
+            return None, True
+        if any(state.enabled is not False for state in possible.states):
+            by = None
+        elif by is None:
+            by = instant - 1
+    return None, False
+
+
+# What a run shows of it
+
+
 @dataclass
 class AutoDisableJudge(WebhookJudge):
-    """Judges every endpoint that was created in the run and got attempts, until it was changed.
-
-    Where the change was to enable it again, it is judged on.
-    """
+    """Judges every endpoint that was created in the run."""
 
     tally: Tally = field(default_factory=lambda: Tally(RULES))
 
     def conclude(self) -> None:
-        """Compare the failures of each endpoint with when it was disabled."""
+        """Run each endpoint."""
         for endpoint in self.ledger.endpoints.values() if self.run.exclusive else ():
-            counted = endpoint.created is not None and endpoint.id in self.ledger.came
-            if counted and endpoint.settings[0].enabled is not False:
-                self._judge_enabled_again(endpoint, self._judge_untouched(endpoint))
+            if endpoint.created is not None and endpoint.settings[0].enabled is not False:
+                if self.ledger.steady(endpoint):  # it was shown as enabled, and too few failed to say more
+                    self._note_untouched(endpoint)
+                else:
+                    self._judge(endpoint, self.ledger.ends(endpoint.id))
 
-    def _judge_untouched(self, endpoint: ObservedEndpoint) -> list[str]:
-        """Judge an endpoint until it was changed; return the ways to count failures (U66) that explain it."""
+    def _judge(self, endpoint: ObservedEndpoint, ends: Sequence[AttemptEnd]) -> None:
+        """Run an endpoint under the default reading, and under others where that one explains it not."""
+        limit = self.options.facts.webhook_disable_after
+        calls = self._calls(endpoint, ends)
+        readings = self._readings(ends)
+        fault, too_many = first_fault(calls, EndpointModel(readings[0], limit))
+        if too_many:
+            self.tally.open(DISABLED, TOO_MANY)
+            return
+        self._judge_paused(endpoint, ends)
+        if fault is None or fault.call.received > endpoint.untouched_until:
+            self._note_untouched(endpoint)
+        if fault is None:
+            return
+        results = {reading: first_fault(calls, EndpointModel(reading, limit)) for reading in readings[1:]}
+        left = [reading for reading, (other, _) in results.items() if other is None]
+        rule, evidence = self._verdict(endpoint, fault, ends, readings[0])
+        if not left:
+            self.tally.broke(rule, evidence)
+        elif any(too_many for _, too_many in results.values()):
+            self.tally.open(DISABLED, TOO_MANY)
+        for number, default, *others in zip((66, 70, 71), readings[0], *left, strict=True) if left else ():
+            if default not in others:
+                self.tally.differs(number, default, others[0], evidence)
+
+    def _calls(self, endpoint: ObservedEndpoint, ends: Sequence[AttemptEnd]) -> list[ModelCall]:
+        """Return what came to an endpoint, how it ended, and the calls that showed and changed it.
+
+        An attempt that came twice, as after a crash of its sender, may have been noted once or twice; one
+        that is listed and never came failed at some time.
+        """
+        unheard, times = self.ledger.unheard[endpoint.id], Counter(end.arrived.key for end in ends)
+        special = endpoint.touched or any(end.arrived.status == GONE for end in ends)
+        least = 1 if special else self.options.facts.webhook_disable_after - unheard
+        calls = [
+            ModelCall(end.low - SETTLING, end.low, MADE, id=end.arrived.name, reads=True) for end in ends
+        ]
+        for end in that_matter(ends, least):
+            ended = Ended(end.acknowledged, end.last, end.arrived.status == GONE)
+            high = end.high if times[end.arrived.key] == 1 else DISTANT_FUTURE
+            calls.append(ModelCall(end.low, high, ended, id=end.arrived.name))
+        touched = {seen.id for seen in endpoint.touched}
+        for setting in endpoint.settings[1:]:
+            seen, enabled = setting.seen, setting.enabled
+            if enabled is not None and seen.id not in touched:
+                listed = enabled or self.ledger.since_creation(endpoint, seen.received) is not None
+                reading, since = ShownEndpoint(enabled, listed), seen.sent - SHOWING
+                calls.append(ModelCall(since, seen.received, reading, id=seen.id, reads=listed))
+        for seen in endpoint.touched:
+            received = seen.received if seen.ok else DISTANT_FUTURE
+            calls.append(ModelCall(seen.sent, received, ENABLED if _enables(seen) else CHANGED, id=seen.id))
+        made = endpoint.settings[0].seen.sent
+        calls += [ModelCall(made, DISTANT_FUTURE, Ended(False, True, False))] * unheard
+        return sorted(calls, key=lambda call: call.sent)
+
+    def _readings(self, ends: Sequence[AttemptEnd]) -> list[EndpointReading]:
+        """Return every reading of what is open, the default first."""
+        by_gone = any(end.arrived.status == GONE for end in ends)
+        return [
+            EndpointReading(*choice)
+            for choice in product(
+                self.options.candidates("failure_counted"),
+                self.options.candidates("count_on_enable"),
+                ("no special case", "410 disables")[: 1 + by_gone],
+            )
+        ]
+
+    def _note_untouched(self, endpoint: ObservedEndpoint) -> None:
+        """Note what an endpoint has shown that is as it should be, until it was changed."""
         limit, until = self.options.facts.webhook_disable_after, endpoint.untouched_until
-        ends, settings = self.ledger.ends(endpoint.id, until), endpoint.settings_until(until)
-        disabled, rest = first_disabled(settings), self.ledger.unheard[endpoint.id]
-        all_listed = self._all_listed(endpoint, disabled)
-        faults = {
-            way: _early(ends, way, limit - rest, disabled) or _late(ends, way, limit, settings)
-            for way in self.options.candidates("failure_counted")
-        }
-        default, fault = next(iter(faults.items()))
-        explaining = [way for way, evidence in faults.items() if evidence is None]
-        run = longest_run(ends, "attempt") + rest
+        ends = self.ledger.ends(endpoint.id, until)
+        disabled = first_disabled(endpoint.settings_until(until))
+        run = longest_run(ends, "attempt") + self.ledger.unheard[endpoint.id]
         enough = _failures(ends) >= limit
-        rule = RESET if disabled is not None and enough and run < limit else DISABLED
-        if not explaining:
-            self._judge_unexplained(rule, ends, faults.values(), disabled, all_listed)
-        elif fault is not None and all_listed:
-            self.tally.differs(66, default, explaining[0], fault)
+        if endpoint.id not in self.ledger.came:
+            return  # what nothing came to has shown nothing
+        if disabled is not None and run < limit:
+            why = "attempts may have failed that neither arrived nor are listed"
+            self.tally.open(RESET if enough else DISABLED, why)
         elif disabled is not None:
-            self.tally.held(rule, by=(disabled.seen.id,))
+            self.tally.held(DISABLED, by=(disabled.seen.id,))
         elif run >= limit:
             self.tally.open(DISABLED, "so many failed that it may have been disabled, and nothing tells")
         elif enough:
             self.tally.held(RESET, by=[end.arrived.name for end in ends[-1:]])
-        return explaining
 
-    def _judge_unexplained(
+    def _verdict(
         self,
-        rule: str,
+        endpoint: ObservedEndpoint,
+        fault: Unexplained,
         ends: Sequence[AttemptEnd],
-        faults: Iterable[Evidence | None],
-        disabled: EndpointSetting | None,
-        all_listed: bool,
-    ) -> None:
-        smallest = min(filter(None, faults), key=lambda fault: fault.size)
-        if not all_listed:
-            self.tally.open(rule, "attempts may have failed that neither arrived nor are listed")
-        else:
-            at_once = disabled is not None and any(end.arrived.status == GONE for end in ends)
-            self.tally.breaks_or_differs(
-                71, "no special case", "410 disables", smallest, rule, pinned=not at_once
-            )
+        reading: EndpointReading,
+    ) -> tuple[str, Evidence]:
+        """Return which rule a fault breaks, and what cannot be, since the endpoint was enabled again.
 
-    def _judge_enabled_again(self, endpoint: ObservedEndpoint, ways: Sequence[str]) -> None:
-        """Judge an endpoint that was disabled, and enabled by a PATCH, until it was changed again (U70).
-
-        Necessary: where the count starts at zero, what disables it is twenty failures that may have been
-        noted since; where it was kept, one that surely came since does.
+        Disabled after enough failures, of which too few were in a row, it was not reset.
         """
-        again = next(iter(endpoint.touched), None)
-        ends = self.ledger.ends(endpoint.id)
-        if again is None or not _enables(again) or any(end.arrived.status == GONE for end in ends):
-            return
-        disabled = first_disabled(endpoint.settings_until(again.sent))
-        if disabled is None:
-            return
-        self._judge_paused(disabled, again, ends, self.ledger.unheard[endpoint.id])
-        faults = {
-            count: _smallest([self._fault_since(endpoint, again, way, count) for way in ways])
-            for count in self.options.candidates("count_on_enable")
-        }
-        default, fault = next(iter(faults.items()))
-        if fault is not None:
-            says, exchanges = f"{fault.says}, since {again.id} enabled it", (again.id, *fault.exchanges)
-            fault = replace(fault, says=says, exchanges=exchanges)
-            other = next((count for count, evidence in faults.items() if evidence is None), None)
-            self.tally.breaks_or_differs(70, default, other, fault, DISABLED, pinned=other is None)
+        (call, by), limit, rule = fault, self.options.facts.webhook_disable_after, DISABLED
+        touched = [seen for seen in endpoint.touched if _enables(seen) and seen.sent <= call.received]
+        failures = "one failure" if touched and reading.on_enable == "kept" else f"{limit} failures in a row"
+        at = call.received if call.question == MADE else call.sent + SHOWING
+        after = f"{format_millis(at - (by or at))} after {failures}"
+        expected = f"disabled after {failures}"
+        if call.question == MADE:
+            says, expected = f"attempt {call.id} came {after}", f"no attempt after {failures}"
+        elif isinstance(call.question, ShownEndpoint) and call.question.enabled:
+            says = f"{call.id} shows it enabled {after}"
+        else:
+            later = [end for end in ends if not touched or end.high >= touched[-1].sent]
+            run = longest_run(later, reading.counted, call.received)
+            says = f"{call.id} shows it disabled after at most {run} consecutive failures"
+            expected = "enabled, after so few failures"
+            rule = RESET if _failures(later, call.received) >= limit else DISABLED
+        says += f", counted by {reading.counted}"
+        since = tuple(seen.id for seen in touched[-1:])
+        says += f", since {since[0]} enabled it" if since else ""
+        exchanges, deliveries = (since, (call.id,)) if call.question == MADE else ((*since, call.id), ())
+        return rule, Evidence(says, exchanges, deliveries, endpoint.id, at, expected)
 
-    def _judge_paused(
-        self, disabled: EndpointSetting, again: Observation, ends: Sequence[AttemptEnd], rest: int
-    ) -> None:
+    def _judge_paused(self, endpoint: ObservedEndpoint, ends: Sequence[AttemptEnd]) -> None:
         """A retry that was pending when its endpoint was disabled comes after all where it was paused (U69).
 
         Necessary: what failed before so many had come as disable an endpoint had its retry pending then; and
-        what was sent before it was disabled comes within the sender's patience. `rest` attempts came to
-        nobody.
+        what was sent before it was disabled comes within the sender's patience.
         """
         facts, candidates = self.options.facts, self.options.candidates("on_disable")
-        count = facts.webhook_disable_after - rest
+        again = next(iter(endpoint.touched), None)
+        if candidates[0] == "pause" or again is None or not again.ok or not _enables(again):
+            return
+        disabled = first_disabled(endpoint.settings_until(again.sent))
+        count = facts.webhook_disable_after - self.ledger.unheard[endpoint.id]
         lows = sorted(end.low for end in ends if end.acknowledged is not True)
-        if candidates[0] == "pause" or count < 1 or len(lows) < count:
+        by_gone = any(end.arrived.status == GONE for end in ends)
+        if disabled is None or count < 1 or len(lows) < count or by_gone:
             return
         pending = {end.arrived.event: end.arrived for end in ends if end.high < lows[count - 1]}
         since = max(again.received, disabled.seen.received + facts.webhook_timeout)
@@ -168,80 +336,13 @@ class AutoDisableJudge(WebhookJudge):
                 self.tally.breaks_or_differs(69, "cancel", "pause", evidence, DISABLED, pinned=pinned)
                 return
 
-    def _fault_since(
-        self, endpoint: ObservedEndpoint, again: Observation, way: str, count: str
-    ) -> Evidence | None:
-        """Return what cannot be since an endpoint was enabled, failures counted in a way, from a count on."""
-        limit, ends = self.options.facts.webhook_disable_after, self.ledger.ends(endpoint.id)
-        until = next((seen.sent for seen in endpoint.touched[1:]), DISTANT_FUTURE)
-        since = again.received + SHOWING
-        settings = [setting for setting in endpoint.settings_until(until) if since < setting.seen.sent]
-        later = [end for end in ends if again.received < end.low <= until]
-        if count == "kept":
-            full = reached([end for end in ends if end.low <= again.sent], way, limit)
-            if full is None or full > again.sent or _failures(ends) < len(ends):
-                return None
-            return _late(later, way, 1, settings)
-        disabled, early = first_disabled(settings), None
-        if self._all_listed(endpoint, disabled):
-            maybe = [end for end in ends if again.sent <= end.high]
-            early = _early(maybe, way, limit - self.ledger.unheard[endpoint.id], disabled)
-        return early or _late(later, way, limit, settings)
 
-    def _all_listed(self, endpoint: ObservedEndpoint, disabled: EndpointSetting | None) -> bool:
-        """Return whether every attempt before an endpoint was disabled is listed, or nothing disabled it."""
-        if disabled is None:
-            return True
-        return self.ledger.since_creation(endpoint, disabled.seen.received) is not None
+def _enables(seen: Observation) -> bool:
+    """Whether a call enabled an endpoint and did nothing else, or may have, as its reply was lost."""
+    reply = seen.data.get("enabled") if isinstance(seen.data, dict) else None
+    return seen.body == {"enabled": True} and not seen.old and (reply is True or not seen.ok)
 
 
-def _enables(again: Observation) -> bool:
-    """Whether a call enabled an endpoint, and did nothing else."""
-    endpoint = again.data if isinstance(again.data, dict) else {}
-    return again.ok and again.body == {"enabled": True} and endpoint.get("enabled") is True
-
-
-def _failures(ends: Sequence[AttemptEnd]) -> int:
-    """Count the attempts that surely failed."""
-    return sum(end.acknowledged is False for end in ends)
-
-
-def _smallest(faults: Sequence[Evidence | None]) -> Evidence | None:
-    """Return the smallest of several faults, None where any is none."""
-    present = [fault for fault in faults if fault is not None]
-    return min(present, key=lambda fault: fault.size) if present and len(present) == len(faults) else None
-
-
-def _early(
-    ends: Sequence[AttemptEnd], way: str, limit: int, disabled: EndpointSetting | None
-) -> Evidence | None:
-    """Disabled although no order of the outcomes makes a run of `limit` failures."""
-    run = 0 if disabled is None else longest_run(ends, way, disabled.seen.received)
-    if disabled is None or run >= limit:
-        return None
-    seen = disabled.seen
-    says = f"{seen.id} shows it disabled after at most {run} consecutive failures, counted by {way}"
-    about = seen.parameters.get("id", seen.operation)
-    return evidence_of(says, seen, about=about, expected="enabled, after so few failures")
-
-
-def _late(
-    ends: Sequence[AttemptEnd], way: str, limit: int, settings: Sequence[EndpointSetting]
-) -> Evidence | None:
-    """Attempts go on, or it is shown enabled, well after `limit` failures surely stood in a row.
-
-    Attempts that never arrived failed too, and so only make the run longer.
-    """
-    by = reached(ends, way, limit)
-    if by is None:
-        return None
-    failures = f"{limit} failures in a row" if limit > 1 else "one failure"
-    for came in (end.arrived for end in ends if end.arrived.received > by + SETTLING):
-        says = f"attempt {came.name} came {format_millis(came.received - by)} after {failures}"
-        return attempt_evidence(f"{says}, counted by {way}", came, expected=f"no attempt after {failures}")
-    for seen in (setting.seen for setting in settings if setting.enabled is True):
-        if seen.sent > by + SHOWING:
-            says = f"{seen.id} shows it enabled {format_millis(seen.sent - by)} after {failures}"
-            about, expected = ends[0].arrived.endpoint, f"disabled after {failures}"
-            return evidence_of(f"{says}, counted by {way}", seen, about=about, expected=expected)
-    return None
+def _failures(ends: Sequence[AttemptEnd], until: Micros = DISTANT_FUTURE) -> int:
+    """Count the attempts until an instant that surely failed."""
+    return sum(end.acknowledged is False and end.low <= until for end in ends)

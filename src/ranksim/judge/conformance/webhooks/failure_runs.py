@@ -6,9 +6,9 @@ listed, as an answer may be lost.
 """
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, SECOND, Micros
 from ranksim.core.contract.facts import Facts
@@ -69,44 +69,44 @@ def end_of(came: ReceivedAttempt, status: int | None, duration: int | None, fact
     return AttemptEnd(came, came.received, max(seen.at, came.received + waited) + NOTED, acknowledged, last)
 
 
-def longest_run(ends: Sequence[AttemptEnd], way: str, until: Micros | None = None) -> int:
-    """The longest run of failures that some order allows, of attempts that came before `until`.
+class FailureRun(NamedTuple):
+    """When a run of failures can have begun and ended at most, and how many it can have had at most."""
 
-    The i-th success was noted between the i-th of their lower bounds and the i-th of the upper ones; between
-    two may fall every failure that did not surely end before the one or begin after the other.
+    start: Micros
+    end: Micros
+    failures: int
+
+
+def longest_runs(ends: Sequence[AttemptEnd], way: str, until: Micros | None = None) -> list[FailureRun]:
+    """Return the longest run of failures between two successes that some order allows, one after another.
+
+    Counted are attempts that came before `until`. The i-th success was noted between the i-th of their lower
+    bounds and the i-th of the upper ones; between two may fall every failure that did not surely end before
+    the one or begin after the other.
     """
     counted = [end for end in ends if until is None or end.low <= until]
-    failures = [end for end in counted if end.acknowledged is not True and _counts(end, way)]
+    failures = [end for end in counted if end.acknowledged is not True and (way == "attempt" or end.last)]
     lows, highs = sorted(end.low for end in failures), sorted(end.high for end in failures)
     successes = [end for end in counted if end.acknowledged]
     after = [-1, *sorted(end.low for end in successes)]
     before = [*sorted(end.high for end in successes), DISTANT_FUTURE]
-    runs = (
-        bisect_right(lows, end) - bisect_left(highs, start) for start, end in zip(after, before, strict=True)
-    )
-    return max(runs, default=0)
+    return [
+        FailureRun(start, end, bisect_right(lows, end) - bisect_left(highs, start))
+        for start, end in zip(after, before, strict=True)
+    ]
 
 
-def reached(ends: Sequence[AttemptEnd], way: str, limit: int) -> Micros | None:
-    """The instant by which `limit` failures surely stood in a row, whatever the order of what overlaps.
-
-    They are in a row where no attempt that may have succeeded was under way between the first and the last.
-    An attempt that came twice, as after a crash of its sender, is not counted: it may have been noted once.
-    """
-    times = Counter((end.arrived.event, end.arrived.attempt) for end in ends)
-    spans = sorted((end.low, end.high) for end in ends if end.acknowledged is not False)
-    begins = [low for low, _ in spans]
-    latest = [-1]
-    for _, high in spans:
-        latest.append(max(latest[-1], high))
-    runs: Mapping[int, list[Micros]] = {index: [] for index in range(len(spans) + 1)}
-    for end in ends:
-        gap = bisect_right(begins, end.high)
-        once = times[end.arrived.event, end.arrived.attempt] == 1
-        if once and end.acknowledged is False and _counts(end, way) and end.low > latest[gap]:
-            runs[gap].append(end.high)
-    return min((sorted(run)[limit - 1] for run in runs.values() if len(run) >= limit), default=None)
+def longest_run(ends: Sequence[AttemptEnd], way: str, until: Micros | None = None) -> int:
+    """Return how many failures in a row some order allows, of attempts that came before `until`."""
+    return max(run.failures for run in longest_runs(ends, way, until))
 
 
-def _counts(end: AttemptEnd, way: str) -> bool:
-    return way == "attempt" or end.last
+def that_matter(ends: Sequence[AttemptEnd], limit: int) -> list[AttemptEnd]:
+    """Return the ends without those failures that can be in no run of `limit`."""
+    runs = [run for run in longest_runs(ends, "attempt") if run.failures >= limit]
+    starts = [run.start for run in runs]
+    return [
+        end
+        for end in ends
+        if end.acknowledged or ((at := bisect_right(starts, end.high)) and end.low <= runs[at - 1].end)
+    ]
