@@ -134,7 +134,10 @@ class Family:
     hidden: int = 0
     """How many calls may have come just before, of which nobody knows."""
     effects: Callable[[list[Op]], list[Op]] = list
-    """What took effect of the calls, by when it may first have; one call may be several effects."""
+    """What took effect of the calls, by when it may first have; one call may be several effects.
+
+    It may tell of a call what `apply` must know of those about it.
+    """
 
 
 def words(tally: Any, *families: str) -> dict[str, str]:

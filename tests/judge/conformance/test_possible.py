@@ -15,12 +15,28 @@ from tests.judge.conformance.test_brute_force import FAMILIES, HISTORIES, SEED, 
 from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.judge.conformance.possible import ModelCall, Possible, contradictions, explained
 
-UNTIMED = [name for name, family in FAMILIES.items() if not family.timed]
+
+def register_apply(
+    state: str, op: placing.Op, number: int, last: int
+) -> Iterator[tuple[str, placing.Limits]]:
+    """The last value that was set is shown."""
+    after = op.asks[1] if op.asks[0] == "set" else state
+    if op.received is None or op.told == ("shows", after):
+        yield after, ()
+
+
+REGISTER = replace(FAMILIES["updates"], apply=register_apply, effects=list)
+
+UNTIMED = {
+    **{name: (family, TRIED[name]) for name, family in FAMILIES.items() if not family.timed},
+    "register": (REGISTER, ("o", "x", "a", "aa", "b", "c")),
+}
+"""Families, and the states from which a placement may begin."""
 
 READS = {"read", "get", "list", "look", "made"}
 
 
-def calls_of(ops: Iterable[placing.Op]) -> list[ModelCall]:
+def calls_of(ops: Iterable[placing.Op], *, overwrites: bool) -> list[ModelCall]:
     return [
         ModelCall(
             op.sent,
@@ -29,7 +45,7 @@ def calls_of(ops: Iterable[placing.Op]) -> list[ModelCall]:
             None if op.received is None else op.told,
             f"x{number}",
             op.asks[0] in READS and op.told[:1] != ("cost",),
-            op.asks[0] == "set",
+            overwrites and op.asks[0] == "set",
         )
         for number, op in enumerate(ops)
     ]
@@ -46,20 +62,20 @@ def step_of(apply: placing.Apply) -> Any:
 
 def agrees(name: str, number: int, seed: str) -> bool:
     """Whether a drawn history was explained, both ways; what is found is small and still impossible."""
-    family, rng = FAMILIES[name], random.Random(f"{seed} possible {name} {number}")
+    (family, starts), rng = UNTIMED[name], random.Random(f"{seed} possible {name} {number}")
     ops = family.effects(placing.history_of(rng, family))
-    expected = placing.explained(ops, TRIED[name], family.apply)
-    step, calls = step_of(family.apply), calls_of(ops)
-    assert explained(calls, TRIED[name], step) == expected, (name, seed, number, ops)
+    expected = placing.explained(ops, starts, family.apply)
+    step, calls = step_of(family.apply), calls_of(ops, overwrites=name == "register")
+    assert explained(calls, starts, step) == expected, (name, seed, number, ops)
     if not expected:
-        evidence = contradictions(calls, TRIED[name], step)[0][0]
+        evidence = contradictions(calls, starts, step)[0][0]
         in_flight = not all(call.answered for call in evidence)  # it might not have taken effect yet
         for kept in (evidence, *(() if in_flight else combinations(evidence, len(evidence) - 1))):
             ids = {call.id for call in kept}
             weaker = [
                 op if f"x{at}" in ids else placing.Op(op.sent, None, op.asks) for at, op in enumerate(ops)
             ]
-            assert placing.explained(weaker, TRIED[name], family.apply) == (len(kept) < len(evidence)), (
+            assert placing.explained(weaker, starts, family.apply) == (len(kept) < len(evidence)), (
                 name,
                 seed,
                 number,

@@ -51,6 +51,24 @@ TABLE: dict[str, tuple[list[Entry], str]] = {
         [get(-2, "b.example"), patch(0, 1, "https://b.example", "b.example")],
         "nothing",
     ),
+    "a lost one that is shown, and then gone": (
+        [patch(0, 1, "a"), patch(2, None, "b"), get(4, "b"), get(6, "a")],
+        "broken",
+    ),
+    "now either of two that overlap, and now the other": (
+        [patch(-2, -1, "c"), patch(0, 9, "a"), patch(1, 9, "b"), get(2, "a"), get(4, "b"), get(6, "a")],
+        "broken",
+    ),
+    "another beside it, and what was before both": (
+        [get(-2, "o"), patch(0, 2, "a", "o"), patch(1, 3, "b")],
+        "broken",
+    ),
+    "another beside it, in its own way": ([patch(0, 2, "a", "?"), patch(1, 3, "b"), get(4, "b")], "held"),
+    "in its own way, and then in another": ([patch(0, 1, "a", "x"), get(2, "y")], "broken"),
+    "an error of the server that took effect later": (
+        [patch(0, 1, "a", code="unavailable", status=503), patch(2, 3, "b"), get(4, "a")],
+        "held",
+    ),
     "refused": ([patch(0, 1, "a", code="validation_failed", status=422), get(2, "o")], "nothing"),
 }
 
@@ -59,6 +77,25 @@ TABLE: dict[str, tuple[list[Entry], str]] = {
 @pytest.mark.parametrize(("entries", "expected"), TABLE.values(), ids=TABLE)
 def test_patches(entries: list[Entry], expected: str) -> None:
     assert found(judged(updates, entries), updates.PATCHED) == expected
+
+
+@pytest.mark.fact("S42", "S49")
+def test_one_cause_is_one_breach_and_names_what_cannot_all_be_right() -> None:
+    entries = [patch(0, 1, "a"), patch(2, 3, "b"), get(4, "a"), get(6, "a"), patch(8, 9, "c"), get(10, "c")]
+    [finding, _] = judged(updates, entries).findings()
+    assert [evidence.says for evidence in finding.evidence] == [
+        "x1 set label to 'a' and x2 set label to 'b', and x3 shows 'a' afterwards"
+    ]
+    assert (finding.held, finding.broken, finding.open) == (4, 1, 1)
+
+
+@pytest.mark.fact("E45")
+@pytest.mark.parametrize(("count", "expected"), [(100, (1, 0)), (1000, (0, 2))])
+def test_many_that_meet_at_once(count: int, expected: tuple[int, int]) -> None:
+    """The one that is read was surely overwritten; of too many that is not told."""
+    entries = [get(-2, "o"), *(patch(number / 1000, 9, f"label {number}") for number in range(count))]
+    [finding, _] = judged(updates, [*entries, get(10, "o")]).findings()
+    assert (finding.broken, finding.open) == expected
 
 
 def test_where_others_write_nothing_is_told() -> None:

@@ -305,13 +305,13 @@ def _with(counts: dict[int, int], number: int, change: int) -> Taken:
 
 
 def contradictions(
-    calls: Iterable[ModelCall], starts: Sequence[State], step: Step[State]
+    calls: Iterable[ModelCall], starts: Sequence[State], step: Step[State], most: int = MOST_PAIRS
 ) -> tuple[list[tuple[ModelCall, ...]], bool]:
     """Return the calls of each contradiction, which cannot all be right, and whether the partition is open.
 
     `calls` are in order of sending.
     """
-    possible = Possible(starts, step)
+    possible = Possible(starts, step, most)
     histories = [history for call in calls for history in possible.add(call)]
     histories += possible.pass_to(DISTANT_FUTURE)
     return [shrunk(history, starts, step) for history in histories], possible.open

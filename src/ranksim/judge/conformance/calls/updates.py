@@ -2,20 +2,21 @@
 
 A GraphQL mutation that surely made an update (S4) counts as the PATCH of its input.
 
-Of the writes to one field of one resource those count that may be the last before a reading: each that may
-have come before it, unless another one surely came in between.
+Each field of each resource is run as a register: a PATCH replaces what was there, a reading shows it.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from ranksim.core.clock import DAY, Micros
+from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros
 from ranksim.core.service.operations import TABLE
 from ranksim.judge.conformance.history.fields import plainest, sent_body, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation
 from ranksim.judge.conformance.judge import Judge, evidence_of
+from ranksim.judge.conformance.possible import ModelCall, contradictions
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally
@@ -170,6 +171,92 @@ def _resource(seen: Observation) -> Resource:
     return seen.environment, seen.account, _noun(seen), seen.parameters.get("id", "")
 
 
+MOST_AT_ONCE: Final = 200
+"""How many PATCHes of a field may be its last before it stays open."""
+
+NONE: Final = -1
+"""The number of no value."""
+
+
+class FieldState(NamedTuple):
+    """What a field is by the last PATCH of it; values go by their numbers, in the order they became known.
+
+    `earlier` is how many were known before that PATCH, `requested` is NONE before the first, and `left` is
+    what its reply shows that it left, NONE where that is not sure. `exact`: it surely is as requested.
+    """
+
+    earlier: int = 0
+    requested: int = NONE
+    left: int = NONE
+    exact: bool = False
+
+
+class PatchQuestion(NamedTuple):
+    """What a PATCH asks of a field, as in `FieldState`; `near` is asked by the writes that overlap it."""
+
+    earlier: int
+    requested: int
+    near: tuple[int, ...]
+    rest: bool
+
+
+@dataclass
+class FieldModel:
+    """What may be shown of a field, by the values that it had or was to have, as they became known.
+
+    A deployment may write values its own way, such as a trimmed text, and lists in another order. So a PATCH
+    surely leaves what it asked for only where its reply shows that, and it is plain; over GraphQL it may have
+    another form. Else it may be shown in several ways, but as no value from before that is not like it.
+    The reply to a PATCH that overlaps another write may show what either leaves. Before the first PATCH
+    anything is shown.
+    """
+
+    values: Sequence[Json]
+    distances: dict[tuple[int, int], bool] = field(default_factory=dict)
+
+    def step(self, state: FieldState, call: ModelCall) -> Iterator[FieldState]:
+        """Return what the field is after a PATCH, or a reading, that was answered as it was."""
+        question, reply = call.question, call.reply
+        if not isinstance(question, PatchQuestion):
+            if isinstance(reply, int) and self._shows(state, reply):
+                yield state
+            return
+        earlier, requested = max(state.earlier, question.earlier), question.requested
+        sure = question.rest and not question.near
+        if not isinstance(reply, int) or reply == NONE:
+            yield FieldState(earlier, requested)
+        elif self.same(reply, requested):
+            plain = isinstance(self.values[requested], str | int)
+            yield FieldState(earlier, requested, reply if plain else NONE, plain and question.rest)
+        elif self._may_become(requested, reply, question.earlier):
+            yield FieldState(earlier, requested, reply if sure else NONE)
+        elif any(self._may_become(other, reply, question.earlier) for other in question.near):
+            yield FieldState(earlier, requested)
+
+    def _shows(self, state: FieldState, value: int) -> bool:
+        requested, left = state.requested, state.left
+        if requested < 0 or self.same(value, requested):
+            return True
+        if state.exact or left < 0:
+            return not state.exact and self._may_become(requested, value, state.earlier)
+        if self.same(value, left) or not self.apart(value, requested):
+            return True
+        return value >= state.earlier and not self.apart(value, left)
+
+    def _may_become(self, requested: int, value: int, earlier: int) -> bool:
+        return value >= earlier or not self.apart(value, requested)
+
+    def same(self, first: int, second: int) -> bool:
+        """Return whether two values are equal, such as 1 and 1.0."""
+        return first == second or (NONE not in (first, second) and self.values[first] == self.values[second])
+
+    def apart(self, first: int, second: int) -> bool:
+        """Return whether neither of two values can be made of the other."""
+        if (first, second) not in self.distances:
+            self.distances[first, second] = _apart(self.values[first], self.values[second])
+        return self.distances[first, second]
+
+
 @dataclass
 class PatchedField:
     """One field of one resource: what wrote it and what showed it, each in order of sending."""
@@ -178,119 +265,116 @@ class PatchedField:
     name: str
     writes: Sequence[Observation]
     readings: Sequence[Observation]
-    first: dict[str, tuple[Micros, Json]] = field(default_factory=dict)
-    """The values that it had, or was to have, each with when that was first known."""
+    numbers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """What each asked for, and what it shows, by its id: the numbers of values, -1 for none."""
 
     def __post_init__(self) -> None:
-        values = [(write.received, value) for write in self.writes for value in self._values(write)]
-        values += [(seen.received, seen.data[self.name]) for seen in self.readings]
-        for at, value in sorted(values, key=lambda observed: observed[0]):
-            self.first.setdefault(repr(value), (at, value))
+        values, numbers = list[Json](), dict[str, int]()
+        self.first: list[Observation] = []
+        """By which exchange each value was first known."""
+        for seen in sorted((*self.writes, *self.readings), key=lambda seen: seen.received):
+            pair = []
+            for fields in (sent_body(seen) if seen.updates else {}, thing_of(seen)):
+                number = (
+                    numbers.setdefault(repr(fields[self.name]), len(numbers)) if self.name in fields else NONE
+                )
+                if number == len(values):
+                    values.append(fields[self.name])
+                    self.first.append(seen)
+                pair.append(number)
+            self.numbers[seen.id] = pair[0], pair[1]
+        self.instants = [seen.received for seen in self.first]
+        self.model = FieldModel(values)
 
     def judge(self) -> None:
-        """Judge the reply to each write, and each reading after one that is surely made."""
-        for at, patch in enumerate(self.writes):
-            self._judge_reply(patch, at)
+        """Run the model over all writes and readings, and note what held of those that it explains."""
+        calls = sorted((*map(self._write, self.writes), *map(self._reading, self.readings)), key=_sent)
+        breaches, is_open = contradictions(calls, [FieldState()], self.model.step, MOST_AT_ONCE)
+        if is_open:
+            self.tally.open(PATCHED, "too many calls met at once to tell")
+        seen = {seen.id: seen for seen in (*self.writes, *self.readings)}
+        for evidence in breaches:
+            self._broke([seen[call.id] for call in evidence])
+        wrong = {max(evidence, key=lambda call: call.received).id for evidence in breaches}
+        for patch in self.writes:
+            requested, answered = self.numbers[patch.id]
+            if patch.ok and patch.id not in wrong and self.model.same(requested, answered):
+                self._held(patch, requested, patch.sent, (patch.id,))
+        self._judge_readings(wrong)
+
+    def _write(self, patch: Observation) -> ModelCall:
+        """Return a write as the engine sees it; what an error of the server answered may yet take effect."""
+        requested, answered = self.numbers[patch.id]
+        until = patch.received if patch.ok else DISTANT_FUTURE
+        others = self.writes if patch.ok and not self.model.same(requested, answered) else ()
+        near = {
+            self.numbers[other.id][0]
+            for other in others
+            if other is not patch and (other.received > patch.sent or not other.ok) and other.sent < until
+        }
+        rest = patch.surface == "rest"
+        question = PatchQuestion(self._count_before(patch.sent), requested, tuple(sorted(near)), rest)
+        return ModelCall(
+            patch.sent, until, question, answered if patch.ok else None, patch.id, overwrites=True
+        )
+
+    def _reading(self, seen: Observation) -> ModelCall:
+        return ModelCall(seen.sent, seen.received, None, self.numbers[seen.id][1], seen.id, reads=True)
+
+    def _broke(self, evidence: Sequence[Observation]) -> None:
+        writes = [seen for seen in evidence if seen.updates]
+        readings = [seen for seen in evidence if not seen.updates]
+        newest, value = writes[-1], self.numbers[evidence[-1].id if not readings else readings[-1].id][1]
+        sets = [f"set {self.name} to {self.model.values[self.numbers[seen.id][0]]!r}" for seen in writes]
+        if readings:
+            says = " and ".join(f"{seen.id} {what}" for seen, what in zip(writes, sets, strict=True))
+            shows = [f"{seen.id} shows {self.model.values[self.numbers[seen.id][1]]!r}" for seen in readings]
+            says += f", and {' and '.join(shows)} {'in whatever order' if shows[1:] else 'afterwards'}"
+            again = value < self._count_before(newest.sent)
+        else:
+            before, again = self.first[value], newest is not self.writes[0]
+            writes = [before, newest]
+            says = f"{newest.id} was to {sets[-1]}, and shows {self.model.values[value]!r} as {before.id} did"
+            says += " before"
+        noun, about = _noun(newest), (readings or writes)[-1].operation
+        pieces = evidence_of(says, *writes, *readings, about=about)
+        self.tally.broke(PATCHED, pieces, case=f"{noun}, again" if again else noun)
+
+    def _judge_readings(self, wrong: Collection[str]) -> None:
+        """Note which readings show what a PATCH left that nothing surely overwrote, once one surely did."""
         certain = sorted((patch for patch in self.writes if patch.ok), key=lambda patch: patch.received)
-        came = done = 0
-        alive: list[Observation] = []
-        newest: Observation | None = None
+        came = done = since = 0
+        latest: dict[int, Micros] = {NONE: 0}
         for seen in self.readings:
             while came < len(self.writes) and self.writes[came].sent < seen.received:
-                alive.append(self.writes[came])
+                for number in self.numbers[self.writes[came].id]:
+                    latest[number] = max(latest.get(number, 0), self.writes[came].received)
                 came += 1
             while done < len(certain) and certain[done].received < seen.sent:
-                newest = max(newest or certain[done], certain[done], key=lambda patch: patch.sent)
+                since = max(since, certain[done].sent)
                 done += 1
-            if newest is not None:  # what ended before it was sent is surely overwritten
-                since = newest.sent
-                alive = [write for write in alive if write.received > since]
-                last = [write for write in alive if write.sent < seen.received]
-                self._judge_reading(seen, last, since)
+            value = self.numbers[seen.id][1]
+            if not since or seen.id in wrong:
+                continue
+            if latest.get(value, 0) > since:
+                self._held(seen, value, since, (self.writes[came - 1].id, seen.id))
+            else:
+                self.tally.open(PATCHED, "what a PATCH made of it is not known")
 
-    def _judge_reading(self, seen: Observation, writes: Sequence[Observation], since: Micros) -> None:
-        """A reading shows what one of the writes that may be the last asked for, or what its reply showed.
+    def _held(self, seen: Observation, value: int, since: Micros, by: Sequence[str]) -> None:
+        """Note that the rule held; that the last wins is shown where another value was known before."""
+        noun = _noun(seen)
+        self.tally.held(PATCHED, case=noun, by=by)
+        if any(self.model.apart(other, value) for other in range(self._count_before(since))):
+            self.tally.covers(PATCHED, f"{noun}, again", by)
 
-        A deployment may write values its own way, such as a trimmed text, and lists in another order: only
-        plain values prove anything that were answered as asked for, or that are another from before `since`.
-        """
-        value, noun = seen.data[self.name], _noun(seen)
-        old = self._had(value, since)
-        fits = [write for write in writes if any(value == written for written in self._values(write))]
-        if fits:
-            by = (writes[-1].id, seen.id)
-            self.tally.held(PATCHED, case=noun, by=by)
-            if any(self._had_another(self._requested(write), since) for write in fits):
-                self.tally.covers(PATCHED, f"{noun}, again", by)
-        elif not all(self._excluded(write, value, old) for write in writes):
-            self.tally.open(PATCHED, "what a PATCH made of it is not known")
-        else:
-            newest = writes[-1]
-            says = (
-                f"{newest.id} set {self.name} to {self._requested(newest)!r}, and {seen.id} shows {value!r} "
-                "afterwards"
-            )
-            evidence = evidence_of(says, newest, seen, about=seen.operation)
-            self.tally.broke(PATCHED, evidence, case=f"{noun}, again" if old else noun)
+    def _count_before(self, instant: Micros) -> int:
+        """Return how many values were known before an instant."""
+        return bisect_left(self.instants, instant)
 
-    def _judge_reply(self, patch: Observation, at: int) -> None:
-        """The reply to a PATCH does not show what was there before, if something else was asked for.
 
-        Necessary where no other write overlaps the PATCH.
-        """
-        shows, name = thing_of(patch), self.name
-        if not patch.ok or name not in shows:
-            return
-        requested, answered, noun = self._requested(patch), shows[name], _noun(patch)
-        if answered == requested:
-            self.tally.held(PATCHED, case=noun, by=(patch.id,))
-            if self._had_another(requested, patch.sent):
-                self.tally.covers(PATCHED, f"{noun}, again", (patch.id,))
-            return
-        overlapped = any(
-            other is not patch and other.received > patch.sent and other.sent < patch.received
-            for other in self.writes
-        )
-        if overlapped or not _apart(answered, requested) or not self._had(answered, patch.sent):
-            return
-        earlier = self._showed_before(answered, at)
-        if earlier is not None:
-            says = (
-                f"{patch.id} was to set {name} to {requested!r}, and shows {answered!r} as {earlier.id} did"
-            )
-            evidence = evidence_of(f"{says} before", earlier, patch, about=patch.operation)
-            self.tally.broke(PATCHED, evidence, case=f"{noun}, again" if at else noun)
-
-    def _showed_before(self, value: Json, at: int) -> Observation | None:
-        """Return what had shown or set a value before a write: the last reading, else the last write."""
-        sent = self.writes[at].sent
-        reading = next((seen for seen in reversed(self.readings) if seen.received < sent), None)
-        if reading is not None and reading.data[self.name] == value:
-            return reading
-        return next((seen for seen in self.writes[:at][::-1] if value in self._values(seen)), reading)
-
-    def _requested(self, write: Observation) -> Json:
-        return sent_body(write)[self.name]
-
-    def _values(self, write: Observation) -> list[Json]:
-        """Return what a write asked for, and what its reply shows."""
-        thing = thing_of(write)
-        return [self._requested(write), *([thing[self.name]] if self.name in thing else [])]
-
-    def _had(self, value: Json, until: Micros) -> bool:
-        """Return whether this value was known before an instant."""
-        return self.first.get(repr(value), (until, None))[0] < until
-
-    def _had_another(self, value: Json, until: Micros) -> bool:
-        """Return whether a value was known before an instant that `value` cannot be made of."""
-        return any(at < until and _apart(other, value) for at, other in self.first.values())
-
-    def _excluded(self, write: Observation, value: Json, old: bool) -> bool:
-        """Whether a value cannot be what became of a write; over GraphQL an enum has another form."""
-        requested = self._requested(write)
-        apart, answered = _apart(value, requested), thing_of(write).get(self.name) if write.ok else None
-        as_requested = isinstance(requested, str | int) and answered == requested
-        return (apart and old) or (as_requested and (apart or write.surface != "graphql"))
+def _sent(call: ModelCall) -> Micros:
+    return call.sent
 
 
 def _apart(first: Json, second: Json) -> bool:
