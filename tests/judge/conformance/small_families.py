@@ -145,47 +145,68 @@ def cost_verdicts(ops: list[Op]) -> dict[str, str]:
     return words(d.judged(calls, pinned), "cost.", "guards.ceiling")
 
 
-# Paging: a list shows what is there
+# Paging: a list shows what is there, whoever made it, and what was deleted does not come back
 
 THERE: Final = frozenset("abc")
+NEW: Final = "de"
 
 
 def list_ask(rng: random.Random) -> Words:
-    return ("list",) if rng.random() < 0.6 else ("remove", rng.choice(sorted(THERE)))
+    if rng.random() < 0.6:
+        return ("list",)
+    return ("make",) if rng.random() < 0.2 else ("remove", rng.choice("abcd"))
 
 
 def list_answer(
     state: Any, asks: tuple[Any, ...], at: int, rng: random.Random
 ) -> tuple[Any, tuple[Any, ...]]:
+    """State: what is there, and what ever was."""
+    there, ever = state
     if asks[0] == "list":
-        return state, ("shows", "".join(sorted(state)))
-    return state - {asks[1]}, ("gone",) if asks[1] in state else ("absent",)
+        return state, ("shows", "".join(sorted(there)))
+    if asks[0] == "make":
+        made = next((one for one in NEW if one not in ever), "")
+        return (there | {*made}, ever | {*made}), ("made", made)
+    return (there - {asks[1]}, ever), ("gone",) if asks[1] in there else ("absent",)
 
 
 def list_spoil(rng: random.Random, op: Op) -> Words:
     if op.asks[0] == "list":
-        return "shows", "".join(one for one in "abc" if rng.random() < 0.6)
-    return op.told
+        return "shows", "".join(one for one in "abcd" if rng.random() < 0.6)
+    return rng.choice((("gone",), ("absent",))) if op.asks[0] == "remove" else op.told
 
 
 def list_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
-    after, told = list_answer(state, op.asks, 0, random.Random(0))
-    if op.received is None or told == op.told:
-        yield after, ()
+    """Judged leniently: a DELETE of nothing may succeed, and a creation may be told of when all is over."""
+    (there, ever), lost = state, op.received is None
+    if op.asks[0] == "list":
+        shown = {*op.told[1]} if op.told else there
+        if there <= shown and not (shown - there) & ever:
+            yield (there | shown, ever | shown), ()
+    elif op.asks[0] == "make":
+        made = {*op.told[1]} if op.told else frozenset()
+        yield (there | (made - ever), ever | made), ()
+        yield (there, ever | made), ()
+    elif lost or op.told == ("gone",):
+        yield (there - {op.asks[1]}, ever if lost else ever | {op.asks[1]}), ()
+    elif op.asks[1] not in there:
+        yield state, ()
 
 
 def list_verdicts(ops: list[Op]) -> dict[str, str]:
     entries = [traces.call("domains.list", -5, -4, [{"id": one} for one in "abc"])]
     for op in ops:
-        received = None if op.received is None else op.received / SECOND
+        sent, received = op.sent / SECOND, None if op.received is None else op.received / SECOND
         if op.asks[0] == "list":
             shown = [{"id": one} for one in (op.told[1] if op.told else "")]
-            entries.append(traces.call("domains.list", op.sent / SECOND, received, shown))
-            continue
-        how: dict[str, Any] = {"code": "not_found", "status": 404} if op.told == ("absent",) else {}
-        how = how or {"status": 204, "reply": ""}
-        path = {"id": op.asks[1]}
-        entries.append(traces.call("domains.delete", op.sent / SECOND, received, path=path, **how))
+            entries.append(traces.call("domains.list", sent, received, shown))
+        elif op.asks[0] == "make":
+            made = {"id": op.told[1]} if op.told and op.told[1] else None
+            entries.append(traces.call("domains.create", sent, received, made, status=201))
+        else:
+            how: dict[str, Any] = {"code": "not_found", "status": 404} if op.told == ("absent",) else {}
+            how = how or {"status": 204, "reply": ""}
+            entries.append(traces.call("domains.delete", sent, received, path={"id": op.asks[1]}, **how))
     return words(traces.judged(pagination, entries), "paging.")
 
 
@@ -374,7 +395,7 @@ FAMILIES: Final = {
         SECOND, ((POOL, 0, 0),), slots_ask, slots_answer, slots_spoil, slots_apply, slots_verdicts
     ),
     "cost": Family(SECOND, ((0, 0),), cost_ask, cost_answer, cost_spoil, cost_apply, cost_verdicts),
-    "paging": Family(SECOND, (THERE,), list_ask, list_answer, list_spoil, list_apply, list_verdicts),
+    "paging": Family(SECOND, ((THERE, THERE),), list_ask, list_answer, list_spoil, list_apply, list_verdicts),
     "access": Family(SECOND, (None,), access_ask, access_answer, access_spoil, access_apply, access_verdicts),
     "webhooks": hooks_family(("attempt", "zero")),
     "webhooks, kept": hooks_family(("attempt", "kept")),

@@ -38,8 +38,13 @@ def patched(sent: float, item: str) -> Entry:
     return call("keywords.update", sent, sent + 1, {"id": item}, path={"id": item}, body={"label_ids": []})
 
 
-def deleted(sent: float, received: float | None, item: str) -> Entry:
-    return call("keywords.delete", sent, received, status=204, reply="", path={"id": item})
+def deleted(sent: float, received: float | None, item: str, **refused: Any) -> Entry:
+    how = refused or {"status": 204, "reply": ""}
+    return call("keywords.delete", sent, received, path={"id": item}, **how)
+
+
+NOT_FOUND = {"code": "not_found", "status": 404}
+LIST_DELETED = call("keyword_lists.delete", 1, 2, status=204, reply="", path={"id": "l1"})
 
 
 # Walks that show that list_id chooses: b is there before and after, and not in the list l1.
@@ -74,7 +79,47 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         "broken",
     ),
     "created meanwhile": (COMPLETE, [page(2, "a"), made(2.5, "b"), page(4, "ab")], "nothing"),
-    "deleted": (COMPLETE, [page(0, "ab"), page(2, "a"), page(4, "a")], "held"),
+    "deleted": (COMPLETE, [page(0, "ab"), deleted(1, 2, "b"), page(3, "a"), page(5, "a")], "held"),
+    "deleted by a call that was lost": (
+        COMPLETE,
+        [page(0, "ab"), deleted(1, None, "b"), page(9, "ab"), page(11, "a"), page(13, "a")],
+        "held",
+    ),
+    "deleted along with its list": (
+        COMPLETE,
+        [page(0, "ab"), LIST_DELETED, page(3, "a"), page(5, "a")],
+        "held",
+    ),
+    "deleted twice": (
+        COMPLETE,
+        [page(0, "ab"), deleted(2, 3, "b"), deleted(4, 5, "b"), page(6, "a")],
+        "nothing",
+    ),
+    "deleted soon": (COMPLETE, [page(0, "ab"), deleted(2, 3, "b", status=202), page(4, "ab")], "nothing"),
+    "not found by a key of less scope": (
+        COMPLETE,
+        [page(0, "ab"), deleted(2, 3, "b", key="scoped", **NOT_FOUND), page(4, "ab")],
+        "nothing",
+    ),
+    "told of again when it is gone": (
+        COMPLETE,
+        [made(0, "b"), page(2, "ab"), deleted(4, 5, "b"), made(6, "b"), page(8, "a")],
+        "nothing",
+    ),
+    "gone though nothing deleted it": (COMPLETE, [page(0, "ab"), page(2, "a"), page(4, "a")], "broken"),
+    "gone though a DELETE of it was refused": (
+        COMPLETE,
+        [page(0, "ab"), deleted(1, 2, "b", code="forbidden", status=403), page(3, "a"), page(5, "a")],
+        "broken",
+    ),
+    "gone before the one DELETE": (COMPLETE, [page(0, "ab"), page(2, "a"), deleted(4, 5, "b")], "broken"),
+    "told of again, and never shown": (COMPLETE, [made(0, "b"), page(2, "a")], "nothing"),
+    "shown though it was deleted": (COMPLETE, [page(0, "ab"), deleted(2, 3, "b"), page(4, "ab")], "broken"),
+    "shown before and after it was not found": (
+        COMPLETE,
+        [page(0, "ab"), deleted(2, None, "b"), deleted(4, 5, "b", **NOT_FOUND), page(6, "ab")],
+        "broken",
+    ),
     "not walked to the end": (COMPLETE, [page(0, "ab"), page(2, "a", "c1"), page(4, "ab")], "nothing"),
     "a walk of which nothing is known": (
         COMPLETE,
@@ -171,6 +216,35 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
 @pytest.mark.parametrize(("rule", "entries", "expected"), TABLE.values(), ids=TABLE)
 def test_paging(rule: str, entries: list[Entry], expected: str) -> None:
     assert found(judged(pagination, entries), rule) == expected
+
+
+@pytest.mark.fact("S46")
+def test_what_others_may_have_deleted_may_be_gone() -> None:
+    entries = [page(0, "ab"), page(2, "a"), page(4, "a")]
+    assert found(judged(pagination, entries, exclusive=False), COMPLETE) == "held"
+    entries += [page(6, "ab")]
+    assert found(judged(pagination, entries, exclusive=False), COMPLETE) == "broken"
+
+
+@pytest.mark.fact("S46")
+def test_evidence_of_an_item_is_what_cannot_all_be_right() -> None:
+    pages = [page(0, "ab"), page(2, "ab"), page(4, "a", "c1"), page(6, "", None, "c1"), page(8, "ab")]
+    [finding] = [one for one in judged(pagination, pages).findings() if one.rule.name == COMPLETE]
+    [evidence] = finding.evidence
+    assert evidence.exchanges == ("x1", "x3", "x4")
+    says = "b is shown by x1, then left out of the walk from x3 to x4, and nothing deleted it"
+    assert evidence.says == says
+
+
+@pytest.mark.fact("S46")
+def test_a_thousand_calls_that_meet_are_told_or_open() -> None:
+    """Pages with and without an item, and DELETEs of it, all at once: anything may be the case in between."""
+    meet = [page(5 + number / 1e5, "ab" if number % 2 else "a") for number in range(700)]
+    meet += [deleted(5 + number / 1e5, 6, "b", **({} if number % 2 else NOT_FOUND)) for number in range(300)]
+    entries = [page(0, "ab"), *sorted(meet, key=lambda entry: entry.sent), page(8, "a"), page(10, "a")]
+    assert found(judged(pagination, entries), COMPLETE) == "held"
+    again = [*entries, page(12, "ab")]
+    assert found(judged(pagination, again), COMPLETE) == "broken"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ RULES = declare(
     ),
     Rule(
         COMPLETE,
-        "A walk shows every item that was there throughout",
+        "A walk shows every item that was there throughout, and none that was gone",
         (46,),
         (37,),
         cases=(*LISTS, *(f"{name}{GOING}" for name in sorted(CREATES.values())), OVER, f"{OVER}{GOING}"),
@@ -165,6 +165,11 @@ class Query(NamedTuple):
         names = {name for name, _ in self.filters}
         moves = self.operation == "webhooks.list" and names
         return self.operation in STEADY and names <= FIXED and not moves
+
+
+def noun_of(operation: str) -> str:
+    """Return the noun of an operation, as its name has it."""
+    return operation.partition(".")[0]
 
 
 def case_of(operation: str, surface: str) -> str:

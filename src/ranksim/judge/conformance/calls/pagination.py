@@ -9,10 +9,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from sys import intern
+from typing import TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, HOUR, Micros
 from ranksim.core.contract.views import created_by
 from ranksim.core.service.operations import OPERATIONS
+from ranksim.judge.conformance.calls.items import (
+    CREATE,
+    MADE,
+    Creation,
+    Deletion,
+    ListedItems,
+    Walk,
+)
 from ranksim.judge.conformance.calls.pages import (
     CREATES,
     DEFAULT,
@@ -28,11 +37,11 @@ from ranksim.judge.conformance.calls.pages import (
     Return,
     case_of,
     given_out,
+    noun_of,
 )
 from ranksim.judge.conformance.calls.walks import (
     Acting,
-    Created,
-    Deleted,
+    Began,
     acting_in,
     judge_complete,
     judge_cursor,
@@ -44,6 +53,7 @@ from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ALL, ObservedRun
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.judge import Judge, evidence_of
+from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
@@ -51,31 +61,22 @@ REMEMBERED = 12 * HOUR
 """Business time before and after a walk that can show what was there; what was sent before is forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
-class BriefsReply:
-    """The briefs that a reply listed, or stated to be created; `lost`: nobody saw whether any were."""
-
-    sent: Micros
-    received: Micros
-    ids: tuple[str, ...]
-    created: bool = False
-    lost: bool = False
-
-
 @dataclass
 class KeyCalls:
     """What one key paged through, returned a cursor to, or created."""
 
+    account: str
     pages: list[Page] = field(default_factory=list)
     returned: list[Return] = field(default_factory=list)
-    created: Created = field(default_factory=lambda: defaultdict(dict))
+    created: dict[tuple[str, str], dict[str, Creation]] = field(default_factory=lambda: defaultdict(dict))
+    """By environment, list and id."""
 
     def forget(self, edge: Micros) -> bool:
         """Forget what was sent or created before an instant; return whether anything is left."""
         self.pages = [page for page in self.pages if page.sent >= edge]
         self.returned = [seen for seen in self.returned if seen.sent >= edge]
         for items in self.created.values():
-            for item in [item for item, (since, _) in items.items() if since < edge]:
+            for item in [item for item, made in items.items() if made.call.received < edge]:
                 del items[item]
         return bool(self.pages or self.returned or any(self.created.values()))
 
@@ -89,30 +90,8 @@ class KeyCalls:
 SURE = 2
 """Pages of one size by which a deployment shows how many it gives where none are asked for."""
 
-
-@dataclass(slots=True)
-class PageSizes:
-    """The sizes of the pages of one list that say that more are there."""
-
-    plain: dict[int, list[str]] = field(default_factory=dict)
-    """Of pages without a limit: the first ids of each size."""
-    full: dict[int, str] = field(default_factory=dict)
-    """Of pages that are as long as they were asked for: an id of each size."""
-    short: bool = False
-    """Whether some page was shorter than it was asked for, and more were there."""
-
-    def add(self, page: Observation, default: int) -> None:
-        """Note a page that says that more are there."""
-        wanted, count = page.query.get("limit"), len(page.data)
-        if wanted is None:
-            same = self.plain.setdefault(count, [])
-            if len(same) < SURE:
-                same.append(page.id)
-        elif 0 < _number(wanted) <= default:
-            if count == int(wanted):
-                self.full.setdefault(count, page.id)
-            else:
-                self.short = True
+PageSizes: TypeAlias = dict[tuple[int | None, int], list[str]]
+"""The first pages that say that more are there, by how many items they were asked for, and show."""
 
 
 @dataclass
@@ -124,19 +103,21 @@ class PaginationJudge(Judge):
     keys: dict[str, KeyCalls] = field(default_factory=dict)
     patched: dict[str, Micros] = field(default_factory=dict)
     """When a PATCH that may have changed a thing was last sent, by its id."""
-    deleted: list[Deleted] = field(default_factory=list)
-    """What may have been deleted: [sent, received] of each DELETE, and the id that it named."""
-    briefs: list[BriefsReply] = field(default_factory=list)
-    """What listed or made briefs."""
-    names: dict[str, str] = field(default_factory=dict)
-    """The items that pages show, their cursors and the limits that they ask for, each once."""
+    deletions: dict[tuple[str, str], list[Deletion]] = field(default_factory=lambda: defaultdict(list))
+    """By environment and noun."""
+    emptied: set[tuple[str, str]] = field(default_factory=set)
+    """The nouns, in each environment, of which anything may ever have been deleted."""
+    named: dict[str, Micros] = field(default_factory=dict)
+    """When a reply first named a brief."""
+    remade: dict[str, Micros] = field(default_factory=dict)
+    """When the last creation that names a brief was answered; "" stands for any, where one was lost."""
     queries: dict[Query, Query] = field(default_factory=dict)
-    """Likewise what pages ask for."""
+    """What pages ask for, each once."""
     acting: set[Acting] = field(default_factory=set)
     """The parameters that walks showed to choose."""
     too_large: Evidence | None = None
     """The first refusal of a limit above the largest page size, where that is assumed to be clamped."""
-    sizes: dict[tuple[str, str, str, str], PageSizes] = field(default_factory=dict)
+    sizes: dict[tuple[str, str, str, str], PageSizes] = field(default_factory=lambda: defaultdict(dict))
     """By environment, account, list and surface."""
     judged: Micros = DISTANT_FUTURE
     """Walks that began before were judged; at first, when the first call was sent."""
@@ -148,15 +129,21 @@ class PaginationJudge(Judge):
             self._judge_page(seen)
             if seen.has_more and seen.operation in STEADY:
                 place = seen.environment, seen.account, seen.operation, seen.surface
-                self.sizes.setdefault(place, PageSizes()).add(seen, self.options.facts.page_default)
+                limit, count = seen.query.get("limit"), len(seen.data)
+                wanted = None if limit is None else _number(limit)
+                if wanted is None or 0 < wanted <= self.options.facts.page_default:
+                    same = self.sizes[place].setdefault((wanted, count), [])
+                    same += [seen.id] * (len(same) < SURE)
         if seen.has_more is not None or seen.operation in CREATES or "cursor" in seen.query:
-            self._keep(seen, self.keys.setdefault(seen.key, KeyCalls()))
+            self._keep(seen, self.keys.setdefault(seen.key, KeyCalls(seen.account)))
         if seen.updates and seen.parameters:
             self.patched[seen.parameters["id"]] = seen.sent
-        elif seen.method == "DELETE":
-            self.deleted.append((seen.sent, seen.received, seen.parameters.get("id", "")))
+        elif seen.method == "DELETE" and (seen.status == 404 or not 400 <= seen.status <= 499):
+            noun = seen.environment, noun_of(seen.operation)
+            self.deletions[noun].append(Deletion.of(seen))
+            self.emptied |= {noun} if seen.status != 404 else set()
         if seen.operation in ("keyword_briefs.list", "keyword_briefs.create"):
-            self.briefs.append(self._briefs_of(seen))
+            self._name_briefs(seen)
         refused = seen.status in (400, 422) and seen.surface == "rest"
         if seen.operation in STEADY and refused and seen.query.keys() == {"limit"}:
             self._see_too_large(seen, seen.query["limit"])
@@ -165,39 +152,51 @@ class PaginationJudge(Judge):
         """Keep what a call created, the page that it showed and the cursor that it returned."""
         if seen.operation in CREATES:
             _add_created(calls.created, seen)
-        query, once = self._query(seen), self._once
-        cursor, limit, following = map(
-            once, (seen.query.get("cursor"), seen.query.get("limit"), seen.next_cursor)
+        query, texts = (
+            self._query(seen),
+            (seen.query.get("cursor"), seen.query.get("limit"), seen.next_cursor),
         )
+        cursor, limit, following = (text and intern(text) for text in texts)
         call = seen.id, seen.sent, seen.received, query
         if seen.has_more is not None and (query.steady or cursor or following):
-            items = tuple(self.names.setdefault(item, item) for item in (seen.data if query.steady else ()))
+            items = tuple(map(intern, seen.data if query.steady else ()))
             calls.pages.append(Page(*call, cursor, limit, items, following, seen.has_more))
         if cursor is not None and not seen.lost and seen.operation:
             calls.returned.append(Return(*call, cursor, limit, seen.ok, seen.code, seen.status))
-
-    def _once(self, name: str | None) -> str | None:
-        return None if name is None else self.names.setdefault(name, name)
 
     def _query(self, seen: Observation) -> Query:
         filters = tuple(sorted((k, v) for k, v in seen.query.items() if k not in ("cursor", "limit")))
         query = Query(seen.environment, seen.key, seen.operation, filters, seen.surface)
         return self.queries.setdefault(query, query)
 
-    def _briefs_of(self, seen: Observation) -> BriefsReply:
+    def _name_briefs(self, seen: Observation) -> None:
+        """Note which briefs a reply lists, or states to be created, or that nobody saw whether any were."""
         if seen.operation == "keyword_briefs.list":
-            listed = seen.data if isinstance(seen.data, tuple) else ()
-            return BriefsReply(
-                seen.sent, seen.received, tuple(self.names.setdefault(item, item) for item in listed)
-            )
-        if seen.dry_run:
-            return BriefsReply(seen.sent, seen.received, ())
-        made = thing_of(seen) if seen.ok else {}
-        things = [made, *(created_by(made) or ())]
-        named = [str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing]
-        unseen = seen.outcome_unknown or (seen.surface == "graphql" and not named)
-        lost = seen.happened is not False and unseen
-        return BriefsReply(seen.sent, seen.received, tuple(named), created=True, lost=lost)
+            names = list(seen.data if isinstance(seen.data, tuple) else ())
+        elif seen.dry_run:
+            return
+        else:
+            made = thing_of(seen) if seen.ok else {}
+            things = [made, *(created_by(made) or ())]
+            names = [str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing]
+            if (
+                seen.happened is not False
+                and not names
+                and (seen.outcome_unknown or seen.surface == "graphql")
+            ):
+                names = [""]
+            at = seen.sent if seen.lost else seen.received
+            self.remade |= {name: max(at, self.remade.get(name, 0)) for name in names}
+        for name in names:
+            self.named[name] = min(seen.received, self.named.get(name, DISTANT_FUTURE))
+
+    def _moved(self, run: ObservedRun) -> set[str]:
+        """Return what may have another place since, where the order is not that of creation (U37).
+
+        A brief that is made again may stay the same one and move; a call without an answer may do so to any.
+        """
+        remade = {name for name, received in self.remade.items() if received > self.named[name]}
+        return {*self.patched, *run.mutated, *(self.named if "" in self.remade else remade)}
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Twice a day, judge the walks that began half a day ago, and the cursors that were returned since.
@@ -222,35 +221,49 @@ class PaginationJudge(Judge):
             self.tally.differs(34, "clamp", "refuse", self.too_large)
         self._forget(edge if ended else edge - span)
 
-    def _judge_walks(self, began: tuple[Micros, Micros], run: ObservedRun) -> None:
+    def _judge_walks(self, began: Began, run: ObservedRun) -> None:
         """Judge the walks that began in [`began`), and learn which parameters choose."""
-        moved = self.patched.keys() | run.mutated | _refreshed(self.briefs)
+        moved = self._moved(run)
         alike = _alike(self.keys.values()) if moved else None
         for calls in self.keys.values():
-            for walks in walks_of(calls.pages):
-                in_place = {query: _kept_in_place(query, run, alike) for query in walks}
-                for walk in chain.from_iterable(walks.values()):
-                    if not began[0] <= walk[0].sent < began[1]:
-                        continue
-                    if in_place[walk[0].query]:
-                        judge_once(walk, moved, self.tally)
-                        judge_exact(walk, self.deleted, run.exclusive, self.tally)
-                    else:
+            walks = walks_of(calls.pages)
+            for query, same in walks.items():
+                ours = [walk for walk in same if began[0] <= walk[0].sent < began[1]]
+                if not _kept_in_place(query, run, alike):
+                    for _ in ours:
                         says = "a change that was not captured, or cannot be read, may have moved an item"
                         self.tally.open(ONCE, says)
-                if all(in_place.values()):
-                    judge_complete(walks, calls.created, moved, self.deleted, began, self.tally)
-                self.acting |= acting_in(walks)
+                    continue
+                for walk in ours:
+                    judge_once(walk, moved, self.tally)
+                    judge_exact(walk, chain.from_iterable(self.deletions.values()), run.exclusive, self.tally)
+                listing = self._listing(query, same, calls, run)
+                judge_complete(listing, moved, began, self.tally)
+            self.acting |= acting_in(walks)
+
+    def _listing(self, query: Query, walks: Sequence[Walk], calls: KeyCalls, run: ObservedRun) -> ListedItems:
+        """Return what a query listed, with what made and deleted such things."""
+        place = environment, noun = query.environment, noun_of(query.operation)
+        created, filters = calls.created[environment, query.operation], {*query.filters}
+        others = any(where == environment and other != noun for where, other in self.emptied)
+        return ListedItems(
+            query,
+            calls.account,
+            [walk for walk in walks if not walk[-1].more],
+            {item: made.call for item, made in created.items() if made.settled.items() >= filters},
+            self.deletions[place],
+            alone=run.exclusive and run.changed.isdisjoint((noun, ALL)) and not others,
+        )
 
     def _forget(self, edge: Micros) -> None:
         """Forget what was sent before an instant."""
         self.keys = {key: calls for key, calls in self.keys.items() if calls.forget(edge)}
-        pages = [page for calls in self.keys.values() for page in calls.pages]
-        self.names = {item: item for page in pages for item in page.items}
-        self.queries = {page.query: page.query for page in pages}
+        self.queries = {page.query: page.query for calls in self.keys.values() for page in calls.pages}
         self.patched = {name: sent for name, sent in self.patched.items() if sent >= edge}
-        self.deleted = [deletion for deletion in self.deleted if deletion[0] >= edge]
-        self.briefs = [briefs for briefs in self.briefs if briefs.sent >= edge]
+        for same in self.deletions.values():
+            same[:] = [each for each in same if each.call.received >= edge or each.call.reply is None]
+        self.remade = {name: at for name, at in self.remade.items() if at >= edge}
+        self.named = {name: at for name, at in self.named.items() if at >= edge or name in self.remade}
 
     def _see_too_large(self, seen: Observation, wanted: str) -> None:
         """A limit above the largest page size is clamped by default; a refusal excludes that (U34)."""
@@ -268,18 +281,20 @@ class PaginationJudge(Judge):
         counts only where all that were asked for were full, and all others of one smaller size.
         """
         default = self.options.facts.page_default
-        for name in sizes.plain.get(default, ())[:1]:
+        plain = {count: ids for (wanted, count), ids in sizes.items() if wanted is None}
+        for name in plain.get(default, ())[:1]:
             self.tally.held(DEFAULT, case=case, by=(name,))
-        if len(sizes.plain) != 1 or sizes.short:
+        limited = sorted((wanted, count) for wanted, count in sizes if wanted is not None)
+        if len(plain) != 1 or any(wanted != count for wanted, count in limited):
             return
-        [(count, ids)] = sizes.plain.items()
-        more = [name for size, name in sorted(sizes.full.items()) if size > count]
-        if count < default and len(ids) == SURE and more:
+        [(count, ids)] = plain.items()
+        if count < default and len(ids) == SURE and limited and limited[-1][0] > count:
+            more = sizes[limited[-1]][0]
             says = (
                 f"{ids[0]} and {ids[1]} asked for no limit and got {count} items with more to come, and "
-                f"{more[-1]} asked for more and got them"
+                f"{more} asked for more and got them"
             )
-            self.tally.broke(DEFAULT, Evidence(says, (*ids, more[-1]), about=operation), case=case)
+            self.tally.broke(DEFAULT, Evidence(says, (*ids, more), about=operation), case=case)
 
     # One page
 
@@ -336,7 +351,7 @@ def _alike(keys: Iterable[KeyCalls]) -> set[tuple[str, str]]:
         for page in calls.pages:
             surface = "graphql" if page.query.surface == "graphql" else "rest"
             ids[surface][page.query.environment, page.query.operation].update(page.items)
-        for (environment, _, listed), items in calls.created.items():
+        for (environment, listed), items in calls.created.items():
             ids["rest"][environment, listed].update(items)
     return {place for place, items in ids["graphql"].items() if not items.isdisjoint(ids["rest"][place])}
 
@@ -347,33 +362,20 @@ def _kept_in_place(query: Query, run: ObservedRun, alike: set[tuple[str, str]] |
     The items of some lists cannot be changed over the API, or made anew. What was changed is known by its id
     of REST: `alike` are the lists that have it over GraphQL, too, None where nothing was changed.
     """
-    noun = query.operation.partition(".")[0]
+    noun = noun_of(query.operation)
     if noun != "keyword_briefs" and f"{noun}.update" not in OPERATIONS:
         return True
     recognised = alike is None or query.surface != "graphql" or (query.environment, query.operation) in alike
     return recognised and run.captured and run.changed.isdisjoint((noun, ALL))
 
 
-def _refreshed(replies: Sequence[BriefsReply]) -> set[str]:
-    """Return the briefs that a list or a creation had named before a creation named them again.
-
-    One that is refreshed may stay the same brief, and move (U37); a call without an answer may refresh any.
-    """
-    ids, refreshed = set[str](), set[str]()
-    for briefs in sorted(replies, key=lambda briefs: briefs.received):
-        if briefs.created:
-            refreshed |= ids.intersection(briefs.ids)
-        ids.update(briefs.ids)
-    return ids if any(briefs.lost for briefs in replies) else refreshed
-
-
-def _add_created(made: Created, seen: Observation) -> None:
+def _add_created(made: dict[tuple[str, str], dict[str, Creation]], seen: Observation) -> None:
     """Note what a creation made."""
     if not seen.ok or not isinstance(seen.data, dict):
         return
     created = created_by(seen.data)
     for thing in [seen.data] if created is None else created:
         if isinstance(thing, dict) and isinstance(thing.get("id"), str):
-            items = made[seen.environment, seen.key, CREATES[seen.operation]]
             settled = {name: intern(str(thing.get(name))) for name in FIXED}
-            items.setdefault(thing["id"], (seen.received, settled))
+            call = ModelCall(seen.sent, seen.received, CREATE, MADE, seen.id)
+            made[seen.environment, CREATES[seen.operation]].setdefault(thing["id"], Creation(call, settled))

@@ -4,12 +4,12 @@ A cursor belongs to its query and continues its walk (S44-S46).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from heapq import heappop, heappush
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import TypeAlias
 
-from ranksim.core.clock import DISTANT_FUTURE, HOUR, Micros
+from ranksim.core.clock import HOUR, Micros
+from ranksim.judge.conformance.calls.items import Deletion, ListedItems, Walk, sightings, wrong_call
 from ranksim.judge.conformance.calls.pages import (
     COMPLETE,
     CURSOR,
@@ -25,15 +25,13 @@ from ranksim.judge.conformance.calls.pages import (
     given_out,
 )
 from ranksim.judge.conformance.judge import evidence_of
+from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
-Deleted: TypeAlias = tuple[Micros, Micros, str]
-"""When a DELETE was sent and answered, and the id that it named."""
-
-Created: TypeAlias = dict[tuple[str, str, str], dict[str, tuple[Micros, dict[str, str]]]]
-"""When creations were answered, and what they settled: (environment, key, list) → id → (µs, `FIXED`)."""
+Began: TypeAlias = tuple[Micros, Micros]
+"""From when on, and until when, walks began that are judged."""
 
 Acting: TypeAlias = tuple[str, str, str]
 """An operation, a parameter that walks showed to choose, and the surface."""
@@ -54,48 +52,35 @@ def _pair(earlier: Page, later: Page | Return, says: str) -> Evidence:
 # Walks
 
 
-def walks_of(pages: Iterable[Page]) -> Iterator[dict[Query, list[list[Page]]]]:
-    """Return the walks of each list that one key paged through, on each surface by itself, by query."""
-    lists: dict[tuple[str, str, str], list[Page]] = defaultdict(list)
-    for page in pages:
-        if page.query.steady:
-            lists[page.query.environment, page.query.operation, page.query.surface].append(page)
-    for listed_pages in lists.values():
-        walks: dict[Query, list[list[Page]]] = defaultdict(list)
-        for walk in _walks(listed_pages):
-            walks[walk[0].query].append(walk)
-        yield walks
-
-
-def _walks(pages: Sequence[Page]) -> Iterator[list[Page]]:
-    """Chain each page to the latest page of its query that gave out its cursor; yields whole chains.
+def walks_of(pages: Iterable[Page]) -> dict[Query, list[Walk]]:
+    """Chain each page to the latest one of its query that gave out its cursor; return whole chains.
 
     A chain begins at a page without a cursor; one whose beginning is unknown is left out.
     """
+    pages = [page for page in pages if page.query.steady]
     given = given_out(pages)
-    before: dict[int, Page] = {}
-    continued = set[int]()
+    before: dict[Page, Page] = {}
     for page in pages:
-        origins = given.get(page.cursor, {}).get(page.query) if page.cursor is not None else None
+        origins = None if page.cursor is None else given.get(page.cursor, {}).get(page.query)
         origin = None if origins is None else origins.latest(page.sent)
         if origin is not None:
-            before[id(page)] = origin
-            continued.add(id(origin))
+            before[page] = origin
+    continued, walks = {*before.values()}, dict[Query, list[Walk]]()
     for page in pages:
-        if id(page) in continued:
-            continue
-        walk = [page]
-        while id(walk[-1]) in before:
-            walk.append(before[id(walk[-1])])
-        if walk[-1].cursor is None:
-            yield walk[::-1]
+        if page not in continued:
+            walk = [page]
+            while walk[-1] in before:
+                walk.append(before[walk[-1]])
+            if walk[-1].cursor is None:
+                walks.setdefault(page.query, []).append(walk[::-1])
+    return walks
 
 
-def _items(walk: Sequence[Page]) -> set[str]:
+def _items(walk: Walk) -> set[str]:
     return {item for page in walk for item in page.items}
 
 
-def judge_once(walk: Sequence[Page], moved: Set[str], tally: Tally) -> None:
+def judge_once(walk: Walk, moved: Set[str], tally: Tally) -> None:
     """No item stands on two pages of a walk, or twice on one: keyset paging moves past what it showed.
 
     One that was changed may have moved, where another order is kept than by creation (U37).
@@ -111,12 +96,12 @@ def judge_once(walk: Sequence[Page], moved: Set[str], tally: Tally) -> None:
     tally.held(ONCE, case=_several(walk), by=(walk[0].id, walk[-1].id))
 
 
-def _several(walk: Sequence[Page]) -> str | None:
+def _several(walk: Walk) -> str | None:
     """Return the list that a walk of several pages shows; one page alone loses and repeats nothing."""
     return walk[0].query.case if len(walk) > 1 else None
 
 
-def judge_exact(walk: Sequence[Page], deleted: Sequence[Deleted], exclusive: bool, tally: Tally) -> None:
+def judge_exact(walk: Walk, deletions: Iterable[Deletion], exclusive: bool, tally: Tally) -> None:
     """A page announced that comes empty, though nothing was deleted, excludes an exact has_more (U38).
 
     `hasNextPage` of GraphQL is another field (U83).
@@ -125,85 +110,61 @@ def judge_exact(walk: Sequence[Page], deleted: Sequence[Deleted], exclusive: boo
     if len(walk) < 2 or last.items or not exclusive or last.query.surface == "graphql":
         return
     before = walk[-2]
-    if not any(sent < last.received and received > before.sent for sent, received, _ in deleted):
+    calls = (deletion.call for deletion in deletions)
+    if not any(call.sent < last.received and call.received > before.sent for call in calls):
         says = f"{before.id} announced a further page, and {last.id} is empty"
         tally.differs(38, "exact", "an empty last page", _pair(before, last, says))
 
 
-def judge_complete(
-    walks: Mapping[Query, list[list[Page]]],
-    created: Created,
-    moved: Set[str],
-    deleted: Sequence[Deleted],
-    began: tuple[Micros, Micros],
-    tally: Tally,
-) -> None:
-    """An item that surely existed from before a walk began until after it ended is on one of its pages.
+def judge_complete(listing: ListedItems, moved: Set[str], began: Began, tally: Tally) -> None:
+    """An item that is there while a walk goes on is on one of its pages, and one that is gone on none.
 
-    Only walks that began in [`began`) are judged; others show what was there before and after them.
-
-    Surely: it was created, or shown by the same query, before the walk began, and is shown by the same query
-    again after the walk ended; ids do not come back, so it was there in between.
+    Only walks that began in [`began`) are judged; others show what was there before and after them. What
+    surely was there throughout was created, or shown by the same query, before, and is shown again after.
     """
-    for query, same in walks.items():
-        complete = [walk for walk in same if not walk[-1].more]
-        first, last = _sightings(complete)
-        for item, (created_at, settled) in created.get(query[:3], {}).items():
-            if all(settled.get(name) == value for name, value in query.filters):
-                first[item] = min(created_at, first.get(item, created_at))
-        for walk, there in _present(complete, first, last):
-            if began[0] <= walk[0].sent < began[1]:
-                _judge_whole(walk, [item for item in there if item not in moved], deleted, tally)
+    wrong = set[str]()
+    for item, calls in listing.contradictions(moved):
+        if not calls:
+            tally.open(COMPLETE, "too many calls met at once to tell")
+        elif began[0] <= (call := wrong_call(calls)).sent < began[1] and call.id not in wrong:
+            wrong.add(call.id)
+            tally.broke(COMPLETE, listing.evidence(item, calls), case=listing.query.case)
+    for walk in listing.walks:
+        there = _there(walk, listing.first, listing.last) - moved
+        if began[0] <= walk[0].sent < began[1] and walk[-1].id not in wrong and there <= _items(walk):
+            _note_whole(walk, there, listing.deletions, tally)
 
 
-def _present(
-    walks: Sequence[Sequence[Page]], first: Mapping[str, Micros], last: Mapping[str, Micros]
-) -> Iterator[tuple[Sequence[Page], list[str]]]:
-    """Return each walk with the items that were surely there throughout: seen before, and again after it."""
-    coming = sorted((seen, item) for item, seen in first.items() if item in last)
-    going: list[tuple[Micros, str]] = []
-    at = 0
-    for walk in sorted(walks, key=lambda walk: walk[0].sent):
-        began, ended = walk[0].sent, walk[-1].received
-        while at < len(coming) and coming[at][0] < began:
-            heappush(going, (last[coming[at][1]], coming[at][1]))
-            at += 1
-        while going and going[0][0] <= began:
-            heappop(going)
-        yield walk, [item for until, item in going if until > ended]
+def _there(walk: Walk, first: Mapping[str, Page | ModelCall], last: Mapping[str, Page]) -> set[str]:
+    """Return the items that were surely there throughout a walk: seen before, and again after it."""
+    began, ended = walk[0].sent, walk[-1].received
+    return {item for item, page in last.items() if page.sent > ended and first[item].received < began}
 
 
-def _judge_whole(
-    walk: Sequence[Page], there: Sequence[str], deleted: Sequence[Deleted], tally: Tally
-) -> None:
-    items, ends, case = _items(walk), (walk[0].id, walk[-1].id), walk[0].query.case
-    missing = next((item for item in there if item not in items), None)
-    if missing is not None:
-        says = f"the walk from {ends[0]} to {ends[1]} leaves out {missing}, there before and after"
-        tally.broke(COMPLETE, _pair(walk[0], walk[-1], says), case=case)
-    elif there:
+def _note_whole(walk: Walk, there: Set[str], deletions: Sequence[Deletion], tally: Tally) -> None:
+    ends = walk[0].id, walk[-1].id
+    if there:
         tally.held(COMPLETE, case=_several(walk), by=ends)
-        if len(walk) > 1 and _shrank(walk, there, deleted):
-            tally.covers(COMPLETE, case + GOING, ends)
+        if len(walk) > 1 and _shrank(walk, there, deletions):
+            tally.covers(COMPLETE, walk[0].query.case + GOING, ends)
     elif len(walk) > 1:
         tally.open(COMPLETE, "nothing is known to have been there before and after the walk")
 
 
-def _shrank(walk: Sequence[Page], there: Sequence[str], deleted: Sequence[Deleted]) -> bool:
+def _shrank(walk: Walk, there: Set[str], deletions: Sequence[Deletion]) -> bool:
     """Return whether a page came after an item before it was deleted, where it shows some that stayed.
 
     Paging by offsets leaves out as many items there as were deleted before.
     """
-    began, ended, stayed = walk[0].received, walk[-1].sent, set(there)
-    meanwhile = [(sent, came, name) for sent, came, name in deleted if began < sent and came < ended]
-    for page, other in pairwise(walk) if meanwhile else ():
-        removed = {name for sent, came, name in meanwhile if page.received < sent and came < other.sent}
-        if not removed.isdisjoint(page.items) and not stayed.isdisjoint(other.items):
+    for page, other in pairwise(walk):
+        began, ended = page.received, other.sent
+        removed = {each.name for each in deletions if began < each.call.sent and each.call.received < ended}
+        if not removed.isdisjoint(page.items) and not there.isdisjoint(other.items):
             return True
     return False
 
 
-def acting_in(walks: Mapping[Query, list[list[Page]]]) -> frozenset[Acting]:
+def acting_in(walks: Mapping[Query, Sequence[Walk]]) -> frozenset[Acting]:
     """The parameters that choose: a walk under it alone leaves out what was there throughout.
 
     What was there is what walks of the same list under other queries show before and after.
@@ -215,29 +176,17 @@ def acting_in(walks: Mapping[Query, list[list[Page]]]) -> frozenset[Acting]:
     for queries in lists.values():
         if len(queries) < 2:
             continue
-        first, last = _sightings([walk for query in queries for walk in walks[query]])
+        first, last = sightings([page for query in queries for walk in walks[query] for page in walk])
         one_filter = (
             query for query in queries if len(query.filters) == 1 and query.filters[0][0] in FILTERS
         )
         filtered = [walk for query in one_filter for walk in walks[query] if not walk[-1].more]
-        for walk, there in _present(filtered, first, last):
+        for walk in filtered:
             query = walk[0].query
             parameter = query.operation, query.filters[0][0], query.surface
-            if parameter not in acting and not _items(walk).issuperset(there):
+            if parameter not in acting and not _there(walk, first, last) <= _items(walk):
                 acting.add(parameter)
     return frozenset(acting)
-
-
-def _sightings(walks: Sequence[Sequence[Page]]) -> tuple[dict[str, Micros], dict[str, Micros]]:
-    """When each item was first surely there (a reply that shows it came) and last (such a call was sent)."""
-    first: dict[str, Micros] = {}
-    last: dict[str, Micros] = {}
-    for walk in walks:
-        for page in walk:
-            for item in page.items:
-                first[item] = min(page.received, first.get(item, DISTANT_FUTURE))
-                last[item] = max(page.sent, last.get(item, -1))
-    return first, last
 
 
 # Returned cursors
