@@ -115,29 +115,46 @@ def cost_spoil(rng: random.Random, op: Op) -> Words:
     return rng.choice((("granted",), ("refused", rng.randrange(0, CEILING + 4, PRICE))))
 
 
+RICHEST: Final = 24
+
+
 def cost_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
-    settled, running = state
-    for ended in range(running + 1):
-        now = settled + PRICE * ended, running - ended
-        if op.asks[0] == "read":
-            if op.received is None or op.told == ("cost", now[0], PRICE * now[1]):
-                yield now, ()
-            continue
-        full = now[0] + PRICE * now[1] >= CEILING
-        if op.received is None or op.told == (("refused", now[0] + PRICE * now[1]) if full else ("granted",)):
-            yield (now if full else (now[0], now[1] + 1)), ()
+    """State: what is settled and reserved, and whether the ceiling is the one that is stated.
+
+    What the specification leaves to a deployment: what a job reserves and what it comes to, also as it goes,
+    is anything; and what scans commit settles by itself. The plan may have been changed after the last
+    reading.
+    """
+    settled, reserved, stated = state
+    if op.received is None and op.asks[0] == "read":
+        yield state, ()
+        return
+    for had, holds in product(range(settled, RICHEST + 1, PRICE), range(0, reserved + 1, PRICE)):
+        if op.received is None or op.told[0] == "granted":
+            changes = [False] if not stated else [True, False] if had + holds < CEILING else [False]
+            for kept in changes:
+                for more in range(holds, RICHEST + 1, PRICE):
+                    yield (had, more, kept), ()
+        elif stated and op.told in (("cost", had, holds), ("refused", had + holds)):
+            full = op.told[0] == "cost" or had + holds >= CEILING
+            yield from [((had, holds, stated), ())] if full else []
+
+
+def _usd(amount: int) -> str:
+    return f"{amount}.000000"
 
 
 def cost_verdicts(ops: list[Op]) -> dict[str, str]:
-    d, ids = spending, count(1)
-    calls = [d.domain(-9), d.cost(-5, ceiling=f"{CEILING}.00")]
+    d, ids, ceiling = spending, count(1), _usd(CEILING)
+    calls = [d.domain(-9), d.cost(-5, _usd(0), _usd(0), spent=_usd(0), ceiling=ceiling)]
     for op in ops:
         sent, how = at(op)
         if op.asks[0] == "read":
-            settled, reserved = op.told[1:] or (0, 0)
-            calls.append(d.cost(sent, f"{settled}.00", f"{reserved}.00", ceiling=f"{CEILING}.00", **how))
+            amounts = op.told[1:] or (0, 0)
+            spent = _usd(sum(amounts))
+            calls.append(d.cost(sent, *map(_usd, amounts), spent=spent, ceiling=ceiling, **how))
         else:
-            refused = d.capped(f"{op.told[1]}.00", f"{CEILING}.00") if op.told[:1] == ("refused",) else {}
+            refused = d.capped(_usd(op.told[1]), ceiling) if op.told[:1] == ("refused",) else {}
             calls.append(d.job(sent, "ai_scan", id=f"j{next(ids)}", **how, **refused))
     pinned = traces.policy_of(
         cost_gate="at_ceiling", cost_timing="reserve", spent_counts="settled_and_reserved"

@@ -466,6 +466,7 @@ TRIED: dict[str, tuple[State, ...]] = {
     "updates": (None,),
     "jobs": ("queued",),
     **{name: family.starts for name, family in small_families.FAMILIES.items()},
+    "cost": ((0, 0, True),),
 }
 """The states from which a placement may begin."""
 

@@ -205,3 +205,20 @@ def test_cost_that_is_never_reserved_is_booked_at_the_start_or_at_the_end(
 
     assert d.differing(steps("0.00")) == number
     assert 49 not in d.differing(steps("0.30"))
+
+
+RESERVING = Policy().replace(
+    assumptions={"cost_timing": "reserve", "spent_counts": "settled_and_reserved", "cost_gate": "at_ceiling"}
+)
+
+
+@pytest.mark.fact("S62", "U49", "U96")
+def test_no_order_of_calls_that_overlap_explains_what_a_month_has_cost(d: ModuleType) -> None:
+    """Either reading came first: settled cost fell to 1 USD, or what was reserved rose from nothing."""
+    less, more = d.cost(1.2, "1.00", "0.00", took=3), d.cost(1.3, "2.00", "1.00", took=3)
+    work = d.job(1.4, took=2)
+    assert d.verdict("cost.counted", [less, more, work], RESERVING) != "broke"  # between them
+    assert d.verdict("cost.counted", [less, more], RESERVING) == "broke"
+    refused = d.job(2, **d.capped("5.00"))
+    after = [d.cost(0, "5.50"), refused, d.cost(4, "6.00")]
+    assert d.verdict("cost.counted", after, RESERVING) == "broke"  # 5.00 spent, where 5.50 was settled

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from ranksim.core.clock import Micros, iso
 from ranksim.judge.conformance.spending.activity import AccountActivity
+from ranksim.judge.conformance.spending.columns import Contradictions, CounterColumns
 from ranksim.judge.conformance.spending.statements import BusinessClock, CostStatement, MeterStatement
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY
@@ -57,10 +58,27 @@ class AccountAudit:
         self.tally.differs(number, assumed, instead, self.activity.evidence(says, ids, at, expected))
 
 
-StatedT = TypeVar("StatedT", MeterStatement, CostStatement)
+MOST_SHOWN = 50
+"""Contradictions of one counter that are reported; one wrong count spoils all that follow."""
 
-TOO_MANY = "too many calls met at once to tell"
-"""Why a rule stays open where so many calls were under way together that not every order is tried."""
+
+def judge_columns(
+    audit: AccountAudit,
+    rule: str,
+    columns: CounterColumns,
+    unexplained: Contradictions,
+    about: str,
+    case: str = ANY,
+) -> None:
+    """Break a rule for each contradiction: each call may be right by itself, and no order explains all."""
+    if unexplained.too_many:
+        audit.tally.open(rule, "too many calls met at once to tell")
+    for calls in unexplained.calls[:MOST_SHOWN]:
+        ids = tuple(dict.fromkeys(call.id for call in calls if call.id))
+        audit.broke(rule, f"{about}: {columns.says(calls)}", ids, calls[0].sent, case=case)
+
+
+StatedT = TypeVar("StatedT", MeterStatement, CostStatement)
 
 CANNOT_TELL = "?"
 """What is wrong with a reset of which nobody can tell."""

@@ -1,11 +1,11 @@
-"""Counters of an account run exactly, as columns that calls move, show and are checked against, in any order.
+"""Counters of an account run exactly, as columns that calls move and show, in any order.
 
 A column is a counter: used units, used and held slots, settled and reserved cost. A state says what each may
 be, at least and at most; a call that moves it by an unknown amount widens that, and one that shows it narrows
 it. What a column was before the first call is not known, and it is never below nothing.
 
-The lenience that all have: a ceiling is that of the time between two readings that state it, as a plan
-may be changed before and after; what may have been done before the period of a reading may not count in it.
+What may have been done before the period of a reading began may not count in it. Limits are none of a run:
+what a column shows after a call that passed one tells as much, and by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.judge.conformance.possible import ModelCall, Possible, explained, shrunk
@@ -33,14 +33,10 @@ DONE: Final = "done"
 
 @dataclass(slots=True)
 class ColumnMove(Interval):
-    """A call that moved the columns, each by as much as this, or perhaps did if its reply was lost.
-
-    `checked` tells that it would have been refused at the ceiling.
-    """
+    """A call that moved the columns, each by as much as this, or perhaps did if its reply was lost."""
 
     by: Balance
     id: str
-    checked: bool = False
 
 
 @dataclass(slots=True)
@@ -50,16 +46,7 @@ class ColumnReading(Interval):
     columns: tuple[Range | None, ...]
     ends: Micros
     id: str
-    ceiling: int | None = None
     together: Range | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What a call does to the columns, and the ceiling that all together are below beforehand."""
-
-    by: Balance
-    ceiling: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +59,24 @@ class ColumnsShown:
 
 Calls: TypeAlias = tuple[ModelCall, ...]
 
+
+class Contradictions(NamedTuple):
+    """The calls of each contradiction, which cannot all be right, and whether too many met to tell."""
+
+    calls: list[Calls]
+    too_many: bool = False
+
+
 MOST_SAID: Final = 8
 """Calls of a contradiction that are told one by one."""
 
 
 @dataclass(frozen=True)
 class CounterColumns:
-    """CounterColumns by their names, and what they may come to by themselves."""
+    """Columns by their names, and what they may come to by themselves."""
 
     columns: tuple[str, ...]
     rest: Callable[[Balance], Balance] | None = None
-    tell: Callable[[int], str] = str
-    """How an amount is written."""
 
     def periods(
         self,
@@ -99,10 +92,7 @@ class CounterColumns:
         for reading in readings:
             by_end[reading.ends].append(reading)
         for ends, stated in by_end.items():
-            first, last = min(r.high for r in stated), max(r.low for r in stated)
-            ceilings = {reading.ceiling for reading in stated}
-            ceiling = ceilings.pop() if len(ceilings) == 1 else None
-            nothing = Entry(((0, 0),) * len(self.columns))
+            first, nothing = min(reading.high for reading in stated), ((0, 0),) * len(self.columns)
             calls = [
                 ModelCall(r.low, r.high, nothing, ColumnsShown(r.columns, r.together), r.id) for r in stated
             ]
@@ -112,11 +102,8 @@ class CounterColumns:
                 sure = move.low > first or began(move.low, ends)
                 if move.low > over or (move.high < begins and not sure):
                     continue
-                seen = sure and move.high < DISTANT_FUTURE
-                within = move.checked and move.low > first and (move.high < last or not seen)
-                entry = Entry(move.by, ceiling if within else None)
-                call = ModelCall(move.low, move.high, entry, DONE, move.id)
-                calls.append(call if seen else call.without_reply())
+                call = ModelCall(move.low, move.high, move.by, DONE, move.id)
+                calls.append(call if sure and call.answered else call.without_reply())
             yield sorted(calls, key=lambda call: call.sent)
 
     @property
@@ -126,14 +113,12 @@ class CounterColumns:
 
     def step(self, balance: Balance, call: ModelCall) -> Iterator[Balance]:
         """Yield what the columns may be after a call, if they can be so."""
-        entry, statement = call.question, call.reply
-        assert isinstance(entry, Entry)
+        moves, statement = call.question, call.reply
+        assert isinstance(moves, tuple)
         balance = balance if self.rest is None else self.rest(balance)
-        if entry.ceiling is not None and sum(least for least, _ in balance) >= entry.ceiling:
-            return
         after = [
-            (max(0, least + fewest), max(0, min(UNBOUNDED, most + moves)))
-            for (least, most), (fewest, moves) in zip(balance, entry.by, strict=True)
+            (max(0, least + fewest), max(0, min(UNBOUNDED, most + more)))
+            for (least, most), (fewest, more) in zip(balance, moves, strict=True)
         ]
         if isinstance(statement, ColumnsShown):
             after = _narrowed(after, statement)
@@ -145,7 +130,7 @@ class CounterColumns:
         readings: Sequence[ColumnReading],
         variants: Iterable[Sequence[ColumnMove]],
         began: Callable[[Micros, Micros], bool],
-    ) -> tuple[list[Calls], bool]:
+    ) -> Contradictions:
         """Return the calls of each contradiction, and whether too many calls met to tell.
 
         It is by the first variant of how calls move the columns; there is none where another explains all.
@@ -160,9 +145,9 @@ class CounterColumns:
                 broken += [shrunk(self._last(history), [self.start], self.step) for history in histories]
                 too_many = too_many or possible.open
             if not broken:
-                return [], too_many
+                return Contradictions([], too_many)
             first = first or broken
-        return first, too_many
+        return Contradictions(first, too_many)
 
     def says(self, calls: Calls) -> str:
         """Write what calls did and showed that no order explains."""
@@ -174,19 +159,15 @@ class CounterColumns:
             texts = [f"{self._amount(values)} {name}" for name, values in shown_values if values is not None]
             together = call.reply.together
             return f"{' and '.join(texts) or self._amount(together or ANYTHING)} was shown by {call.id}"
-        moves = zip(self.columns, call.question.by if isinstance(call.question, Entry) else (), strict=True)
+        moves = zip(self.columns, call.question if isinstance(call.question, tuple) else (), strict=True)
         texts = [f"{self._amount(values)} {name}" for name, values in moves if values != (0, 0)]
         return f"{call.id} added {' and '.join(texts) or 'nothing'}"
 
     def _amount(self, values: Range) -> str:
         least, most = values
         if least == most:
-            return self.tell(least)
-        return (
-            f"at least {self.tell(least)}"
-            if most >= UNBOUNDED
-            else f"{self.tell(least)} to {self.tell(most)}"
-        )
+            return str(least)
+        return f"at least {least}" if most >= UNBOUNDED else f"{least} to {most}"
 
     def explains(self, calls: Iterable[ModelCall]) -> bool:
         """Return whether some order explains all that is shown, or may do."""

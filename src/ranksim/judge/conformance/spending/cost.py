@@ -10,6 +10,7 @@ from typing import Any
 from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros, iso
 from ranksim.judge.conformance.history.fields import instant_or_none
 from ranksim.judge.conformance.history.observation import leaves
+from ranksim.judge.conformance.spending.account_columns import COST, month_spend
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
     DRY_RUN_QUEUED,
@@ -19,7 +20,7 @@ from ranksim.judge.conformance.spending.activity import (
     SpendCall,
     SpendWork,
 )
-from ranksim.judge.conformance.spending.audit import CANNOT_TELL, AccountAudit, judge_resets
+from ranksim.judge.conformance.spending.audit import CANNOT_TELL, AccountAudit, judge_columns, judge_resets
 from ranksim.judge.conformance.spending.counter_bounds import SpanSums
 from ranksim.judge.conformance.spending.statements import (
     LONGEST_MONTH,
@@ -116,10 +117,12 @@ def judge(audit: AccountAudit) -> None:
     ordered = sorted(audit.activity.cost, key=lambda cost: cost.low)
     for cost in audit.activity.cost:
         judge_sum(audit, cost)
-    judge_counted(audit, ordered)
+    falls = judge_counted(audit, ordered)
     if audit.activity.alone:
         judge_tracking(audit, ordered)
         judge_timing(audit, ordered)
+        if not falls:
+            judge_columns(audit, "cost.counted", COST, month_spend(audit, ordered), "the month's spend")
     clock = audit.clock
     judge_resets(audit, "cost.reset", AHEAD, ordered, lambda cost, ends: _wrong_reset(cost, ends, clock))
     usage = Bracket(cost for cost in ordered if cost.exchange.operation == "account.usage")
@@ -228,13 +231,13 @@ def judge_sum(audit: AccountAudit, cost: CostStatement) -> None:
         audit.differs(96, candidates[0], allowed[0], says, ids, cost.low, expected)
 
 
-def judge_counted(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
+def judge_counted(audit: AccountAudit, ordered: Sequence[CostStatement]) -> bool:
     """Settled cost never falls within a month; reserved cost rises only where work may have been accepted.
 
     Settling and releasing only lower what is reserved, and only acceptance raises it. Two readings of one
-    reset lie in one month.
+    reset lie in one month. Returns whether any was wrong.
     """
-    activity = audit.activity
+    activity, broken = audit.activity, False
     returnable = min((work.low for work in refundable(activity)), default=DISTANT_FUTURE)
     for first, second in neighbours([c for c in ordered if c.settled is not None and c.ends is not None]):
         wrong = ""
@@ -248,7 +251,9 @@ def judge_counted(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None
         ):
             rise = f"{_usd(first.reserved or 0)} to {_usd(second.reserved or 0)}"
             wrong = f"reserved cost rose from {rise}, and no work was accepted"
+        broken = broken or bool(wrong)
         audit.check("cost.counted", not wrong, wrong, (first.exchange.id, second.exchange.id), second.low)
+    return broken
 
 
 def judge_tracking(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:

@@ -22,7 +22,7 @@ from ranksim.core.clock import (
 from ranksim.core.contract.views import created_by
 from ranksim.judge.conformance.history.fields import instant_or_none, integer_or_none, plain, sent_body
 from ranksim.judge.conformance.history.graphql import snaked
-from ranksim.judge.conformance.spending import quota_order
+from ranksim.judge.conformance.spending.account_columns import UNITS_USED, units_used
 from ranksim.judge.conformance.spending.activity import (
     AT_ONCE,
     DRY_RUN_QUEUED,
@@ -33,7 +33,13 @@ from ranksim.judge.conformance.spending.activity import (
     asked_of,
     check_applies,
 )
-from ranksim.judge.conformance.spending.audit import CANNOT_TELL, TOO_MANY, AccountAudit, judge_resets
+from ranksim.judge.conformance.spending.audit import (
+    CANNOT_TELL,
+    MOST_SHOWN,
+    AccountAudit,
+    judge_columns,
+    judge_resets,
+)
 from ranksim.judge.conformance.spending.consumers import (
     BRIEFS,
     QUOTA,
@@ -151,9 +157,6 @@ RULES = declare(
     looks_at=("meta", "data.metrics"),
     needs=(Requirement.USAGE, Requirement.QUOTA_RESET),
 )
-
-MOST_SHOWN = 50
-"""Broken readings of one counter that are reported; one wrong count spoils all that follow."""
 
 WIDEST_ZONE = 14 * 3_600_000_000
 """A Monday begins at most this far from 00:00 UTC (U52)."""
@@ -279,17 +282,13 @@ def _judge_order(
 
     It is open where some order does if dry runs consumed.
     """
-    units, activity = UNITS[UNITS.index(fit.unit) :], audit.activity
-    broken, too_many = quota_order.unexplained(audit, statements, consumers, units)
-    if too_many:
-        audit.tally.open("quota.counted", TOO_MANY)
-    dry = _works_of_dry_runs(activity)
-    if broken and dry and not quota_order.unexplained(audit, statements, consumers, units, dry)[0]:
+    units, dry = UNITS[UNITS.index(fit.unit) :], _works_of_dry_runs(audit.activity)
+    broken = units_used(audit, statements, consumers, units)
+    counted = units_used(audit, statements, consumers, units, dry) if dry else broken
+    if broken.calls and not counted.calls:
         audit.tally.open("quota.counted", "it shows what it would if dry runs consumed")
         return
-    for calls in broken[:MOST_SHOWN]:
-        says, ids = f"{metric}: {quota_order.USED.says(calls)}", tuple(call.id for call in calls)
-        audit.broke("quota.counted", says, ids, calls[0].sent, case=metric)
+    judge_columns(audit, "quota.counted", UNITS_USED, broken, metric, metric)
 
 
 def _judge_broken(
