@@ -204,13 +204,12 @@ class AutoDisableJudge(WebhookJudge):
             self._note_untouched(endpoint)
         if fault is None:
             return
-        results = {reading: first_fault(calls, EndpointModel(reading, limit)) for reading in readings[1:]}
-        left = [reading for reading, (other, _) in results.items() if other is None]
+        left = [
+            reading for reading in readings if first_fault(calls, EndpointModel(reading, limit))[0] is None
+        ]
         rule, evidence = self._verdict(endpoint, fault, ends, readings[0])
         if not left:
             self.tally.broke(rule, evidence)
-        elif any(too_many for _, too_many in results.values()):
-            self.tally.open(DISABLED, TOO_MANY)
         for number, default, *others in zip((66, 70, 71), readings[0], *left, strict=True) if left else ():
             if default not in others:
                 self.tally.differs(number, default, others[0], evidence)
