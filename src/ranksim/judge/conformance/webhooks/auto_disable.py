@@ -79,11 +79,19 @@ class Standing(NamedTuple):
 
 
 class EndpointReading(NamedTuple):
-    """One reading of what is open: U66, U70, U71."""
+    """One reading of what is open."""
 
     counted: str
     on_enable: str
     gone: str
+
+
+OPEN_POINTS = {
+    "counted": 66,
+    "on_enable": 70,
+    "gone": 71,
+}
+"""The number of each."""
 
 
 class Ended(NamedTuple):
@@ -232,14 +240,14 @@ class AutoDisableJudge(WebhookJudge):
         if not left:
             says = f"{evidence.says}; what else is open explains that, and not what other endpoints show"
             self.tally.broke(rule, replace(evidence, says=says))
-        for at, number in enumerate((66, 70, 71) if left else ()):
+        for at, number in enumerate(OPEN_POINTS.values() if left else ()):
             if all(reading[at] != default[at] for reading in left):
-                excludes = [
+                alone = (
                     piece
                     for own, _, piece in self.excluding
                     if all(reading[at] != default[at] for reading in own)
-                ]
-                self.tally.differs(number, default[at], left[0][at], (excludes or [evidence])[0])
+                )
+                self.tally.differs(number, default[at], left[0][at], next(alone, evidence))
 
     def _fault(self, calls: Sequence[ModelCall], reading: EndpointReading) -> tuple[Unexplained | None, bool]:
         return first_fault(calls, EndpointModel(reading, self.options.facts.webhook_disable_after))
