@@ -227,17 +227,26 @@ def list_verdicts(ops: list[Op]) -> dict[str, str]:
     return words(traces.judged(pagination, entries), "paging.")
 
 
-# Access: a key that works does, and none that does not
+# Access: a key works from its issue until it is withdrawn, for its scope; what is no key of the target never
+
+NOT_ISSUED, ISSUED, WITHDRAWN = range(3)
 
 
 def access_ask(rng: random.Random) -> Words:
+    if rng.random() < 0.3:
+        return "scoped", rng.choice(("dom_1", "dom_2"))
     return rng.choice(("main", "main", None, "unknown")), rng.choice(("domains.list", "labels.create"))
 
 
 def access_answer(
     state: Any, asks: tuple[Any, ...], at: int, rng: random.Random
 ) -> tuple[Any, tuple[Any, ...]]:
-    return state, ("done",) if asks[0] == "main" else ("refused",)
+    """State: whether the key is issued; it may be from the start, or late, and withdrawn early."""
+    if asks[0] != "main":
+        return state, ("done",) if asks == ("scoped", "dom_1") else ("refused",)
+    if state < WITHDRAWN and rng.random() < 0.1:
+        state += 1
+    return state, ("done",) if state == ISSUED else ("refused",)
 
 
 def access_spoil(rng: random.Random, op: Op) -> Words:
@@ -245,19 +254,34 @@ def access_spoil(rng: random.Random, op: Op) -> Words:
 
 
 def access_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
-    after, told = access_answer(state, op.asks, 0, random.Random(0))
-    if op.received is None or told == op.told:
-        yield after, ()
+    """Judged leniently: nobody sees a key issued or withdrawn (S72), so it may be at any time, each once.
+
+    A scoped key may not find what is its own: a DELETE that nobody saw explains it.
+    """
+    if op.asks[0] == "scoped":
+        if op.received is None or op.told == ("refused",) or op.asks[1] == "dom_1":
+            yield state, ()
+        return
+    for after in range(state, WITHDRAWN + 1):
+        done = op.asks[0] == "main" and after == ISSUED
+        if op.received is None or op.told == (("done",) if done else ("refused",)):
+            yield after, ()
 
 
 def access_verdicts(ops: list[Op]) -> dict[str, str]:
-    entries = []
+    two = [{"id": "dom_1"}, {"id": "dom_2"}]
+    entries = [traces.call("domains.list", -5, -4, two, key="second")]
     for op in ops:
         key, operation = op.asks
-        received = None if op.received is None else op.received / SECOND
+        sent, received = op.sent / SECOND, None if op.received is None else op.received / SECOND
         how: dict[str, Any] = {"code": "unauthorized", "status": 401} if op.told == ("refused",) else {}
-        data = [] if operation == "domains.list" else {"id": "l"}
-        entries.append(traces.call(operation, op.sent / SECOND, received, data, key=key, **how))
+        if key == "scoped":
+            how |= {"path": {"id": operation}, "data": {"id": operation}}
+            how |= {"code": "not_found", "status": 404} if op.told == ("refused",) else {}
+            operation = "domains.get"
+        else:
+            how["data"] = [] if operation == "domains.list" else {"id": "l"}
+        entries.append(traces.call(operation, sent, received, key=key, **how))
     return words(traces.judged(access, entries), "access.")
 
 
@@ -413,7 +437,9 @@ FAMILIES: Final = {
     ),
     "cost": Family(SECOND, ((0, 0),), cost_ask, cost_answer, cost_spoil, cost_apply, cost_verdicts),
     "paging": Family(SECOND, ((THERE, THERE),), list_ask, list_answer, list_spoil, list_apply, list_verdicts),
-    "access": Family(SECOND, (None,), access_ask, access_answer, access_spoil, access_apply, access_verdicts),
+    "access": Family(
+        SECOND, (NOT_ISSUED, ISSUED), access_ask, access_answer, access_spoil, access_apply, access_verdicts
+    ),
     "webhooks": hooks_family(("attempt", "zero")),
     "webhooks, kept": hooks_family(("attempt", "kept")),
     "webhooks, by event": hooks_family(("event", "zero")),

@@ -68,6 +68,11 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "its own domain": (access.SCOPE, [read(0, key="scoped", data=TWO[:1])], "held"),
     "all domains": (access.SCOPE, [read(0, key="scoped", data=TWO)], "broken"),
     "another domain by its id": (access.SCOPE, [get(0, "dom_2"), get(2, "dom_2", key="scoped")], "broken"),
+    "another domain that a list shows": (
+        access.SCOPE,
+        [read(0, data=TWO), get(2, "dom_2", key="scoped")],
+        "broken",
+    ),
     "a keyword in a list of another domain": (access.SCOPE, [*KEYWORD, asked("kw_1")], "broken"),
     "a keyword of another domain, made beside others": (
         access.SCOPE,

@@ -376,6 +376,8 @@ def _thing(seen: Observation, declared: TraceKey | None, named: Mapping[str, Jso
 
 def _things_shown(seen: Observation) -> Sequence[Json]:
     """Return the things that a reply shows, or that several were made in one call."""
+    if seen.operation == "domains.list" and seen.surface == "rest" and isinstance(seen.data, tuple):
+        return [{"id": name} for name in seen.data]
     if not isinstance(seen.data, dict):
         return seen.items or () if seen.surface == "rest" else ()
     if seen.operation not in ("keywords.create", "keyword_briefs.create"):

@@ -155,6 +155,11 @@ class Query(NamedTuple):
     surface: str
 
     @property
+    def list(self) -> tuple[str, str, str, str]:
+        """What it lists, and where, for whom and on which surface."""
+        return self.environment, self.key, self.operation, self.surface
+
+    @property
     def case(self) -> str:
         """The case of its list."""
         return case_of(self.operation, self.surface)

@@ -152,10 +152,8 @@ class PaginationJudge(Judge):
         """Keep what a call created, the page that it showed and the cursor that it returned."""
         if seen.operation in CREATES:
             _add_created(calls.created, seen)
-        query, texts = (
-            self._query(seen),
-            (seen.query.get("cursor"), seen.query.get("limit"), seen.next_cursor),
-        )
+        query = self._query(seen)
+        texts = seen.query.get("cursor"), seen.query.get("limit"), seen.next_cursor
         cursor, limit, following = (text and intern(text) for text in texts)
         call = seen.id, seen.sent, seen.received, query
         if seen.has_more is not None and (query.steady or cursor or following):
@@ -179,11 +177,8 @@ class PaginationJudge(Judge):
             made = thing_of(seen) if seen.ok else {}
             things = [made, *(created_by(made) or ())]
             names = [str(thing["id"]) for thing in things if isinstance(thing, dict) and "id" in thing]
-            if (
-                seen.happened is not False
-                and not names
-                and (seen.outcome_unknown or seen.surface == "graphql")
-            ):
+            unseen = seen.outcome_unknown or seen.surface == "graphql"
+            if unseen and not names and seen.happened is not False:
                 names = [""]
             at = seen.sent if seen.lost else seen.received
             self.remade |= {name: max(at, self.remade.get(name, 0)) for name in names}
@@ -239,7 +234,7 @@ class PaginationJudge(Judge):
                     judge_exact(walk, chain.from_iterable(self.deletions.values()), run.exclusive, self.tally)
                 listing = self._listing(query, same, calls, run)
                 judge_complete(listing, moved, began, self.tally)
-            self.acting |= acting_in(walks)
+            self.acting.update([*acting_in(walks, self.acting)])
 
     def _listing(self, query: Query, walks: Sequence[Walk], calls: KeyCalls, run: ObservedRun) -> ListedItems:
         """Return what a query listed, with what made and deleted such things."""

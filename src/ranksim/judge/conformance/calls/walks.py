@@ -3,9 +3,8 @@
 A cursor belongs to its query and continues its walk (S44-S46).
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, pairwise
 from typing import TypeAlias
 
 from ranksim.core.clock import HOUR, Micros
@@ -164,29 +163,19 @@ def _shrank(walk: Walk, there: Set[str], deletions: Sequence[Deletion]) -> bool:
     return False
 
 
-def acting_in(walks: Mapping[Query, Sequence[Walk]]) -> frozenset[Acting]:
-    """The parameters that choose: a walk under it alone leaves out what was there throughout.
+def acting_in(walks: Mapping[Query, Sequence[Walk]], acting: Set[Acting]) -> Iterator[Acting]:
+    """Return further parameters that choose: a walk under one alone leaves out what was there throughout.
 
     What was there is what walks of the same list under other queries show before and after.
     """
-    lists: dict[tuple[object, ...], list[Query]] = defaultdict(list)
-    for query in walks:
-        lists[*query[:3], query.surface].append(query)
-    acting = set[Acting]()
-    for queries in lists.values():
-        if len(queries) < 2:
+    for query, same in walks.items():
+        name = query.filters[0][0] if len(query.filters) == 1 else ""
+        if name not in FILTERS or (query.operation, name, query.surface) in acting:
             continue
-        first, last = sightings([page for query in queries for walk in walks[query] for page in walk])
-        one_filter = (
-            query for query in queries if len(query.filters) == 1 and query.filters[0][0] in FILTERS
-        )
-        filtered = [walk for query in one_filter for walk in walks[query] if not walk[-1].more]
-        for walk in filtered:
-            query = walk[0].query
-            parameter = query.operation, query.filters[0][0], query.surface
-            if parameter not in acting and not _there(walk, first, last) <= _items(walk):
-                acting.add(parameter)
-    return frozenset(acting)
+        others = (walks[other] for other in walks if other != query and other.list == query.list)
+        first, last = sightings([page for walk in chain.from_iterable(others) for page in walk])
+        if any(not _there(walk, first, last) <= _items(walk) for walk in same if not walk[-1].more):
+            yield query.operation, name, query.surface
 
 
 # Returned cursors
