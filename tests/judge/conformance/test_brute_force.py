@@ -6,6 +6,7 @@ where it stays open although none does, that is counted and printed.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections import Counter
@@ -233,52 +234,87 @@ def window_verdicts(ops: list[Op], policy: Policy) -> dict[str, str]:
     return words(judged(WindowJudge, History(run, seen), Options.of(policy)), "rate.")
 
 
-# Idempotency: the first effect under a key is the only one
+# Idempotency: the first effect under a key is the only one; what is refused may be stored too, or not
 
 
 def once_ask(rng: random.Random) -> tuple[Any, ...]:
-    return ("a" if rng.random() < 0.8 else "b",)
+    """One of two bodies; the first in two wordings."""
+    return (rng.choice("aaab"), rng.choice("..'"))
 
 
 def once_answer(
     state: Any, asks: tuple[Any, ...], at: int, rng: random.Random
 ) -> tuple[Any, tuple[Any, ...]]:
-    if state is None:
-        state = asks[0], f"dom_{rng.randrange(100)}"
-    return state, ("made", state[1]) if state[0] == asks[0] else ("mismatch",)
+    """State: which choice, the body that the key is for, and what it was answered."""
+    choice, done = state
+    print_ = asks if choice.startswith("raw") else asks[:1]
+    if done is None:
+        told = ("refused", rng.randrange(2)) if rng.random() < 0.3 else ("made", f"dom_{rng.randrange(100)}")
+        stored = told[0] == "made" or "success" not in choice
+        return (choice, (print_, told) if stored else None), told
+    return state, done[1] if done[0] == print_ else ("mismatch",)
 
 
 def once_spoil(rng: random.Random, op: Op) -> tuple[Any, ...]:
-    return rng.choice((("made", f"dom_{rng.randrange(3)}"), ("mismatch",)))
+    return rng.choice((("made", f"dom_{rng.randrange(3)}"), ("refused", rng.randrange(2)), ("mismatch",)))
 
 
 def once_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
-    """State: the body that was done, and what it made ("" while nobody was told)."""
-    body, told = op.asks[0], op.told
-    if state is None:
-        if not told or told[0] == "made":
-            yield (body, told[1] if told else ""), ()
-    elif not told:
+    """What was done (None: nothing) and what it made, "" while nobody was told.
+
+    Lenient on purpose: until something was done, the key may have been used before the run, so that a
+    mismatch tells nothing; and a check may refuse another body before the key does (U86).
+    """
+    choice, done = state
+    print_, told = op.asks if choice.startswith("raw") else op.asks[:1], op.told
+    other = done is not None and done[0] != print_
+    if not told:
         yield state, ()
+        if done is None:
+            yield (choice, (print_, "")), ()
     elif told[0] == "mismatch":
-        if state[0] != body:
+        if done is None or other:
             yield state, ()
-    elif state[0] == body and state[1] in ("", told[1]):
-        yield (body, told[1]), ()
+    elif told[0] == "refused" and (other or ("success" in choice and done is None)):
+        yield state, ()
+    elif done is None or (not other and done[1] in ("", told)):
+        yield (choice, (print_, told)), ()
 
 
-def once_verdicts(ops: list[Op]) -> dict[str, str]:
+def once_verdicts(ops: list[Op], policy: Policy | None = None) -> dict[str, str]:
     entries = []
     for op in ops:
         received = None if op.received is None else op.received / SECOND
-        how: dict[str, Any] = {"body": {"host": f"{op.asks[0]}.example"}, "once": "k"}
+        body, mark = op.asks
+        host = f"{body}.example"
+        how: dict[str, Any] = {"raw": json.dumps({"host": host}) + (" " if mark == "'" else ""), "once": "k"}
         if op.told[:1] == ("mismatch",):
             how |= {"code": "idempotency_mismatch", "status": 422}
+        elif op.told[:1] == ("refused",):
+            how |= {"code": ("quota_exhausted", "slot_limit_exceeded")[op.told[1]], "status": 402}
         else:
-            host = f"{op.asks[0]}.example"
             how |= {"data": {"id": op.told[1], "host": host} if op.told else None, "status": 201}
         entries.append(traces.call("domains.create", op.sent / SECOND, received, **how))
-    return words(traces.judged(idempotency, entries), "idempotency.")
+    return words(traces.judged(idempotency, entries, policy), "idempotency.")
+
+
+ONCE_CHOICES: dict[str, dict[str, Any]] = {
+    "all": {"idempotency_stores": "all", "fingerprint": "canonical"},
+    "success": {"idempotency_stores": "success", "fingerprint": "canonical"},
+    "raw": {"idempotency_stores": "all", "fingerprint": "raw"},
+}
+
+
+def once_family(*choices: str, policy: Policy | None = None) -> Family:
+    return Family(
+        SECOND,
+        tuple((choice, None) for choice in choices),
+        once_ask,
+        once_answer,
+        once_spoil,
+        once_apply,
+        lambda ops: once_verdicts(ops, policy),
+    )
 
 
 # Updates: the last effect is what is shown, perhaps written in the deployment's own way
@@ -441,7 +477,11 @@ FAMILIES = {
     "windows, sliding_log": windows_family("log", limited(window="sliding_log", refused_calls_count=False)),
     "windows, first_hit": windows_family("first", limited(window="first_hit", refused_calls_count=False)),
     "windows, any": windows_family("log", limited()),
-    "idempotency": Family(SECOND, (None,), once_ask, once_answer, once_spoil, once_apply, once_verdicts),
+    "idempotency": once_family(*ONCE_CHOICES),
+    **{
+        f"idempotency, {choice}": once_family(choice, policy=traces.policy_of(**pinned))
+        for choice, pinned in ONCE_CHOICES.items()
+    },
     "updates": Family(
         SECOND,
         ("o",),
@@ -462,7 +502,8 @@ TRIED: dict[str, tuple[State, ...]] = {
     "windows, sliding_log": (("log", ()),),
     "windows, first_hit": (("first", None, 0),),
     "windows, any": (("log", ()), ("first", None, 0)),
-    "idempotency": (None,),
+    "idempotency": tuple((choice, None) for choice in ("all", "success", "raw", "raw, success")),
+    **{f"idempotency, {choice}": ((choice, None),) for choice in ONCE_CHOICES},
     "updates": (None,),
     "jobs": ("queued",),
     **{name: family.starts for name, family in small_families.FAMILIES.items()},

@@ -26,12 +26,14 @@ def again(sent: float, received: float | None, made: str = "dom_1", **more: Any)
 
 def job(sent: float, received: float, code: str = "", **more: Any) -> Entry:
     data = None if code else {"id": "job_1"}
-    body = {"kind": "crawl", "domain_id": "dom_1"}
-    return call("jobs.create", sent, received, data, code=code, body=body, once="k", **more)
+    asked = {"body": {"kind": "crawl", "domain_id": "dom_1"}, "once": "k"} | more
+    return call("jobs.create", sent, received, data, code=code, **asked)
 
 
+CRAWL = {"body": {"kind": "crawl", "domain_id": "dom_2"}}
 OTHER = {"body": {"host": "b.example"}}
 MISMATCHED = {"code": "idempotency_mismatch", "status": 422}
+FULL = {"code": "slot_limit_exceeded"}
 BUSY = {"code": "idempotency_in_progress"}
 
 TABLE: dict[str, tuple[str, list[Entry], str]] = {
@@ -74,7 +76,7 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "a success, and a refusal that may precede it": (
         REPLAY,
         [job(0, 3), job(2, 4, "cooldown_active")],
-        "nothing",
+        "differs 29",  # a refusal that is stored is what the success would have repeated
     ),
     "a success, then a limit": (REPLAY, [job(0, 1), job(2, 3, "rate_limited", status=429)], "nothing"),
     "a refusal again": (REPLAY, [job(0, 1, "cooldown_active"), job(2, 3, "cooldown_active")], "held"),
@@ -88,6 +90,31 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "a repetition is a mismatch after another body was": (
         MISMATCH,
         [post(0, 1), post(2, 3, **OTHER, **MISMATCHED), post(4, 5, **MISMATCHED)],
+        "broken",
+    ),
+    "another body after a refusal": (
+        MISMATCH,
+        [job(0, 1, "quota_exhausted"), job(2, 3, **CRAWL)],
+        "differs 29",
+    ),
+    "another body after two mismatches of it": (
+        MISMATCH,
+        [
+            post(0, 9, **MISMATCHED),
+            post(1, 2, **OTHER, **MISMATCHED),
+            post(3, 4),
+            post(5, 6, "dom_2", **OTHER),
+        ],
+        "broken",
+    ),
+    "other work under a body of false": (
+        ONCE,
+        [post(0, 1), again(2, 3, "dom_2", body=HOST | {"dry_run": False})],
+        "broken",
+    ),
+    "a mismatch a day later, where the other body was refused as one": (
+        MISMATCH,
+        [post(0, 1), post(2, 3, **OTHER, **MISMATCHED), post(DAY, DAY + 1, **MISMATCHED)],
         "broken",
     ),
     "another body a day later": (MISMATCH, [post(0, 1), post(DAY, DAY + 1, "dom_2", **OTHER)], "nothing"),
@@ -192,6 +219,45 @@ def test_under_scaled_time_the_day_is_shorter() -> None:
     note = Note.model_validate({"t": START, "business": START, "rate": 60})
     entries = [note, post(0, 1), again(DAY // 60 + 9, DAY // 60 + 10)]
     assert found(judged(idempotency, entries), idempotency.RETENTION) == "broken"
+
+
+@pytest.mark.fact("S47", "U29")
+def test_what_a_refusal_excludes_does_not_hide_work_done_twice() -> None:
+    """Refusals are not stored here, so that the key is for the first success."""
+    tally = judged(idempotency, [post(0, 1, **FULL), post(2, 3), post(4, 5, "dom_2")])
+    assert [one.number for one in tally.differences] == [29, 31]
+    assert found(tally, ONCE) == "broken"
+
+
+@pytest.mark.fact("S47")
+def test_work_done_again_and_again_is_one_finding_until_it_begins_anew() -> None:
+    tally = judged(idempotency, [post(0, 1), *(again(2 * n, 2 * n + 1, "dom_2") for n in range(1, 4))])
+    [finding] = [one for one in tally.findings() if one.rule.name == ONCE]
+    assert (finding.broken, finding.evidence[0].exchanges) == (1, ("x1", "x2"))
+
+
+def crowd(**last: Any) -> list[Entry]:
+    """A thousand twins that meet, of which the last may differ."""
+    twins = [post(number / 1000, 5 + number / 1000) for number in range(999)]
+    return [*twins, post(0.999, 5.999, **last)]
+
+
+@pytest.mark.fact("E7")
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        (crowd(), "held"),
+        (crowd(made="dom_2"), "broken"),
+        ([post(n / 1000, 5 + n / 1000, f"dom_{n}") for n in range(1000)], "open"),
+    ],
+)
+def test_a_thousand_twins_that_meet(entries: list[Entry], expected: str) -> None:
+    tally = judged(idempotency, entries)
+    if expected == "open":
+        [finding] = [one for one in tally.findings() if one.rule.name == REPLAY]
+        assert finding.reasons[0][0] == "too many calls met at once to tell"
+    else:
+        assert found(tally, ONCE) == expected
 
 
 def test_evidence_is_the_pair() -> None:

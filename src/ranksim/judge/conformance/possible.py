@@ -18,6 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from itertools import chain, islice
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
@@ -27,6 +28,9 @@ MOST_PAIRS: Final = 1_000
 
 MOST_TRIALS: Final = 200
 """Histories that are tried at most to make evidence small."""
+
+MOST_WEIGHED: Final = 2_000
+"""Calls of all contradictions that are looked at in a partition whose choices are open: at least of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +321,39 @@ def contradictions(
     return [shrunk(history, starts, step) for history in histories], possible.open
 
 
+def weighed(
+    calls: Sequence[ModelCall], starts: Sequence[State], step: Step[State]
+) -> tuple[list[tuple[tuple[ModelCall, ...], State | None]], bool]:
+    """Return the contradictions of a model in which choices are open, and whether the partition is open.
+
+    `starts` are the choices: the default, then what is near to it before what is far from it. Each
+    contradiction with the default comes with the first other choice that explains it, or with None where it
+    is one with all of them.
+    """
+    default, *others = starts
+    most = max(1, MOST_WEIGHED // max(1, len(calls)))
+    histories, is_open = _histories(calls, [default], step, most)
+    if not histories:
+        return [], is_open
+    broken, is_open = _histories(calls, starts, step, most)
+    causes: list[tuple[tuple[ModelCall, ...], State | None]]
+    causes = [(shrunk(history, starts, step), None) for history in broken]
+    for history in histories:
+        if explained(history, others, step):
+            start = next((start for start in others if explained(history, [start], step)), default)
+            causes.append((shrunk(history, [default], step), start))
+    return causes, is_open
+
+
+def _histories(
+    calls: Iterable[ModelCall], starts: Sequence[State], step: Step[State], most: int | None
+) -> tuple[list[Sequence[ModelCall]], bool]:
+    """Return the histories that end in a contradiction, `most` at most, and whether the partition is open."""
+    possible = Possible(starts, step)
+    histories = (history for call in calls for history in possible.add(call))
+    return list(islice(chain(histories, possible.pass_to(DISTANT_FUTURE)), most)), possible.open
+
+
 def explained(calls: Iterable[ModelCall], starts: Sequence[State], step: Step[State]) -> bool:
     """Return whether some order explains all replies, or may do."""
     possible = Possible(starts, step)
@@ -328,6 +365,17 @@ def explained(calls: Iterable[ModelCall], starts: Sequence[State], step: Step[St
 
 def shrunk(history: Sequence[ModelCall], starts: Sequence[State], step: Step[State]) -> tuple[ModelCall, ...]:
     """Return the calls of a history whose replies cannot all be right: none of them can be left out.
+
+    Those that the first start alone does not explain are few trials away; mostly no other explains them.
+    """
+    fewest = _fewest(history, starts[:1], step)
+    if explained(fewest, starts[1:], step):
+        fewest = _fewest(history, starts, step)
+    return tuple(call for call in fewest if call.reply is not None)
+
+
+def _fewest(history: Sequence[ModelCall], starts: Sequence[State], step: Step[State]) -> Sequence[ModelCall]:
+    """Return a history with the fewest replies that nothing explains.
 
     A call is left out by forgetting its reply, so that it may still have taken effect. Parts are left out by
     halves, so that few trials are needed where few calls matter (Zeller, Hildebrandt: delta debugging).
@@ -343,6 +391,6 @@ def shrunk(history: Sequence[ModelCall], starts: Sequence[State], step: Step[Sta
             if explained(weaker, starts, step):
                 begin += size
             else:
-                kept = sorted(fewer)
+                kept, history = sorted(fewer), weaker
         size //= 2
-    return tuple(history[number] for number in kept)
+    return history

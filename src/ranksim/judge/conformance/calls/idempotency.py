@@ -1,14 +1,15 @@
 """Judge idempotency: a POST repeated under one Idempotency-Key does its work once (S28, S47, S48, S111).
 
 Exchanges are grouped by API key and Idempotency-Key. Their kin are all of that account, which count where an
-account shares its keys (U27). The first execution of a group is not before its first kin was sent; so all
-that took effect within 24 h of that sending is one piece of work. A group whose first reply is marked as a
-replay was begun before the trace, and stays open.
+account shares its keys (U27). What is stored under a key is run (`step`) over the calls to each path, under
+each reading of what is open (U28, U29, U93). The first execution of a group is not before its first kin was
+sent; so all that took effect within 24 h of that sending is one piece of work. A group whose first reply is
+marked as a replay was begun before the trace, and stays open.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -17,10 +18,21 @@ from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, MINUTE, SECOND, Mic
 from ranksim.core.contract.facts import CHECK_OF
 from ranksim.core.contract.views import created_by
 from ranksim.core.service.operations import TABLE
+from ranksim.judge.conformance.calls.stored_replies import (
+    FORGETTING,
+    MISMATCHED,
+    NUMBERS,
+    OTHER,
+    KeyedAnswer,
+    KeyedRequest,
+    key_starts,
+    stored_after,
+)
 from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import MARK, Json, Observation
 from ranksim.judge.conformance.judge import Judge, evidence_of
+from ranksim.judge.conformance.possible import ModelCall, weighed
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
@@ -101,13 +113,16 @@ RULES = declare(
     looks_at=(">Idempotency-Key", "Idempotent-Replayed", "data.id"),
 )
 
-IN_PROGRESS, MISMATCHED = "idempotency_in_progress", "idempotency_mismatch"
+IN_PROGRESS, COOLING = "idempotency_in_progress", "cooldown_active"
 
 LANDING = SECOND
 """How long after its response was received a call may still count as in flight."""
 
 DRIFT = MINUTE
 """How far two clocks may run apart in 24 hours, many times over."""
+
+MOST_KINDS = 8
+"""Requests and answers to them that are told apart under one key; of more, the others tell nothing."""
 
 Name: TypeAlias = tuple[str, str]
 """Environment and Idempotency-Key."""
@@ -143,22 +158,23 @@ class IdempotencyJudge(Judge):
                 break
             del self.posts[name]
             if len(kin) > 1 or kin[0].code == IN_PROGRESS:
-                for key in dict.fromkeys(seen.key for seen in kin):
-                    self._group(key, kin, run).judge(run.rate)
+                for key, surface in dict.fromkeys((seen.key, seen.surface) for seen in kin):
+                    self._group(key, surface, kin, run).judge(run.rate)
 
-    def _group(self, key: str, kin: Sequence[Observation], run: ObservedRun) -> Group:
-        posts, account = [seen for seen in kin if seen.key == key], run.key(key).account
-        # a key of unknown account may be of any
-        near = [seen for seen in kin if not account or run.key(seen.key).account in (account, "")]
-        first = near[0] if "account" in self.options.candidates("idempotency_scope") else posts[0]
+    def _group(self, key: str, surface: str, kin: Sequence[Observation], run: ObservedRun) -> Group:
+        account = run.key(key).account
+        if "account" not in self.options.candidates("idempotency_scope"):
+            kin = [seen for seen in kin if seen.key == key]
+        elif account:  # a key of unknown account may be of any
+            kin = [seen for seen in kin if run.key(seen.key).account in (account, "")]
         retention, rate = self.options.facts.idempotency_retention, max(1, run.rate)
-        earliest = first.sent if run.captured else min(first.sent, run.header.started)
+        earliest = kin[0].sent if run.captured else min(kin[0].sent, run.header.started)
         return Group(
             self.options,
             self.tally,
-            posts,
-            near,
-            f"key {key}, Idempotency-Key {posts[0].idempotency_key}",
+            [seen for seen in kin if (seen.key, seen.surface) == (key, surface)],
+            kin,
+            f"key {key}, Idempotency-Key {kin[0].idempotency_key}",
             earliest + (retention - DRIFT) // rate,
             -(-(retention + DRIFT) // rate),
             run.captured,
@@ -167,7 +183,7 @@ class IdempotencyJudge(Judge):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All POSTs under one Idempotency-Key by one API key, in order of sending, with those of its account.
+    """All POSTs under one Idempotency-Key by one API key and surface, in order of sending, and all kin.
 
     `remembered` is until when the first execution is surely remembered, `forgotten` how long after a response
     it surely is not any more, both in the trace's time. `captured`: no POST under the key is missing; else
@@ -193,14 +209,18 @@ class Group:
         elif self._hidden:
             self.tally.open(REPLAY, "the key had been used before the run")
         else:
-            self._judge_mismatches()
-            twins: dict[bytes, list[Observation]] = defaultdict(list)
+            self._judge_run()
+            firsts = {(seen.key, seen.fingerprint): seen for seen in reversed(self.kin)}
+            own = self.posts[0].key
+            bodies = sorted(firsts.values(), key=lambda seen: (seen.key != own, seen.sent))
+            origins: dict[tuple[bytes, str], Observation] = {}
             for seen in self.posts:
-                if not seen.lost:
-                    twins[seen.fingerprint].append(seen)
-            for same in twins.values():
-                self._judge_replays([seen for seen in same if seen.received < self.remembered])
-                self._judge_retention(same)
+                if seen.code == MISMATCHED:
+                    self._judge_mismatch(seen, bodies)
+                elif seen.ok or seen.code in CHECK_OF:
+                    origin = origins.setdefault((seen.fingerprint, seen.code), seen)
+                    if seen is not origin:
+                        self._judge_repetition(origin, seen)
 
     @property
     def _hidden(self) -> bool:
@@ -212,42 +232,74 @@ class Group:
     def _evidence(self, says: str, *posts: Observation) -> Evidence:
         return evidence_of(says, *posts, about=self.about)
 
-    # Repetitions
+    # What no order of the calls explains
 
-    def _judge_replays(self, near: Sequence[Observation]) -> None:
-        """All successes while the key is remembered are one piece of work, answered in the same words.
+    def _judge_run(self) -> None:
+        """Run what is stored: replies break a rule where no choice explains them, or exclude a default."""
+        done = [seen for seen in self.posts if seen.ok or seen.code in CHECK_OF]
+        ways = {(seen.fingerprint, seen.code, seen.status, seen.answer) for seen in done}
+        refused = {seen.fingerprint for seen in self.posts if seen.code == MISMATCHED}
+        if len(ways) < 2 and refused.isdisjoint(way[0] for way in ways):
+            return  # one request was answered in one way, and mismatches are of others
+        default, *_ = choices = key_starts(self.options, self.posts[0].surface)
+        causes, is_open = weighed(self._calls(), choices, stored_after)
+        if is_open:
+            self.tally.open(REPLAY, "too many calls met at once to tell")
+        for cause, start in causes:
+            posts = [self.kin[int(call.id)] for call in cause]
+            rules, case, says = _breach(posts[0], posts[-1])
+            evidence = self._evidence(says, *posts)
+            for rule in rules if start is None else ():
+                self.tally.broke(rule, evidence, case=case)
+            chosen = (start or default).choice
+            for number, assumed, instead in zip(NUMBERS.values(), default.choice, chosen, strict=True):
+                if assumed != instead:
+                    self.tally.differs(number, assumed, instead, evidence)
 
-        Necessary: a call that took effect before the first sending plus 24 h met the stored response or made
-        it, and successes are stored under every option of U29.
-        """
-        good = [seen for seen in near if seen.ok]
-        for other in good[1:]:
-            judge = self._judge_mutation if other.surface == "graphql" else self._judge_work
-            judge(good[0], other)
-        if near and near[0].surface == "graphql":
-            return
-        if good:
-            self._judge_after_success(min(good, key=lambda seen: seen.received), near)
-        self._judge_after_refusal(near)
+    def _calls(self) -> list[ModelCall]:
+        """Return all calls for the model; those of other keys or surfaces tell nothing by their replies."""
+        own, calls = {seen.id for seen in self.posts}, list[ModelCall]()
+        kinds, prints = set[tuple[KeyedRequest, KeyedAnswer | None]](), set[bytes]()
+        for number, seen in enumerate(self.kin):
+            if seen.code == IN_PROGRESS:
+                continue
+            tells = seen.id in own and (self.captured or seen.received < self.remembered)
+            request, answer = _request(seen), _answer(seen, self.options) if tells else None
+            if len(kinds) < MOST_KINDS:
+                kinds.add((request, answer))
+                prints.add(request.fingerprint)
+            elif (request, answer) not in kinds:
+                answer, listed = None, request.fingerprint in prints
+                request = request._replace(wording=b"") if listed else OTHER._replace(path=request.path)
+            reads = answer is not None and answer.code == MISMATCHED
+            calls.append(ModelCall(seen.sent, seen.received, request, answer, str(number), reads))
+        late = sum(call.answered and call.received >= self.remembered for call in calls)
+        calls += [ModelCall(self.remembered, DISTANT_FUTURE, FORGETTING)] * late
+        return sorted(calls, key=lambda call: call.sent)
 
-    def _judge_work(self, earlier: Observation, other: Observation) -> None:
-        made = _made(earlier), _made(other)
-        if made == (NOTHING, NOTHING):
-            made = None, None  # the words were there: work done twice would show no trace
-        if None not in made:
-            says = f"two replies to one Idempotency-Key name different work: {made[0]} and {made[1]}"
-            overlap = AT_ONCE if other.sent <= earlier.received and earlier.sent <= other.received else ""
-            evidence = self._evidence(says, earlier, other)
-            self.tally.check(ONCE, made[0] == made[1], evidence, case=f"{other.operation}{overlap}")
-        # where one of them alone is JSON, `header.json` judges the other
-        legible = bool(earlier.answer) == bool(other.answer)
-        if legible and (made[0] == made[1] or None in made or NOTHING in made):
-            before = earlier.status
-            says = f"the repeated POST was answered {other.status} with another body than the {before} before"
-            same = earlier.answer == other.answer and earlier.status == other.status
-            self.tally.check(REPLAY, same, self._evidence(says, earlier, other), case=_replayed(other))
-        if earlier.received < other.sent and not earlier.replayed and not other.replayed:
-            self._judge_unmarked(earlier, other)
+    # What is in keeping, and what a run does not tell
+
+    def _judge_repetition(self, earlier: Observation, other: Observation) -> None:
+        """Judge a reply of the same kind as one of a twin before."""
+        made, by = _made(earlier), (earlier.id, other.id)
+        named = made not in (None, NOTHING) and _made(other) not in (None, NOTHING)
+        same = (earlier.status, earlier.answer) == (other.status, other.answer)
+        if other.received >= self.remembered:
+            late = other.sent > earlier.received + self.forgotten and other.surface == "rest"
+            if late and named:
+                says = f"{other.id} came over 24 h after {earlier.id} and was answered with the same work"
+                self.tally.check(RETENTION, made != _made(other), self._evidence(says, earlier, other))
+        elif other.surface == "graphql" and not same:
+            self.tally.open(REPLAY, "mutations may not heed the key (U33)")
+        elif other.surface == "graphql" or (not other.ok and earlier.received < other.sent):
+            self.tally.held(REPLAY, case=None)  # where refusals are stored is open (U29)
+        elif other.ok:
+            if named and made == _made(other):
+                self.tally.held(ONCE, case=_worked(earlier, other), by=by)
+            if same:
+                self.tally.held(REPLAY, case=_replayed(other), by=by)
+            if earlier.received < other.sent and not earlier.replayed and not other.replayed:
+                self._judge_unmarked(earlier, other)
 
     def _judge_unmarked(self, earlier: Observation, other: Observation) -> None:
         """A replay is marked by a header (U31), where the headers of both replies were recorded."""
@@ -259,155 +311,21 @@ class Group:
                 31, marker, "no such header", evidence, REPLAY, _replayed(other), pinned=pinned
             )
 
-    def _judge_mutation(self, earlier: Observation, other: Observation) -> None:
-        """Whether mutations heed the key is not stated (U33); two that were joined show the one job anew."""
-        if earlier.answer == other.answer:
-            self.tally.held(REPLAY, case=None)
-            return
-        made = thing_of(earlier).get("id"), thing_of(other).get("id")
-        if None not in made and made[0] != made[1]:
-            says = (
-                f"{other.id} repeats the mutation {earlier.id} under one Idempotency-Key and did other work"
-            )
-            self.tally.differs(33, "honoured", "ignored", self._evidence(says, earlier, other))
-        self.tally.open(REPLAY, "mutations may not heed the key (U33)")
-
-    def _judge_after_success(self, done: Observation, near: Sequence[Observation]) -> None:
-        """A repetition sent after a success was received is not refused by one of the six checks.
-
-        Necessary: the stored success is given before any of them is made (S47); what is refused earlier, by a
-        limit or a missing key, says nothing.
-        """
-        for seen in near:
-            if seen.sent > done.received and seen.code in CHECK_OF:
-                says = f"{done.id} succeeded, and its repetition {seen.id} was refused {seen.code}"
-                self.tally.broke(REPLAY, self._evidence(says, done, seen), case=_replayed(seen))
-
-    def _judge_after_refusal(self, near: Sequence[Observation]) -> None:
-        """A refusal of the six checks is replayed under U29's default; another outcome excludes that."""
-        refused = [seen for seen in near if seen.code in CHECK_OF]
-        if not refused:
-            return
-        refusal = min(refused, key=lambda seen: seen.received)
-        for other in near:
-            if other.sent <= refusal.received or not (other.ok or other.code in CHECK_OF):
-                continue
-            if self._same_refusal(refusal, other):
-                self.tally.held(REPLAY, case=None)  # where refusals are stored is open (U29)
-                if other.replayed and refusal.answer != other.answer:
-                    says = f"{other.id} replays the refusal {refusal.id} and tells another wait"
-                    self.tally.differs(93, "as_given", "refreshed", self._evidence(says, refusal, other))
-                continue
-            says = f"{refusal.id} was refused {refusal.code}; its repetition {other.id} was answered anew"
-            evidence = self._evidence(says, refusal, other)
-            pinned, case = "success" not in self.options.candidates("idempotency_stores"), _replayed(other)
-            self.tally.breaks_or_differs(29, "all", "success", evidence, REPLAY, case, pinned=pinned)
-
-    def _same_refusal(self, refusal: Observation, other: Observation) -> bool:
-        # the meta of a cooldown may have the time that is left now (U93)
-        fresh = "refreshed" in self.options.candidates("replayed_retry_after")
-        same = refusal.answer == other.answer or (fresh and refusal.code == "cooldown_active")
-        return refusal.code == other.code and same
-
-    def _judge_retention(self, twins: Sequence[Observation]) -> None:
-        """A call sent well over 24 h after a success was received is not answered with that success again.
-
-        Necessary: a success is shown only once the response stands (U30), so the origin is before that.
-        """
-        good = [seen for seen in twins if seen.ok and _made(seen) not in (None, NOTHING)]
-        if not good or good[0].surface == "graphql":
-            return
-        origin = min(good, key=lambda seen: seen.received)
-        for seen in good:
-            if seen.sent > origin.received + self.forgotten:
-                says = f"{seen.id} came over 24 h after {origin.id} and was answered with the same work"
-                evidence = self._evidence(says, origin, seen)
-                self.tally.check(RETENTION, _made(seen) != _made(origin), evidence)
-
-    # Other bodies, and calls in flight
-
-    def _judge_mismatches(self) -> None:
-        """Two bodies cannot both succeed while the key is remembered, nor one that did be a mismatch later.
-
-        Necessary: whichever took effect first was noted under the key as it did, and from then on that key is
-        for its body alone (S48). Conversely a mismatch needs another body that may have come before.
-        """
-        firsts: dict[tuple[str, bytes], Observation] = {}
-        for seen in self.kin:
-            firsts.setdefault((seen.key, seen.fingerprint), seen)
-        done: dict[bytes, Observation] = {}
-        for seen in sorted(self.posts, key=lambda seen: seen.received):
-            if seen.ok:
-                done.setdefault(seen.fingerprint, seen)
-        for seen in self.posts:
-            if seen.code == MISMATCHED:
-                self._judge_mismatch(seen, firsts.values())
-            elif seen.ok and seen.received < self.remembered:
-                self._judge_both_succeeded(seen, done.values())
-
-    def _judge_both_succeeded(self, seen: Observation, done: Iterable[Observation]) -> None:
-        """Hold a success against those of other bodies that came before; `done` is in order of receiving."""
-        for other in done:
-            if other.received > seen.received:
-                return
-            if other.fingerprint == seen.fingerprint or other.surface != seen.surface:
-                continue
-            if seen.surface == "graphql":
-                says = f"{seen.id} and {other.id} are two mutations under one Idempotency-Key"
-                evidence = self._evidence(f"{says}, and both were done", other, seen)
-                self.tally.differs(33, "honoured", "ignored", evidence)
-                continue
-            says = f"{seen.id} asks for something else than {other.id} under one key, and both succeeded"
-            evidence = self._evidence(says, other, seen)
-            if (other.path, other.query) != (seen.path, seen.query):
-                self.tally.differs(28, "method, path and query too", "the body alone", evidence)
-            elif _meaning(other.body) != _meaning(seen.body):
-                self.tally.broke(MISMATCH, evidence, case=_changed(other, seen))
-                return
-
-    def _judge_mismatch(self, seen: Observation, firsts: Iterable[Observation]) -> None:
-        """A mismatch needs another body, and no success that had shown this very text.
-
-        `firsts` are what each API key sent first of each meaning.
-        """
-        before = [other for other in firsts if other.sent < seen.received]
-        others = [other for other in before if other.fingerprint != seen.fingerprint]
-        by_key = {other.key: other for other in reversed(others)}
-        if seen.key not in by_key:
-            self._judge_without_cause(seen, before, others)
-            return
-        own = by_key[seen.key]
-        twins = (other for other in self.posts if other.fingerprint == seen.fingerprint and other.ok)
-        same = next((other for other in twins if other.received < seen.sent), None)
-        if same is None or seen.surface == "graphql" or seen.received >= self.remembered:
-            self.tally.held(MISMATCH, case=_changed(own, seen), by=(own.id, seen.id))
-            return
-        says = f"{same.id} succeeded, and its repetition {seen.id} was refused as a mismatch"
-        self._judge_wording(seen, [same], self._evidence(says, same, seen))
-
-    def _judge_without_cause(
-        self, seen: Observation, before: Sequence[Observation], others: Sequence[Observation]
-    ) -> None:
-        """Judge a mismatch of a key that sent no other body: `others` are of other keys of its account."""
-        twins = [other for other in self.posts if other.ok and other.received < seen.sent]
-        says = f"{seen.id} was refused as a mismatch, and no other body came under its key"
-        evidence = self._evidence(says, *(others or twins or before)[:1], seen)
-        if others and "account" in self.options.candidates("idempotency_scope"):
-            self.tally.differs(27, "api_key", "account", evidence)
-        elif not twins:
+    def _judge_mismatch(self, seen: Observation, bodies: Iterable[Observation]) -> None:
+        """Count a mismatch that another body may explain, of its API key or of its account (U27)."""
+        others = (
+            other for other in bodies if other.sent < seen.received and other.fingerprint != seen.fingerprint
+        )
+        other = next(others, None)
+        if other is not None and other.key == seen.key:
+            self.tally.held(MISMATCH, case=_changed(other, seen), by=(other.id, seen.id))
+        elif other is not None:
+            says = f"{seen.id} was refused as a mismatch, and no other body came under its key"
+            self.tally.differs(27, "api_key", "account", self._evidence(says, other, seen))
+        elif not any(other.ok and other.received < seen.sent for other in self.posts):
             self.tally.open(MISMATCH, "the key may have been used before the run")
         elif not self.captured and seen.received >= self.remembered:
             self.tally.open(MISMATCH, "another body may have come under the key, not captured")
-        else:
-            self._judge_wording(seen, twins, evidence)
-
-    def _judge_wording(self, seen: Observation, twins: Sequence[Observation], evidence: Evidence) -> None:
-        """Note a mismatch that only another wording of the same body may explain (U28)."""
-        worded = all(twin.wording != seen.wording for twin in twins)
-        pinned = not worded or "raw" not in self.options.candidates("fingerprint")
-        self.tally.breaks_or_differs(
-            28, "canonical", "raw", evidence, MISMATCH, seen.operation, pinned=pinned
-        )
 
     def _judge_in_flight(self) -> None:
         """`idempotency_in_progress` needs a twin that may have been in flight: one whose interval overlaps.
@@ -433,7 +351,47 @@ class Group:
                 self.tally.broke(IN_FLIGHT, self._evidence(says, seen))
 
 
-# Of one exchange
+# Of one exchange, or of two
+
+
+def _request(seen: Observation) -> KeyedRequest:
+    path = f"{seen.path} {sorted(seen.query.items())}"
+    meaning = f"{path} {json.dumps(_meaning(seen.body), sort_keys=True)}"
+    return KeyedRequest(seen.fingerprint, seen.wording, path, meaning, seen.surface == "graphql")
+
+
+def _answer(seen: Observation, options: Options) -> KeyedAnswer | None:
+    """Return what a POST was answered, None where that tells nothing of what is stored."""
+    rest, words = seen.surface == "rest", (seen.status, seen.answer)
+    if seen.code == MISMATCHED:
+        return KeyedAnswer(MISMATCHED)
+    if not seen.ok and not (rest and seen.code in CHECK_OF):
+        return None
+    waits = seen.code == "cooldown_active" and not (seen.replayed or options.pinned("replayed_retry_after"))
+    return KeyedAnswer(seen.code, _made(seen), words if rest and seen.answer else None, waits)
+
+
+def _breach(earlier: Observation, later: Observation) -> tuple[tuple[str, ...], str, str]:
+    """Return which rules two replies break that cannot both be right, in which case, and what cannot be."""
+    did = ["succeeded" if seen.ok else f"was refused {seen.code}" for seen in (earlier, later)]
+    made = _made(earlier), _made(later)
+    if later.code == MISMATCHED:
+        return (MISMATCH,), later.operation, f"{earlier.id} {did[0]}, and its repetition {later.id} {did[1]}"
+    if earlier.fingerprint != later.fingerprint and _meaning(earlier.body) != _meaning(later.body):
+        says = f"{later.id} asks for something else than {earlier.id} under one key, and both succeeded"
+        return (MISMATCH,), _changed(earlier, later), says
+    if None not in made and made[0] != made[1]:
+        says = f"two replies to one Idempotency-Key name different work: {made[0]} and {made[1]}"
+        return (ONCE, *[REPLAY] * (NOTHING in made)), _worked(earlier, later), says
+    words = " in other words" if earlier.code == later.code else ""
+    says = f"{earlier.id} {did[0]}, and its repetition {later.id} {did[1]}{words}"
+    return (REPLAY,), _replayed(later), says
+
+
+def _worked(earlier: Observation, other: Observation) -> str:
+    """Return the case of a repetition that names its work."""
+    overlap = AT_ONCE if other.sent <= earlier.received and earlier.sent <= other.received else ""
+    return f"{other.operation}{overlap}"
 
 
 def _replayed(seen: Observation) -> str:
@@ -459,9 +417,7 @@ NOTHING = "nothing new"
 
 def _made(seen: Observation) -> str | None:
     """Return what work a success names: the id of a job or resource, or of the first keyword it made."""
-    data = seen.data
-    if not isinstance(data, dict):
-        return None
+    data = thing_of(seen)
     for name in ("id", "event_id"):
         if isinstance(data.get(name), str):
             return str(data[name])
