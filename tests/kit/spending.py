@@ -266,8 +266,8 @@ def capped(spent: str = "5.00", ceiling: str = "5.00") -> dict[str, Any]:
     return {"code": "cost_cap_reached", "status": 402, "meta": meta}
 
 
-def full(used: int = 20, requested: int = 1, limit: int = 20) -> dict[str, Any]:
-    meta = {"used": used, "held": 0, "limit": limit, "requested": requested}
+def full(used: int = 20, requested: int = 1, limit: int = 20, *, held: int | None = 0) -> dict[str, Any]:
+    meta = {"used": used, "held": held, "limit": limit, "requested": requested}
     return {"code": "slot_limit_exceeded", "status": 402, "meta": meta}
 
 

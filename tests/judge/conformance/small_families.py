@@ -60,9 +60,17 @@ def slots_spoil(rng: random.Random, op: Op) -> Words:
 
 
 def slots_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
-    after, told = slots_answer(state, op.asks, 0, random.Random(0))
-    if op.received is None or told == op.told:
-        yield after, ()
+    """State: as above, and whether the limit is the one that is stated.
+
+    What the specification leaves to a deployment: the plan may have been changed after the last reading.
+    """
+    *slots, stated = state
+    left, added, held = slots
+    after, told = slots_answer(tuple(slots), op.asks, 0, random.Random(0))
+    if op.received is None or (told == op.told and (stated or op.told[0] not in ("used", "refused"))):
+        yield (*after, stated), ()
+    if op.asks[0] == "add" and (op.received is None or op.told == ("granted",)):
+        yield (left, added + 1, held, False), ()
 
 
 def slots_verdicts(ops: list[Op]) -> dict[str, str]:
@@ -76,7 +84,7 @@ def slots_verdicts(ops: list[Op]) -> dict[str, str]:
             active, held = op.told[1:] or (0, 0)
             calls.append(d.slots(sent, active, held, limit=ROOM, **how))
         elif op.asks[0] == "add":
-            refused = d.full(op.told[1], 1, ROOM) if op.told[:1] == ("refused",) else {}
+            refused = d.full(op.told[1], 1, ROOM, held=None) if op.told[:1] == ("refused",) else {}
             calls.append(d.words(sent, f"fresh {next(fresh)}", **how, **refused))
         else:
             absent = {"code": "not_found", "status": 404} if op.told == ("absent",) else {"status": 204}

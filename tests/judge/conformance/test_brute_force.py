@@ -508,6 +508,7 @@ TRIED: dict[str, tuple[State, ...]] = {
     "jobs": ("queued",),
     **{name: family.starts for name, family in small_families.FAMILIES.items()},
     "cost": ((0, 0, True),),
+    "slots": ((small_families.POOL, 0, 0, True),),
 }
 """The states from which a placement may begin."""
 

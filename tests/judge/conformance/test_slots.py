@@ -369,3 +369,27 @@ def test_slots_are_shown_to_hold_for_several_at_once_where_they_met(d: ModuleTyp
         "undecided",
         ["reached"],
     )
+
+
+@pytest.mark.fact("S26", "S33", "S37")
+def test_no_order_of_calls_that_overlap_explains_used_slots(d: ModuleType) -> None:
+    """Either reading came first; a word was added between them, or nothing was."""
+    reads = [d.slots(1, 2, took=3), d.slots(1.1, 3, took=3)]
+    word = d.words(1.2, "late", took=2, lost=True)
+    made = [d.domain(-9), d.listed(-8), d.scan(-7)]
+    assert d.verdict("slots.counted", [*made, *reads, word]) != "broke"
+    assert d.verdict("slots.counted", [*made, *reads]) == "broke"
+
+
+@pytest.mark.fact("S26", "S37")
+def test_a_word_that_is_removed_is_held_and_nothing_else_is(d: ModuleType) -> None:
+    """Used slots stay the same, whether one of them is held or two."""
+    added = d.words(-5, "a", "b", added=2)
+    made = [d.domain(-9), d.listed(-8), d.scan(-7), added, d.slots(0, 2)]
+    gone = d.call(1, "keywords.delete", path={"id": d.created_ids(added)[0]}, status=204)
+    assert d.verdict("slots.held", [*made, gone, d.slots(2, 1, 1)]) == "held"
+    assert d.verdict("slots.held", [*made, gone, d.slots(2, 2, 0)]) == "broke"
+    assert d.verdict("slots.held", [*made, gone, d.slots(2, 0, 2)]) == "broke"
+    assert d.verdict("slots.held", [*made, d.slots(2, 1, 1)]) == "broke"
+    other = d.call(1, "labels.create", {"id": "x"}, body={"name": "n"}, status=201)
+    assert d.verdict("slots.held", [*made, other, d.slots(2, 1, 1)]) != "broke"  # another write may hold

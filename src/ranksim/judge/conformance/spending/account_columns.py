@@ -1,10 +1,11 @@
-"""What an account's allowances and cost are as columns: how calls move them, and what is shown of them."""
+"""An account's allowances, cost and slots as columns: how calls move them, and what is shown of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.judge.conformance.spending.activity import JOBS, SpendWork
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.columns import (
@@ -18,7 +19,8 @@ from ranksim.judge.conformance.spending.columns import (
 )
 from ranksim.judge.conformance.spending.consumers import Consumers, Unit, units_of
 from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED
-from ranksim.judge.conformance.spending.statements import CUT, CostStatement, MeterStatement
+from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
+from ranksim.judge.conformance.spending.statements import CUT, CostStatement, MeterStatement, SlotStatement
 
 # Allowances
 
@@ -109,3 +111,48 @@ def _cost_shown(cost: CostStatement, *, both: bool) -> ColumnReading:
 
 def _near(amount: int | None, blur: int) -> Range | None:
     return None if amount is None else (max(0, amount - blur), amount + blur)
+
+
+# Slots
+
+SLOTS_USED: Final = CounterColumns(("slots used", "slots held"))
+
+
+def slots_used(
+    audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBounds, *, held: bool
+) -> Contradictions:
+    """Return what no order explains of used slots, and of held ones if `held`.
+
+    Nothing where scans were changed, which may add and free any. What is held is taken up again by additions
+    that may (U63), and only removals add to it; other writes may do both.
+    """
+    activity, anything = audit.activity, (-UNBOUNDED, UNBOUNDED)
+    if tracked.patches:
+        return Contradictions([])
+    kept = [slots.held if held and slots.exchange.operation == "slots.get" else None for slots in stated]
+    readings = [
+        ColumnReading(
+            slots.low,
+            slots.high,
+            ((slots.used, slots.used), None if holds is None else (holds, holds)),
+            slots.ends or 0,
+            slots.exchange.id,
+        )
+        for slots, holds in zip(stated, kept, strict=True)
+    ]
+    moves = []
+    for work in tracked.works():
+        by = tracked.counted(work), (-tracked.revived(work), 0)
+        moves.append(ColumnMove(work.low, work.high, by, work.exchange.id))
+    for removal in activity.removals:
+        over = removal.received if removal.ok else DISTANT_FUTURE
+        moves.append(ColumnMove(removal.sent, over, ((0, 0), tracked.kept(removal)), removal.id))
+    removals = {(removal.sent, removal.received) for removal in activity.removals}
+    moves += [
+        ColumnMove(change.low, change.high, ((0, 0), anything), "")
+        for change in activity.changes
+        if (change.low, change.high) not in removals
+    ]
+    return SLOTS_USED.unexplained(
+        readings, [moves], lambda at, ends: audit.clock.in_period(at, ends, "month")
+    )

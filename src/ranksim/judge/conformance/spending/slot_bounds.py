@@ -6,7 +6,7 @@ anything else may take whatever the trace did not make.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -128,6 +128,7 @@ class SlotBounds:
         self.switched = _switched(self.patches)
         self.by_id = self.removed.scans
         self.reshaped = self._reshaped()
+        self.removals_of = Counter(exchange.parameters.get("id", "") for exchange in activity.removals)
         self.removals = RunningSums((exchange.sent, 1) for exchange in activity.removals)
         first = min(activity.slots, key=lambda slots: slots.high, default=None)
         self.no_old_holds = activity.alone and first is not None and first.held == 0
@@ -168,7 +169,7 @@ class SlotBounds:
 
     def moves(self) -> list[Increment]:
         """Return how works, and changes of scans, move what is used."""
-        nets = [(work, *self._net(work)) for work in self._works()]
+        nets = [(work, *self._net(work)) for work in self.works()]
         moves = [
             Increment(work.low, work.high, least if work.sure else 0, most, work.exchange.id)
             for work, least, most in nets
@@ -178,11 +179,12 @@ class SlotBounds:
     def revivals(self) -> list[Increment]:
         """Return how many holds works, and changes of scans, may take up again: as many as slots they add."""
         moves = [
-            Increment(work.low, work.high, 0, self.added(work)[1], work.exchange.id) for work in self._works()
+            Increment(work.low, work.high, 0, self.added(work)[1], work.exchange.id) for work in self.works()
         ]
         return moves + self.of_patches()
 
-    def _works(self) -> list[SpendWork]:
+    def works(self) -> list[SpendWork]:
+        """Return what may have added slots."""
         return [work for work in self.activity.works if work.spend in (*ADDS, "")]
 
     def of_patches(self) -> list[Increment]:
@@ -210,6 +212,29 @@ class SlotBounds:
         """Return the fewest and most slots that a work adds: what its reply states, else what it can be."""
         stated = integer_or_none(work.made.get("slots_added"))
         return (stated, stated) if stated is not None else self.added(work)
+
+    def counted(self, work: SpendWork) -> tuple[int, int]:
+        """Return the fewest and most slots by which what is used grows by a work that was done."""
+        least, most = self._net(work)
+        return (least if work.sure else 0), most
+
+    def revived(self, work: SpendWork) -> int:
+        """Return how many held slots a work takes up again at most (U63)."""
+        return self.added(work)[1] if not work.spend or self._may_revive(work) else 0
+
+    def kept(self, exchange: Observation) -> tuple[int, int]:
+        """Return the fewest and most slots that a removal leaves held: known of a keyword of the trace (S26).
+
+        What another call may have removed before, with its list or by itself, may leave none.
+        """
+        name, keywords = exchange.parameters.get("id", ""), self.removed.keywords
+        if (exchange.operation, exchange.surface) != ("keywords.delete", "rest") or name not in keywords:
+            return 0, UNBOUNDED
+        list_id, word = keywords[name]
+        body, made = {"list_id": list_id}, {"created": [word]}
+        least, most = self._of_words(body, made, exchange.sent, exchange.received)
+        alone = self.removals_of[name] == 1 and list_id not in self.removed.lists
+        return (least if alone else 0), most
 
     def added(self, work: SpendWork) -> tuple[int, int]:
         """Return the fewest and most slots that a work adds, holds that it revives not counted (U63)."""

@@ -12,13 +12,15 @@ from typing import Any
 
 from ranksim.judge.conformance.history.fields import integer_or_none, sent_body
 from ranksim.judge.conformance.spending import slot_choices
+from ranksim.judge.conformance.spending.account_columns import SLOTS_USED, slots_used
 from ranksim.judge.conformance.spending.activity import (
     ADDS,
     AccountActivity,
     SpendCall,
     SpendWork,
 )
-from ranksim.judge.conformance.spending.audit import AccountAudit
+from ranksim.judge.conformance.spending.audit import AccountAudit, judge_columns
+from ranksim.judge.conformance.spending.columns import Contradictions
 from ranksim.judge.conformance.spending.counter_bounds import (
     ANY_FALL,
     UNBOUNDED,
@@ -129,8 +131,10 @@ def judge(audit: AccountAudit) -> None:
         judge_sum(audit, slots)
     stated, tracked = dated(activity.slots), SlotBounds(activity)
     if len(stated) > 1:
-        judge_counter(audit, stated, tracked)
-        judge_held(audit, stated, tracked)
+        broken = judge_counter(audit, stated, tracked)
+        broken = judge_held(audit, stated, tracked) or broken
+        if activity.alone and not broken:
+            judge_all(audit, stated, tracked)
         slot_choices.judge(audit, stated)
     judge_patches(audit)
     for refused in activity.refusals:
@@ -163,13 +167,14 @@ def dated(statements: Sequence[SlotStatement]) -> list[SlotStatement]:
 # Checks
 
 
-def judge_counter(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBounds) -> None:
+def judge_counter(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBounds) -> bool:
     """Every reading lies between what was surely and what was possibly added before it in its month.
 
     Additions move the counter within their intervals, removals never do before the month ends; so a smaller
     reading frees what must be held, or has not counted, and a larger one counts what nobody added. Into a new
     month goes what was active. A scan
     that is narrowed may free its slots (U62), so after one the least is tried without.
+    Tells whether any reading does not.
     """
     activity, options, tally = audit.activity, audit.options, audit.tally
     marks, moves = [slots.sample for slots in stated], tracked.moves()
@@ -177,30 +182,33 @@ def judge_counter(audit: AccountAudit, stated: Sequence[SlotStatement], tracked:
     if "freed" in options.candidates("narrowing"):
         falls = tracked.of_patches() if activity.alone else [ANY_FALL]
     unchecked = "none" in options.candidates("patch_checks")
-    refusing = {refused.exchange.id for refused in activity.refusals if refused.check == SLOTS}
+    broken, refusing = False, {refused.exchange.id for refused in activity.refusals if refused.check == SLOTS}
     strict = bounds(marks, moves, carried=True)
     for bound, lenient in zip(strict, bounds(marks, moves, falls, carried=True), strict=True):
         mark = bound.mark
         if lenient.least <= mark.value < bound.least:
             tally.differs(62, "held", "freed", _evidence(activity, bound, moves))
             bound = lenient
-        _judge_bound(audit, bound, moves, tracked)
+        broken = not _judge_bound(audit, bound, moves, tracked) or broken
         if unchecked and (tracked.patched <= mark.high or not activity.alone):  # a scan may have been widened
             tally.open("slots.limit", "a scan was changed, which may pass no check (U95)")
         elif bound.since is None or bound.since.limit == mark.limit:
             judge_limit(audit, bound, refusing)
     for work in activity.works:
         judge_stated(audit, work, tracked)
+    return broken
 
 
-def _judge_bound(audit: AccountAudit, bound: Bound, moves: Sequence[Increment], tracked: SlotBounds) -> None:
+def _judge_bound(audit: AccountAudit, bound: Bound, moves: Sequence[Increment], tracked: SlotBounds) -> bool:
     activity, tally, since, mark = audit.activity, audit.tally, bound.since, bound.mark
     removed = since is not None and tracked.removals.upto(mark.high) > tracked.removals.before(since.low)
     if mark.value < bound.least and removed:
         tally.broke("slots.held", _evidence(activity, bound, moves), case=_removed(activity, bound))
-    elif mark.value < bound.least or (mark.value > bound.most and activity.alone):
+        return False
+    if mark.value < bound.least or (mark.value > bound.most and activity.alone):
         tally.broke("slots.counted", _evidence(activity, bound, moves), case="read between")
-    elif since is not None and bound.least > -UNBOUNDED // 2:
+        return False
+    if since is not None and bound.least > -UNBOUNDED // 2:
         if removed:
             tally.held("slots.held", case=None)
         if activity.alone and bound.most < UNBOUNDED // 2:
@@ -209,6 +217,7 @@ def _judge_bound(audit: AccountAudit, bound: Bound, moves: Sequence[Increment], 
             tally.held("slots.counted", case=case, by=(since.id, mark.id))
         elif not removed:
             tally.open("slots.counted", "what was added is not known, or others may have used the account")
+    return True
 
 
 def _removed(activity: AccountActivity, bound: Bound) -> str:
@@ -271,9 +280,9 @@ def _factors(work: SpendWork) -> Iterator[str]:
             yield factor
 
 
-def judge_held(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBounds) -> None:
+def judge_held(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBounds) -> bool:
     """Held slots of a month become fewer only as additions revive them (U63), one for one at most."""
-    revivals = SpanSums((m.low, m.high, m.most) for m in tracked.revivals())
+    broken, revivals = False, SpanSums((m.low, m.high, m.most) for m in tracked.revivals())
     for first, second in neighbours([slots for slots in stated if slots.held is not None]):
         if not first.held:
             continue
@@ -286,6 +295,17 @@ def judge_held(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: Sl
                 f"{first.held} slots were held, at most {revived} taken up again, and {second.held} are held"
             )
             audit.broke("slots.held", says, ids, second.low, case="held before")
+            broken = True
+    return broken
+
+
+def judge_all(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBounds) -> None:
+    """Some order of all calls explains what is used, and what is held besides."""
+    used = slots_used(audit, stated, tracked, held=False)
+    judge_columns(audit, "slots.counted", SLOTS_USED, used, "slots", "read between")
+    if not used.calls:
+        held = slots_used(audit, stated, tracked, held=True)
+        judge_columns(audit, "slots.held", SLOTS_USED, Contradictions(held.calls), "slots")
 
 
 def judge_refused(audit: AccountAudit, refused: SpendCall, tracked: SlotBounds) -> None:
