@@ -411,41 +411,48 @@ def patch_verdicts(ops: list[Op]) -> dict[str, str]:
     return words(traces.judged(updates, entries), "resource.patch")
 
 
-# Jobs: queued, running, then done or failed for good
+# Jobs: queued and running, in whatever order (U39), then done or failed for good
 
-ORDER = {"queued": 0, "running": 1, "done": 2, "failed": 2}
+
+ENDS = ("done", "failed")
+
+STATES = (("queued", 0), ("running", 0), ("done", 1), ("done", 2), ("failed", 1), ("failed", 2))
+"""How a job is, and the minute at which it ended."""
 
 
 def job_ask(rng: random.Random) -> tuple[Any, ...]:
     return ("poll",)
 
 
-def job_answer(state: str, asks: tuple[Any, ...], at: int, rng: random.Random) -> tuple[str, tuple[Any, ...]]:
-    if ORDER[state] < 2 and rng.random() < 0.4:
-        state = "running" if state == "queued" else rng.choice(("done", "failed"))
-    return state, ("is", state)
+def job_answer(
+    state: tuple[str, int], asks: tuple[Any, ...], at: int, rng: random.Random
+) -> tuple[tuple[str, int], tuple[Any, ...]]:
+    if state[0] not in ENDS and rng.random() < 0.4:
+        state = rng.choice(STATES[1:2] if state[0] == "queued" else STATES[2:])
+    return state, ("is", *state)
 
 
 def job_spoil(rng: random.Random, op: Op) -> tuple[Any, ...]:
-    return "is", rng.choice(list(ORDER))
+    return "is", *rng.choice(STATES)
 
 
-def job_apply(state: str, op: Op, number: int, last: int) -> Iterator[tuple[str, Limits]]:
-    if not op.told:
-        yield state, ()
-    elif op.told[1] == state or ORDER[op.told[1]] > ORDER[state]:
-        yield op.told[1], ()
+def job_apply(
+    state: tuple[str, int], op: Op, number: int, last: int
+) -> Iterator[tuple[tuple[str, int], Limits]]:
+    told = (op.told[1], op.told[2]) if op.told else state
+    if told == state or state[0] not in ENDS:
+        yield told, ()
 
 
 def job_verdicts(ops: list[Op]) -> dict[str, str]:
     entries = []
     for op in ops:
         received = None if op.received is None else op.received / SECOND
-        said = op.told[1] if op.told else "queued"
+        _, said, minute = op.told or ("is", "queued", 0)
         told = traces.a_job(
             status=said,
             error_detail="timeout" if said == "failed" else None,
-            finished_at="2026-03-02T09:00:00Z" if ORDER[said] == 2 else None,
+            finished_at=f"2026-03-02T09:0{minute}:00Z" if minute else None,
         )
         how: dict[str, Any] = {"path": {"kind": "crawl", "id": "job_1"}}
         entries.append(traces.call("jobs.get", op.sent / SECOND, received, told, **how))
@@ -492,7 +499,7 @@ FAMILIES = {
         patch_verdicts,
         effects=patch_prepared,
     ),
-    "jobs": Family(SECOND, ("queued",), job_ask, job_answer, job_spoil, job_apply, job_verdicts),
+    "jobs": Family(SECOND, STATES[:1], job_ask, job_answer, job_spoil, job_apply, job_verdicts),
     **small_families.FAMILIES,
 }
 
@@ -505,7 +512,7 @@ TRIED: dict[str, tuple[State, ...]] = {
     "idempotency": tuple((choice, None) for choice in ("all", "success", "raw", "raw, success")),
     **{f"idempotency, {choice}": ((choice, None),) for choice in ONCE_CHOICES},
     "updates": (None,),
-    "jobs": ("queued",),
+    "jobs": STATES[:1],
     **{name: family.starts for name, family in small_families.FAMILIES.items()},
     "cost": ((0, 0, True),),
     "slots": ((small_families.POOL, 0, 0, True),),

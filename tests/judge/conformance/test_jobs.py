@@ -47,6 +47,17 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         "broken",
     ),
     "running beside done": (jobs.PROGRESS, [poll(0, 3), poll(1, 2, **RUNNING)], "nothing"),
+    "done beside failed": (jobs.PROGRESS, [poll(0, 3), poll(1, 2, **FAILED)], "broken"),
+    "failed, and later an event of its end as done": (
+        jobs.PROGRESS,
+        [start(0), poll(2, **FAILED), hook(5)],
+        "broken",
+    ),
+    "ended at two instants, of polls at once": (
+        jobs.FINAL,
+        [poll(0, 3), poll(1, 2, finished_at="2026-03-02T09:00:01Z")],
+        "broken",
+    ),
     "running, then queued": (jobs.PROGRESS, [poll(0, **RUNNING), poll(2, **QUEUED)], "differs 39"),
     "a replayed creation": (jobs.PROGRESS, [poll(0), start(2)], "nothing"),
     "another state": (jobs.PROGRESS, [poll(0, status="paused"), poll(2)], "differs 39"),

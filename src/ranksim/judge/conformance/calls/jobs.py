@@ -2,10 +2,12 @@
 
 What polls, lists, creations and events state of one job is ordered by the client's clock: what was asked for
 after another statement had come shows a later state. A creation may be a replay, and nobody knows which state
-a replay shows (E6), so that a creation only ever is the earlier of two; so is an event.
+a replay shows (E6), so that a creation only ever is the earlier of two; so is an event. Two ends are the
+same, whichever came first. No more can be told: where each two statements may be right, all that show no end
+may have come before all that do; and a job that is queued again is another reading of its states (U39).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -133,6 +135,7 @@ class JobStatement:
     """
 
     job: Mapping[str, Json]
+    state: str
     since: Micros
     until: Micros
     at: Micros
@@ -144,44 +147,36 @@ class JobStatement:
     @property
     def rank(self) -> int:
         """How far the job had come, -1 for a state that is none of the four."""
-        return RANK.get(state_of(self.job), -1)
+        return RANK.get(self.state, -1)
 
 
 Pair: TypeAlias = tuple[JobStatement | None, JobStatement | None]
-"""What had come last and furthest before an instant, by replies alone, and with what events stated."""
+"""What a statement is compared with, by replies alone, and with what events stated."""
+
+ByRank: TypeAlias = dict[int, JobStatement]
+"""The statement of each rank that says most, of these the first to come."""
 
 
 @dataclass(slots=True)
 class ObservedJob:
-    """What is remembered of one job of one account: what later statements are compared with.
+    """What is remembered of one job of one account: what later statements are compared with."""
 
-    `number` is its place in the order of the first statements.
-    """
-
-    number: int
-    waiting: list[JobStatement] = field(default_factory=list)
-    """What had not come yet when the last statement was asked for."""
-    heard: int = 0
-    """How many events of its name were taken in."""
-    furthest: Pair = (None, None)
+    replied: ByRank = field(default_factory=dict)
     kind: str | None = None
     """The job's kind, as first stated to a call that asked for none."""
     kinds: tuple[str, ...] = ()
     """All kinds that were stated of the job."""
     asked_for: list[JobStatement] = field(default_factory=list)
     """What was stated to calls that asked for a kind, until the job's own is known."""
-    pending: list[JobStatement] = field(default_factory=list)
-    """What was not compared yet, in order of sending."""
 
 
 @dataclass(slots=True)
 class JobsOfName:
-    """The jobs of one name: each account may have one."""
+    """The jobs of one name, each account's; `busy` is when one was last asked for or stated."""
 
     busy: Micros
-    """When a job of the name was last asked for or stated."""
     jobs: dict[Owner, ObservedJob] = field(default_factory=dict)
-    events: list[JobStatement] = field(default_factory=list)
+    events: ByRank = field(default_factory=dict)
     doubtful: list[tuple[Pair, JobStatement]] = field(default_factory=list)
     """What an event alone contradicts, or bears out, of a name that other accounts may have, too."""
     refused: list[tuple[Owner, str | None]] = field(default_factory=list)
@@ -195,10 +190,6 @@ class JobJudge(Judge):
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
     names: dict[str, JobsOfName] = field(default_factory=dict)
-    fresh: dict[tuple[str, Owner], ObservedJob] = field(default_factory=dict)
-    """The jobs that have something pending."""
-    count: int = 0
-    """How many jobs were stated."""
     swept: Micros = 0
     """The watermark at which jobs were last forgotten."""
 
@@ -207,7 +198,7 @@ class JobJudge(Judge):
         return like.operation in ("jobs.create", "jobs.get", "jobs.list")
 
     def see(self, seen: Observation) -> None:
-        """Judge what a reply states of each job, and keep the statement to be compared."""
+        """Judge what a reply states of each job, by itself and beside what was stated before."""
         owner = (seen.environment, seen.account)
         if seen.ok and seen.surface == "rest" and not seen.dry_run:
             for job in identified(seen):
@@ -224,16 +215,12 @@ class JobJudge(Judge):
         job = event_job(attempt.body) if attempt.type in JOB_EVENT_TYPES else None
         if job is not None:
             named = self._named(job_name(job), attempt.received)
-            kept = _kept(job, named.events[-1] if named.events else None)
-            name, came = attempt.name, attempt.received
-            named.events.append(JobStatement(kept, DISTANT_FUTURE, came, came, delivery=name))
+            came, last = attempt.received, DISTANT_FUTURE
+            statement = JobStatement(_kept(job), state_of(job), last, came, came, delivery=attempt.name)
+            _note(named.events, statement)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
-        """Compare what was asked for before the watermark; forget jobs that were not stated for long."""
-        for place, job in sorted(self.fresh.items(), key=lambda item: item[1].number):
-            self._compare(place[0], job, watermark)
-            if not job.pending:
-                del self.fresh[place]
+        """Forget jobs that were not stated for long."""
         span = FORGOTTEN // max(1, run.rate)
         if watermark - self.swept < span // 24:
             return
@@ -250,18 +237,15 @@ class JobJudge(Judge):
         """Add what a reply stated of a job."""
         name = job_name(job)
         named = self._named(name, seen.sent)
-        if owner not in named.jobs:
-            named.jobs[owner] = ObservedJob(self.count)
-            self.count += 1
-        observed = named.jobs[owner]
+        observed = named.jobs.setdefault(owner, ObservedJob())
         since = DISTANT_FUTURE if seen.operation == "jobs.create" else seen.sent
-        kept = _kept(job, observed.waiting[-1] if observed.waiting else observed.furthest[0])
         asked_for = seen.parameters.get("kind")
-        statement = JobStatement(kept, since, seen.received, seen.sent, seen.id, "", asked_for, seen.status)
-        observed.waiting.append(statement)
+        statement = JobStatement(
+            _kept(job), state_of(job), since, seen.received, seen.sent, seen.id, "", asked_for, seen.status
+        )
         if since != DISTANT_FUTURE:
-            observed.pending.append(statement)
-            self.fresh[name, owner] = observed
+            self._compare(name, named, observed, statement)
+        _note(observed.replied, statement)
         kind = str(job.get("kind"))
         if kind not in observed.kinds:
             observed.kinds += (kind,)
@@ -325,28 +309,19 @@ class JobJudge(Judge):
 
     # Several statements
 
-    def _compare(self, job_id: str, job: ObservedJob, watermark: Micros) -> None:
-        """Compare each statement with that which came last, and had come furthest, before its call was sent.
+    def _compare(self, job_id: str, named: JobsOfName, job: ObservedJob, later: JobStatement) -> None:
+        """Compare a statement with what had come furthest before its call was sent, and with other ends.
 
         Necessary: the state at the later call follows that at the earlier one. A name may turn out to be that
         of another account's job, too: what an event alone states waits.
         """
-        named = self.names[job_id]
-        due = [later for later in job.pending if later.since < watermark]
-        job.pending = job.pending[len(due) :]
-        for later in due:
-            heard = named.events[job.heard :]
-            come = [early for early in (*job.waiting, *heard) if early.until < later.since]
-            if come:
-                job.heard += sum(early.until < later.since for early in heard)
-                job.waiting = [early for early in job.waiting if early.until >= later.since]
-                for early in sorted(come, key=lambda early: early.until):
-                    job.furthest = _further(job.furthest, early)
-            replied, heard_too = job.furthest
-            if replied is not heard_too:
-                named.doubtful.append((job.furthest, later))
-            elif replied is not None:
-                self._judge_pair(job_id, replied, later)
+        replied = heard_too = _compared(later, job.replied.values())
+        if named.events:
+            heard_too = _compared(later, [*job.replied.values(), *named.events.values()])
+        if replied is not heard_too:
+            named.doubtful.append(((replied, heard_too), later))
+        elif replied is not None:
+            self._judge_pair(job_id, replied, later)
 
     def _conclude(self, job_id: str, named: JobsOfName) -> None:
         """Judge what waited for more statements of a name.
@@ -363,38 +338,50 @@ class JobJudge(Judge):
                 self._judge_pair(job_id, earlier, later)
 
     def _judge_pair(self, job_id: str, earlier: JobStatement, later: JobStatement) -> None:
-        before, after = state_of(earlier.job), state_of(later.job)
+        before, after = earlier.state, later.state
+        ordered = earlier.until < later.since
         back = _evidence("the job went back", job_id, earlier, later)
         if earlier.rank < 0 or later.rank < 0:
             self.tally.open(PROGRESS, "a status that is none of the four (U39)")
         elif before in ENDED and after != before:
-            self.tally.broke(
-                PROGRESS, replace(back, says=f"the job was {before} and then {after}"), case=before
-            )
+            says = f"the job was {before} and {'then ' if ordered else 'also '}{after}"
+            self.tally.broke(PROGRESS, replace(back, says=says), case=before)
         elif later.rank < earlier.rank:
             self.tally.differs(39, ", ".join(STATES), f"{after} after {before}", back)
-        else:
+        elif ordered:
             self.tally.held(PROGRESS, case=before if before in ENDED else None, by=back.exchanges)
         if before in ENDED and after == before:
-            changed = " and ".join(name for name in LASTING if _differ(earlier, later, name))
-            ended = replace(back, says=f"the job had ended, and then its {changed} changed")
+            changed = " and ".join(_changed(earlier, later))
+            says = f"then its {changed} changed" if ordered else f"two statements of that differ in {changed}"
+            ended = replace(back, says=f"the job had ended, and {says}")
             self.tally.check(FINAL, not changed, ended, case=before)
 
 
-def _kept(job: Mapping[str, Json], before: JobStatement | None) -> Mapping[str, Json]:
-    """Return what is compared of a job; mostly what was stated before."""
-    kept = {name: job[name] for name in ("status", *LASTING) if name in job}
-    return before.job if before is not None and before.job == kept else kept
+def _kept(job: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return what is compared of a job."""
+    return {name: job[name] for name in ("status", *LASTING) if name in job}
 
 
-def _further(furthest: Pair, early: JobStatement) -> Pair:
-    """Return what is known with a further statement; an event counts with the events alone."""
-    replied, heard = furthest
-    if heard is None or early.rank >= heard.rank:
-        heard = early
-    if early.exchange and (replied is None or early.rank >= replied.rank):
-        replied = early
-    return replied, heard
+def _note(statements: ByRank, statement: JobStatement) -> None:
+    """Keep a statement where none of its rank said as much before, or where that was another end."""
+    before = statements.get(statement.rank)
+    if before is not None and not _changed(before, statement):
+        statement = min(before, statement, key=lambda stated: (-len(stated.job), stated.until))
+    statements[statement.rank] = statement
+
+
+def _compared(later: JobStatement, statements: Iterable[JobStatement]) -> JobStatement | None:
+    """Return what had come furthest before a statement; another end, where it shows one."""
+    come = [early for early in statements if early.until < later.since or _changed(early, later)]
+    return max(come, key=lambda early: early.rank, default=None)
+
+
+def _changed(end: JobStatement, other: JobStatement) -> list[str]:
+    """Return in what two ends differ."""
+    if end.job == other.job or end.state not in ENDED or other.state not in ENDED:
+        return []
+    names = ["status"] if end.state != other.state else []
+    return [*names, *(name for name in LASTING if _differ(end, other, name))]
 
 
 def _differ(earlier: JobStatement, later: JobStatement, name: str) -> bool:

@@ -266,7 +266,7 @@ class PatchedField:
     writes: Sequence[Observation]
     readings: Sequence[Observation]
     numbers: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """What each asked for, and what it shows, by its id: the numbers of values, -1 for none."""
+    """What each asked for, and what it shows, by its id: the numbers of values."""
 
     def __post_init__(self) -> None:
         values, numbers = list[Json](), dict[str, int]()
@@ -288,7 +288,8 @@ class PatchedField:
 
     def judge(self) -> None:
         """Run the model over all writes and readings, and note what held of those that it explains."""
-        calls = sorted((*map(self._write, self.writes), *map(self._reading, self.readings)), key=_sent)
+        calls = [*map(self._write, self.writes), *map(self._reading, self.readings)]
+        calls.sort(key=lambda call: call.sent)
         breaches, is_open = contradictions(calls, [FieldState()], self.model.step, MOST_AT_ONCE)
         if is_open:
             self.tally.open(PATCHED, "too many calls met at once to tell")
@@ -371,10 +372,6 @@ class PatchedField:
     def _count_before(self, instant: Micros) -> int:
         """Return how many values were known before an instant."""
         return bisect_left(self.instants, instant)
-
-
-def _sent(call: ModelCall) -> Micros:
-    return call.sent
 
 
 def _apart(first: Json, second: Json) -> bool:
