@@ -84,9 +84,21 @@ def test_one_cause_is_one_breach_and_names_what_cannot_all_be_right() -> None:
     entries = [patch(0, 1, "a"), patch(2, 3, "b"), get(4, "a"), get(6, "a"), patch(8, 9, "c"), get(10, "c")]
     [finding, _] = judged(updates, entries).findings()
     assert [evidence.says for evidence in finding.evidence] == [
-        "x1 set label to 'a' and x2 set label to 'b', and x3 shows 'a' afterwards"
+        "x2 set label to 'b', and x3 shows 'a' afterwards"
     ]
     assert (finding.held, finding.broken, finding.open) == (4, 1, 1)
+
+
+@pytest.mark.fact("S42")
+def test_evidence_is_small_after_a_long_history() -> None:
+    """What was over long before is not told, though each PATCH of it may have been written its own way."""
+    entries = [
+        entry
+        for at in range(0, 900, 3)
+        for entry in (patch(at, at + 1, f"v{at % 20}"), get(at + 1.5, f"v{at % 20}", at + 2))
+    ]
+    [finding, _] = judged(updates, [*entries, get(901, "v4")]).findings()
+    assert [len(evidence.exchanges) for evidence in finding.evidence] == [2]
 
 
 @pytest.mark.fact("E45")

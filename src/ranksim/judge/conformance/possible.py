@@ -309,15 +309,23 @@ def _with(counts: dict[int, int], number: int, change: int) -> Taken:
 
 
 def contradictions(
-    calls: Iterable[ModelCall], starts: Sequence[State], step: Step[State], most: int = MOST_PAIRS
+    calls: Iterable[ModelCall],
+    starts: Sequence[State],
+    step: Step[State],
+    most: int = MOST_PAIRS,
+    *,
+    anywhere: bool = False,
 ) -> tuple[list[tuple[ModelCall, ...]], bool]:
     """Return the calls of each contradiction, which cannot all be right, and whether the partition is open.
 
-    `calls` are in order of sending.
+    `calls` are in order of sending. `anywhere`: the starts stand for any state, so that evidence need not
+    tell what came long before.
     """
     possible = Possible(starts, step, most)
     histories = [history for call in calls for history in possible.add(call)]
     histories += possible.pass_to(DISTANT_FUTURE)
+    if anywhere:
+        histories = [_latest(history, starts, step) for history in histories]
     return [shrunk(history, starts, step) for history in histories], possible.open
 
 
@@ -352,6 +360,23 @@ def _histories(
     possible = Possible(starts, step)
     histories = (history for call in calls for history in possible.add(call))
     return list(islice(chain(histories, possible.pass_to(DISTANT_FUTURE)), most)), possible.open
+
+
+def _latest(history: Sequence[ModelCall], starts: Sequence[State], step: Step[State]) -> Sequence[ModelCall]:
+    """Return a short end of a history that nothing explains, whatever came before.
+
+    What was over before it is left out, and what was in flight may take effect in it, or not.
+    """
+    size = 2
+    while size < len(history):
+        since = history[-size].sent
+        end = [
+            call if call.sent >= since else call.without_reply() for call in history if call.received >= since
+        ]
+        if not explained(end, starts, step):
+            return end
+        size *= 2
+    return history
 
 
 def explained(calls: Iterable[ModelCall], starts: Sequence[State], step: Step[State]) -> bool:

@@ -290,7 +290,9 @@ class PatchedField:
         """Run the model over all writes and readings, and note what held of those that it explains."""
         calls = [*map(self._write, self.writes), *map(self._reading, self.readings)]
         calls.sort(key=lambda call: call.sent)
-        breaches, is_open = contradictions(calls, [FieldState()], self.model.step, MOST_AT_ONCE)
+        breaches, is_open = contradictions(
+            calls, [FieldState()], self.model.step, MOST_AT_ONCE, anywhere=True
+        )
         if is_open:
             self.tally.open(PATCHED, "too many calls met at once to tell")
         seen = {seen.id: seen for seen in (*self.writes, *self.readings)}
