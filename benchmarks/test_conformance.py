@@ -2,7 +2,8 @@
 
 `test_growth` judges 10 thousand, 100 thousand and a million exchanges in processes of their own (on Linux,
 which tells their largest memory). The traces are rehearsals, one world after the other, an hour apart, in one
-file.
+file. `test_everyday` judges everyday traffic alone, of some 5 kB an exchange, by one process and by two, and
+tells the floor: what reading and parsing its lines takes that nothing can save. RANKSIM_SEED draws others.
 
 `test_naive_replay` replays conforming rehearsals call by call through the exact rulebook at the instant of
 sending, as contract checkers do, and counts the traces on which that raises a false alarm.
@@ -15,11 +16,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import from_json
 
 from ranksim.bridges.rehearsal import START, Network, rehearse
 from ranksim.bridges.rehearsal_worlds import COMPACT, make_world
@@ -28,9 +32,10 @@ from ranksim.core.clock import HOUR, MINUTE
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.quantities import Distribution
+from ranksim.core.records import read_raw_lines
 from ranksim.core.service.calls import Call
 from ranksim.core.service.service import Service
-from ranksim.core.trace import Exchange, Header, Trace, TraceKey
+from ranksim.core.trace import ENTRY, Exchange, Header, Trace, TraceKey
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.judge.conformance.compare import compare
 from ranksim.judge.conformance.history.exchange_reader import route
@@ -42,9 +47,9 @@ PROFILES = ("everyday", "burst", "race", "retry", "walk", "ladder", "webhooks", 
 JUDGE = """
 import json, re, sys, time
 from pathlib import Path
-from ranksim.judge.conformance.compare import compare
+from ranksim.judge.conformance.compare import compare_all
 begun = time.process_time()
-judgement = compare(sys.argv[1])
+judgement = compare_all([sys.argv[1]], workers=int(sys.argv[2]))
 print(json.dumps({
     "cpu_seconds": time.process_time() - begun,
     "megabytes": int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024,
@@ -121,7 +126,7 @@ def written(path: Path, exchanges: int) -> Path:
 @pytest.mark.parametrize("exchanges", SIZES)
 def test_growth(benchmark: Any, exchanges: int, tmp_path: Path) -> None:
     path = written(tmp_path / "trace.jsonl", exchanges)
-    command = [sys.executable, "-c", JUDGE, str(path)]
+    command = [sys.executable, "-c", JUDGE, str(path), "1"]
 
     def judged() -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
@@ -133,6 +138,49 @@ def test_growth(benchmark: Any, exchanges: int, tmp_path: Path) -> None:
     assert not found["deviating"]
     found["bytes"] = path.stat().st_size
     benchmark.extra_info.update(found)
+
+
+EVERYDAY = (20_000, 100_000)
+USERS = 12
+A_MINUTE = 660
+"""Calls that so many users make, about."""
+
+
+def floor(path: Path) -> dict[str, float]:
+    """Tell the ms an exchange that reading, parsing and validating its line and parsing its body take."""
+    lines = [line for line in read_raw_lines(path) if b'"kind":"exchange"' in line][:20_000]
+    bodies = [exchange["response"] for exchange in map(from_json, lines) if exchange["response"]]
+    steps: dict[str, Callable[[], object]] = {
+        "read": lambda: sum(map(len, islice(read_raw_lines(path), len(lines)))),
+        "line parsed": lambda: [None for line in lines if from_json(line) is None],
+        "line validated": lambda: [None for line in lines if ENTRY.validate_json(line) is None],
+        "body parsed": lambda: [None for body in bodies if from_json(body) is None],
+    }
+    taken = {}
+    for name, step in steps.items():
+        begun = time.process_time()
+        step()
+        taken[name] = round((time.process_time() - begun) / len(lines) * 1e3, 4)
+    return taken
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("exchanges", EVERYDAY)
+def test_everyday(benchmark: Any, exchanges: int, workers: int, tmp_path: Path) -> None:
+    path, seed = tmp_path / "trace.jsonl", int(os.environ.get("RANKSIM_SEED", "1"))
+    service, target = make_world(Policy(), seed)
+    length = exchanges * MINUTE // A_MINUTE
+    rehearse(profile("everyday"), service, target, users=USERS, duration=length, seed=seed, path=path)
+    command = [sys.executable, "-c", JUDGE, str(path), str(workers)]
+
+    def judged() -> dict[str, Any]:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    found = benchmark.pedantic(judged, rounds=3, iterations=1)
+    assert not found["deviating"]
+    benchmark.extra_info.update(found, bytes=path.stat().st_size, floor=floor(path))
 
 
 # Naive replay
