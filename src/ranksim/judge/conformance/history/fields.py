@@ -107,8 +107,13 @@ def integer_or_none(value: Json) -> int | None:
 
 def instant_or_none(value: Json) -> Micros | None:
     """Read an ISO 8601 instant; None for anything else."""
+    return _instant_or_none(value) if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=1 << 13)  # many replies show the same things
+def _instant_or_none(text: str) -> Micros | None:
     try:
-        return instant(value) if isinstance(value, str) else None
+        return instant(text)
     except ValueError:
         return None
 
