@@ -135,19 +135,20 @@ class CounterColumns:
 
         It is by the first variant of how calls move the columns; there is none where another explains all.
         """
-        first, too_many = list[Calls](), False
+        first, too_many = list[Sequence[ModelCall]](), False
         for moves in variants:
-            broken = list[Calls]()
+            broken = list[Sequence[ModelCall]]()
             for calls in self.periods(readings, moves, began):
                 possible = Possible([self.start], self.step)
                 histories = [history for call in calls for history in possible.add(call)]
                 histories += possible.pass_to(DISTANT_FUTURE)
-                broken += [shrunk(self._last(history), [self.start], self.step) for history in histories]
+                broken += histories
                 too_many = too_many or possible.open
             if not broken:
                 return Contradictions([], too_many)
             first = first or broken
-        return Contradictions(first, too_many)
+        fewest = [shrunk(self._last(history), [self.start], self.step) for history in first]
+        return Contradictions(fewest, too_many)
 
     def says(self, calls: Calls) -> str:
         """Write what calls did and showed that no order explains."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
@@ -269,12 +270,18 @@ class SlotBounds:
     def _new_words(self, body: Mapping[str, Json], high: Micros) -> set[str]:
         """Return the words of a call, however they are folded, that no other can have added by `high`."""
         added: set[str] = set()
-        for work in self.activity.works:
-            if work.low <= high and not work.spend:
+        for low, lists, words in self._words_asked:
+            if low <= high and lists is None:
                 return set()
-            if work.low <= high and work.spend == "keywords" and lists_of(work.body) == lists_of(body):
-                added |= _folded(work.body)
+            if low <= high and lists == lists_of(body):
+                added |= words
         return _folded(body) - added
+
+    @cached_property
+    def _words_asked(self) -> list[tuple[Micros, list[str] | None, set[str]]]:
+        """Return when and to which lists words may have been added; None is any."""
+        works = [work for work in self.activity.works if work.spend in ("keywords", "")]
+        return [(work.low, lists_of(work.body) if work.spend else None, _folded(work.body)) for work in works]
 
     def _may_revive(self, call: SpendCall) -> bool:
         """Return whether holds may pay for some of what a call adds: of its domain, and of its words."""
