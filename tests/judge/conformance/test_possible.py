@@ -33,7 +33,7 @@ UNTIMED = {
 }
 """Families, and the states from which a placement may begin."""
 
-READS = {"read", "get", "list", "look", "made"}
+READS = {"read", "get", "look", "made"}
 
 
 def calls_of(ops: Iterable[placing.Op], *, overwrites: bool) -> list[ModelCall]:
