@@ -371,6 +371,22 @@ def test_a_run_tells_which_it_is(count: str, on_disable: str, differing: dict[in
     assert {one.number: one.found for one in found.differences if one.number in (66, 69, 70)} == differing
 
 
+@pytest.mark.fact("S91", "U66")
+def test_one_reading_explains_all_endpoints() -> None:
+    """One endpoint counts attempts, the other deliveries; the policy leaves open which is right."""
+    second = [
+        hook(n, event=f"evt_{100 + n}", status=500, endpoint="/hooks/2") for n in range(20)
+    ]  # enough, if attempts count
+    shown = call("webhooks.get", 90, 90.1, an_endpoint(2), path={"id": "whk_2"})
+    by_attempt = [created(), *failures(20), look(40, False)]
+    by_delivery = [created(2), *second, shown]
+    every = [attempt(f"evt_{n}", 1, 500) for n in range(20)]
+    every += [attempt(f"evt_{100 + n}", 1, 500, "whk_2") for n in range(20)]
+    assert found(judged(auto_disable, [*by_attempt, told(99, 20)]), DISABLED) == "held"
+    assert found(judged(auto_disable, [*by_delivery, listed(99, *every[20:])]), DISABLED) == "differs 66"
+    assert found(judged(auto_disable, [*by_attempt, *by_delivery, listed(99, *every)]), DISABLED) == "broken"
+
+
 @pytest.mark.parametrize("failing", [1.0, 0.9, 0.5, 0.1])
 def test_many_attempts_at_once_are_judged_or_stay_open(
     failing: float, monkeypatch: pytest.MonkeyPatch

@@ -245,6 +245,27 @@ def test_a_pinned_way_to_count_delays() -> None:
     assert found(judged(retries, hasty, policy), DELAYS) == "broken"
 
 
+def hurried(third: float, event: str) -> list[Entry]:
+    """Fail three times, the second late, so that the way to count tells when the third is due."""
+    came = (0, 85, third)
+    return [hook(at, event=event, attempt=number, **FAILED) for number, at in enumerate(came, 1)]
+
+
+@pytest.mark.fact("S90", "U67")
+def test_one_way_to_count_delays_explains_all() -> None:
+    """Each delivery fits one way, and no way fits both."""
+    from_failure, from_first = hurried(430, "evt_1"), hurried(330, "evt_2")
+    again = hook(80, event="evt_2", attempt=1, **FAILED)  # as after a crash of the sender
+    for entries, expected in (
+        (from_failure, "held"),
+        (from_first, "differs 67"),
+        (from_failure + from_first, "broken"),
+        ([*from_failure, from_first[0], again, *from_first[1:]], "held"),
+        ([*from_failure, *from_first, *ENABLED_AGAIN], "differs 67"),
+    ):
+        assert found(judged(retries, [created(), *entries]), DELAYS) == expected
+
+
 @pytest.mark.parametrize(("gap", "expected"), [(1, "held"), (30, "broken")])
 def test_under_scaled_time_delays_are_shorter(gap: float, expected: str) -> None:
     entries = [note("clock", -60, rate=60), *timeline(gap)]

@@ -8,7 +8,7 @@ enabled or disabled. What is open is tried: which failures count, what a PATCH l
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -79,11 +79,19 @@ class Standing(NamedTuple):
 
 
 class EndpointReading(NamedTuple):
-    """One reading of what is open: U66, U70, U71."""
+    """One reading of what is open."""
 
     counted: str
     on_enable: str
     gone: str
+
+
+OPEN_POINTS = {
+    "counted": 66,
+    "on_enable": 70,
+    "gone": 71,
+}
+"""The number of each."""
 
 
 class Ended(NamedTuple):
@@ -180,40 +188,69 @@ class AutoDisableJudge(WebhookJudge):
     """Judges every endpoint that was created in the run."""
 
     tally: Tally = field(default_factory=lambda: Tally(RULES))
+    runs: list[Sequence[ModelCall]] = field(default_factory=list)
+    """The calls of each endpoint that a reading explains."""
+    excluding: list[tuple[list[EndpointReading], str, Evidence]] = field(default_factory=list)
+    """What the default does not explain: which readings do, the rule that else broke, and the evidence."""
 
     def conclude(self) -> None:
-        """Run each endpoint."""
-        for endpoint in self.ledger.endpoints.values() if self.run.exclusive else ():
-            if endpoint.created is not None and endpoint.settings[0].enabled is not False:
-                if self.ledger.steady(endpoint):  # it was shown as enabled, and too few failed to say more
-                    self._note_untouched(endpoint)
-                else:
-                    self._judge(endpoint, self.ledger.ends(endpoint.id))
+        """Run each endpoint under the default reading, and all under others where that explains one not."""
+        endpoints = [
+            endpoint
+            for endpoint in (self.ledger.endpoints.values() if self.run.exclusive else ())
+            if endpoint.created is not None and endpoint.settings[0].enabled is not False
+        ]
+        for endpoint in endpoints:
+            if self.ledger.steady(endpoint):  # it was shown as enabled, and too few failed to say more
+                self._note_untouched(endpoint)
+            else:
+                self._judge(endpoint, self.ledger.ends(endpoint.id))
+        self._judge_readings()
 
     def _judge(self, endpoint: ObservedEndpoint, ends: Sequence[AttemptEnd]) -> None:
-        """Run an endpoint under the default reading, and under others where that one explains it not."""
-        limit = self.options.facts.webhook_disable_after
-        calls = self._calls(endpoint, ends)
-        readings = self._readings(ends)
-        fault, too_many = first_fault(calls, EndpointModel(readings[0], limit))
+        """Run an endpoint; where the default does not explain it, keep which readings do."""
+        calls, readings = self._calls(endpoint, ends), self._readings()
+        fault, too_many = self._fault(calls, readings[0])
         if too_many:
             self.tally.open(DISABLED, TOO_MANY)
             return
         self._judge_paused(endpoint, ends)
         if fault is None or fault.call.received > endpoint.untouched_until:
             self._note_untouched(endpoint)
-        if fault is None:
+        if fault is not None:
+            left = [reading for reading in readings[1:] if self._fault(calls, reading)[0] is None]
+            rule, evidence = self._verdict(endpoint, fault, ends, readings[0])
+            if not left:
+                self.tally.broke(rule, evidence)
+                return
+            self.excluding.append((left, rule, evidence))
+        self.runs.append(calls)
+
+    def _judge_readings(self) -> None:
+        """One reading explains every endpoint that is explained at all, if not the default then another."""
+        default, *others = self._readings()
+        if not self.excluding:
             return
-        results = {reading: first_fault(calls, EndpointModel(reading, limit)) for reading in readings[1:]}
-        left = [reading for reading, (other, _) in results.items() if other is None]
-        rule, evidence = self._verdict(endpoint, fault, ends, readings[0])
+        left = [
+            reading
+            for reading in others
+            if all(self._fault(calls, reading)[0] is None for calls in self.runs)
+        ]
+        _, rule, evidence = self.excluding[0]
         if not left:
-            self.tally.broke(rule, evidence)
-        elif any(too_many for _, too_many in results.values()):
-            self.tally.open(DISABLED, TOO_MANY)
-        for number, default, *others in zip((66, 70, 71), readings[0], *left, strict=True) if left else ():
-            if default not in others:
-                self.tally.differs(number, default, others[0], evidence)
+            says = f"{evidence.says}; what else is open explains that, and not what other endpoints show"
+            self.tally.broke(rule, replace(evidence, says=says))
+        for at, number in enumerate(OPEN_POINTS.values() if left else ()):
+            if all(reading[at] != default[at] for reading in left):
+                alone = (
+                    piece
+                    for own, _, piece in self.excluding
+                    if all(reading[at] != default[at] for reading in own)
+                )
+                self.tally.differs(number, default[at], left[0][at], next(alone, evidence))
+
+    def _fault(self, calls: Sequence[ModelCall], reading: EndpointReading) -> tuple[Unexplained | None, bool]:
+        return first_fault(calls, EndpointModel(reading, self.options.facts.webhook_disable_after))
 
     def _calls(self, endpoint: ObservedEndpoint, ends: Sequence[AttemptEnd]) -> list[ModelCall]:
         """Return what came to an endpoint, how it ended, and the calls that showed and changed it.
@@ -245,15 +282,15 @@ class AutoDisableJudge(WebhookJudge):
         calls += [ModelCall(made, DISTANT_FUTURE, Ended(False, True, False))] * unheard
         return sorted(calls, key=lambda call: call.sent)
 
-    def _readings(self, ends: Sequence[AttemptEnd]) -> list[EndpointReading]:
+    def _readings(self) -> list[EndpointReading]:
         """Return every reading of what is open, the default first."""
-        by_gone = any(end.arrived.status == GONE for end in ends)
+        at_once = any(arrived.status == GONE for arrived in self.log.arrived)
         return [
             EndpointReading(*choice)
             for choice in product(
                 self.options.candidates("failure_counted"),
                 self.options.candidates("count_on_enable"),
-                ("no special case", "410 disables")[: 1 + by_gone],
+                ("no special case", "410 disables")[: 1 + at_once],
             )
         ]
 

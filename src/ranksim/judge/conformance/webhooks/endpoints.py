@@ -172,18 +172,9 @@ class Listed:
     """An attempt as GET /v1/webhook-deliveries lists it (S40, U75), and the reading that did."""
 
     seen: Observation
-    endpoint: str
-    event: str
-    attempt: int
-    type: str
     status: int | None
     duration: int | None
     """Milliseconds from sending to the answer."""
-
-    @property
-    def key(self) -> Key:
-        """Endpoint, event and number of the attempt."""
-        return self.endpoint, self.event, self.attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +220,13 @@ def listing(log: WebhookLog, run: ObservedRun) -> Listing:
     for arrived in log.arrived:
         collected.came.setdefault(arrived.key, arrived.received)
     walks: dict[tuple[str, str, str], Walk] = {}
+    last: dict[Key, tuple[Observation, dict[str, Json]]] = {}
     for seen in log.listings:
-        page = {listed.key: listed for item in seen.items if (listed := _listed(seen, item)) is not None}
-        collected.attempts |= page
+        page = {key: (seen, item) for item in seen.items if (key := _key(item)) is not None}
+        last |= page
         if run.key(seen.key).domain_id is None and seen.query.keys() <= {"limit", "cursor"}:
             _walk_on(seen, frozenset(page), walks, collected.readings)
+    collected.attempts = {key: _listed(seen, item) for key, (seen, item) in last.items()}
     return collected
 
 
@@ -256,21 +249,19 @@ def _walk_on(
         readings[owner] = ListSnapshot(began, keys)
 
 
-def _listed(seen: Observation, item: Json) -> Listed | None:
+def _key(item: Json) -> Key | None:
     if not isinstance(item, dict):
         return None
     endpoint, event, attempt = item.get("endpoint_id"), item.get("event_id"), item.get("attempt")
-    if not isinstance(endpoint, str) or not isinstance(event, str) or not isinstance(attempt, int):
-        return None
+    if isinstance(endpoint, str) and isinstance(event, str) and isinstance(attempt, int):
+        return endpoint, event, attempt
+    return None
+
+
+def _listed(seen: Observation, item: dict[str, Json]) -> Listed:
     status, duration = item.get("status_code"), item.get("duration_ms")
     return Listed(
-        seen,
-        endpoint,
-        event,
-        attempt,
-        str(item.get("event_type", "")),
-        status if isinstance(status, int) else None,
-        duration if isinstance(duration, int) else None,
+        seen, status if isinstance(status, int) else None, duration if isinstance(duration, int) else None
     )
 
 

@@ -8,7 +8,6 @@ listed, as an answer may be lost.
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, SECOND, Micros
 from ranksim.core.contract.facts import Facts
@@ -69,44 +68,38 @@ def end_of(came: ReceivedAttempt, status: int | None, duration: int | None, fact
     return AttemptEnd(came, came.received, max(seen.at, came.received + waited) + NOTED, acknowledged, last)
 
 
-class FailureRun(NamedTuple):
-    """When a run of failures can have begun and ended at most, and how many it can have had at most."""
+def longest_runs(
+    ends: Sequence[AttemptEnd], way: str, until: Micros = DISTANT_FUTURE
+) -> list[tuple[int, Micros, Micros]]:
+    """Return how many failures may lie between two successes, from when and until when, one after another.
 
-    start: Micros
-    end: Micros
-    failures: int
-
-
-def longest_runs(ends: Sequence[AttemptEnd], way: str, until: Micros | None = None) -> list[FailureRun]:
-    """Return the longest run of failures between two successes that some order allows, one after another.
-
-    Counted are attempts that came before `until`. The i-th success was noted between the i-th of their lower
-    bounds and the i-th of the upper ones; between two may fall every failure that did not surely end before
-    the one or begin after the other.
+    Of attempts that came before `until`. The i-th success was noted between the i-th of their lower bounds
+    and the i-th of the upper ones; between two may fall every failure that did not surely end before the one
+    or begin after the other.
     """
-    counted = [end for end in ends if until is None or end.low <= until]
+    counted = [end for end in ends if end.low <= until]
     failures = [end for end in counted if end.acknowledged is not True and (way == "attempt" or end.last)]
     lows, highs = sorted(end.low for end in failures), sorted(end.high for end in failures)
     successes = [end for end in counted if end.acknowledged]
     after = [-1, *sorted(end.low for end in successes)]
     before = [*sorted(end.high for end in successes), DISTANT_FUTURE]
     return [
-        FailureRun(start, end, bisect_right(lows, end) - bisect_left(highs, start))
+        (bisect_right(lows, end) - bisect_left(highs, start), start, end)
         for start, end in zip(after, before, strict=True)
     ]
 
 
-def longest_run(ends: Sequence[AttemptEnd], way: str, until: Micros | None = None) -> int:
+def longest_run(ends: Sequence[AttemptEnd], way: str, until: Micros = DISTANT_FUTURE) -> int:
     """Return how many failures in a row some order allows, of attempts that came before `until`."""
-    return max(run.failures for run in longest_runs(ends, way, until))
+    return max(longest_runs(ends, way, until))[0]
 
 
 def that_matter(ends: Sequence[AttemptEnd], limit: int) -> list[AttemptEnd]:
     """Return the ends without those failures that can be in no run of `limit`."""
-    runs = [run for run in longest_runs(ends, "attempt") if run.failures >= limit]
-    starts = [run.start for run in runs]
+    runs = [(start, until) for failures, start, until in longest_runs(ends, "attempt") if failures >= limit]
+    starts = [start for start, _ in runs]
     return [
         end
         for end in ends
-        if end.acknowledged or ((at := bisect_right(starts, end.high)) and end.low <= runs[at - 1].end)
+        if end.acknowledged or ((at := bisect_right(starts, end.high)) and end.low <= runs[at - 1][1])
     ]

@@ -15,7 +15,7 @@ from itertools import pairwise
 from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, MINUTE, SECOND, Micros, format_millis
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt, texts
 from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Tally
+from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 from ranksim.judge.conformance.webhooks.endpoints import (
     ENDPOINT_FIELDS,
     GRACE,
@@ -135,6 +135,8 @@ class RetryJudge(WebhookJudge):
     tally: Tally = field(default_factory=lambda: Tally(RULES))
     texts: set[str] = field(default_factory=set)
     """What was sent and shown that may name a path."""
+    unfit: dict[str, Evidence] = field(default_factory=dict)
+    """By each way to count delays (U67), the first that it does not explain though another does."""
     stalls: Sequence[Micros] = ()
     """When the receiver noted that it stood still."""
 
@@ -166,6 +168,7 @@ class RetryJudge(WebhookJudge):
             self._judge_last(attempts[-1], endpoints[endpoint])
             self._judge_silence(attempts)
             self._judge_redirects(attempts, elsewhere.get(event, ()), unnamed)
+        self._judge_ways()
 
     def _unnamed(self, strayed_to: set[str]) -> set[str]:
         """Return the paths to which events came though nothing sent or shown names them as an endpoint's."""
@@ -215,15 +218,9 @@ class RetryJudge(WebhookJudge):
     # Delays
 
     def _judge_delays(self, attempts: Sequence[ReceivedAttempt], endpoint: ObservedEndpoint) -> None:
-        """Between two attempts lies the delay of the earlier, from its failure or added up from the first.
-
-        Necessary: the sender saw the failure between the arrival and the end of its patience, and "about"
-        covers the jitter of U67 and a margin. A retry that was paused while its endpoint was disabled (U69)
-        may be late.
-        """
-        delays = self.options.facts.webhook_delays
+        """Of two attempts the later is a retry: the earlier failed, and its delay lies between them."""
         for earlier, later in pairwise(attempts):
-            if later.attempt != earlier.attempt + 1 or earlier.attempt > len(delays):
+            if later.attempt != earlier.attempt + 1 or earlier.attempt >= self.options.facts.webhook_attempts:
                 continue
             ended, by = self._outcome(earlier), (earlier.name, later.name)
             if ended.acknowledged is not False:
@@ -232,49 +229,68 @@ class RetryJudge(WebhookJudge):
             self.tally.held(RETRIED, case=_script(earlier, ended), by=by)
             if earlier.status is None or ended.at < (earlier.answered or 0):
                 self.tally.held(TIMEOUT, case="a late 2xx" if _is_2xx(earlier) else None, by=by)
-            if self.run.rate == 0 or self._stalled(earlier.received, later.received):
+            at = bisect_left(self.stalls, earlier.received)
+            stalled = any(stall <= later.received + MINUTE for stall in self.stalls[at : at + 1])
+            if self.run.rate == 0 or stalled:
                 says = "the receiver stalled, or the deployment's clock changed its pace"
                 self.tally.open(DELAYS, says)
             else:
-                self._judge_delay(earlier, later, attempts[0], endpoint)
-
-    def _stalled(self, start: Micros, end: Micros) -> bool:
-        """Whether the receiver noted that it stood still in between."""
-        at = bisect_left(self.stalls, start)
-        return at < len(self.stalls) and self.stalls[at] <= end + MINUTE
+                self._judge_delay(earlier, later, attempts, endpoint)
 
     def _judge_delay(
         self,
         earlier: ReceivedAttempt,
         later: ReceivedAttempt,
-        first: ReceivedAttempt,
+        attempts: Sequence[ReceivedAttempt],
         endpoint: ObservedEndpoint,
     ) -> None:
+        """Between two attempts lies the delay of the earlier, from its failure or added up from the first.
+
+        Necessary: the sender saw the failure between the arrival and the end of its patience, and "about"
+        covers the jitter of U67 and a margin. A retry that was paused while its endpoint was disabled (U69)
+        may be late.
+        """
         came, case = later.received, GAPS[earlier.attempt - 1] if earlier.attempt <= len(GAPS) else "later"
-        spans = {way: self._span(way, earlier, first) for way in self.options.candidates("retry_from")}
-        default = next(iter(spans))
+        spans = {way: self._span(way, earlier, attempts[0]) for way in self.options.candidates("retry_from")}
         fits = [way for way, span in spans.items() if span is not None and span[0] <= came <= span[1]]
-        low, high = spans[default] or (0, 0)
-        within = f"{format_millis(low - earlier.received)} to {format_millis(high - earlier.received)}"
+        low, high = (format_millis(end - earlier.received) for end in next(iter(spans.values())) or (0, 0))
         says = (
             f"attempt {later.attempt} came {format_millis(came - earlier.received)} after attempt "
-            f"{earlier.attempt}, not {within}"
+            f"{earlier.attempt}, not {low} to {high}"
         )
-        evidence = attempt_evidence(says, earlier, later)
+        expected = f"attempt {later.attempt} within {low} to {high}"
+        evidence = attempt_evidence(says, earlier, later, expected=expected)
+        waited = endpoint.touched or not self.run.exclusive
+        repeated = len({attempt.attempt for attempt in attempts}) < len(attempts)
         if fits:
             self.tally.held(DELAYS, case=case, by=evidence.deliveries)
-            if default not in fits:
-                self.tally.differs(67, default, fits[0], evidence)
+            for way, span in spans.items():
+                if span is not None and way not in fits and not (repeated or (waited and came > span[1])):
+                    self.unfit.setdefault(way, evidence)
         elif None in spans.values():
             self.tally.open(DELAYS, "the first attempt did not arrive, and delays may count from it")
-        elif came > max(span[1] for span in spans.values() if span) and not (
-            self.run.exclusive and not endpoint.touched
-        ):
+        elif waited and came > max(span[1] for span in spans.values() if span):
             says = "it came late, perhaps because its endpoint was disabled for a while"
             self.tally.open(DELAYS, says)
         else:
-            evidence = replace(evidence, expected=f"attempt {later.attempt} within {within}")
             self.tally.broke(DELAYS, evidence, case=case)
+
+    def _judge_ways(self) -> None:
+        """One way to count delays explains all of them (U67).
+
+        An attempt that came twice, or late where it may have been paused, tells of none.
+        """
+        default, *others = self.options.candidates("retry_from")
+        other = next((way for way in others if way not in self.unfit), None)
+        if default not in self.unfit:
+            return
+        evidence = self.unfit[default]
+        if other is not None:
+            self.tally.differs(67, default, other, evidence)
+            return
+        against = self.unfit[others[0]].deliveries
+        says = f"{evidence.says}, and {against[1]} came when it was due by that way alone, from {default}"
+        self.tally.broke(DELAYS, replace(evidence, says=says, deliveries=(*evidence.deliveries, *against)))
 
     def _span(
         self, way: str, failed: ReceivedAttempt, first: ReceivedAttempt
