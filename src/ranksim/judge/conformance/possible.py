@@ -394,7 +394,7 @@ def shrunk(history: Sequence[ModelCall], starts: Sequence[State], step: Step[Sta
     Those that the first start alone does not explain are few trials away; mostly no other explains them.
     """
     fewest = _fewest(history, starts[:1], step)
-    if explained(fewest, starts[1:], step):
+    if starts[1:] and explained(fewest, starts[1:], step):
         fewest = _fewest(history, starts, step)
     return tuple(call for call in fewest if call.reply is not None)
 
