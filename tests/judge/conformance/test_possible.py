@@ -33,7 +33,8 @@ UNTIMED = {
 }
 """Families, and the states from which a placement may begin."""
 
-READS = {"read", "get", "look", "made"}
+READS = {"get", "look"}
+"""What changes no state of a model: others note what they showed."""
 
 
 def calls_of(ops: Iterable[placing.Op], *, overwrites: bool) -> list[ModelCall]:
@@ -54,7 +55,8 @@ def calls_of(ops: Iterable[placing.Op], *, overwrites: bool) -> list[ModelCall]:
 def step_of(apply: placing.Apply) -> Any:
     def step(state: Any, call: ModelCall) -> Iterator[Any]:
         reply: Any = call.reply or ()
-        op = placing.Op(call.sent, call.received if call.answered else None, call.question, reply)  # type: ignore[arg-type]
+        question: Any = call.question
+        op = placing.Op(call.sent, call.received if call.answered else None, question, reply)
         return (after for after, _ in apply(state, op, 0, -1))
 
     return step

@@ -99,8 +99,8 @@ class ListedItems:
     """Whether nothing else, that was seen or not, can have deleted any."""
 
     def __post_init__(self) -> None:
-        self.shown, self.last = sightings([page for walk in self.walks for page in walk])
-        self.first: dict[str, Page | ModelCall] = {**self.made, **self.shown}
+        self.first_page, self.last_page = sightings([page for walk in self.walks for page in walk])
+        self.first: dict[str, Page | ModelCall] = {**self.made, **self.first_page}
         for item, call in self.made.items():
             self.first[item] = min(call, self.first[item], key=lambda call: call.received)
 
@@ -123,9 +123,9 @@ class ListedItems:
             deleting = [*deleted[item], *([] if alone else [UNSEEN])]
             missed = min(call.received for call in [*missing, *deleting])
             in_time = any(call.sent < missed for call in deleting if call.reply != ABSENT)
-            if in_time and (item not in self.last or self.last[item].sent < missed):
+            if in_time and (item not in self.last_page or self.last_page[item].sent < missed):
                 continue  # one DELETE, after all that shows it and before all that does not, explains it
-            pages = {self.shown[item], self.last[item]} if item in self.shown else ()
+            pages = {self.first_page[item], self.last_page[item]} if item in self.first_page else ()
             calls = [ModelCall(page.sent, page.received, LIST, SHOWN, page.id) for page in pages]
             calls += [*([self.made[item]] if item in self.made else []), *missing, *deleting]
             histories, too_many = contradictions(
@@ -138,7 +138,7 @@ class ListedItems:
 
         Of those after it was shown last, the first to end: it was gone by then.
         """
-        first, last = self.first, self.last
+        first, last = self.first, self.last_page
         coming = sorted(first, key=lambda item: -first[item].received)
         there, left_out = set[str](), defaultdict[str, list[Walk]](list)
         for walk in sorted(self.walks, key=lambda walk: walk[-1].received):

@@ -129,7 +129,7 @@ def judge_complete(listing: ListedItems, moved: Set[str], began: Began, tally: T
             wrong.add(call.id)
             tally.broke(COMPLETE, listing.evidence(item, calls), case=listing.query.case)
     for walk in listing.walks:
-        there = _there(walk, listing.first, listing.last) - moved
+        there = _there(walk, listing.first, listing.last_page) - moved
         if began[0] <= walk[0].sent < began[1] and walk[-1].id not in wrong and there <= _items(walk):
             _note_whole(walk, there, listing.deletions, tally)
 

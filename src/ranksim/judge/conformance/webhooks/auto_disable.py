@@ -83,13 +83,13 @@ class EndpointReading(NamedTuple):
 
     counted: str
     on_enable: str
-    gone: str
+    on_410: str
 
 
 OPEN_POINTS = {
     "counted": 66,
     "on_enable": 70,
-    "gone": 71,
+    "on_410": 71,
 }
 """The number of each."""
 
@@ -99,7 +99,7 @@ class Ended(NamedTuple):
 
     acknowledged: bool | None
     last: bool
-    gone: bool
+    was_410: bool
 
 
 class ShownEndpoint(NamedTuple):
@@ -149,7 +149,7 @@ class EndpointModel:
         if not end.acknowledged:
             counted = end.last or self.reading.counted == "attempt"
             failures = min(self.limit, state.failures + counted)
-            at_once = end.gone and self.reading.gone == "410 disables"
+            at_once = end.was_410 and self.reading.on_410 == "410 disables"
             yield Standing(state.enabled and failures < self.limit and not at_once, failures)
 
 
