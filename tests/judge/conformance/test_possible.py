@@ -13,7 +13,8 @@ from tests.judge.conformance import placing
 from tests.judge.conformance.test_brute_force import FAMILIES, HISTORIES, SEED, TRIED
 
 from ranksim.core.clock import DISTANT_FUTURE
-from ranksim.judge.conformance.possible import ModelCall, Possible, contradictions, explained
+from ranksim.judge.conformance.contradiction import contradictions, explained
+from ranksim.judge.conformance.possible import ModelCall, Possible
 
 
 def register_apply(

@@ -28,11 +28,12 @@ from ranksim.judge.conformance.calls.stored_replies import (
     key_starts,
     stored_after,
 )
+from ranksim.judge.conformance.contradiction import weighed
 from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import MARK, Json, Observation
 from ranksim.judge.conformance.judge import Judge, evidence_of
-from ranksim.judge.conformance.possible import ModelCall, weighed
+from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple, TypeAlias
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.judge.conformance.calls.pages import Page, Query, noun_of
+from ranksim.judge.conformance.contradiction import contradictions
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.judge import Dated, evidence_of
-from ranksim.judge.conformance.possible import ModelCall, contradictions
+from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 Walk: TypeAlias = Sequence[Page]

@@ -12,11 +12,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros
 from ranksim.core.service.operations import TABLE
+from ranksim.judge.conformance.contradiction import contradictions
 from ranksim.judge.conformance.history.fields import plainest, sent_body, thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation
 from ranksim.judge.conformance.judge import Judge, evidence_of
-from ranksim.judge.conformance.possible import ModelCall, contradictions
+from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Breach, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally

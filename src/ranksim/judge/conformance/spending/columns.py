@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from ranksim.core.clock import DISTANT_FUTURE, Micros
-from ranksim.judge.conformance.possible import ModelCall, Possible, explained, shrunk
+from ranksim.core.clock import Micros
+from ranksim.judge.conformance.contradiction import broken_histories, latest, shrunk
+from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Interval
 
 Range: TypeAlias = tuple[int, int]
@@ -139,16 +140,15 @@ class CounterColumns:
         for moves in variants:
             broken = list[Sequence[ModelCall]]()
             for calls in self.periods(readings, moves, began):
-                possible = Possible([self.start], self.step)
-                histories = [history for call in calls for history in possible.add(call)]
-                histories += possible.pass_to(DISTANT_FUTURE)
+                histories, is_open = broken_histories(calls, [self.start], self.step)
                 broken += histories
-                too_many = too_many or possible.open
+                too_many = too_many or is_open
             if not broken:
                 return Contradictions([], too_many)
             first = first or broken
-        fewest = [shrunk(self._last(history), [self.start], self.step) for history in first]
-        return Contradictions(fewest, too_many)
+        starts = [self.start]
+        ends = [latest(history, starts, self.step) for history in first]
+        return Contradictions([shrunk(end, starts, self.step) for end in ends], too_many)
 
     def says(self, calls: Calls) -> str:
         """Write what calls did and showed that no order explains."""
@@ -169,21 +169,6 @@ class CounterColumns:
         if least == most:
             return str(least)
         return f"at least {least}" if most >= UNBOUNDED else f"{least} to {most}"
-
-    def explains(self, calls: Iterable[ModelCall]) -> bool:
-        """Return whether some order explains all that is shown, or may do."""
-        return explained(calls, [self.start], self.step)
-
-    def _last(self, history: Sequence[ModelCall]) -> Sequence[ModelCall]:
-        """Return the last calls of a history that nothing explains by themselves: before them is anything."""
-        size = 8
-        while size < len(history):
-            since = history[-size].sent
-            last = [call for call in history if call.received >= since]
-            if not self.explains(last):
-                return last
-            size *= 2
-        return history
 
 
 def _narrowed(balance: Sequence[Range], statement: ColumnsShown) -> list[Range]:

@@ -91,7 +91,7 @@ OPEN_POINTS = {
     "on_enable": 70,
     "on_410": 71,
 }
-"""The number of each."""
+"""The number of each field of a reading, in their order."""
 
 
 class Ended(NamedTuple):
