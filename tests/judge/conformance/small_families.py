@@ -66,8 +66,8 @@ def slots_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[An
     """
     *slots, stated = state
     left, added, held = slots
-    after, told = slots_answer(tuple(slots), op.asks, 0, random.Random(0))
-    if op.received is None or (told == op.told and (stated or op.told[0] not in ("used", "refused"))):
+    after, reply = slots_answer(tuple(slots), op.asks, 0, random.Random(0))
+    if op.received is None or (reply == op.told and (stated or op.told[0] not in ("used", "refused"))):
         yield (*after, stated), ()
     if op.asks[0] == "add" and (op.received is None or op.told == ("granted",)):
         yield (left, added + 1, held, False), ()
@@ -205,9 +205,9 @@ def list_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any
     """Judged leniently: a DELETE of nothing may succeed, and a creation may be told of when all is over."""
     (there, ever), lost = state, op.received is None
     if op.asks[0] == "list":
-        shown = {*op.told[1]} if op.told else there
-        if there <= shown and not (shown - there) & ever:
-            yield (there | shown, ever | shown), ()
+        listing = {*op.told[1]} if op.told else there
+        if there <= listing and not (listing - there) & ever:
+            yield (there | listing, ever | listing), ()
     elif op.asks[0] == "make":
         made = {*op.told[1]} if op.told else frozenset()
         yield (there | (made - ever), ever | made), ()
@@ -223,8 +223,8 @@ def list_verdicts(ops: list[Op]) -> dict[str, str]:
     for op in ops:
         sent, received = op.sent / SECOND, None if op.received is None else op.received / SECOND
         if op.asks[0] == "list":
-            shown = [{"id": one} for one in (op.told[1] if op.told else "")]
-            entries.append(traces.call("domains.list", sent, received, shown))
+            listing = [{"id": one} for one in (op.told[1] if op.told else "")]
+            entries.append(traces.call("domains.list", sent, received, listing))
         elif op.asks[0] == "make":
             made = {"id": op.told[1]} if op.told and op.told[1] else None
             entries.append(traces.call("domains.create", sent, received, made, status=201))
@@ -392,16 +392,16 @@ def hook_effects(ops: list[Op]) -> list[Op]:
 def hook_entries(ops: list[Op]) -> Iterator[traces.Entry]:
     """Yield what a run shows of a history: the endpoint, what came to it, and the list of it at the end."""
     yield traces.created()
-    shown = []
+    listing = []
     for index, op in enumerate(ops):
         received = None if op.received is None else op.received / SECOND
         whom: dict[str, Any] = {"path": {"id": "whk_1"}}
         if op.asks[0] == "attempt":
             _, status, number, listed = op.asks
-            name, known = f"evt_{index}", status if listed and received else 0
-            shown.append(traces.attempt(name, number, known or None))
-            if not known:
-                shown[-1]["duration_ms"] = 10_000
+            name, status_noted = f"evt_{index}", status if listed and received else 0
+            listing.append(traces.attempt(name, number, status_noted or None))
+            if not status_noted:
+                listing[-1]["duration_ms"] = 10_000
             if received is not None:
                 end = answered(op) / SECOND if status else None
                 yield traces.hook(op.sent / SECOND, end, event=name, attempt=number, status=status or None)
@@ -413,7 +413,7 @@ def hook_entries(ops: list[Op]) -> Iterator[traces.Entry]:
             operation, reply = "webhooks.update", traces.an_endpoint()
             whom["body"] = {"enabled": True} if op.asks[0] == "enable" else {"url": "https://r.example/"}
         yield traces.call(operation, op.sent / SECOND, received, reply, **whom)
-    yield traces.listed(max((op.received or op.sent) for op in ops) / SECOND + 60, *shown)
+    yield traces.listed(max((op.received or op.sent) for op in ops) / SECOND + 60, *listing)
 
 
 def hook_verdicts(ops: list[Op], **pinned: Any) -> dict[str, str]:

@@ -34,8 +34,8 @@ def failures(count: int, first: float = 0, status: int = 500, start: int = 0) ->
 
 
 def look(sent: float, enabled: bool) -> Entry:
-    shown = an_endpoint(enabled=enabled, disabled_reason=None if enabled else "20 failures")
-    return call("webhooks.get", sent, sent + 0.1, shown, path={"id": "whk_1"})
+    reading = an_endpoint(enabled=enabled, disabled_reason=None if enabled else "20 failures")
+    return call("webhooks.get", sent, sent + 0.1, reading, path={"id": "whk_1"})
 
 
 def told(sent: float, count: int, **answers: Any) -> Entry:
@@ -377,9 +377,9 @@ def test_one_reading_explains_all_endpoints() -> None:
     second = [
         hook(n, event=f"evt_{100 + n}", status=500, endpoint="/hooks/2") for n in range(20)
     ]  # enough, if attempts count
-    shown = call("webhooks.get", 90, 90.1, an_endpoint(2), path={"id": "whk_2"})
+    reading = call("webhooks.get", 90, 90.1, an_endpoint(2), path={"id": "whk_2"})
     by_attempt = [created(), *failures(20), look(40, False)]
-    by_delivery = [created(2), *second, shown]
+    by_delivery = [created(2), *second, reading]
     every = [attempt(f"evt_{n}", 1, 500) for n in range(20)]
     every += [attempt(f"evt_{100 + n}", 1, 500, "whk_2") for n in range(20)]
     assert found(judged(auto_disable, [*by_attempt, told(99, 20)]), DISABLED) == "held"

@@ -249,9 +249,9 @@ def once_answer(
     choice, done = state
     print_ = asks if choice.startswith("raw") else asks[:1]
     if done is None:
-        told = ("refused", rng.randrange(2)) if rng.random() < 0.3 else ("made", f"dom_{rng.randrange(100)}")
-        stored = told[0] == "made" or "success" not in choice
-        return (choice, (print_, told) if stored else None), told
+        reply = ("refused", rng.randrange(2)) if rng.random() < 0.3 else ("made", f"dom_{rng.randrange(100)}")
+        stored = reply[0] == "made" or "success" not in choice
+        return (choice, (print_, reply) if stored else None), reply
     return state, done[1] if done[0] == print_ else ("mismatch",)
 
 
@@ -266,19 +266,19 @@ def once_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any
     mismatch tells nothing; and a check may refuse another body before the key does (U86).
     """
     choice, done = state
-    print_, told = op.asks if choice.startswith("raw") else op.asks[:1], op.told
+    print_, reply = op.asks if choice.startswith("raw") else op.asks[:1], op.told
     other = done is not None and done[0] != print_
-    if not told:
+    if not reply:
         yield state, ()
         if done is None:
             yield (choice, (print_, "")), ()
-    elif told[0] == "mismatch":
+    elif reply[0] == "mismatch":
         if done is None or other:
             yield state, ()
-    elif told[0] == "refused" and (other or ("success" in choice and done is None)):
+    elif reply[0] == "refused" and (other or ("success" in choice and done is None)):
         yield state, ()
-    elif done is None or (not other and done[1] in ("", told)):
-        yield (choice, (print_, told)), ()
+    elif done is None or (not other and done[1] in ("", reply)):
+        yield (choice, (print_, reply)), ()
 
 
 def once_verdicts(ops: list[Op], policy: Policy | None = None) -> dict[str, str]:
@@ -377,25 +377,25 @@ def patch_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[An
         if not value or not state:
             yield state, ()
             return
-        asked, shows, known = state
-        if value == asked or (
-            shows != asked
+        requested, shows, earlier = state
+        if value == requested or (
+            shows != requested
             and (
                 value == shows
-                or alike(value, asked)
-                or (value not in known and (not shows or alike(value, shows)))
+                or alike(value, requested)
+                or (value not in earlier and (not shows or alike(value, shows)))
             )
         ):
             yield state, ()
         return
-    _, asked, own, near = op.asks
-    known = own | (state[2] if state else own)
-    if value == asked:
-        yield (asked, asked, known), ()
+    _, requested, own, near = op.asks
+    earlier = own | (state[2] if state else own)
+    if value == requested:
+        yield (requested, requested, earlier), ()
     elif not value or any(value not in own or alike(value, other) for other in near):
-        yield (asked, "", known), ()
-    elif value not in own or alike(value, asked):
-        yield (asked, value, known), ()
+        yield (requested, "", earlier), ()
+    elif value not in own or alike(value, requested):
+        yield (requested, value, earlier), ()
 
 
 def patch_verdicts(ops: list[Op]) -> dict[str, str]:
@@ -439,9 +439,9 @@ def job_spoil(rng: random.Random, op: Op) -> tuple[Any, ...]:
 def job_apply(
     state: tuple[str, int], op: Op, number: int, last: int
 ) -> Iterator[tuple[tuple[str, int], Limits]]:
-    told = (op.told[1], op.told[2]) if op.told else state
-    if told == state or state[0] not in ENDS:
-        yield told, ()
+    reply = (op.told[1], op.told[2]) if op.told else state
+    if reply == state or state[0] not in ENDS:
+        yield reply, ()
 
 
 def job_verdicts(ops: list[Op]) -> dict[str, str]:
@@ -449,13 +449,13 @@ def job_verdicts(ops: list[Op]) -> dict[str, str]:
     for op in ops:
         received = None if op.received is None else op.received / SECOND
         _, said, minute = op.told or ("is", "queued", 0)
-        told = traces.a_job(
+        reply = traces.a_job(
             status=said,
             error_detail="timeout" if said == "failed" else None,
             finished_at=f"2026-03-02T09:0{minute}:00Z" if minute else None,
         )
         how: dict[str, Any] = {"path": {"kind": "crawl", "id": "job_1"}}
-        entries.append(traces.call("jobs.get", op.sent / SECOND, received, told, **how))
+        entries.append(traces.call("jobs.get", op.sent / SECOND, received, reply, **how))
     return words(traces.judged(jobs, entries), "job.progress", "job.final")
 
 

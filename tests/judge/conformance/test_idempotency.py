@@ -26,8 +26,8 @@ def again(sent: float, received: float | None, made: str = "dom_1", **more: Any)
 
 def job(sent: float, received: float, code: str = "", **more: Any) -> Entry:
     data = None if code else {"id": "job_1"}
-    asked = {"body": {"kind": "crawl", "domain_id": "dom_1"}, "once": "k"} | more
-    return call("jobs.create", sent, received, data, code=code, **asked)
+    request = {"body": {"kind": "crawl", "domain_id": "dom_1"}, "once": "k"} | more
+    return call("jobs.create", sent, received, data, code=code, **request)
 
 
 CRAWL = {"body": {"kind": "crawl", "domain_id": "dom_2"}}

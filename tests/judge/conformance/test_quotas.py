@@ -299,9 +299,9 @@ def test_an_allowance_is_shown_to_hold_for_several_at_once_where_they_met(d: Mod
     """One of two is granted the last unit, and the other refused, while both were under way."""
 
     def seen(*entries: Any) -> tuple[str, list[str], list[str]]:
-        found = d.finding(d.judged(entries), "quota.limit")
-        exercised = [case.name for case in found.cases if case.exercised]
-        return found.verdict, exercised, [case.name for case in found.cases if case.broken]
+        finding = d.finding(d.judged(entries), "quota.limit")
+        exercised = [case.name for case in finding.cases if case.exercised]
+        return finding.verdict, exercised, [case.name for case in finding.cases if case.broken]
 
     one, at_once = d.METRIC, f"{d.METRIC}, at once"
     after = d.briefs(1.2, **d.exhausted(10, 10))
@@ -340,6 +340,6 @@ def test_a_thousand_calls_that_meet_are_left_open_or_told(d: ModuleType) -> None
     calls = [d.briefs(1 + n / 1000, 1 + n % 7, took=2) for n in range(1000)]
     reads = [d.usage(1 + n / 10, 500 + 3 * n, 9000, took=1.5) for n in range(10)]
     steps = sorted([d.usage(0, 0, 9000), *calls, *reads], key=lambda one: one.sent)
-    found = d.finding(d.judged(steps), "quota.counted")
-    assert not found.broken
-    assert found.open == 1
+    finding = d.finding(d.judged(steps), "quota.counted")
+    assert not finding.broken
+    assert finding.open == 1

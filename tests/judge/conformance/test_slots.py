@@ -386,10 +386,10 @@ def test_a_word_that_is_removed_is_held_and_nothing_else_is(d: ModuleType) -> No
     """Used slots stay the same, whether one of them is held or two."""
     added = d.words(-5, "a", "b", added=2)
     made = [d.domain(-9), d.listed(-8), d.scan(-7), added, d.slots(0, 2)]
-    gone = d.call(1, "keywords.delete", path={"id": d.created_ids(added)[0]}, status=204)
-    assert d.verdict("slots.held", [*made, gone, d.slots(2, 1, 1)]) == "held"
-    assert d.verdict("slots.held", [*made, gone, d.slots(2, 2, 0)]) == "broke"
-    assert d.verdict("slots.held", [*made, gone, d.slots(2, 0, 2)]) == "broke"
+    removal = d.call(1, "keywords.delete", path={"id": d.created_ids(added)[0]}, status=204)
+    assert d.verdict("slots.held", [*made, removal, d.slots(2, 1, 1)]) == "held"
+    assert d.verdict("slots.held", [*made, removal, d.slots(2, 2, 0)]) == "broke"
+    assert d.verdict("slots.held", [*made, removal, d.slots(2, 0, 2)]) == "broke"
     assert d.verdict("slots.held", [*made, d.slots(2, 1, 1)]) == "broke"
     other = d.call(1, "labels.create", {"id": "x"}, body={"name": "n"}, status=201)
     assert d.verdict("slots.held", [*made, other, d.slots(2, 1, 1)]) != "broke"  # another write may hold
