@@ -596,6 +596,28 @@ def test_next_to_nothing_is_loaded_before_an_interrupt_can_be_caught() -> None:
     assert loaded.isdisjoint({"typing", "re", "collections", "enum"})
 
 
+def test_an_interrupt_where_nothing_can_be_raised_is_not_lost(tmp_path: Path) -> None:
+    """A finalizer cannot raise: Python would print the interrupt and go on."""
+    program = tmp_path / "deaf.py"
+    program.write_text(
+        "import signal, threading\n"
+        "from ranksim.report.command_line import new_app, run_app, spoken\n"
+        "class Deaf:\n"
+        "    def __del__(self):\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "app = new_app()\n"
+        "@app.command()\n"
+        "def wait():\n"
+        "    with spoken():\n"
+        "        Deaf()\n"
+        "        threading.Event().wait()\n"
+        "run_app(app)\n"
+    )
+    words = [sys.executable, str(program), "wait"]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "ranksim: interrupted; nothing was written\n")
+
+
 def test_an_interrupt_before_a_command_begins_is_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

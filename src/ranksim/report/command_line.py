@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -41,6 +42,7 @@ def new_app() -> typer.Typer:
 def run_app(app: typer.Typer) -> None:
     """Run a command line with the arguments of this process."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so wants no remains either
+    sys.unraisablehook = _interrupt_again
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -55,6 +57,18 @@ def run_app(app: typer.Typer) -> None:
     except Exception as error:
         say(_fault(error))
         sys.exit(FAULT)
+
+
+def _interrupt_again(unraised: "sys.UnraisableHookArgs") -> None:
+    """Deliver again an interrupt that came where none can be raised: in a finalizer, or inside pydantic."""
+    main = threading.main_thread().ident
+    if main is None or not issubclass(unraised.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraised)
+        return
+    # Not at once: it would be raised in this very hook, and be lost again.
+    again = threading.Timer(0.02, signal.pthread_kill, (main, signal.SIGINT))
+    again.daemon = True
+    again.start()
 
 
 def _fault(error: Exception) -> str:
