@@ -21,12 +21,15 @@ from ranksim.judge.load.cli_options import (
     TargetFile,
     hold_key,
 )
+from ranksim.report.options import JsonNotSummary
 from ranksim.report.progress import shares, show_progress
-from ranksim.report.terminal import Styled, print_out
+from ranksim.report.terminal import Styled, print_out, rendered
 
 if TYPE_CHECKING:
     from ranksim.core.callers.target import Target
     from ranksim.judge.load.options import LoadOptions
+    from ranksim.judge.load.summary import Summary
+    from ranksim.judge.load.thresholds import Threshold
     from ranksim.judge.profiles import Profile
     from ranksim.judge.profiles.profile import Needs
 
@@ -82,6 +85,19 @@ Yes = Annotated[
     typer.Option("--yes", help="Do not ask before making what cannot be removed again on other machines."),
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of what the users draw.")]
+FailOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="THRESHOLD",
+        help="Exit with 1 unless this holds, such as 'p95 < 500ms', 'errors < 1 %' or 'p99 of domains.list < "
+        "2s'; may be repeated.",
+    ),
+]
+Junit = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write JUnit XML here, one test case a threshold.")
+]
+
+FAILED = 1
 
 
 def load(
@@ -102,6 +118,9 @@ def load(
     yes: Yes = False,
     seed: Seed = None,
     gzip: Gzip = False,
+    fail_on: FailOn = None,
+    junit: Junit = None,
+    json: JsonNotSummary = False,
 ) -> None:
     """Drive a deployment with Locust, and record what was sent and answered as a trace.
 
@@ -113,17 +132,21 @@ def load(
 
     \b
       RANKSIM_KEY=... ranksim load --host http://127.0.0.1:8080 --duration 60s
-      ranksim load --target deployment.yaml --profile burst --users 20 --out burst
+      ranksim load --target deployment.yaml --users 40 --fail-on 'p95 < 500ms' --fail-on 'errors < 1 %'
       ranksim load --host localhost:8080 --scenario shop.yaml --client nightly --duration 10m
     """  # fmt: skip
+    from ranksim.core.files import check_outputs
     from ranksim.judge import profiles as declared
     from ranksim.judge.load.loading import OF_SCENARIO
     from ranksim.judge.load.options import LoadOptions
+    from ranksim.judge.load.thresholds import Threshold
 
     if profiles:
         print_out(_listed())
         return
     _check_locust()
+    thresholds = [Threshold.parse(text) for text in fail_on or ()]
+    check_outputs((junit,), (target, scenario))
     names, locustfile = tuple(client or ()), ""
     if names and scenario is None:
         raise BadInput("--client: expected --scenario FILE beside it, whose client it is")
@@ -134,7 +157,10 @@ def load(
     options = LoadOptions.from_arguments(
         host, target or "", out or "", spend_cap, dry_run_only, exclusive, gzip, seed
     )
-    _run(options, chosen, locustfile, users or chosen.users, _length(duration, chosen), processes, yes)
+    length = _length(duration, chosen)
+    trace = _run(options, chosen, locustfile, users or chosen.users, length, processes, yes)
+    if trace is not None:
+        _report(trace, options.target(), thresholds, junit, as_json=json)
 
 
 def _of_scenario(path: Path, clients: tuple[str, ...]) -> "Profile":
@@ -153,7 +179,8 @@ def _run(
     length: Micros,
     processes: int,
     yes: bool,
-) -> None:
+) -> Path | None:
+    """Load, and return the trace; None where somebody did not agree to what stays."""
     from ranksim.judge.load.leaked_resources import kept_by, staying
     from ranksim.judge.load.loading import run_load
     from ranksim.judge.load.options import is_local
@@ -163,10 +190,10 @@ def _run(
     trace_path(options.directory(chosen.name), options.gzip)  # says at once where nothing can be written
     stays = [] if deployment.dry_run_only else staying(kept_by(deployment))
     if not _agreed(stays, asking=not (yes or is_local(deployment))):
-        return
+        return None
     print(printable(before(chosen, deployment, users, length)), file=sys.stderr)
     with show_progress(f"loading, {chosen.name}") as tell:
-        trace = run_load(
+        return run_load(
             options,
             profile=chosen.name,
             length=length,
@@ -175,7 +202,6 @@ def _run(
             progress=shares(tell),
             locustfile=locustfile,
         )
-    _report(trace, deployment)
 
 
 def _agreed(stays: list[str], *, asking: bool) -> bool:
@@ -198,7 +224,6 @@ def _listed() -> Styled:
     from ranksim.judge.profiles import PROFILES
     from ranksim.judge.report.run_summary import amounts
     from ranksim.report.tables import View
-    from ranksim.report.terminal import rendered
     from ranksim.report.units import duration as written
 
     nobody = Target.simple("http://127.0.0.1", "none")
@@ -256,24 +281,51 @@ def before(chosen: "Profile", deployment: "Target", users: int, length: Micros) 
     )
 
 
-def _report(trace: Path, deployment: "Target") -> None:
+def _report(
+    trace: Path, deployment: "Target", thresholds: "list[Threshold]", junit: Path | None, *, as_json: bool
+) -> None:
+    """Print what a load found, its verdict last. Exits with 1 where a threshold does not hold."""
+    from ranksim.core.files import new_file, write_text
     from ranksim.judge.load.leaked_resources import left_over, recorded_lines
     from ranksim.judge.load.summary import Summary
+    from ranksim.judge.load.thresholds import verdict_lines
+    from ranksim.judge.report.junit import junit_of_checks
+    from ranksim.report.document import as_text, document
+
+    summary = Summary.of(trace)
+    if summary.left is None:
+        summary.left = [asdict(part) for part in left_over(recorded_lines(trace.parent))]
+    verdicts = summary.judged(thresholds)
+    if junit is not None:
+        cases = {each.metric: "" if each.holds else each.text for each in verdicts}
+        with new_file(junit) as temporary:
+            write_text(temporary, junit_of_checks("load", cases))
+    lines = _lines(summary, trace, deployment)
+    if as_json:
+        answer, rows = "".join(verdict_lines(verdicts)[-1:]), {"operations": summary.rows()}
+        result = document("load", "Load", answer=answer, notes=lines, expectations=verdicts, tables=rows)
+        print_out(as_text(result))
+    else:
+        lines += verdict_lines(verdicts)
+        print_out(rendered([summary.latencies()]))
+        print_out("".join(f"{line}\n" for line in lines))
+    if not all(each.holds for each in verdicts):
+        raise typer.Exit(FAILED)
+
+
+def _lines(summary: "Summary", trace: Path, deployment: "Target") -> list[str]:
+    """Return what a load found, in lines, and what can be done next."""
     from ranksim.judge.report.run_summary import cap_passed
 
     words = ["ranksim", "compare", str(trace)]
     if deployment.policy is not None:
         words += ["--policy", deployment.policy]
-    summary = Summary.of(trace)
-    if summary.left is None:
-        summary.left = [asdict(part) for part in left_over(recorded_lines(trace.parent))]
     spent = [asdict(part) for part in summary.used_up.by_account()]
     lines = cap_passed(spent, deployment.spend_cap, exclusive=deployment.exclusive)
     lines += summary.lines()
     if summary.left:
         lines.append(f"`ranksim tidy {trace.parent}` tries again, with the same address and keys")
-    lines += [f"trace: {trace}", f"next: {shlex.join(words)}"]
-    print_out("".join(f"{line}\n" for line in lines))
+    return [*lines, f"trace: {trace}", f"next: {shlex.join(words)}"]
 
 
 def _check_locust() -> None:

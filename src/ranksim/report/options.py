@@ -16,4 +16,5 @@ ResultsDirectory = Annotated[
     ),
 ]
 JsonNotText = Annotated[bool, typer.Option("--json", help="Print JSON, not text.")]
+JsonNotSummary = Annotated[bool, typer.Option("--json", help="Print JSON, not a summary.")]
 JsonNotTables = Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")]

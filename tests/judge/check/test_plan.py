@@ -16,7 +16,7 @@ from ranksim.core.errors import BadInput
 from ranksim.judge.check.choice import Rounds, choose, gain_in_cases, open_cases, turns, worth
 from ranksim.judge.check.plan import CheckPlan, check_runs, make_plan
 from ranksim.judge.check.plan_text import plan_lines
-from ranksim.judge.check.tasks import alternate_keys, tasks, with_main_key
+from ranksim.judge.check.tasks import alternate_keys, tasks
 from ranksim.judge.conformance.compare import RULES, compare
 from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally, Verdict
@@ -78,9 +78,9 @@ def test_each_key_has_a_ladder_and_windows_are_probed_by_the_second_key() -> Non
 
 
 def test_a_key_stands_in_for_the_main_one_and_the_main_one_for_it() -> None:
-    reach = with_main_key(reached(*ALL), "second")
+    reach = reached(*ALL).with_main("second")
     assert (reach.main, [key.name for key in reach.of("second")]) == ("second", ["main"])
-    assert with_main_key(reached(*ALL), "main") is reached(*ALL)
+    assert reached(*ALL).with_main("main") == reached(*ALL)
 
 
 def test_what_spends_is_sent_by_turns_and_what_is_sent_again_with_the_same_key() -> None:

@@ -301,6 +301,7 @@ GRAPHQL_REFUSAL = '{"errors":[{"message":"slower","extensions":{"code":"rate_lim
 def test_a_summary_counts_the_users_calls_from_sending_and_from_planning(tmp_path: Path) -> None:
     def call(sent: int, received: int | None, planned: int | None, **more: object) -> dict[str, object]:
         usual = {"kind": "exchange", "client": "soak-0", "status": 200, "error": None, "response": ""}
+        usual |= {"operations": ["domains.list"], "api_key": "main"}
         return usual | {"sent": sent, "received": received, "planned": planned} | more
 
     lines = [
@@ -319,17 +320,23 @@ def test_a_summary_counts_the_users_calls_from_sending_and_from_planning(tmp_pat
     path = tmp_path / "trace.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
-    assert Summary.of(path).lines() == [
-        "5 calls in 2s, 2.5 a second",
+    summary = Summary.of(path)
+    assert summary.lines() == [
+        "5 calls in 2s, 2.5 a second, 1 key",
         "         2  429 rate_limited",
         "         1  200",
         "         1  no reply: timeout",
         "         1  404 without a problem document",
         "5 calls were held back, to spend no more than is allowed",
         "1 call before and after the load, 1 webhook delivery",
-        "latency from sending        50 % 20ms, 90 % 500ms, 99 % 500ms, longest 500ms",
-        "latency from planned sending 50 % 110ms, 90 % 110ms, 99 % 110ms, longest 110ms",
+        "rate limits turned 40 % of the calls away: they bound this load, and not only the deployment; a "
+        "target file with more keys loads more",
     ]
+    assert summary.latencies().rows == (
+        ("domains.list", "5", "110ms", "500ms", "500ms", "500ms", "500ms", "40 %", "40 %", "0 %"),
+    )
+    [row, _] = summary.rows()
+    assert (row["operation"], row["p50"], row["errors"], row["rate"]) == ("all", 110_000, 0.4, 2.5)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class CheckTask:
 
     def programs(self, reach: Reach, seed: int) -> list[Program]:
         """Make the programs of its users."""
-        view = with_main_key(reach, self.main)
+        view = reach.with_main(self.main)
         made = [profile(self.profile).program(view, user, self.of, seed) for user in self.users]
         return [alternate_keys(program, self.spare) for program in made] if self.spare else made
 
@@ -101,19 +101,6 @@ def alternate_keys(program: Generator[Any, Any, Any], spare: tuple[str, ...]) ->
                 last, key = step, next(turns) or step.key
             step = replace(step, key=key)
         answer = yield step
-
-
-def with_main_key(reach: Reach, main: str) -> Reach:
-    """Return what can be exercised with another key of the account in place of the main one."""
-    if main == reach.main:
-        return reach
-    old, new = reach.keys[reach.main], reach.keys[main]
-    keys = {
-        **reach.keys,
-        main: replace(new, purpose=old.purpose),
-        reach.main: replace(old, purpose=new.purpose),
-    }
-    return replace(reach, keys=keys, main=main, lacks=dict(new.lacks))
 
 
 def tasks(reach: Reach) -> list[CheckTask]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ranksim.judge.load.cli_options import PinnedPolicy
-from ranksim.report.options import JsonNotText
+from ranksim.report.options import JsonNotSummary, JsonNotText
 from ranksim.report.terminal import print_out, rendered, wrapped
 
 DEVIATES = 1
@@ -41,7 +41,6 @@ Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-
 Junit = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write JUnit XML here, one test case a rule.")
 ]
-JsonNotSummary = Annotated[bool, typer.Option("--json", help="Print JSON, not a summary.")]
 Processes = Annotated[
     int,
     typer.Option(min=1, help="Processes that share the families; the result does not depend on it."),

@@ -145,6 +145,23 @@ class Reach:
         """Return the keys that work and are for one of these purposes."""
         return tuple(key for key in self.usable() if key.purpose in purposes)
 
+    def sharing(self) -> tuple[KeyReach, ...]:
+        """Return the keys that load can be shared among: of whole accounts beside the main one, it first."""
+        here = [key for key in self.of("full", "second", "other_account") if key.environment == self._home]
+        return tuple(sorted(here, key=lambda key: key.name != self.main))
+
+    def with_main(self, main: str) -> Reach:
+        """Return what can be exercised with another key in place of the main one."""
+        if main == self.main:
+            return self
+        old, new = self.keys[self.main], self.keys[main]
+        swapped = {main: replace(new, purpose=old.purpose), self.main: replace(old, purpose=new.purpose)}
+        return replace(self, keys={**self.keys, **swapped}, main=main, lacks=dict(new.lacks))
+
+    @property
+    def _home(self) -> str:
+        return self.keys[self.main].environment if self.main in self.keys else ""
+
 
 def declared(target: Target, reached: Mapping[str, KeyReach]) -> dict[str, TraceKey]:
     """Declare whose each key of a target is, for a trace's header: as found, else as the target says."""

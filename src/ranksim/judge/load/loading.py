@@ -231,7 +231,8 @@ def _wait(child: subprocess.Popen[bytes], seconds: float, stops: list[int], prog
         with suppress(subprocess.TimeoutExpired):
             child.wait(0.1)
             return
-        progress(min(1.0, (time.monotonic() - began) / seconds))
+        if (share := (time.monotonic() - began) / seconds) < 1:
+            progress(share)
         if len(stops) > passed_on:
             passed_on += 1
             with suppress(ProcessLookupError):

@@ -27,6 +27,9 @@ from ranksim.core.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.judge.load.recorder import PartRecorder
 
+LOST_ON_PURPOSE = "lost on purpose"
+"""The error of a call whose reply a program did not wait for: no failure of the deployment."""
+
 LARGEST_REPLY = 8 << 20
 """Bytes, with all that comes before the body; a longer reply counts as lost."""
 
@@ -153,7 +156,7 @@ class Session:
         reply, error, effect = None, "stopped before a reply was seen", "unknown"
         try:
             reply = _round_trip(connection, request, deadline, listening=not send.lose)
-            error = "lost on purpose"
+            error = LOST_ON_PURPOSE
         except _UnsendableError as broken:
             error, effect = f"not sent: {broken}", "none"
         except (OSError, ValueError, http.client.HTTPException) as broken:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ranksim.core.clock import SECOND, Micros
 from ranksim.core.records import parsed_object, read_lines
 from ranksim.judge.deployment.budget import HELD_BACK
 from ranksim.judge.deployment.cleanup import TIDIED
 from ranksim.judge.load.consumption import UsedUp
+from ranksim.judge.load.session import LOST_ON_PURPOSE
+from ranksim.judge.load.thresholds import METRICS, CallCounts, Threshold, value_text
 from ranksim.judge.load.untouched import Untouched, were
 from ranksim.judge.report.run_summary import left_lines
 from ranksim.report import units
+from ranksim.report.heading import ExpectationVerdict
+from ranksim.report.tables import View
 
 AROUND = frozenset({"explore", "before", "after", "resolve"})
 """Clients that are not users: what a run does before and after the load."""
@@ -24,8 +27,8 @@ AROUND = frozenset({"explore", "before", "after", "resolve"})
 CUT = "a program was stopped before it had been once through"
 """The note of a trace that names the client whose program it was."""
 
-QUANTILES = (0.5, 0.9, 0.99, 1.0)
-
+MOST_NAMED = 3
+"""Programs that are named of those that were stopped."""
 
 LIMITS = (402, 403)
 """Statuses by which an account or a key refuses one more domain; other refusals are provoked or pass."""
@@ -84,17 +87,16 @@ class RefusedDomains:
 
 @dataclass(slots=True)
 class Summary:
-    """The users' calls of a trace: answers by status and code, latencies in µs, and what came besides."""
+    """The users' calls of a trace: answers by status and code, counts by operation, and what came besides."""
 
-    calls: int = 0
+    all_calls: CallCounts = field(default_factory=CallCounts)
+    operations: dict[str, CallCounts] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+    """The keys that users sent with."""
     around: int = 0
     deliveries: int = 0
     held_back: int = 0
     answers: Counter[str] = field(default_factory=Counter)
-    latencies: list[Micros] = field(default_factory=list)
-    from_planned: list[Micros] = field(default_factory=list)
-    first: Micros | None = None
-    last: Micros = 0
     notes: list[str] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     used_up: UsedUp = field(default_factory=UsedUp)
@@ -128,16 +130,12 @@ class Summary:
                     summary.used_up.header(entry)
         return summary
 
-    @property
-    def rate(self) -> float:
-        """Calls a second."""
-        span = self.last - (self.first or 0)
-        return self.calls * SECOND / span if span > 0 else 0.0
-
     def lines(self) -> list[str]:
         """The summary as lines of text."""
-        span = units.duration(self.last - (self.first or 0))
-        lines = [f"{units.many(self.calls, 'call')} in {span}, {self.rate:.3g} a second"]
+        calls = self.all_calls
+        span = units.duration(calls.last - (calls.first or 0))
+        rate = f"{calls.value('rate') or 0:.3g} a second"
+        lines = [f"{units.many(calls.calls, 'call')} in {span}, {rate}, {units.many(len(self.keys), 'key')}"]
         lines += [f"  {units.count(number):>8}  {answer}" for answer, number in self.answers.most_common()]
         if self.held_back:
             lines.append(f"{were(self.held_back, 'call')} held back, to spend no more than is allowed")
@@ -155,29 +153,63 @@ class Summary:
             lines.append("created, and not removed:")
             lines += [f"  {line}" for line in left_lines(self.left)]
         if self.cut:
+            first = ", ".join(sorted(self.cut)[:MOST_NAMED])
             lines.append(
                 f"{were(len(self.cut), 'program')} stopped before having been once through "
-                f"({', '.join(sorted(self.cut))}); a longer --duration shows more"
+                f"({first}{', …' if len(self.cut) > MOST_NAMED else ''}); a longer --duration shows more"
             )
-        if self.latencies:
-            lines.append(f"latency from sending        {_quantiles(self.latencies)}")
-        if self.from_planned:
-            lines.append(f"latency from planned sending {_quantiles(self.from_planned)}")
+        if calls.limited:
+            share = units.percent(calls.limited / calls.calls)
+            lines.append(
+                f"rate limits turned {share} of the calls away: they bound this load, and not only the "
+                "deployment; a target file with more keys loads more"
+            )
         return lines
+
+    def judged(self, thresholds: Sequence[Threshold]) -> list[ExpectationVerdict]:
+        """Return of each threshold whether it holds."""
+        return [threshold.judge(self.all_calls, self.operations) for threshold in thresholds]
+
+    def latencies(self) -> View:
+        """The calls by operation, the most frequent first: how long they took, and how many failed."""
+        measured = sorted(self.operations.items(), key=lambda pair: -pair[1].calls)
+        rows = [("all", self.all_calls), *measured] if len(measured) != 1 else measured
+        columns = [metric for metric in METRICS if metric != "rate"]
+        return View(
+            "Calls by operation",
+            ("operation", "calls", *columns),
+            1,
+            tuple(
+                (
+                    name,
+                    units.count(counts.calls),
+                    *(value_text(column, counts.value(column)) for column in columns),
+                )
+                for name, counts in rows
+            ),
+            note="Latency is from planned sending where there is a plan, without what rate limits refused.",
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The calls by operation as plain data: latencies in µs, shares of 1, calls a second."""
+        named = {"all": self.all_calls, **self.operations}
+        return [
+            {"operation": name, "calls": counts.calls, **{each: counts.value(each) for each in METRICS}}
+            for name, counts in named.items()
+        ]
 
     def _exchange(self, entry: dict[str, Any]) -> None:
         if entry.get("client") in AROUND:
             self.around += 1
             return
-        self.calls += 1
-        sent, received, planned = entry["sent"], entry["received"], entry["planned"]
-        self.first = sent if self.first is None else min(self.first, sent)
-        self.last = max(self.last, received or sent)
         self.answers[_answer(entry)] += 1
-        if received is not None:
-            self.latencies.append(received - sent)
-            if planned is not None:
-                self.from_planned.append(received - planned)
+        self.keys.add(str(entry["api_key"]))
+        if entry.get("error") == LOST_ON_PURPOSE:
+            self.all_calls.calls += 1
+            return
+        operation = " + ".join(entry["operations"]) or entry["path"]
+        for counts in (self.all_calls, self.operations.setdefault(operation, CallCounts())):
+            counts.add(entry)
 
 
 def _answer(entry: dict[str, Any]) -> str:
@@ -200,13 +232,3 @@ def _graphql_code(reply: dict[str, Any]) -> str:
             return code
         case _:
             return ""
-
-
-def _quantiles(values: list[Micros]) -> str:
-    ordered = sorted(values)
-    texts = []
-    for share in QUANTILES:
-        at = ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-        name = "longest" if share == 1 else f"{share * 100:g} %"
-        texts.append(f"{name} {units.duration(at)}")
-    return ", ".join(texts)

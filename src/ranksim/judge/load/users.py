@@ -62,7 +62,7 @@ class ProfileUser(User):
         part, reach = CONTEXT.part, CONTEXT.reach
         if part is not None and reach is not None:
             number = CONTEXT.number(self.profile.name)
-            program = self.profile.program(reach, number, part.shared.users, part.shared.seed)
+            program = self.profile.program(reach, number, part.shared.users, part.shared.seed, load=True)
             beside = Beside(part, f"{self.profile.name}-{number}", self._observe)
             session = part.session(beside.client)
             once = False

@@ -30,7 +30,7 @@ TURNS = 100
 """Calls of a user after which hardly anything is left that was not chosen once."""
 
 EVERY = 150 * MILLISECOND
-"""Between two calls of all soaking users together: 400 a minute, below the limit of reads (S102)."""
+"""Between two calls of all soaking users of a key together: 400 a minute, below the limit of reads (S102)."""
 
 SOAK_TURNS = 60
 """Calls of a soaking user after which each kind of call was sent."""
@@ -150,6 +150,7 @@ EVERYDAY = Profile(
     duration=2 * MINUTE,
     plays=everyday,
     needs=_needs,
+    spreads=True,
 )
 
 
@@ -159,8 +160,9 @@ def soak(me: User) -> Program:
     domain = yield from me.domain("soak", me.number)
     reads = [name for name in READS if me.reach.can(name)] or ["domains.list"]
     now = yield Pause(0)
-    every = me.users * EVERY
-    planned = -(-(now + SECOND) // every) * every + me.number * EVERY
+    between = EVERY // me.keys
+    every = me.users * between
+    planned = -(-(now + SECOND) // every) * every + me.number * between
     turn = 0
     while True:
         yield Until(planned)
@@ -188,4 +190,5 @@ SOAK = Profile(
     duration=10 * MINUTE,
     plays=soak,
     needs=lambda reach, users: Needs(SOAK_TURNS * users * EVERY),
+    spreads=True,
 )

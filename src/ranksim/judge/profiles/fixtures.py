@@ -52,13 +52,15 @@ WIDE: Shape = (
 class User:
     """A user who plays a profile: what can be exercised, the user's number, from 0, of `users`, and the seed.
 
-    Names, hosts, keywords and Idempotency-Keys carry the mark of the run and the `parts` that differ.
+    All users share so many `keys`. Names, hosts, keywords and Idempotency-Keys carry the mark of the run
+    and the `parts` that differ.
     """
 
     reach: Reach
     number: int
     users: int
     seed: int
+    keys: int = 1
 
     @property
     def key(self) -> str:

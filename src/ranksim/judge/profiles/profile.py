@@ -38,7 +38,7 @@ class Profile:
     any call shows. `users` and `duration` are what it runs with unless told otherwise; `needs(reach, users)`
     says what going through it once takes there, None where nobody knows. What a user `plays` ends by itself
     where the profile `ends`, or says at each `Lap` that it has been once through, and goes on until it is
-    stopped.
+    stopped. Where it `spreads`, users of a load share all keys of whole accounts; those of a check do not.
     """
 
     name: str
@@ -49,11 +49,15 @@ class Profile:
     plays: Callable[[User], Program]
     needs: Callable[[Reach, int], Needs] | None = None
     ends: bool = False
+    spreads: bool = False
 
-    def program(self, reach: Reach, user: int, users: int, seed: int) -> Program:
+    def program(self, reach: Reach, user: int, users: int, seed: int, *, load: bool = False) -> Program:
         """Return the program of a user, by its number; it is empty where no key works."""
-        if reach.main:
-            yield from self.plays(User(reach, user, users, seed))
+        if not reach.main:
+            return
+        keys = [key.name for key in reach.sharing()] if load and self.spreads else [reach.main]
+        view = reach.with_main(keys[user % len(keys)])
+        yield from self.plays(User(view, user, users, seed, len(keys)))
 
     def once(self, reach: Reach, users: int) -> Needs:
         """Return what it takes to go through it once: its length alone where nothing else is known."""

@@ -33,6 +33,19 @@ def junit(judgement: Plain) -> str:
     return printable(tostring(root, encoding="unicode", xml_declaration=True) + "\n", LINES)
 
 
+def junit_of_checks(name: str, cases: Mapping[str, str]) -> str:
+    """Return the XML of one suite: its cases by name, each with what failed, "" for nothing."""
+    elements = []
+    for case, failure in cases.items():
+        elements.append(Element("testcase", classname=f"ranksim.{name}", name=case))
+        if failure:
+            SubElement(elements[-1], "failure", message=failure)
+    root = Element("testsuites", name=f"ranksim {name}")
+    root.append(_suite(name, elements))
+    indent(root)
+    return printable(tostring(root, encoding="unicode", xml_declaration=True) + "\n", LINES)
+
+
 def _suite(name: str, cases: Sequence[Element]) -> Element:
     def count(outcome: str) -> str:
         return str(sum(case.find(outcome) is not None for case in cases))

@@ -1,0 +1,150 @@
+"""What a load must keep, such as `p95 of domains.list < 300ms`: parsed, and held against what was measured.
+
+Thresholds are on the calls of users, all or of one operation:
+
+- p50, p90, p95, p99, longest: latency of what was answered, but for rate limits' refusals, which are quick;
+- errors: the share without a reply, or answered in a way that no documentation promises;
+- limited, refused: the shares that a rate limit, or another documented check, turned away;
+- rate: calls a second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ranksim.core.clock import SECOND, Micros, duration
+from ranksim.core.errors import BadInput, near
+from ranksim.core.records import parsed_object
+from ranksim.core.service.operations import OPERATIONS
+from ranksim.inference.quantiles import rank_of
+from ranksim.report import units
+from ranksim.report.heading import ExpectationVerdict
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "longest": 1.0}
+SHARES = ("errors", "limited", "refused")
+METRICS = (*QUANTILES, *SHARES, "rate")
+
+FORM = re.compile(r"\s*(\w+)(?:\s+of\s+([\w.]+))?\s*(<=?|>=?)\s*(.+?)\s*")
+
+EXPECTED = "expected such as 'p95 < 500ms', 'errors < 1 %' or 'p99 of domains.list < 2s'"
+
+
+@dataclass(slots=True)
+class CallCounts:
+    """Calls of users, and how they ended; `latencies` (µs) begin where a call was planned, if it was."""
+
+    calls: int = 0
+    errors: int = 0
+    limited: int = 0
+    refused: int = 0
+    latencies: list[Micros] = field(default_factory=list)
+    first: Micros | None = None
+    last: Micros = 0
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Count an exchange of a trace."""
+        sent, received, status = entry["sent"], entry["received"], entry["status"]
+        self.calls += 1
+        self.first = sent if self.first is None else min(self.first, sent)
+        self.last = max(self.last, received or sent)
+        if status == 429:
+            self.limited += 1
+            return
+        if status is not None and 400 <= status < 500 and parsed_object(entry["response"]) is not None:
+            self.refused += 1
+        elif status is None or status >= 300:
+            self.errors += 1
+        if received is not None:
+            planned = entry.get("planned")
+            self.latencies.append(received - (sent if planned is None else planned))
+
+    def value(self, metric: str) -> float | None:
+        """Return a metric: a latency (µs), a share of 1, calls a second; None where nothing tells it."""
+        if metric in QUANTILES:
+            ordered = sorted(self.latencies)
+            return ordered[rank_of(QUANTILES[metric], len(ordered)) - 1] if ordered else None
+        if metric == "rate":
+            span = self.last - (self.first or 0)
+            return self.calls * SECOND / span if self.calls and span > 0 else None
+        return getattr(self, metric) / self.calls if self.calls else None
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A bound on a metric; of all operations where `operation` is ""."""
+
+    text: str
+    metric: str
+    operation: str
+    below: bool
+    strict: bool
+    bound: float
+
+    @classmethod
+    def parse(cls, text: str) -> Threshold:
+        """Read one. Raises BadInput."""
+        match = FORM.fullmatch(text)
+        if match is None:
+            raise BadInput(f"--fail-on: {EXPECTED}, found {text!r}")
+        metric, operation, sign, bound = match.groups()
+        if metric not in METRICS:
+            raise BadInput(
+                f"--fail-on: expected one of {', '.join(METRICS)}, found {metric!r}{near(metric, METRICS)}"
+            )
+        if operation is not None and operation not in OPERATIONS:
+            raise BadInput(
+                f"--fail-on: {operation!r} is no operation of the API{near(operation, list(OPERATIONS))}"
+            )
+        return cls(
+            " ".join(text.split()), metric, operation or "", sign[0] == "<", len(sign) == 1,
+            _bound(metric, bound),
+        )  # fmt: skip
+
+    def judge(self, all_calls: CallCounts, operations: Mapping[str, CallCounts]) -> ExpectationVerdict:
+        """Return whether it holds of the calls of a run; where nothing was measured, it does not."""
+        counts = operations.get(self.operation, CallCounts()) if self.operation else all_calls
+        value = counts.value(self.metric)
+        if value is None:
+            return ExpectationVerdict(False, f"{self.text}: nothing was measured", self.text)
+        off = value - self.bound if self.below else self.bound - value
+        written = value_text(self.metric, value)
+        says = f"{self.text}: {written} over {units.many(counts.calls, 'call')}"
+        return ExpectationVerdict(off < 0 or (off == 0 and not self.strict), says, self.text, written)
+
+
+def _bound(metric: str, text: str) -> float:
+    """Return a bound in the unit of a metric. Raises BadInput."""
+    try:
+        if metric in QUANTILES:
+            return duration(text)
+        if metric == "rate":
+            return float(text.removesuffix("/s"))
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError as error:
+        raise BadInput(f"--fail-on: {EXPECTED}, found {text!r} for {metric} ({error})") from None
+
+
+def value_text(metric: str, value: float | None) -> str:
+    """Write the value of a metric with its unit; a dash for none."""
+    if value is None:
+        return "–"
+    if metric in QUANTILES:
+        return units.duration(value)
+    return f"{value:.3g} a second" if metric == "rate" else units.percent(value)
+
+
+def verdict_lines(verdicts: Sequence[ExpectationVerdict]) -> list[str]:
+    """Return a line for each threshold, and as the last one what came of all; none without any."""
+    if not verdicts:
+        return []
+    failing = [verdict.metric for verdict in verdicts if not verdict.holds]
+    lines = [f"{'holds' if verdict.holds else 'FAILS'}  {verdict.text}" for verdict in verdicts]
+    if failing:
+        return [
+            *lines,
+            f"{len(failing)} of {units.many(len(verdicts), 'threshold')} FAILED: {'; '.join(failing)}",
+        ]
+    return [*lines, "the threshold holds" if len(verdicts) == 1 else f"all {len(verdicts)} thresholds hold"]
