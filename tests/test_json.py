@@ -6,7 +6,8 @@ import json
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 
 from ranksim import cli
 from ranksim.schema import RESULTS, schema
+from ranksim.testing import Server
 
 ROOT = Path(__file__).parents[1]
 TRACE = ROOT / "notebooks/data/everyday.jsonl.gz"
@@ -43,6 +45,8 @@ SLOW = {
     "price compare": f"--b examples/pricing/tighter.yaml {POPULATION}",
     "price break-even": POPULATION,
     "price pareto": f"{POPULATION} --vary plans.pro.quotas.keyword_brief_refreshes.limit=30,50",
+    "load": "--host SERVER --duration 2s --users 2 --out FOLDER/load --fail-on 'errors < 1'",
+    "capacity load": "'errors < 1' --host SERVER --duration 2s --first 1 --most 2",
     "price search": "FOLDER/calls.columns --plan pro --vary 'plans.pro.cost_ceiling=20 USD,90 USD'",
 }
 COMMANDS = [
@@ -67,16 +71,27 @@ def test_every_command_with_json_is_tried_here_and_has_its_kind() -> None:
     assert {*QUICK, *SLOW} == set(RESULTS)
 
 
+@pytest.fixture
+def deployment() -> Iterator[Callable[[], Server]]:
+    """Starts a deployment where a command wants one."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(Server(clock="real", start=None))
+
+
 @pytest.mark.parametrize(("name", "words"), COMMANDS)
 def test_it_keeps_to_the_schema(
-    name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deployment: Callable[[], Server]
 ) -> None:
     monkeypatch.chdir(ROOT)
     if name == "price search":
         made = ["import", "examples/pricing/trace.jsonl", "--columns", str(tmp_path / "calls.columns")]
         assert CliRunner().invoke(cli.app, made).exit_code == 0
-    given = shlex.split(f"{name} {words.replace('FOLDER', str(tmp_path))} --json")
-    done = CliRunner().invoke(cli.app, given)
+    words = words.replace("FOLDER", str(tmp_path))
+    if "SERVER" in words:
+        server = deployment()
+        monkeypatch.setenv("RANKSIM_KEY", server.key)
+        words = words.replace("SERVER", server.url)
+    done = CliRunner().invoke(cli.app, shlex.split(f"{name} {words} --json"))
     assert done.exit_code in (0, 1), done.output
     found = json.loads(done.stdout)
     validator = Draft202012Validator(schema("result"))

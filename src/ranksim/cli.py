@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from ranksim.bridges import check_cli as checking
+from ranksim.bridges import load_capacity
 from ranksim.bridges import load_cli as loading
 from ranksim.bridges import mirror_cli as mirroring
 from ranksim.bridges import view_cli as viewing
@@ -380,7 +381,9 @@ VERDICTS: Commands = {
 add_serve(app)
 _add_group("state", "Back up the world that a deployment serves.", STATE)
 _add(app, DEPLOYMENTS)
-_add_group("capacity", "Answer a question of capacity planning.", planning.QUESTIONS)
+_add_group(
+    "capacity", "Answer a question of capacity planning.", {**planning.QUESTIONS, **load_capacity.QUESTIONS}
+)
 _add_group("price", "Answer a question of pricing.", pricing.QUESTIONS)
 _add(app, RECORDINGS)
 _add_group("trace", "Look into a recorded trace.", {"show": (judging.show, "Print exchanges whole.")})

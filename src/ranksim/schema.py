@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, create_model
 
+from ranksim.bridges import load_capacity
 from ranksim.core.callers.target import Target
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.plans import Catalogue
@@ -55,7 +56,7 @@ FILES: dict[str, TypeAdapter[Any]] = {
 
 RESULTS = (
     *KINDS,
-    *(f"capacity {name}" for name in capacity.QUESTIONS),
+    *(f"capacity {name}" for name in {**capacity.QUESTIONS, **load_capacity.QUESTIONS}),
     *(f"price {name}" for name in pricing.QUESTIONS),
 )
 """What a result may be of: the commands that print JSON."""

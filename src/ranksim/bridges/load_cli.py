@@ -144,7 +144,7 @@ def load(
     if profiles:
         print_out(_listed())
         return
-    _check_locust()
+    check_locust()
     thresholds = [Threshold.parse(text) for text in fail_on or ()]
     check_outputs((junit,), (target, scenario))
     names, locustfile = tuple(client or ()), ""
@@ -181,15 +181,12 @@ def _run(
     yes: bool,
 ) -> Path | None:
     """Load, and return the trace; None where somebody did not agree to what stays."""
-    from ranksim.judge.load.leaked_resources import kept_by, staying
     from ranksim.judge.load.loading import run_load
-    from ranksim.judge.load.options import is_local
     from ranksim.judge.load.run import trace_path
 
     deployment = options.target()
     trace_path(options.directory(chosen.name), options.gzip)  # says at once where nothing can be written
-    stays = [] if deployment.dry_run_only else staying(kept_by(deployment))
-    if not _agreed(stays, asking=not (yes or is_local(deployment))):
+    if not agreed(deployment, yes=yes):
         return None
     print(printable(before(chosen, deployment, users, length)), file=sys.stderr)
     with show_progress(f"loading, {chosen.name}") as tell:
@@ -204,8 +201,13 @@ def _run(
         )
 
 
-def _agreed(stays: list[str], *, asking: bool) -> bool:
+def agreed(deployment: "Target", *, yes: bool) -> bool:
     """Say what cannot be removed again, and ask whether to go on where there is any. Raises BadInput."""
+    from ranksim.judge.load.leaked_resources import kept_by, staying
+    from ranksim.judge.load.options import is_local
+
+    stays = [] if deployment.dry_run_only else staying(kept_by(deployment))
+    asking = not (yes or is_local(deployment))
     if not stays:
         return True
     print(printable("\n".join(stays), LINES), file=sys.stderr)
@@ -328,7 +330,8 @@ def _lines(summary: "Summary", trace: Path, deployment: "Target") -> list[str]:
     return [*lines, f"trace: {trace}", f"next: {shlex.join(words)}"]
 
 
-def _check_locust() -> None:
+def check_locust() -> None:
+    """Raise BadInput where Locust is not installed."""
     from importlib.util import find_spec
 
     if find_spec("locust") is None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ranksim.core.errors import BadInput
+from ranksim.judge.load.summary import Summary
 from ranksim.judge.load.thresholds import CallCounts, Threshold, verdict_lines
 
 
@@ -39,7 +40,7 @@ TWENTY = counts(*(call(10 * number) for number in range(1, 21)))
     ],
 )
 def test_a_threshold_is_held_against_the_calls_of_users(said: str, holds: bool, found: str) -> None:
-    verdict = Threshold.parse(said).judge(TWENTY, {})
+    verdict = Threshold.parse(said).judge(TWENTY)
     assert (verdict.holds, verdict.found) == (holds, found)
     assert verdict.text.endswith(f"{found} over 20 calls")
 
@@ -62,21 +63,24 @@ def test_latency_begins_where_a_call_was_planned() -> None:
 
 
 def test_a_threshold_is_on_one_operation_where_it_names_one() -> None:
-    slow = {"domains.list": counts(call(900)), "jobs.get": counts(call(10))}
-    threshold = Threshold.parse(" p95  of domains.list < 500ms ")
-    assert threshold.text == "p95 of domains.list < 500ms"
-    assert not threshold.judge(TWENTY, slow).holds
-    assert Threshold.parse("p95 of jobs.get < 500ms").judge(TWENTY, slow).holds
+    summary = Summary(TWENTY, {"domains.list": counts(call(900)), "jobs.get": counts(call(10))})
+    slow, quick = (
+        Threshold.parse(" p95  of domains.list < 500ms "),
+        Threshold.parse("p95 of jobs.get < 500ms"),
+    )
+    assert slow.text == "p95 of domains.list < 500ms"
+    assert [verdict.holds for verdict in summary.judged([slow, quick])] == [False, True]
+    assert summary.measured(slow) == 900_000
 
 
 def test_what_was_not_measured_does_not_hold() -> None:
-    verdict = Threshold.parse("p95 of jobs.get < 500ms").judge(TWENTY, {})
+    [verdict] = Summary(TWENTY).judged([Threshold.parse("p95 of jobs.get < 500ms")])
     assert (verdict.holds, verdict.text) == (False, "p95 of jobs.get < 500ms: nothing was measured")
-    assert not Threshold.parse("errors < 1 %").judge(CallCounts(), {}).holds
+    assert not Threshold.parse("errors < 1 %").judge(CallCounts()).holds
 
 
 def test_the_last_line_is_what_came_of_all() -> None:
-    kept, missed = (Threshold.parse(said).judge(TWENTY, {}) for said in ("p50 < 1s", "p99 < 1ms"))
+    kept, missed = (Threshold.parse(said).judge(TWENTY) for said in ("p50 < 1s", "p99 < 1ms"))
     assert verdict_lines([kept])[-1] == "the threshold holds"
     assert verdict_lines([kept, kept])[-1] == "all 2 thresholds hold"
     assert verdict_lines([kept, missed])[-2:] == [

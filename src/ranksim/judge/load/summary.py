@@ -168,7 +168,11 @@ class Summary:
 
     def judged(self, thresholds: Sequence[Threshold]) -> list[ExpectationVerdict]:
         """Return of each threshold whether it holds."""
-        return [threshold.judge(self.all_calls, self.operations) for threshold in thresholds]
+        return [threshold.judge(self._counts(threshold)) for threshold in thresholds]
+
+    def measured(self, threshold: Threshold) -> float | None:
+        """Return what a threshold is held against, None where nothing was measured."""
+        return self._counts(threshold).value(threshold.metric)
 
     def latencies(self) -> View:
         """The calls by operation, the most frequent first: how long they took, and how many failed."""
@@ -197,6 +201,10 @@ class Summary:
             {"operation": name, "calls": counts.calls, **{each: counts.value(each) for each in METRICS}}
             for name, counts in named.items()
         ]
+
+    def _counts(self, threshold: Threshold) -> CallCounts:
+        operation = threshold.operation
+        return self.operations.get(operation, CallCounts()) if operation else self.all_calls
 
     def _exchange(self, entry: dict[str, Any]) -> None:
         if entry.get("client") in AROUND:

@@ -103,16 +103,21 @@ class Threshold:
             _bound(metric, bound),
         )  # fmt: skip
 
-    def judge(self, all_calls: CallCounts, operations: Mapping[str, CallCounts]) -> ExpectationVerdict:
-        """Return whether it holds of the calls of a run; where nothing was measured, it does not."""
-        counts = operations.get(self.operation, CallCounts()) if self.operation else all_calls
-        value = counts.value(self.metric)
+    def holds(self, value: float | None) -> bool:
+        """Return whether it holds of a value; where nothing was measured, it does not."""
         if value is None:
-            return ExpectationVerdict(False, f"{self.text}: nothing was measured", self.text)
+            return False
         off = value - self.bound if self.below else self.bound - value
+        return off < 0 or (off == 0 and not self.strict)
+
+    def judge(self, counts: CallCounts) -> ExpectationVerdict:
+        """Return whether it holds of the calls it is on, with what was measured."""
+        value = counts.value(self.metric)
         written = value_text(self.metric, value)
-        says = f"{self.text}: {written} over {units.many(counts.calls, 'call')}"
-        return ExpectationVerdict(off < 0 or (off == 0 and not self.strict), says, self.text, written)
+        measured = (
+            "nothing was measured" if value is None else f"{written} over {units.many(counts.calls, 'call')}"
+        )
+        return ExpectationVerdict(self.holds(value), f"{self.text}: {measured}", self.text, written)
 
 
 def _bound(metric: str, text: str) -> float:

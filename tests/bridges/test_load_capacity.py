@@ -1,0 +1,129 @@
+"""How many users a deployment bears: the search, its answer, and a real deployment that gets slow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from typer.testing import CliRunner
+
+from ranksim.bridges.load_capacity import LoadCapacity, LoadStep, largest_load
+from ranksim.cli import app
+from ranksim.judge.load.thresholds import Threshold
+from ranksim.testing import Server
+
+P95 = Threshold.parse("p95 < 500ms")
+
+
+def bearing(most: int) -> tuple[list[int], object]:
+    """A deployment that bears so many users, and the loads it has seen."""
+    tried: list[int] = []
+
+    def measure(users: int) -> LoadStep:
+        tried.append(users)
+        return LoadStep(users, 100_000 if users <= most else 700_000, users <= most, 1000, users * 1.5)
+
+    return tried, measure
+
+
+@pytest.mark.parametrize("most", [1, 2, 9, 10, 11, 40, 99, 639])
+def test_the_largest_load_that_holds_is_found_to_a_twentieth(most: int) -> None:
+    tried, measure = bearing(most)
+    answer = LoadCapacity(P95, largest_load(measure, 10, 640))  # type: ignore[arg-type]
+    assert answer.best is not None
+    assert most - max(1, most // 20) <= answer.best.users <= most
+    assert len(tried) == len(set(tried)) <= 13
+
+
+def test_a_deployment_that_bears_all_or_nobody_is_told_so() -> None:
+    _, measure = bearing(10_000)
+    answer = LoadCapacity(P95, largest_load(measure, 10, 50))  # type: ignore[arg-type]
+    assert [step.users for step in answer.steps] == [10, 20, 40, 50]
+    assert answer.sentence.endswith("no load that was tried breaks it, try more with --most.")
+
+    _, measure = bearing(0)
+    answer = LoadCapacity(P95, largest_load(measure, 10, 50))  # type: ignore[arg-type]
+    assert [step.users for step in answer.steps] == [1, 2, 5, 10]
+    assert answer.sentence == "Not even 1 user may call: p95 is 700ms."
+
+
+def test_an_answer_says_where_the_threshold_breaks_and_what_rate_limits_refused() -> None:
+    steps = LoadStep(20, 300_000, True, 900, 31.2, 0.2), LoadStep(21, 612_000, False, 950, 33.0, 0.2)
+    answer = LoadCapacity(P95, steps)
+    assert answer.sentence == (
+        "20 users may call, 31.2 times a second: p95 < 500ms holds. 21 may not: p95 is 612ms."
+    )
+    assert answer.notes == (
+        "Rate limits refused 20 % of these calls; a target file with more keys loads more.",
+    )
+    assert answer.metrics()["20.rate"]["value"] == 31.2
+    assert "p95 &lt; 500ms" in answer.page()
+
+
+def test_a_threshold_on_the_rate_says_nothing_of_how_many_users_there_may_be() -> None:
+    ran = CliRunner().invoke(app, ["capacity", "load", "rate > 5", "--host", "http://127.0.0.1:9"])
+    assert ran.exit_code == 2
+    assert "more users always call more often" in ran.output
+
+
+@contextmanager
+def slowed(port: int, beyond: int) -> Iterator[str]:
+    """Stand before a server, and be slow while more than so many connections are open."""
+    opened = 0
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        opened += 1
+        there, onward = await asyncio.open_connection("127.0.0.1", port)
+
+        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter, slow: bool) -> None:
+            with suppress(OSError):
+                while piece := await source.read(65_536):
+                    await asyncio.sleep(0.7 if slow and opened > beyond else 0)
+                    sink.write(piece)
+                    await sink.drain()
+            with suppress(OSError):
+                sink.close()
+
+        await asyncio.gather(copy(reader, onward, False), copy(there, writer, True))
+        opened -= 1
+
+    loop = asyncio.new_event_loop()
+    serving = loop.run_until_complete(asyncio.start_server(connected, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{serving.sockets[0].getsockname()[1]}"
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        serving.close()
+        for left in asyncio.all_tasks(loop):
+            left.cancel()
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+
+
+@pytest.mark.heavy
+def test_a_deployment_that_is_slow_beyond_forty_users_bears_forty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        Server(clock="real", start=None) as deployment,
+        slowed(urlsplit(deployment.url).port or 0, 40) as url,
+    ):
+        deployment.limits.off("rate", "cooldown")
+        monkeypatch.setenv("RANKSIM_KEY", deployment.key)
+        words = ["capacity", "load", "p95 < 500ms", "--host", url, "--duration", "12s", "--json"]
+        ran = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--spend-cap", "none"])
+    assert ran.exit_code == 0, ran.output
+    answer = json.loads(ran.stdout)
+    best = max(row["users"] for row in answer["tables"]["answer"] if row["holds"] == "yes")
+    assert 36 <= best <= 44, answer["answer"]
+    assert (tmp_path / "out" / "page.html").exists()
