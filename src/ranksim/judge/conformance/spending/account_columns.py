@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ranksim.core.clock import DISTANT_FUTURE
-from ranksim.judge.conformance.spending.activity import JOBS, SpendWork
+from ranksim.judge.conformance.spending.activity import JOBS
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.columns import (
     ANYTHING,
@@ -17,8 +17,7 @@ from ranksim.judge.conformance.spending.columns import (
     CounterColumns,
     Range,
 )
-from ranksim.judge.conformance.spending.consumers import Consumers, Unit, units_of
-from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED
+from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Increment
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
 from ranksim.judge.conformance.spending.statements import CUT, CostStatement, MeterStatement, SlotStatement
 
@@ -28,31 +27,15 @@ UNITS_USED: Final = CounterColumns(("used",))
 
 
 def units_used(
-    audit: AccountAudit,
-    statements: Sequence[MeterStatement],
-    consumers: Consumers,
-    units: Sequence[Unit],
-    dry: Sequence[SpendWork] = (),
+    audit: AccountAudit, statements: Sequence[MeterStatement], variants: Iterable[Sequence[Increment]]
 ) -> Contradictions:
-    """Return what no order of works, and of dry runs as if they were such, explains by any of these units."""
+    """Return what no order of works explains, by any of these ways in which they move what is used."""
     stated = [m for m in statements if m.ends is not None]
     readings = [ColumnReading(m.low, m.high, ((m.used, m.used),), m.ends or 0, m.exchange.id) for m in stated]
     periods = {m.period for m in stated if m.period}
     period = periods.pop() if len(periods) == 1 else ""
-    variants = (_units((*audit.activity.works, *dry), consumers, unit) for unit in units)
-    return UNITS_USED.unexplained(
-        readings, variants, lambda at, ends: audit.clock.in_period(at, ends, period)
-    )
-
-
-def _units(works: Iterable[SpendWork], consumers: Consumers, unit: Unit) -> list[ColumnMove]:
-    moves = []
-    for work in works:
-        if work.spend in consumers.possible:
-            least, most = units_of(work, unit)
-            surely = least if work.sure and work.spend in consumers.sure else 0
-            moves.append(ColumnMove(work.low, work.high, ((surely, most),), work.exchange.id))
-    return moves
+    columns = ([ColumnMove(m.low, m.high, ((m.least, m.most),), m.id) for m in moves] for moves in variants)
+    return UNITS_USED.unexplained(readings, columns, lambda at, ends: audit.clock.in_period(at, ends, period))
 
 
 # Cost

@@ -95,12 +95,20 @@ def _left_behind(marks: Sequence[Sample], moves: Sequence[Increment], falls: Seq
 
 
 def moves_of(
-    activity: AccountActivity, sure: frozenset[str], possible: frozenset[str], unit: Unit, options: Options
+    activity: AccountActivity,
+    sure: frozenset[str],
+    possible: frozenset[str],
+    unit: Unit,
+    options: Options,
+    dry: Sequence[SpendWork] = (),
 ) -> tuple[list[Increment], list[Increment]]:
-    """Return how works move a counter, and what failures of jobs may give back (U50)."""
+    """Return how works move a counter, and what failures of jobs may give back (U50).
+
+    Dry runs are counted out, but those which are taken for works.
+    """
     moves, falls = [], []
     refunds = options.candidates("quota_refund") != ("never",)
-    for work in activity.works:
+    for work in (*activity.works, *dry):
         if work.spend not in possible:
             continue
         least, most = units_of(work, unit)

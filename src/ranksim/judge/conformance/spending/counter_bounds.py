@@ -62,6 +62,7 @@ class Bound:
     since: Sample | None
     most: int
     until: Sample | None
+    carried: bool = False
 
     @property
     def short(self) -> bool:
@@ -74,10 +75,22 @@ class Bound:
         mark = self.since if self.short else self.until
         return mark or self.mark
 
-    def evidence(self, says: str, about: str, inside: Sequence[Increment] = ()) -> Evidence:
-        """Return evidence of both marks and the first of what lies between."""
-        ids = (self.against.id, *(move.id for move in inside[:1]), self.mark.id)
-        expected = f"{self.least} at least" if self.short else f"{self.most} at most"
+    def evidence(self, what: str, about: str, moves: Iterable[Increment]) -> Evidence:
+        """Return evidence of both marks, and of the first surely admitted between them if too few show."""
+        mark, before, inside = self.mark, self.against, list[Increment]()
+        if self.short:
+            inside, expected = between(moves, before, mark), f"{self.least} at least"
+            says = (
+                f"{what} was {before.value}, then surely {sum(m.least for m in inside)} were admitted in "
+                f"{len(inside)} calls, and it shows {mark.value} (expected at least {self.least})"
+            )
+        else:
+            emptied, expected = before.ends != mark.ends and not self.carried, f"{self.most} at most"
+            says = (
+                f"{what} shows {mark.value}, but was {0 if emptied else before.value} before and at most "
+                f"{self.most} can have been reached"
+            )
+        ids = (before.id, *(move.id for move in inside[:1]), mark.id)
         return Evidence(says, tuple(dict.fromkeys(ids)), about=about, at=self.mark.low, expected=expected)
 
 
@@ -161,7 +174,7 @@ def bounds(
         ceilings += [tops[mark.ends]] if mark.ends in tops else []
         top, until = min(ceilings, key=lambda ceiling: ceiling[0], default=(UNBOUNDED, None))
         most = min(UNBOUNDED, top + possible.begun.upto(mark.high))
-        bounded.append(Bound(mark, least, since, most, until))
+        bounded.append(Bound(mark, least, since, most, until, carried))
     return bounded
 
 
@@ -176,8 +189,6 @@ def _lower(best: dict[Micros, tuple[int, Sample]], value: int, mark: Sample) -> 
         best[mark.ends] = value, mark
 
 
-def between(moves: Iterable[Increment], since: Sample, mark: Sample, *, surely: bool) -> list[Increment]:
-    """Return the moves that surely, or possibly, lie between two marks."""
-    if surely:
-        return [m for m in moves if m.least and m.low > since.high and m.high < mark.low]
-    return [m for m in moves if m.most and m.high >= since.low and m.low <= mark.high]
+def between(moves: Iterable[Increment], since: Sample, mark: Sample) -> list[Increment]:
+    """Return the moves that surely lie between two marks."""
+    return [m for m in moves if m.least and m.low > since.high and m.high < mark.low]

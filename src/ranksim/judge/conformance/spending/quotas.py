@@ -40,6 +40,7 @@ from ranksim.judge.conformance.spending.audit import (
     judge_columns,
     judge_resets,
 )
+from ranksim.judge.conformance.spending.columns import Contradictions
 from ranksim.judge.conformance.spending.consumers import (
     BRIEFS,
     QUOTA,
@@ -238,12 +239,12 @@ def judge_counter(audit: AccountAudit, metric: str, statements: Sequence[MeterSt
     default, fit = fits[0], fits[-1]
     for kept, given in zip(bounds(marks, fit.moves), fit.bounded, strict=True):
         if activity.alone and kept.short and not given.short:  # which only a job's failure can have lowered
-            tally.differs(50, "never", "on_failure", _evidence(activity, metric, kept, fit.moves))
+            tally.differs(50, "never", "on_failure", kept.evidence(metric, activity.about, fit.moves))
     if fit.broken:  # under every unit: show the default's
         fit = default
         _judge_broken(audit, metric, marks, consumers, fit)
     elif fit is not default:
-        first = _evidence(activity, metric, default.broken[0], default.moves)
+        first = default.broken[0].evidence(metric, activity.about, default.moves)
         if fit.unit[1] == "any":
             tally.differs(106, "one unit a job or scan", "another number of units", first)
         else:
@@ -255,14 +256,16 @@ def judge_counter(audit: AccountAudit, metric: str, statements: Sequence[MeterSt
         if bound.since is None or bound.since.limit == bound.mark.limit:  # else the plan was changed
             judge_limit(audit, metric, bound, fit.moves, checked)
     if activity.alone and not fit.falls and not fit.broken:
-        _judge_order(audit, metric, statements, consumers, fit)
+        _judge_order(audit, metric, statements, consumers, fit.unit)
 
 
-def _fits(audit: AccountAudit, marks: Sequence[Sample], consumers: Consumers) -> list[CounterFit]:
+def _fits(
+    audit: AccountAudit, marks: Sequence[Sample], consumers: Consumers, dry: Sequence[SpendWork] = ()
+) -> list[CounterFit]:
     """Return what a counter may show by each unit, up to the first by which nothing is broken."""
     fits: list[CounterFit] = []
     for unit in UNITS:
-        moves, falls = moves_of(audit.activity, consumers.sure, consumers.possible, unit, audit.options)
+        moves, falls = moves_of(audit.activity, consumers.sure, consumers.possible, unit, audit.options, dry)
         bounded = bounds(marks, moves, falls)
         broken = [bound for bound in bounded if _breaks(audit.activity, bound)]
         fits.append(CounterFit(unit, moves, bounded, broken, bool(falls)))
@@ -272,59 +275,47 @@ def _fits(audit: AccountAudit, marks: Sequence[Sample], consumers: Consumers) ->
 
 
 def _judge_order(
-    audit: AccountAudit,
-    metric: str,
-    statements: Sequence[MeterStatement],
-    consumers: Consumers,
-    fit: CounterFit,
+    audit: AccountAudit, metric: str, statements: Sequence[MeterStatement], consumers: Consumers, unit: Unit
 ) -> None:
     """Each reading may be right by itself, and no order of all calls explain them all.
 
     It is open where some order does if dry runs consumed.
     """
-    units, dry = UNITS[UNITS.index(fit.unit) :], _works_of_dry_runs(audit.activity)
-    broken = units_used(audit, statements, consumers, units)
-    counted = units_used(audit, statements, consumers, units, dry) if dry else broken
-    if broken.calls and not counted.calls:
-        audit.tally.open("quota.counted", "it shows what it would if dry runs consumed")
-        return
-    judge_columns(audit, "quota.counted", UNITS_USED, broken, metric, metric)
+    activity, kinds = audit.activity, (consumers.sure, consumers.possible)
+
+    def unexplained(dry: Sequence[SpendWork]) -> Contradictions:
+        units = UNITS[UNITS.index(unit) :]
+        variants = (moves_of(activity, *kinds, unit, audit.options, dry)[0] for unit in units)
+        return units_used(audit, statements, variants)
+
+    broken, dry = unexplained(()), _works_of_dry_runs(activity)
+    if broken.calls and dry and not unexplained(dry).calls:
+        audit.tally.open("quota.counted", CONSUMED)
+    else:
+        judge_columns(audit, "quota.counted", UNITS_USED, broken, metric, metric)
+
+
+CONSUMED = "it shows what it would if dry runs consumed"
 
 
 def _judge_broken(
     audit: AccountAudit, metric: str, marks: Sequence[Sample], consumers: Consumers, fit: CounterFit
 ) -> None:
-    """Break the rule of dry runs where they explain all that a counter shows, else that of the counter."""
-    consumed = _dry_runs_counted(audit.activity, marks, consumers, audit.options)
-    pieces = [_evidence(audit.activity, metric, bound, fit.moves) for bound in fit.broken[:MOST_SHOWN]]
-    if not consumed:
-        for piece in pieces:
-            audit.tally.broke("quota.counted", piece, case=metric)
-        return
-    says, case = f"{pieces[0].says}, unless dry runs consumed", ANY if len(consumed) > 1 else min(consumed)
-    audit.tally.broke("dry_run.free", replace(pieces[0], says=says), case=case)
-    audit.tally.open("quota.counted", "it shows what it would if dry runs consumed", len(fit.broken))
-
-
-def _dry_runs_counted(
-    activity: AccountActivity, marks: Sequence[Sample], consumers: Consumers, options: Options
-) -> set[str]:
-    """Return of what dry runs that said yes must have consumed, for a counter to be right by some unit (S66).
+    """Break the rule of dry runs where they explain all that a counter shows, else its own (S66).
 
     Then the dry runs are the cause, not the counter. One without an answer may have consumed.
     """
-    works = _works_of_dry_runs(activity)
-    spends = {work.spend for work in works if work.sure}
-    for unit in UNITS if works else ():
-        moves, falls = moves_of(activity, consumers.sure, consumers.possible, unit, options)
-        for work in works:
-            if work.spend in consumers.possible:
-                least, most = units_of(work, unit)
-                surely = least if work.sure and work.spend in consumers.sure else 0
-                moves.append(Increment(work.low, work.high, surely, most, work.exchange.id))
-        if not any(_breaks(activity, bound) for bound in bounds(marks, moves, falls)):
-            return spends & consumers.sure or spends & consumers.possible or {ANY}
-    return set()
+    dry, about = _works_of_dry_runs(audit.activity), audit.activity.about
+    pieces = [bound.evidence(metric, about, fit.moves) for bound in fit.broken[:MOST_SHOWN]]
+    if not dry or _fits(audit, marks, consumers, dry)[-1].broken:
+        for piece in pieces:
+            audit.tally.broke("quota.counted", piece, case=metric)
+        return
+    spends = {work.spend for work in dry if work.sure}
+    consumed = spends & consumers.sure or spends & consumers.possible
+    says, case = f"{pieces[0].says}, unless dry runs consumed", min(consumed) if len(consumed) == 1 else ANY
+    audit.tally.broke("dry_run.free", replace(pieces[0], says=says), case=case)
+    audit.tally.open("quota.counted", CONSUMED, len(fit.broken))
 
 
 def _works_of_dry_runs(activity: AccountActivity) -> list[SpendWork]:
@@ -340,7 +331,7 @@ def _works_of_dry_runs(activity: AccountActivity) -> list[SpendWork]:
 
 
 def _breaks(activity: AccountActivity, bound: Bound) -> bool:
-    return bound.mark.value < bound.least or (activity.alone and bound.mark.value > bound.most)
+    return bound.short or (activity.alone and bound.mark.value > bound.most)
 
 
 def _hold(audit: AccountAudit, metric: str, bounded: Sequence[Bound]) -> None:
@@ -359,22 +350,6 @@ def _hold(audit: AccountAudit, metric: str, bounded: Sequence[Bound]) -> None:
             tally.covers("quota.counted", metric, (since.id, bound.mark.id))
         elif bound.most == bound.mark.value:
             tally.covers("quota.counted", f"{metric}, at rest", (since.id, bound.mark.id))
-
-
-def _evidence(activity: AccountActivity, metric: str, bound: Bound, moves: Sequence[Increment]) -> Evidence:
-    mark, before = bound.mark, bound.against
-    if bound.short:
-        inside = between(moves, before, mark, surely=True)
-        says = (
-            f"{metric} was {before.value}, then surely {sum(m.least for m in inside)} were admitted in "
-            f"{len(inside)} calls, and it shows {mark.value} (expected at least {bound.least})"
-        )
-        return bound.evidence(says, activity.about, inside)
-    says = (
-        f"{metric} shows {mark.value}, but was {before.value if before.ends == mark.ends else 0} "
-        f"before and at most {bound.most} can have been reached"
-    )
-    return bound.evidence(says, activity.about)
 
 
 def judge_limit(
@@ -401,7 +376,7 @@ def judge_limit(
         says = (
             f"{metric} has a limit of {limit}; {since.value} were used, {inside}, and it shows {mark.value}"
         )
-        admitted = between(moves, since, mark, surely=True) if bound.least > limit else []
+        admitted = between(moves, since, mark) if bound.least > limit else []
         met = any(earlier.high >= later.low for earlier, later in pairwise(admitted))
         ids = tuple(dict.fromkeys((since.id, *(m.id for m in admitted[-1:]), mark.id)))
         case = f"{metric}{AT_ONCE if met else ''}"

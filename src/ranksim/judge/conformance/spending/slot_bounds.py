@@ -21,79 +21,20 @@ from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Increme
 Json = Any
 
 
-class Removals:
-    """Since when what the trace made may be gone, and what may be held since when."""
+class FirstInstants:
+    """When something may first have happened in each domain; where that is not known, it may be in any."""
 
-    def __init__(self, activity: AccountActivity) -> None:
-        self.activity = activity
-        self.keywords = keywords_by_id(activity.works)
-        self.scans = {work.id: work for work in activity.works if work.spend == "scans" and work.id}
-        self.everything = DISTANT_FUTURE
-        """When anything may first have been removed."""
-        self.lists: dict[str, Micros] = {}
-        """When each list may first be gone, with all its words."""
-        self.removed_scans: dict[str, Micros] = {}
-        """When each scan may first be gone."""
-        self.held_everywhere = DISTANT_FUTURE
-        self.held_in: dict[str, Micros] = {}
-        """When anything of a domain may first be held."""
-        self.held_words: dict[tuple[str, str], Micros] = {}
-        """When a word of a domain may first be held, for it alone."""
-        falls: dict[str, list[tuple[Micros, int]]] = defaultdict(list)
-        for exchange in activity.removals:
-            self._see(exchange, falls)
-        for exchange in activity.patches:
-            scan = self.scans.get(exchange.parameters.get("id", ""))
-            self._hold(scan.domain if scan is not None and exchange.surface == "rest" else "", exchange.sent)
-        self.fewer = {list_id: RunningSums(removals) for list_id, removals in falls.items()}
-        """How many words may be gone of each list, by when."""
+    def __init__(self) -> None:
+        self._firsts: dict[str, Micros] = {}
 
-    def _see(self, exchange: Observation, falls: Mapping[str, list[tuple[Micros, int]]]) -> None:
-        """Note what a call that frees slots can have taken: anything, where that is not known."""
-        name, at = exchange.parameters.get("id", ""), exchange.sent
-        operation = exchange.operation if exchange.surface == "rest" else ""
-        if operation == "keywords.delete" and name in self.keywords:
-            list_id, word = self.keywords[name]
-            domain = domain_of_list(self.activity, list_id)
-            falls[list_id].append((at, 1))
-            _first(self.held_words, (domain, plainest(word)), at)
-            if not domain:
-                self._hold("", at)
-        elif operation == "scans.delete" and name in self.scans:
-            _first(self.removed_scans, name, at)
-            self._hold(self.scans[name].domain, at)
-        elif operation == "keyword_lists.delete" and name in self.activity.lists:
-            _first(self.lists, name, at)
-            self._hold(domain_of_list(self.activity, name), at)
-        elif operation == "domains.delete" and name:
-            self._see_domain(name, at)
-        else:
-            self.everything = min(self.everything, at)
-            self._hold("", at)
+    def note(self, domain: str, at: Micros) -> None:
+        """Note that it may have happened at an instant, in any domain if that is ""."""
+        self._firsts[domain] = min(at, self._firsts.get(domain, DISTANT_FUTURE))
 
-    def _see_domain(self, name: str, at: Micros) -> None:
-        for list_id in self.activity.lists:
-            if domain_of_list(self.activity, list_id) in (name, ""):
-                _first(self.lists, list_id, at)
-        for scan in self.scans.values():
-            if scan.domain in (name, ""):
-                _first(self.removed_scans, scan.id, at)
-        self._hold(name, at)
-
-    def _hold(self, domain: str, at: Micros) -> None:
-        if domain:
-            _first(self.held_in, domain, at)
-        else:
-            self.held_everywhere = min(self.held_everywhere, at)
-
-    def may_hold(self, domain: str, words: Sequence[Json] | None, by: Micros) -> bool:
-        """Return whether some of these words of a domain may be held by then; None is any word of it."""
-        if self.held_everywhere <= by or self.held_in.get(domain, DISTANT_FUTURE) <= by:
-            return True
-        if not domain or words is None:
-            instants = [at for (where, _), at in self.held_words.items() if domain in ("", where)]
-            return min(instants, default=DISTANT_FUTURE) <= by or (not domain and bool(self.held_in))
-        return any(self.held_words.get((domain, plainest(str(word))), DISTANT_FUTURE) <= by for word in words)
+    def by(self, domain: str, t: Micros) -> bool:
+        """Return whether it may have happened in a domain by then, or in any if that is ""."""
+        domains = (domain, "") if domain else tuple(self._firsts)
+        return any(self._firsts.get(name, DISTANT_FUTURE) <= t for name in domains)
 
 
 def keywords_by_id(works: Sequence[SpendWork]) -> dict[str, tuple[str, str]]:
@@ -114,21 +55,20 @@ def domain_of_list(activity: AccountActivity, list_id: str) -> str:
     return str(body.get("domain_id") or "")
 
 
-def _first(firsts: dict[Any, Micros], name: object, at: Micros) -> None:
-    firsts[name] = min(at, firsts.get(name, DISTANT_FUTURE))
-
-
 class SlotBounds:
-    """How many slots calls add, as far as the trace made what they are about."""
+    """How many slots calls add, as far as the trace made what they are about.
+
+    Once anything of a domain was removed, nothing of its like surely is there, and an addition may take up
+    what is held in it: which words, and of which list, `slot_choices` follows.
+    """
 
     def __init__(self, activity: AccountActivity) -> None:
         self.activity = activity
         self.patches = activity.patches
-        self.removed = Removals(activity)
         self.patched = min((exchange.sent for exchange in self.patches), default=DISTANT_FUTURE)
         self.switched = _switched(self.patches)
-        self.by_id = self.removed.scans
-        self.reshaped = self._reshaped()
+        self.by_id = {work.id: work for work in activity.works if work.spend == "scans" and work.id}
+        self.keywords = keywords_by_id(activity.works)
         self.removals_of = Counter(exchange.parameters.get("id", "") for exchange in activity.removals)
         self.removals = RunningSums((exchange.sent, 1) for exchange in activity.removals)
         first = min(activity.slots, key=lambda slots: slots.high, default=None)
@@ -138,35 +78,58 @@ class SlotBounds:
         for work in activity.works:
             for list_id in lists_of(work.body):
                 if work.spend == "keywords":
-                    removed_at = self.removed.lists.get(list_id, DISTANT_FUTURE)
-                    words[list_id].append((work, *_words(work.body, work.made), removed_at))
+                    words[list_id].append((work, *_words(work.body, work.made)))
                 elif work.spend == "scans":
-                    removed_at = self.removed.removed_scans.get(work.id, DISTANT_FUTURE)
-                    scans[list_id].append((work, *self._factor(work), removed_at))
-        none, fewer = RunningSums(()), self.removed.fewer
-        self.words = {
-            list_id: _Grown(brought, fewer.get(list_id, none)) for list_id, brought in words.items()
-        }
-        self.scans = {list_id: _Grown(brought, none) for list_id, brought in scans.items()}
+                    scans[list_id].append((work, *self._factor(work)))
+        self.words = {list_id: _Grown(brought) for list_id, brought in words.items()}
+        self.scans = {list_id: _Grown(brought) for list_id, brought in scans.items()}
+        self.words_gone, self.scans_gone, self.lists_gone = FirstInstants(), FirstInstants(), FirstInstants()
+        self.held, self.reshaped = FirstInstants(), FirstInstants()
+        self._see_changes()
 
-    def _reshaped(self) -> dict[str, Micros]:
-        """Return when a scan over each list may first have been changed; "" is any list of all.
+    def _see_changes(self) -> None:
+        """Note when anything may be gone, may be held, and when scans may be others than they were made.
 
         A change that names no lists touches the scan's own, if its call is known; one of before the trace
         covers no list that the trace made, unless it was given one.
         """
-        reshaped: dict[str, Micros] = {}
+        gone = {"keywords.delete": (self.words_gone,), "scans.delete": (self.scans_gone,)}
+        for exchange in self.activity.removals:
+            domain = self.domain_of(exchange) or ""
+            every = self.words_gone, self.scans_gone, self.lists_gone
+            for firsts in (*(gone.get(exchange.operation, every) if domain else every), self.held):
+                firsts.note(domain, exchange.sent)
         unsure = any(work.spend in ("scans", "") and not work.sure for work in self.activity.works)
         for exchange in self.patches:
-            if self._is_switch(exchange):
-                continue
-            scan = self.by_id.get(exchange.parameters.get("id", ""))
-            lists = [] if scan is None else lists_of(scan.body)
-            if exchange.surface != "rest" or "list_ids" in sent_body(exchange) or (scan is None and unsure):
-                lists = [""]
-            for list_id in lists:
-                _first(reshaped, list_id, exchange.sent)
-        return reshaped
+            where, known = self.domain_of(exchange), exchange.parameters.get("id", "") in self.by_id
+            self.held.note(where or "", exchange.sent)
+            if where is None or "list_ids" in sent_body(exchange):
+                self.reshaped.note("", exchange.sent)
+            elif not self._is_switch(exchange) and (known or unsure):
+                self.reshaped.note(where, exchange.sent)
+
+    def domain_of(self, call: SpendWork | Observation) -> str | None:
+        """Return the domain of a call that may change slots, "" if it is not known; None if it may be any."""
+        if isinstance(call, SpendWork):
+            if call.exchange.surface != "rest" or not call.spend:
+                return None
+            return self._domain_of_lists(call.body) if call.spend == "keywords" else call.domain
+        name = call.parameters.get("id", "")
+        if call.surface != "rest":
+            return None
+        match call.operation:
+            case "keywords.delete":
+                return domain_of_list(self.activity, self.keywords.get(name, ("", ""))[0])
+            case "keyword_lists.delete":
+                return domain_of_list(self.activity, name)
+            case "domains.delete":
+                return name
+        return self.by_id[name].domain if name in self.by_id else ""
+
+    def _domain_of_lists(self, body: Mapping[str, Json]) -> str:
+        """Return the domain of the lists that a call names, "" if it is not one."""
+        domains = {domain_of_list(self.activity, list_id) for list_id in lists_of(body)}
+        return domains.pop() if len(domains) == 1 else ""
 
     def moves(self) -> list[Increment]:
         """Return how works, and changes of scans, move what is used."""
@@ -228,14 +191,14 @@ class SlotBounds:
 
         What another call may have removed before, with its list or by itself, may leave none.
         """
-        name, keywords = exchange.parameters.get("id", ""), self.removed.keywords
-        if (exchange.operation, exchange.surface) != ("keywords.delete", "rest") or name not in keywords:
+        name = exchange.parameters.get("id", "")
+        if (exchange.operation, exchange.surface) != ("keywords.delete", "rest") or name not in self.keywords:
             return 0, UNBOUNDED
-        list_id, word = keywords[name]
+        list_id, word = self.keywords[name]
         body, made = {"list_id": list_id}, {"created": [word]}
         least, most = self._of_words(body, made, exchange.sent, exchange.received)
-        alone = self.removals_of[name] == 1 and list_id not in self.removed.lists
-        return (least if alone else 0), most
+        gone = self.lists_gone.by(domain_of_list(self.activity, list_id), exchange.received)
+        return (least if self.removals_of[name] == 1 and not gone else 0), most
 
     def added(self, work: SpendWork) -> tuple[int, int]:
         """Return the fewest and most slots that a work adds, holds that it revives not counted (U63)."""
@@ -284,27 +247,24 @@ class SlotBounds:
         return [(work.low, lists_of(work.body) if work.spend else None, _folded(work.body)) for work in works]
 
     def _may_revive(self, call: SpendCall) -> bool:
-        """Return whether holds may pay for some of what a call adds: of its domain, and of its words."""
+        """Return whether holds may pay for some of what a call adds: those of its domain."""
         if not self.no_old_holds and not self._made(call.body):
             return True
-        domains = {domain_of_list(self.activity, list_id) for list_id in lists_of(call.body)}
-        domain = domains.pop() if len(domains) == 1 else ""
-        words = call.body.get("keywords") if call.spend == "keywords" else None
-        return self.removed.may_hold(domain, words if isinstance(words, list) else None, call.high)
+        return self.held.by(self._domain_of_lists(call.body), call.high)
 
     def _of_words(
         self, body: Mapping[str, Json], made: Mapping[str, Json], low: Micros, high: Micros
     ) -> tuple[int, int]:
         """Count words on the scans that cover their list; unknown unless list and scans are of the trace."""
         [list_id] = lists_of(body) or [""]
-        reshaped = min(self.reshaped.get(which, DISTANT_FUTURE) for which in ("", list_id))
-        if list_id not in self.activity.lists or reshaped <= high or not self.activity.alone:
+        domain, readable = domain_of_list(self.activity, list_id), list_id in self.activity.lists
+        if not readable or self.reshaped.by(domain, high) or not self.activity.alone:
             return 0, UNBOUNDED
         scans = self.scans.get(list_id)
         if scans is None:
             return 0, 0
         fewest, most = _words(body, made)
-        surely = scans.surely(low, high) if self.removed.everything > high else 0
+        surely = 0 if self.scans_gone.by(domain, high) else scans.surely(low)
         return fewest * surely, most * scans.possibly(high)
 
     def _of_scan(self, body: Mapping[str, Json], low: Micros, high: Micros) -> tuple[int, int]:
@@ -316,8 +276,8 @@ class SlotBounds:
         if not readable or not lists:
             return 0, UNBOUNDED
         grown = [self.words[list_id] for list_id in lists if list_id in self.words]
-        surely = max((words.surely(low, high) for words in grown), default=0)
-        surely = surely if self.removed.everything > high else 0
+        gone = self.words_gone.by(self._domain_of_lists(body), high)
+        surely = 0 if gone else max((words.surely(low) for words in grown), default=0)
         return surely * factor, sum(words.possibly(high) for words in grown) * factor
 
     def _made(self, body: Mapping[str, Json]) -> bool:
@@ -328,25 +288,23 @@ class SlotBounds:
         return bool(domains) and all(isinstance(domain, str) and domain in made for domain in domains)
 
 
-_Brought: TypeAlias = tuple[SpendWork, int, int, Micros]
-"""A work, what it surely and at most brings, and when that may first be gone."""
+_Brought: TypeAlias = tuple[SpendWork, int, int]
+"""A work, and what it surely and at most brings."""
 
 
 class _Grown:
-    """What works bring to one list, by time: surely there before an instant, possibly there by it."""
+    """What works bring to one list, by time, if nothing of it is gone."""
 
-    def __init__(self, brought: Sequence[_Brought], fewer: RunningSums) -> None:
-        sure = [(work.high, removed_at, fewest) for work, fewest, _, removed_at in brought if work.sure]
-        self._sure = RunningSums((high, fewest) for high, _, fewest in sure)
-        self._removed = RunningSums((removed_at, fewest) for _, removed_at, fewest in sure)
-        self._possible = RunningSums((work.low, most) for work, _, most, _ in brought)
-        self._fewer = fewer
+    def __init__(self, brought: Sequence[_Brought]) -> None:
+        self._sure = RunningSums((work.high, fewest) for work, fewest, _ in brought if work.sure)
+        self._possible = RunningSums((work.low, most) for work, _, most in brought)
 
-    def surely(self, low: Micros, high: Micros) -> int:
-        """Count what was there before `low` and can have gone by `high` neither at once nor one by one."""
-        return max(0, self._sure.before(low) - self._removed.upto(high) - self._fewer.upto(high))
+    def surely(self, t: Micros) -> int:
+        """Count what surely was brought before an instant."""
+        return self._sure.before(t)
 
     def possibly(self, t: Micros) -> int:
+        """Count what may have been brought by an instant."""
         return self._possible.upto(t)
 
 

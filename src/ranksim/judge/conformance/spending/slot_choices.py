@@ -21,8 +21,7 @@ from ranksim.judge.conformance.spending.activity import ADDS, AccountActivity, S
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.counter_bounds import SpanSums
 from ranksim.judge.conformance.spending.slot_bounds import (
-    domain_of_list,
-    keywords_by_id,
+    SlotBounds,
     lists_of,
     pairings_of,
     places_of,
@@ -96,18 +95,18 @@ class TrackedDomain:
         return {counts: self.active(counts) for counts in ("keyword", "list_keyword")}
 
 
-def judge(audit: AccountAudit, stated: Sequence[SlotStatement]) -> None:
+def judge(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBounds) -> None:
     """Tell which defaults an account excludes, and which removals were seen to free nothing (S26, S27)."""
     activity, names = audit.activity, list(CHOICES)
     if not activity.alone:
         return
     values = product(*(audit.options.candidates(name) for name in names))
     combined = [dict(zip(names, each, strict=True)) for each in values]
-    readings, keywords = SlotReadings(activity, stated), keywords_by_id(activity.works)
+    readings = SlotReadings(activity, stated)
     excluded: dict[int, Evidence] = {}
-    for call, domain in _followed(activity, keywords, readings):
+    for call, domain in _followed(tracked, readings):
         before = domain.actives()
-        _apply(audit, call, keywords, domain)
+        _apply(audit, call, tracked.keywords, domain)
         after = domain.actives()
         gained = {counts: after[counts] - was for counts, was in before.items()}
         lost = {counts: was - after[counts] for counts, was in before.items()}
@@ -189,15 +188,13 @@ def _factors(gained: Counter[Slot]) -> Iterator[str]:
 # What domains hold
 
 
-def _followed(
-    activity: AccountActivity, keywords: Keywords, readings: SlotReadings
-) -> Iterator[tuple[Call, TrackedDomain]]:
+def _followed(tracked: SlotBounds, readings: SlotReadings) -> Iterator[tuple[Call, TrackedDomain]]:
     """Return each call that changes what is tracked in a domain that is known up to it, in their order.
 
     One in whose span another of its domain begins is not among them: either may have come first.
     """
-    domains = {name: TrackedDomain() for name, made in activity.domains.items() if not made.old}
-    placed = list(_placed(activity, keywords))
+    domains = {name: TrackedDomain() for name, made in tracked.activity.domains.items() if not made.old}
+    placed = list(_placed(tracked))
     next_of, begins = dict[str | None, Micros](), list[Micros]()
     for call, where in reversed(placed):
         begins.append(min(next_of.get(where, DISTANT_FUTURE), next_of.get(None, DISTANT_FUTURE)))
@@ -218,33 +215,11 @@ def _followed(
         yield call, domain
 
 
-def _placed(activity: AccountActivity, keywords: Keywords) -> Iterator[tuple[Call, str | None]]:
+def _placed(tracked: SlotBounds) -> Iterator[tuple[Call, str | None]]:
     """Return what may change slots, by its first instant, with its domain; None where it may be in any."""
-    places = {work.id: work.domain for work in activity.works if work.spend == "scans" and work.id}
-    calls: list[Call] = [work for work in activity.works if work.spend in (*ADDS, "")]
-    calls += [*activity.removals, *activity.patches]
+    calls: list[Call] = [*tracked.works(), *tracked.activity.removals, *tracked.patches]
     for call in sorted(calls, key=lambda call: _span(call)[0]):
-        yield call, _domain_of(activity, call, keywords, places)
-
-
-def _domain_of(
-    activity: AccountActivity, call: Call, keywords: Keywords, places: Mapping[str, str]
-) -> str | None:
-    if (call.exchange if isinstance(call, SpendWork) else call).surface != "rest":
-        return None
-    if isinstance(call, SpendWork):
-        if call.spend == "keywords":
-            return domain_of_list(activity, (lists_of(call.body) or [""])[0])
-        return call.domain if call.spend else None
-    name = call.parameters.get("id", "")
-    match call.operation:
-        case "keywords.delete":
-            return domain_of_list(activity, keywords.get(name, ("", ""))[0])
-        case "keyword_lists.delete":
-            return domain_of_list(activity, name)
-        case "domains.delete":
-            return name
-    return places.get(name, "")
+        yield call, tracked.domain_of(call)
 
 
 def _apply(audit: AccountAudit, call: Call, keywords: Keywords, domain: TrackedDomain) -> None:

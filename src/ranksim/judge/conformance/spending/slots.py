@@ -27,13 +27,11 @@ from ranksim.judge.conformance.spending.counter_bounds import (
     Bound,
     Increment,
     SpanSums,
-    between,
     bounds,
 )
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
 from ranksim.judge.conformance.spending.statements import SlotStatement, neighbours, slots_of
 from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 REACHED, TOGETHER = "reached", "at once"
 """The limit was reached by one call after another, or by several that overlapped."""
@@ -135,7 +133,7 @@ def judge(audit: AccountAudit) -> None:
         broken = judge_held(audit, stated, tracked) or broken
         if activity.alone and not broken:
             judge_all(audit, stated, tracked)
-        slot_choices.judge(audit, stated)
+        slot_choices.judge(audit, stated, tracked)
     judge_patches(audit)
     for refused in activity.refusals:
         if refused.check == SLOTS:
@@ -187,7 +185,7 @@ def judge_counter(audit: AccountAudit, stated: Sequence[SlotStatement], tracked:
     for bound, lenient in zip(strict, bounds(marks, moves, falls, carried=True), strict=True):
         mark = bound.mark
         if lenient.least <= mark.value < bound.least:
-            tally.differs(62, "held", "freed", _evidence(activity, bound, moves))
+            tally.differs(62, "held", "freed", bound.evidence("use of slots", activity.about, moves))
             bound = lenient
         broken = not _judge_bound(audit, bound, moves, tracked) or broken
         if unchecked and (tracked.patched <= mark.high or not activity.alone):  # a scan may have been widened
@@ -201,12 +199,17 @@ def judge_counter(audit: AccountAudit, stated: Sequence[SlotStatement], tracked:
 
 def _judge_bound(audit: AccountAudit, bound: Bound, moves: Sequence[Increment], tracked: SlotBounds) -> bool:
     activity, tally, since, mark = audit.activity, audit.tally, bound.since, bound.mark
+    piece = bound.evidence("use of slots", activity.about, moves)
     removed = since is not None and tracked.removals.upto(mark.high) > tracked.removals.before(since.low)
     if mark.value < bound.least and removed:
-        tally.broke("slots.held", _evidence(activity, bound, moves), case=_removed(activity, bound))
+        tally.broke(
+            "slots.held",
+            bound.evidence("use of slots", activity.about, moves),
+            case=_removed(activity, bound),
+        )
         return False
     if mark.value < bound.least or (mark.value > bound.most and activity.alone):
-        tally.broke("slots.counted", _evidence(activity, bound, moves), case="read between")
+        tally.broke("slots.counted", piece, case="read between")
         return False
     if since is not None and bound.least > -UNBOUNDED // 2:
         if removed:
@@ -226,19 +229,6 @@ def _removed(activity: AccountActivity, bound: Bound) -> str:
     operations = [seen.operation for seen in activity.removals if seen.sent <= high and seen.received >= low]
     kinds = {slot_choices.REMOVED.get(operation, ANY) for operation in operations}
     return kinds.pop() if len(kinds) == 1 else ANY
-
-
-def _evidence(activity: AccountActivity, bound: Bound, moves: Sequence[Increment]) -> Evidence:
-    mark, before = bound.mark, bound.against
-    inside = between(moves, before, mark, surely=bound.short)
-    if bound.short:
-        says = (
-            f"{before.value} slots were used, {sum(m.least for m in inside)} surely added after, none "
-            f"can have been freed, and {mark.value} are used (expected at least {bound.least})"
-        )
-    else:
-        says = f"{before.value} slots were used, {mark.value} are, and at most {bound.most} can be"
-    return bound.evidence(says, activity.about, inside)
 
 
 def judge_limit(audit: AccountAudit, bound: Bound, refusing: Collection[str]) -> None:
