@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from ranksim.judge.conformance.spending.activity import (
     SpendWork,
 )
 from ranksim.judge.conformance.spending.audit import CANNOT_TELL, AccountAudit, judge_columns, judge_resets
-from ranksim.judge.conformance.spending.counter_bounds import SpanSums
+from ranksim.judge.conformance.spending.left_alone import judge_additions
 from ranksim.judge.conformance.spending.statements import (
     LONGEST_MONTH,
     ROUNDING,
@@ -119,7 +118,7 @@ def judge(audit: AccountAudit) -> None:
         judge_sum(audit, cost)
     falls = judge_counted(audit, ordered)
     if audit.activity.alone:
-        judge_tracking(audit, ordered)
+        judge_additions(audit)
         judge_timing(audit, ordered)
         if not falls:
             judge_columns(audit, "cost.counted", COST, month_spend(audit, ordered), "the month's spend")
@@ -256,48 +255,6 @@ def judge_counted(audit: AccountAudit, ordered: Sequence[CostStatement]) -> bool
     return broken
 
 
-def judge_tracking(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
-    """Between two readings with additions and no other work, nothing is reserved or spent (S57, S58)."""
-    works = audit.activity.works
-    others = SpanSums((work.low, work.high, 1) for work in works if work.spend not in ADDS)
-    added = sorted((w for w in works if w.sure and w.spend in ADDS), key=lambda work: work.low)
-    lows, reserves = [work.low for work in added], any(cost.reserved for cost in ordered)
-    for first, second in neighbours([cost for cost in ordered if cost.ends is not None]):
-        place = bisect_right(lows, first.high)
-        inside = [work for work in added[place : place + MOST_ADDED] if work.high < second.low]
-        if not inside or others.possibly(first.low, second.high):
-            continue
-        idle = not audit.activity.jobs_run(first.low, second.high)
-        paid = _paid(first, second, idle=idle, reserves=reserves)
-        if paid is None:
-            continue
-        says = (
-            f"{inside[0].spend} was added and nothing else accepted; {_amounts_of(first)}, and then "
-            f"{_amounts_of(second)}"
-        )
-        ids = (first.exchange.id, inside[0].exchange.id, second.exchange.id)
-        audit.check("cost.tracking", not paid, says, ids, second.low, case=inside[0].spend)
-
-
-def _paid(first: CostStatement, second: CostStatement, *, idle: bool, reserves: bool) -> bool | None:
-    """Return whether anything was reserved or spent between two readings; None when nobody can tell.
-
-    Settling and releasing only lower what is reserved; and where cost is reserved, with none reserved nothing
-    is under way that could settle. Where only what is spent is told, a job under way could raise it.
-    """
-    if first.reserved is not None and second.reserved is not None:
-        return _rose(first, second) or (reserves and first.reserved == 0 and second.settled != first.settled)
-    if first.spent is None or second.spent is None or not idle:
-        return None
-    return second.spent - first.spent > first.apart + second.apart
-
-
-def _amounts_of(cost: CostStatement) -> str:
-    """Write the amounts that a reading states of a month's cost."""
-    amounts = {"spent": cost.spent, "settled": cost.settled, "reserved": cost.reserved}
-    return ", ".join(f"{_usd(amount)} was {name}" for name, amount in amounts.items() if amount is not None)
-
-
 def judge_timing(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
     """Where nothing is ever reserved, one job alone shows when its cost is booked (U49).
 
@@ -341,9 +298,6 @@ def _booked(before: CostStatement, during: CostStatement, after: CostStatement) 
 
 DAYS_APART = 2 * DAY
 """How far a day's 00:00 UTC may be from an instant on it, or on the one before, in any zone."""
-
-MOST_ADDED = 8
-"""Additions after a reading that are looked at."""
 
 
 def refundable(activity: AccountActivity) -> list[SpendWork]:

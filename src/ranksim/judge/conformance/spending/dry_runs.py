@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
-from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, SPENDING_OPERATIONS, JobKind
 from ranksim.judge.conformance.history.fields import plain, sent_body
 from ranksim.judge.conformance.history.observation import Observation, job_name
 from ranksim.judge.conformance.spending.activity import (
-    ADDS,
     CHECKS,
     DRY_RUN_QUEUED,
     JOBS,
@@ -22,18 +20,12 @@ from ranksim.judge.conformance.spending.activity import (
     DryRunReport,
     SpendCall,
     SpendWork,
-    asked_of,
     subject_of,
 )
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.failed_checks import order_of, rule_of
-from ranksim.judge.conformance.spending.statements import (
-    CostStatement,
-    CounterStatement,
-    StatedNumber,
-    brackets,
-    neighbours,
-)
+from ranksim.judge.conformance.spending.left_alone import AllowedDryRuns, judge_dry_runs
+from ranksim.judge.conformance.spending.statements import brackets
 from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
 
 PAIRS = tuple(combinations(CHECK_NAMES, 2))
@@ -115,7 +107,7 @@ def judge(audit: AccountAudit) -> None:
     activity = audit.activity
     if not activity.dry_runs:
         return
-    judge_free(audit)
+    judge_dry_runs(audit, AllowedDryRuns(activity))
     judge_returned(audit)
     if activity.alone:
         judge_appeared(audit)
@@ -126,116 +118,6 @@ def judge(audit: AccountAudit) -> None:
 
 
 # Nothing happens
-
-
-BRIEFS = ("keyword_briefs",)
-
-
-class _Allowed:
-    """Dry runs that said yes, in order: only such could have consumed anything."""
-
-    def __init__(self, activity: AccountActivity) -> None:
-        reports = [report for report in activity.reports if report.check == 0 and not report.joins]
-        self.reports = sorted(reports, key=lambda report: report.low)
-        self.lows = [report.low for report in self.reports]
-        self.spends = {report.exchange.index: report.spend for report in self.reports}
-
-    def between(self, low: Micros, high: Micros) -> Iterator[DryRunReport]:
-        """Return those that were made after `low` and answered before `high`."""
-        for report in self.reports[bisect_right(self.lows, low) :]:
-            if report.low >= high:
-                return
-            if report.high < high:
-                yield report
-
-    def only(self, dry: Sequence[Observation], by: Collection[str] = ()) -> str:
-        """Return the one operation of which dry runs can have done something, if it is one.
-
-        Those that said yes can, of the operations `by` which it is done, where these are known.
-        """
-        spends = {self.spends[exchange.index] for exchange in dry if exchange.index in self.spends}
-        spends = {spend for spend in spends if not by or spend in by}
-        spends = spends or {asked_of(exchange)[0] for exchange in dry if exchange.ok}
-        return next(iter(spends)) or ANY if len(spends) == 1 else ANY
-
-
-SPENT = "spent µUSD"
-
-
-def readings_of(activity: AccountActivity) -> Iterator[list[StatedNumber]]:
-    """Return what a dry run might consume, each in order: units, slots, and cost.
-
-    Where cost is reserved (U49), nothing has settled while what is reserved stayed the same; elsewhere what
-    is spent may grow by jobs that run.
-    """
-
-    def stated(
-        what: str,
-        statement: CounterStatement | CostStatement,
-        value: int,
-        by: Collection[str] = (),
-        beside: int = 0,
-    ) -> StatedNumber:
-        ends = statement.ends, beside
-        return StatedNumber(statement.low, statement.high, statement.exchange, what, value, ends, by)
-
-    for metric, meters in activity.meters.items():
-        yield [stated(metric, m, m.used, BRIEFS if m.period == "week" else ()) for m in meters]
-    yield [stated("slots", slots, slots.used, ADDS) for slots in activity.slots]
-    reserving = [(c, c.reserved) for c in activity.cost if c.reserved is not None]
-    yield [stated("reserved µUSD", cost, reserved) for cost, reserved in reserving]
-    if any(reserved for _, reserved in reserving):
-        yield [
-            stated("settled µUSD", cost, cost.settled, JOBS, reserved)
-            for cost, reserved in reserving
-            if cost.settled is not None
-        ]
-    else:
-        amounts = [(c, c.settled if c.spent is None else c.spent) for c in activity.cost]
-        yield [stated(SPENT, cost, spent, JOBS) for cost, spent in amounts if spent is not None]
-
-
-def judge_free(audit: AccountAudit) -> None:
-    """Between two readings with dry runs and surely no work between them, nothing has grown.
-
-    Only accepted work raises used units, used slots and reserved cost, what is settled while no reservation
-    is given up, and what is spent where no job runs; and all calls that may have been accepted in between
-    are counted out.
-    """
-    activity, allowed = audit.activity, _Allowed(audit.activity)
-    sent = [exchange.sent for exchange in activity.dry_runs]
-    for readings in readings_of(activity):
-        for first, second in neighbours(sorted(readings, key=lambda reading: reading.low)):
-            dry = activity.dry_runs[bisect_right(sent, first.high) : bisect_left(sent, second.low)]
-            if not dry or activity.changed.possibly(first.low, second.high):
-                continue
-            if first.what == SPENT and activity.jobs_run(first.low, second.high):
-                continue
-            if activity.alone:
-                _judge_grown(audit, first, second, dry, allowed)
-            else:
-                audit.tally.open("dry_run.free", "others may have used the account")
-
-
-def _judge_grown(
-    audit: AccountAudit,
-    first: StatedNumber,
-    second: StatedNumber,
-    dry: Sequence[Observation],
-    allowed: _Allowed,
-) -> None:
-    says = (
-        f"{first.what}: {first.value} before and {second.value} after {len(dry)} dry runs, "
-        "with no other call that spends"
-    )
-    ids = (first.exchange.id, dry[0].id, second.exchange.id)
-    free = second.value <= first.value
-    case = None if free else allowed.only(dry, first.by)
-    audit.check("dry_run.free", free, says, ids, second.low, case=case)
-    for report in allowed.between(first.high, second.low) if free else ():
-        if report.spend in first.by:
-            ids = (first.exchange.id, report.exchange.id, second.exchange.id)
-            audit.tally.covers("dry_run.free", report.spend, ids)
 
 
 def _jobs_tried(activity: AccountActivity) -> list[Observation]:
@@ -276,7 +158,7 @@ def judge_appeared(audit: AccountAudit) -> None:
     that said yes, of a job that the lists would show, and that no later call can have been answered with, as
     if it had been begun by that call.
     """
-    activity, allowed = audit.activity, _Allowed(audit.activity)
+    activity, allowed = audit.activity, AllowedDryRuns(audit.activity)
     returned = {work.id for work in activity.works if work.id}
     joinable = [work for work in activity.works if work.spend == RANK_RUN and work.id]
     lost = min((work.low for work in activity.works if not work.sure and not work.id), default=DISTANT_FUTURE)
@@ -343,7 +225,7 @@ def judge_joined(audit: AccountAudit) -> None:
     """
     activity = audit.activity
     begun, joins = _statuses_of_runs(audit)
-    dry = [report for report in _Allowed(activity).reports if report.spend == RANK_RUN]
+    dry = [report for report in AllowedDryRuns(activity).reports if report.spend == RANK_RUN]
     before = brackets(dry, lambda report: report.domain)
     for work in activity.works:
         if work.spend != RANK_RUN or not work.id or work.domain not in before:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
@@ -122,12 +122,12 @@ class StatusStatement(Statement):
 class StatedNumber(Statement):
     """A number that works alone can raise, as a reply stated it; `by` has those that surely do (S51-S58).
 
-    Numbers are compared where `ends`, and what stands beside them (µUSD), are the same.
+    Numbers are compared where `ends`, and what stands beside them, are the same.
     """
 
     what: str
     value: int
-    ends: tuple[Micros | None, int]
+    ends: tuple[Micros | None, Hashable]
     by: Collection[str] = ()
 
 
