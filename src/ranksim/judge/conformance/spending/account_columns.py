@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ranksim.core.clock import DISTANT_FUTURE
+from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.spending.activity import JOBS
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.columns import (
     ANYTHING,
     Balance,
-    ColumnMove,
-    ColumnReading,
     Contradictions,
     CounterColumns,
     Range,
+    moving,
+    showing,
 )
-from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Increment
+from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Increment, Interval
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
-from ranksim.judge.conformance.spending.statements import CUT, CostStatement, MeterStatement, SlotStatement
+from ranksim.judge.conformance.spending.statements import (
+    CUT,
+    CostStatement,
+    CounterStatement,
+    MeterStatement,
+    SlotStatement,
+)
 
 # Allowances
 
@@ -31,11 +39,21 @@ def units_used(
 ) -> Contradictions:
     """Return what no order of works explains, by any of these ways in which they move what is used."""
     stated = [m for m in statements if m.ends is not None]
-    readings = [ColumnReading(m.low, m.high, ((m.used, m.used),), m.ends or 0, m.exchange.id) for m in stated]
     periods = {m.period for m in stated if m.period}
     period = periods.pop() if len(periods) == 1 else ""
-    columns = ([ColumnMove(m.low, m.high, ((m.least, m.most),), m.id) for m in moves] for moves in variants)
+    readings = _by_end((m, showing(m, ((m.used, m.used),), m.exchange.id)) for m in stated)
+    columns = ([moving(m, ((m.least, m.most),), m.id) for m in moves] for moves in variants)
     return UNITS_USED.unexplained(readings, columns, lambda at, ends: audit.clock.in_period(at, ends, period))
+
+
+def _by_end(
+    readings: Iterable[tuple[CounterStatement | CostStatement, ModelCall]],
+) -> Mapping[Micros, Sequence[ModelCall]]:
+    """Return readings by the end of the period that they state."""
+    by_end: dict[Micros, list[ModelCall]] = defaultdict(list)
+    for stated, reading in readings:
+        by_end[stated.ends or 0].append(reading)
+    return by_end
 
 
 # Cost
@@ -63,18 +81,16 @@ def month_spend(audit: AccountAudit, statements: Sequence[CostStatement]) -> Con
     both = options.candidates("spent_counts") == ("settled_and_reserved",) or any(
         map(_counts_both, statements)
     )
-    readings = [_cost_shown(c, both=both) for c in statements if c.ends is not None]
+    readings = _by_end((c, _cost_shown(c, both=both)) for c in statements if c.ends is not None)
     moves = [
-        ColumnMove(
-            work.low,
-            work.high,
-            ((0, 0) if work.spend in JOBS else ANYTHING, ANYTHING),
-            work.exchange.id,
-        )
+        moving(work, ((0, 0) if work.spend in JOBS else ANYTHING, ANYTHING), work.exchange.id)
         for work in activity.works
     ]
-    moves += [ColumnMove(change.low, change.high, (ANYTHING, ANYTHING), "") for change in activity.changes]
-    moves += [ColumnMove(dry.sent, dry.received, (ANYTHING, ANYTHING), dry.id) for dry in activity.dry_runs]
+    dry_runs = ((Interval(dry.sent, dry.received), dry.id) for dry in activity.dry_runs)
+    moves += [
+        moving(span, (ANYTHING, ANYTHING), name)
+        for span, name in (*((change, "") for change in activity.changes), *dry_runs)
+    ]
     return COST.unexplained(readings, [moves], lambda at, ends: audit.clock.in_period(at, ends, "month"))
 
 
@@ -85,11 +101,11 @@ def _counts_both(cost: CostStatement) -> bool:
     return abs(cost.spent - cost.settled - cost.reserved) <= cost.apart < cost.reserved
 
 
-def _cost_shown(cost: CostStatement, *, both: bool) -> ColumnReading:
+def _cost_shown(cost: CostStatement, *, both: bool) -> ModelCall:
     """Return a reading as far as rounding lets it tell; of what is spent, if `both` columns count."""
     columns = _near(cost.settled, cost.blur), _near(cost.reserved, cost.apart - CUT)
     together = _near(cost.spent, cost.apart) if both else None
-    return ColumnReading(cost.low, cost.high, columns, cost.ends or 0, cost.exchange.id, together)
+    return showing(cost, columns, cost.exchange.id, together)
 
 
 def _near(amount: int | None, blur: int) -> Range | None:
@@ -112,30 +128,23 @@ def slots_used(
     activity, anything = audit.activity, (-UNBOUNDED, UNBOUNDED)
     if tracked.patches:
         return Contradictions([])
-    kept = [slots.held if held and slots.exchange.operation == "slots.get" else None for slots in stated]
-    readings = [
-        ColumnReading(
-            slots.low,
-            slots.high,
-            ((slots.used, slots.used), None if holds is None else (holds, holds)),
-            slots.ends or 0,
-            slots.exchange.id,
-        )
-        for slots, holds in zip(stated, kept, strict=True)
-    ]
+    readings = []
+    for slots in stated:
+        kept = slots.held if held and slots.exchange.operation == "slots.get" else None
+        columns = (slots.used, slots.used), None if kept is None else (kept, kept)
+        readings.append((slots, showing(slots, columns, slots.exchange.id)))
     moves = []
     for work in tracked.works():
-        by = tracked.counted(work), (-tracked.revived(work), 0)
-        moves.append(ColumnMove(work.low, work.high, by, work.exchange.id))
+        moves.append(moving(work, (tracked.counted(work), (-tracked.revived(work), 0)), work.exchange.id))
     for removal in activity.removals:
-        over = removal.received if removal.ok else DISTANT_FUTURE
-        moves.append(ColumnMove(removal.sent, over, ((0, 0), tracked.kept(removal)), removal.id))
+        span = Interval(removal.sent, removal.received if removal.ok else DISTANT_FUTURE)
+        moves.append(moving(span, ((0, 0), tracked.kept(removal)), removal.id))
     removals = {(removal.sent, removal.received) for removal in activity.removals}
     moves += [
-        ColumnMove(change.low, change.high, ((0, 0), anything), "")
+        moving(change, ((0, 0), anything), "")
         for change in activity.changes
         if (change.low, change.high) not in removals
     ]
     return SLOTS_USED.unexplained(
-        readings, [moves], lambda at, ends: audit.clock.in_period(at, ends, "month")
+        _by_end(readings), [moves], lambda at, ends: audit.clock.in_period(at, ends, "month")
     )

@@ -9,7 +9,13 @@ from typing import TypeVar
 from ranksim.core.clock import Micros, iso
 from ranksim.judge.conformance.spending.activity import AccountActivity
 from ranksim.judge.conformance.spending.columns import Contradictions, CounterColumns
-from ranksim.judge.conformance.spending.statements import BusinessClock, CostStatement, MeterStatement
+from ranksim.judge.conformance.spending.statements import (
+    LONGEST_MONTH,
+    LONGEST_WEEK,
+    BusinessClock,
+    CostStatement,
+    MeterStatement,
+)
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY
 from ranksim.judge.conformance.verdict.verdicts import Tally
@@ -83,15 +89,17 @@ StatedT = TypeVar("StatedT", MeterStatement, CostStatement)
 CANNOT_TELL = "?"
 """What is wrong with a reset of which nobody can tell."""
 
+LONGEST = {"week": LONGEST_WEEK, "month": LONGEST_MONTH}
+
 
 def judge_resets(
     audit: AccountAudit,
     rule: str,
     case: str,
     statements: Iterable[StatedT],
-    wrong_reset: Callable[[StatedT, Micros], str],
+    wrong_week: Callable[[StatedT, Micros], str] = lambda stated, ends: "",
 ) -> None:
-    """A stated reset is one of which nothing is wrong by itself, and it never moves back.
+    """A stated reset lies ahead, within its period, and never moves back; of a week's its kind knows more.
 
     Two replies, the second sent after the first was received, are in this order at the deployment too; so
     the period of the second is the same or a later one.
@@ -101,7 +109,9 @@ def judge_resets(
         ends = stated.ends
         if ends is None:
             continue
-        wrong, own = wrong_reset(stated, ends), stated.exchange.id
+        wrong, own = _wrong_reset(audit.clock, stated, ends), stated.exchange.id
+        if stated.period == "week" and wrong in ("", CANNOT_TELL):
+            wrong = wrong_week(stated, ends)
         ids: tuple[str, ...] = (own,)
         if latest is not None and latest.high < stated.low and (latest.ends or 0) > ends:
             wrong, ids = f"it was {iso(latest.ends or 0)} before", (latest.exchange.id, own)
@@ -110,3 +120,15 @@ def judge_resets(
         if wrong != CANNOT_TELL:
             says = f"{stated.about} resets at {iso(ends)}: {wrong}"
             audit.check(rule, not wrong, says, ids, stated.low, case=case)
+
+
+LONGEST = {"week": LONGEST_WEEK, "month": LONGEST_MONTH}
+
+
+def _wrong_reset(clock: BusinessClock, stated: MeterStatement | CostStatement, ends: Micros) -> str:
+    """Say what is wrong with a stated reset by itself, or ""."""
+    if clock.passed(stated.low, ends):
+        return "that had passed when it was stated"
+    if stated.period in LONGEST and clock.passed(stated.high, ends - LONGEST[stated.period]) is False:
+        return f"that is more than a {stated.period} ahead"
+    return "" if clock.at(stated.low) is not None else CANNOT_TELL

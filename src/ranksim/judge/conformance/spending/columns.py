@@ -10,8 +10,7 @@ what a column shows after a call that passed one tells as much, and by itself.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -32,30 +31,24 @@ DONE: Final = "done"
 """The reply of a call that moved the columns."""
 
 
-@dataclass(slots=True)
-class ColumnMove(Interval):
-    """A call that moved the columns, each by as much as this, or perhaps did if its reply was lost."""
-
-    by: Balance
-    id: str
-
-
-@dataclass(slots=True)
-class ColumnReading(Interval):
-    """What a reply says of each column, None for nothing, and of all `together`; and when they reset."""
-
-    columns: tuple[Range | None, ...]
-    ends: Micros
-    id: str
-    together: Range | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class ColumnsShown:
     """What a reply says of the columns."""
 
     columns: tuple[Range | None, ...]
     together: Range | None = None
+
+
+def moving(span: Interval, by: Balance, name: str) -> ModelCall:
+    """Return a call that moved each column by as much, or perhaps did if its reply was lost."""
+    return ModelCall(span.low, span.high, by, DONE, name)
+
+
+def showing(
+    span: Interval, columns: tuple[Range | None, ...], name: str, together: Range | None = None
+) -> ModelCall:
+    """Return a call whose reply says this of each column, None for nothing, and of all `together`."""
+    return ModelCall(span.low, span.high, ((0, 0),) * len(columns), ColumnsShown(columns, together), name)
 
 
 Calls: TypeAlias = tuple[ModelCall, ...]
@@ -79,34 +72,6 @@ class CounterColumns:
     columns: tuple[str, ...]
     rest: Callable[[Balance], Balance] | None = None
 
-    def periods(
-        self,
-        readings: Iterable[ColumnReading],
-        moves: Sequence[ColumnMove],
-        began: Callable[[Micros, Micros], bool],
-    ) -> Iterator[list[ModelCall]]:
-        """Yield what is known of each period, in order of sending.
-
-        `began` tells whether the period that ends at an instant surely had begun at another.
-        """
-        by_end: dict[Micros, list[ColumnReading]] = defaultdict(list)
-        for reading in readings:
-            by_end[reading.ends].append(reading)
-        for ends, stated in by_end.items():
-            first, nothing = min(reading.high for reading in stated), ((0, 0),) * len(self.columns)
-            calls = [
-                ModelCall(r.low, r.high, nothing, ColumnsShown(r.columns, r.together), r.id) for r in stated
-            ]
-            begins = min(reading.low for reading in stated)
-            over = max(reading.high for reading in stated)
-            for move in moves:
-                sure = move.low > first or began(move.low, ends)
-                if move.low > over or (move.high < begins and not sure):
-                    continue
-                call = ModelCall(move.low, move.high, move.by, DONE, move.id)
-                calls.append(call if sure and call.answered else call.without_reply())
-            yield sorted(calls, key=lambda call: call.sent)
-
     @property
     def start(self) -> Balance:
         """Nothing is known of what was before."""
@@ -128,27 +93,29 @@ class CounterColumns:
 
     def unexplained(
         self,
-        readings: Sequence[ColumnReading],
-        variants: Iterable[Sequence[ColumnMove]],
+        readings: Mapping[Micros, Sequence[ModelCall]],
+        variants: Iterable[Sequence[ModelCall]],
         began: Callable[[Micros, Micros], bool],
     ) -> Contradictions:
         """Return the calls of each contradiction, and whether too many calls met to tell.
 
-        It is by the first variant of how calls move the columns; there is none where another explains all.
+        The readings are those of each period, by its end; `began` tells whether it surely had begun at an
+        instant. It is by the first variant of how calls move the columns; there is none where another
+        explains all.
         """
-        first, too_many = list[Sequence[ModelCall]](), False
+        first, too_many, starts = list[Sequence[ModelCall]](), False, [self.start]
         for moves in variants:
             broken = list[Sequence[ModelCall]]()
-            for calls in self.periods(readings, moves, began):
-                histories, is_open = broken_histories(calls, [self.start], self.step)
+            for ends, stated in readings.items():
+                calls = _calls_of_period(stated, moves, ends, began)
+                histories, is_open = broken_histories(calls, starts, self.step)
                 broken += histories
                 too_many = too_many or is_open
             if not broken:
                 return Contradictions([], too_many)
             first = first or broken
-        starts = [self.start]
-        ends = [latest(history, starts, self.step) for history in first]
-        return Contradictions([shrunk(end, starts, self.step) for end in ends], too_many)
+        latest_calls = [latest(history, starts, self.step) for history in first]
+        return Contradictions([shrunk(calls, starts, self.step) for calls in latest_calls], too_many)
 
     def says(self, calls: Calls) -> str:
         """Write what calls did and showed that no order explains."""
@@ -169,6 +136,22 @@ class CounterColumns:
         if least == most:
             return str(least)
         return f"at least {least}" if most >= UNBOUNDED else f"{least} to {most}"
+
+
+def _calls_of_period(
+    stated: Sequence[ModelCall],
+    moves: Sequence[ModelCall],
+    ends: Micros,
+    began: Callable[[Micros, Micros], bool],
+) -> list[ModelCall]:
+    """Return what was stated in a period and what may have counted in it, in order of sending."""
+    begins, first = min(reading.sent for reading in stated), min(reading.received for reading in stated)
+    calls, over = list(stated), max(reading.received for reading in stated)
+    for move in moves:
+        sure = move.sent > first or began(move.sent, ends)
+        if move.sent <= over and (move.received >= begins or sure):
+            calls.append(move if sure and move.answered else move.without_reply())
+    return sorted(calls, key=lambda call: call.sent)
 
 
 def _narrowed(balance: Sequence[Range], statement: ColumnsShown) -> list[Range]:

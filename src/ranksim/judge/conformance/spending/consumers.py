@@ -10,26 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ranksim.core.clock import (
-    DISTANT_FUTURE,
-)
+from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.views import created_by
-from ranksim.judge.conformance.spending.activity import (
-    JOBS,
-    AccountActivity,
-    SpendWork,
-)
-from ranksim.judge.conformance.spending.counter_bounds import (
-    ANY_FALL,
-    UNBOUNDED,
-    Increment,
-    Sample,
-    SpanSums,
-)
-from ranksim.judge.conformance.spending.statements import (
-    neighbours,
-)
+from ranksim.judge.conformance.spending.activity import JOBS, AccountActivity, SpendWork
+from ranksim.judge.conformance.spending.counter_bounds import ANY_FALL, UNBOUNDED, Increment, Sample, SpanSums
+from ranksim.judge.conformance.spending.statements import neighbours
 from ranksim.judge.conformance.verdict.options import Options
 
 """The check of allowances."""

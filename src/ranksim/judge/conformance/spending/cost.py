@@ -19,13 +19,11 @@ from ranksim.judge.conformance.spending.activity import (
     SpendCall,
     SpendWork,
 )
-from ranksim.judge.conformance.spending.audit import CANNOT_TELL, AccountAudit, judge_columns, judge_resets
+from ranksim.judge.conformance.spending.audit import AccountAudit, judge_columns, judge_resets
 from ranksim.judge.conformance.spending.left_alone import judge_additions
 from ranksim.judge.conformance.spending.statements import (
-    LONGEST_MONTH,
     ROUNDING,
     Bracket,
-    BusinessClock,
     CostStatement,
     neighbours,
     parse_money,
@@ -122,8 +120,7 @@ def judge(audit: AccountAudit) -> None:
         judge_timing(audit, ordered)
         if not falls:
             judge_columns(audit, "cost.counted", COST, month_spend(audit, ordered), "the month's spend")
-    clock = audit.clock
-    judge_resets(audit, "cost.reset", AHEAD, ordered, lambda cost, ends: _wrong_reset(cost, ends, clock))
+    judge_resets(audit, "cost.reset", AHEAD, ordered)
     usage = Bracket(cost for cost in ordered if cost.exchange.operation == "account.usage")
     for refused in audit.activity.refusals:
         if refused.check == CEILING:
@@ -314,14 +311,3 @@ def refundable(activity: AccountActivity) -> list[SpendWork]:
 
 def _rose(first: CostStatement, second: CostStatement) -> bool:
     return first.reserved is not None and second.reserved is not None and second.reserved > first.reserved
-
-
-def _wrong_reset(cost: CostStatement, ends: Micros, clock: BusinessClock) -> str:
-    """Say what is wrong with a stated reset, or "": it lies ahead, within a month."""
-    if clock.at(cost.low) is None:
-        return CANNOT_TELL
-    if clock.passed(cost.low, ends):
-        return "that had passed when it was stated"
-    if clock.passed(cost.high, ends - LONGEST_MONTH) is False:
-        return "that is more than a month ahead"
-    return ""

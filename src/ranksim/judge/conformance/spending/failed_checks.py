@@ -14,13 +14,7 @@ from ranksim.core.clock import format_millis
 from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, Spend
 from ranksim.core.rules.terms import NAMES_CAPABILITY
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.spending.activity import (
-    ADDS,
-    JOBS,
-    SpendCall,
-    check_applies,
-    subject_of,
-)
+from ranksim.judge.conformance.spending.activity import ADDS, JOBS, SpendCall, check_applies, subject_of
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.consumers import consumed_metric
 from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation

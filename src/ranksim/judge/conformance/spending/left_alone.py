@@ -13,13 +13,7 @@ from typing import TypeVar
 
 from ranksim.core.clock import Micros
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.spending.activity import (
-    ADDS,
-    JOBS,
-    AccountActivity,
-    DryRunReport,
-    asked_of,
-)
+from ranksim.judge.conformance.spending.activity import ADDS, JOBS, AccountActivity, DryRunReport, asked_of
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.consumers import BRIEFS
 from ranksim.judge.conformance.spending.counter_bounds import SpanSums

@@ -10,15 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from ranksim.core.clock import (
-    WEEK,
-    Micros,
-    billing_month,
-    calendar_anchor,
-    format_millis,
-    iso,
-    week_start,
-)
+from ranksim.core.clock import WEEK, Micros, billing_month, calendar_anchor, format_millis, iso, week_start
 from ranksim.core.contract.views import created_by
 from ranksim.judge.conformance.history.fields import instant_or_none, integer_or_none, plain, sent_body
 from ranksim.judge.conformance.history.graphql import snaked
@@ -33,13 +25,7 @@ from ranksim.judge.conformance.spending.activity import (
     asked_of,
     check_applies,
 )
-from ranksim.judge.conformance.spending.audit import (
-    CANNOT_TELL,
-    MOST_SHOWN,
-    AccountAudit,
-    judge_columns,
-    judge_resets,
-)
+from ranksim.judge.conformance.spending.audit import MOST_SHOWN, AccountAudit, judge_columns, judge_resets
 from ranksim.judge.conformance.spending.columns import Contradictions
 from ranksim.judge.conformance.spending.consumers import (
     BRIEFS,
@@ -61,14 +47,7 @@ from ranksim.judge.conformance.spending.counter_bounds import (
     between,
     bounds,
 )
-from ranksim.judge.conformance.spending.statements import (
-    LONGEST_MONTH,
-    LONGEST_WEEK,
-    ROUNDING,
-    MeterStatement,
-    limit_of,
-    meter_of,
-)
+from ranksim.judge.conformance.spending.statements import ROUNDING, MeterStatement, limit_of, meter_of
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import (
     ANY,
@@ -170,7 +149,7 @@ def judge(audit: AccountAudit) -> None:
         for meter in statements:
             judge_sum(audit, meter)
         ordered = sorted((m for m in statements if m.ends is not None), key=lambda m: m.low)
-        judge_resets(audit, "quota.reset", metric, ordered, lambda m, ends: _wrong_reset(audit, m, ends))
+        judge_resets(audit, "quota.reset", metric, ordered, lambda m, ends: _wrong_week(audit, m, ends))
         judge_counter(audit, metric, statements)
     judge_months(audit)
     for work in activity.works:
@@ -498,17 +477,9 @@ def _begins(anchor: Micros, instant: Micros) -> bool:
     return abs(billing_month(anchor, instant + ROUNDING)[0] - instant) <= ROUNDING
 
 
-def _wrong_reset(audit: AccountAudit, meter: MeterStatement, ends: Micros) -> str:
-    """Say what is wrong with a stated reset, or "": it lies ahead, within its period, weekly on a Monday."""
-    clock, options = audit.clock, audit.options
-    if clock.passed(meter.low, ends):
-        return "that had passed when it was stated"
-    weekly = meter.period == "week"
-    length = LONGEST_WEEK if weekly else LONGEST_MONTH
-    if meter.period in ("week", "month") and clock.passed(meter.high, ends - length) is False:
-        return f"that is more than a {meter.period} ahead"
-    if not weekly:
-        return "" if clock.at(meter.low) is not None else CANNOT_TELL
+def _wrong_week(audit: AccountAudit, meter: MeterStatement, ends: Micros) -> str:
+    """Say what is wrong with the reset of a week, or "": it is a Monday, somewhere."""
+    options = audit.options
     offset, default = (
         (ends - week_start(ends, 0) + WEEK // 2) % WEEK - WEEK // 2,
         options.default("week_offset"),

@@ -20,12 +20,7 @@ from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import ADDS, AccountActivity, SpendWork
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.counter_bounds import SpanSums
-from ranksim.judge.conformance.spending.slot_bounds import (
-    SlotBounds,
-    lists_of,
-    pairings_of,
-    places_of,
-)
+from ranksim.judge.conformance.spending.slot_bounds import SlotBounds, lists_of, pairings_of, places_of
 from ranksim.judge.conformance.spending.statements import Bracket, SlotStatement
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 

@@ -13,12 +13,7 @@ from typing import Any
 from ranksim.judge.conformance.history.fields import integer_or_none, sent_body
 from ranksim.judge.conformance.spending import slot_choices
 from ranksim.judge.conformance.spending.account_columns import SLOTS_USED, slots_used
-from ranksim.judge.conformance.spending.activity import (
-    ADDS,
-    AccountActivity,
-    SpendCall,
-    SpendWork,
-)
+from ranksim.judge.conformance.spending.activity import ADDS, AccountActivity, SpendCall, SpendWork
 from ranksim.judge.conformance.spending.audit import AccountAudit, judge_columns
 from ranksim.judge.conformance.spending.columns import Contradictions
 from ranksim.judge.conformance.spending.counter_bounds import (

@@ -95,10 +95,9 @@ class CostStatement(Statement):
     apart: int = 0
     """How far rounding may take what is spent from the sum of its parts."""
 
-    @property
-    def about(self) -> str:
-        """Name it in evidence."""
-        return "the month's spend"
+    period = "month"
+    about = "the month's spend"
+    """How it is named in evidence."""
 
 
 @dataclass(slots=True)
