@@ -18,8 +18,6 @@ from ranksim.judge.conformance.spending.counter_bounds import ANY_FALL, UNBOUNDE
 from ranksim.judge.conformance.spending.statements import neighbours
 from ranksim.judge.conformance.verdict.options import Options
 
-"""The check of allowances."""
-
 QUOTA = 4
 """The check of allowances among the six."""
 

@@ -33,10 +33,10 @@ def books_of(activity: AccountActivity) -> Iterator[list[StatedNumber]]:
     for metric, meters in activity.meters.items():
         yield [_stated(metric, m, m.used, (BRIEFS,) if m.period == "week" else ()) for m in meters]
     yield [_stated("slots", slots, slots.used, ADDS) for slots in activity.slots]
-    yield from cost_of(activity)
+    yield from month_cost(activity)
 
 
-def cost_of(activity: AccountActivity) -> Iterator[list[StatedNumber]]:
+def month_cost(activity: AccountActivity) -> Iterator[list[StatedNumber]]:
     """Return the amounts that nothing raises but work.
 
     Where cost is reserved (U49), nothing has settled while what is reserved stayed the same; elsewhere what
@@ -88,7 +88,7 @@ def judge_additions(audit: AccountAudit) -> None:
     activity = audit.activity
     others = SpanSums((work.low, work.high, 1) for work in activity.works if work.spend not in ADDS)
     added = [work for work in activity.works if work.sure and work.spend in ADDS]
-    for readings in cost_of(activity):
+    for readings in month_cost(activity):
         for first, second, works in between_readings(
             activity, readings, added, lambda work: work.low, others
         ):

@@ -61,8 +61,6 @@ from ranksim.judge.conformance.verdict.rule import (
 )
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
-"""The check of allowances."""
-
 RULES = declare(
     Rule(
         "quota.counted",

@@ -25,7 +25,7 @@ from ranksim.judge.conformance.spending.counter_bounds import (
     bounds,
 )
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
-from ranksim.judge.conformance.spending.statements import SlotStatement, neighbours, slots_of
+from ranksim.judge.conformance.spending.statements import Bracket, SlotStatement, neighbours, slots_of
 from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
 
 REACHED, TOGETHER = "reached", "at once"
@@ -137,23 +137,13 @@ def judge(audit: AccountAudit) -> None:
 
 def dated(statements: Sequence[SlotStatement]) -> list[SlotStatement]:
     """Return the statements with their month; one without, as in a refusal, lies between two of one month."""
-    ordered = sorted(statements, key=lambda slots: slots.low)
-    later: SlotStatement | None = None
-    following = list[SlotStatement | None]()
-    for slots in reversed(ordered):
-        following.append(later)
-        later = slots if slots.ends is not None else later
-    dated, before = [], None
-    for slots, after in zip(ordered, reversed(following), strict=True):
+    known, dated = Bracket(slots for slots in statements if slots.ends is not None), []
+    for slots in sorted(statements, key=lambda slots: slots.low):
+        around = None if slots.ends is not None else known.around(slots)
         if slots.ends is not None:
-            before = slots
             dated.append(slots)
-        elif before is not None and after is not None and before.ends == after.ends:
-            dated += (
-                [replace(slots, ends=before.ends)]
-                if before.high < slots.low and slots.high < after.low
-                else []
-            )
+        elif around is not None and around[0].ends == around[1].ends:
+            dated.append(replace(slots, ends=around[0].ends))
     return dated
 
 
