@@ -97,7 +97,7 @@ def moves_of(
             continue
         least, most = units_of(work, unit)
         returnable = refunds and work.spend in JOBS and activity.fates[work.id].done == DISTANT_FUTURE
-        if returnable:
+        if returnable and not work.exchange.dry_run:
             failed = activity.fates[work.id].failed
             falls.append(Increment(work.low, failed, 0, most, work.exchange.id))
         surely = work.sure and work.spend in sure

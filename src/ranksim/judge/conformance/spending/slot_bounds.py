@@ -22,7 +22,7 @@ Json = Any
 
 
 class FirstInstants:
-    """When something may first have happened in each domain; where that is not known, it may be in any."""
+    """When something may first have happened in each domain, or list; if that is not known, in any."""
 
     def __init__(self) -> None:
         self._firsts: dict[str, Micros] = {}
@@ -93,20 +93,21 @@ class SlotBounds:
         A change that names no lists touches the scan's own, if its call is known; one of before the trace
         covers no list that the trace made, unless it was given one.
         """
-        gone = {"keywords.delete": (self.words_gone,), "scans.delete": (self.scans_gone,)}
+        removing = {"keywords.delete": (self.words_gone,), "scans.delete": (self.scans_gone,)}
         for exchange in self.activity.removals:
             domain = self.domain_of(exchange) or ""
             every = self.words_gone, self.scans_gone, self.lists_gone
-            for firsts in (*(gone.get(exchange.operation, every) if domain else every), self.held):
+            for firsts in (*(removing.get(exchange.operation, every) if domain else every), self.held):
                 firsts.note(domain, exchange.sent)
         unsure = any(work.spend in ("scans", "") and not work.sure for work in self.activity.works)
         for exchange in self.patches:
-            where, known = self.domain_of(exchange), exchange.parameters.get("id", "") in self.by_id
+            where, scan = self.domain_of(exchange), self.by_id.get(exchange.parameters.get("id", ""))
             self.held.note(where or "", exchange.sent)
+            lists = [""] * unsure if scan is None else lists_of(scan.body)
             if where is None or "list_ids" in sent_body(exchange):
-                self.reshaped.note("", exchange.sent)
-            elif not self._is_switch(exchange) and (known or unsure):
-                self.reshaped.note(where, exchange.sent)
+                lists = [""]
+            for list_id in () if self._is_switch(exchange) else lists:
+                self.reshaped.note(list_id, exchange.sent)
 
     def domain_of(self, call: SpendWork | Observation) -> str | None:
         """Return the domain of a call that may change slots, "" if it is not known; None if it may be any."""
@@ -197,8 +198,8 @@ class SlotBounds:
         list_id, word = self.keywords[name]
         body, made = {"list_id": list_id}, {"created": [word]}
         least, most = self._of_words(body, made, exchange.sent, exchange.received)
-        gone = self.lists_gone.by(domain_of_list(self.activity, list_id), exchange.received)
-        return (least if self.removals_of[name] == 1 and not gone else 0), most
+        removal = self.lists_gone.by(domain_of_list(self.activity, list_id), exchange.received)
+        return (least if self.removals_of[name] == 1 and not removal else 0), most
 
     def added(self, work: SpendWork) -> tuple[int, int]:
         """Return the fewest and most slots that a work adds, holds that it revives not counted (U63)."""
@@ -258,7 +259,7 @@ class SlotBounds:
         """Count words on the scans that cover their list; unknown unless list and scans are of the trace."""
         [list_id] = lists_of(body) or [""]
         domain, readable = domain_of_list(self.activity, list_id), list_id in self.activity.lists
-        if not readable or self.reshaped.by(domain, high) or not self.activity.alone:
+        if not readable or self.reshaped.by(list_id, high) or not self.activity.alone:
             return 0, UNBOUNDED
         scans = self.scans.get(list_id)
         if scans is None:
@@ -276,8 +277,8 @@ class SlotBounds:
         if not readable or not lists:
             return 0, UNBOUNDED
         grown = [self.words[list_id] for list_id in lists if list_id in self.words]
-        gone = self.words_gone.by(self._domain_of_lists(body), high)
-        surely = 0 if gone else max((words.surely(low) for words in grown), default=0)
+        removal = self.words_gone.by(self._domain_of_lists(body), high)
+        surely = 0 if removal else max((words.surely(low) for words in grown), default=0)
         return surely * factor, sum(words.possibly(high) for words in grown) * factor
 
     def _made(self, body: Mapping[str, Json]) -> bool:

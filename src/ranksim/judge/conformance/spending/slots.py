@@ -137,9 +137,9 @@ def judge(audit: AccountAudit) -> None:
 
 def dated(statements: Sequence[SlotStatement]) -> list[SlotStatement]:
     """Return the statements with their month; one without, as in a refusal, lies between two of one month."""
-    known, dated = Bracket(slots for slots in statements if slots.ends is not None), []
+    readings, dated = Bracket(slots for slots in statements if slots.ends is not None), []
     for slots in sorted(statements, key=lambda slots: slots.low):
-        around = None if slots.ends is not None else known.around(slots)
+        around = None if slots.ends is not None else readings.around(slots)
         if slots.ends is not None:
             dated.append(slots)
         elif around is not None and around[0].ends == around[1].ends:
