@@ -49,6 +49,12 @@ TABLE: list[tuple[str, str, Steps, str]] = [
         "open",
     ),
     (
+        "counted: a dry run of a job gives nothing back",
+        "quota.counted",
+        lambda d: [d.usage(0, 2), d.briefs(1), d.job(2, dry=True), d.usage(3, 2)],
+        "broke",
+    ),
+    (
         "counted: a lost call may have happened",
         "quota.counted",
         lambda d: [d.usage(0, 2), d.briefs(1, lost=True), d.usage(2, 3)],
