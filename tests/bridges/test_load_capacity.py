@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
+from tests.kit.slow_proxy import slowed
 from typer.testing import CliRunner
 
 from ranksim.bridges.load_capacity import LoadCapacity, LoadStep, largest_load
@@ -72,51 +68,13 @@ def test_a_threshold_on_the_rate_says_nothing_of_how_many_users_there_may_be() -
     assert "more users always call more often" in ran.output
 
 
-@contextmanager
-def slowed(port: int, beyond: int) -> Iterator[str]:
-    """Stand before a server, and be slow while more than so many connections are open."""
-    opened = 0
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal opened
-        opened += 1
-        there, onward = await asyncio.open_connection("127.0.0.1", port)
-
-        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter, slow: bool) -> None:
-            with suppress(OSError):
-                while piece := await source.read(65_536):
-                    await asyncio.sleep(0.7 if slow and opened > beyond else 0)
-                    sink.write(piece)
-                    await sink.drain()
-            with suppress(OSError):
-                sink.close()
-
-        await asyncio.gather(copy(reader, onward, False), copy(there, writer, True))
-        opened -= 1
-
-    loop = asyncio.new_event_loop()
-    serving = loop.run_until_complete(asyncio.start_server(connected, "127.0.0.1", 0))
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{serving.sockets[0].getsockname()[1]}"
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        serving.close()
-        for left in asyncio.all_tasks(loop):
-            left.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
-
-
 @pytest.mark.heavy
 def test_a_deployment_that_is_slow_beyond_forty_users_bears_forty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
         Server(clock="real", start=None) as deployment,
-        slowed(urlsplit(deployment.url).port or 0, 40) as url,
+        slowed(deployment.url, lambda opened: 0.7 if opened > 40 else 0.0) as url,
     ):
         deployment.limits.off("rate", "cooldown")
         monkeypatch.setenv("RANKSIM_KEY", deployment.key)

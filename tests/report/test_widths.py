@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim import cli
+from ranksim.bridges import load_cli
 from ranksim.judge.conformance import cli as conformance_cli
 from ranksim.report import answer, terminal, units
 from ranksim.twin.sim import results
@@ -66,7 +67,7 @@ SLOW = {
 TOLD = {"sync", "workers", "outage", "portfolio"}
 """Commands whose tables show each number of their JSON, but for ends of intervals, which have halves."""
 
-PRINTING = (terminal, answer, results, cli, conformance_cli)
+PRINTING = (terminal, answer, results, cli, conformance_cli, load_cli)
 """The modules that render what is printed."""
 
 

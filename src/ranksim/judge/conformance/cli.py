@@ -29,6 +29,14 @@ ModelResult = Annotated[
         "TRACE --out RESULT`: result.json or its directory.",
     ),
 ]
+Baseline = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="TRACE",
+        help="Compare with this trace of another build: latency by operation, refusals, verdicts that "
+        "changed. May be given several times.",
+    ),
+]
 Require = Annotated[
     list[str] | None,
     typer.Option(
@@ -57,6 +65,7 @@ def compare(
     traces: Traces = None,
     policy: PinnedPolicy = None,
     model: ModelResult = None,
+    against: Baseline = None,
     require: Require = None,
     html: Html = None,
     junit: Junit = None,
@@ -68,7 +77,7 @@ def compare(
 
     A rule deviates only if no placement of the calls within their intervals explains what was seen. Exit code
     1 says that a rule deviates or a required one does not conform, 2 that the input is wrong. Catalogues are
-    compared by `ranksim price compare`.
+    compared by `ranksim price compare`. With --against it says 1, too, where the build is slower by over 5 %.
 
     Examples:
 
@@ -76,11 +85,13 @@ def compare(
       ranksim compare run/trace.jsonl
       ranksim compare monday tuesday run/trace.jsonl
       ranksim compare run/trace.jsonl --html page.html --require rate --require S47
+      ranksim compare new --against old
     """  # fmt: skip
     from ranksim.core.errors import BadInput
     from ranksim.core.files import check_outputs
     from ranksim.judge.conformance.report.as_dict import as_document
     from ranksim.judge.report import judgement as report
+    from ranksim.judge.report.build_views import build_sentence, slower
     from ranksim.report.document import as_text
 
     if rules:
@@ -90,10 +101,14 @@ def compare(
         raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
     found_in = traces_in(traces)
     check_outputs((html, junit), (*found_in, policy, model))
-    document = _judged(found_in, policy, model, tuple(require or ()), workers)
+    baseline = traces_in(against or ())
+    document = _judged(found_in, policy, model, baseline, tuple(require or ()), workers)
     _write(document, html, junit)
     print_out(as_text(as_document(document)) if json else rendered(report.summary(document)))
-    if report.fails(document):
+    builds = document["builds"]
+    if builds is not None and not json:
+        print_out(f"\n{build_sentence(builds)}\n")
+    if report.fails(document) or (builds is not None and slower(builds)):
         raise typer.Exit(DEVIATES)
 
 
@@ -192,6 +207,7 @@ def _judged(
     traces: Sequence[Path],
     policy: Path | None,
     model: Path | None,
+    baseline: Sequence[Path],
     required: tuple[str, ...],
     workers: int = 1,
 ) -> dict[str, Any]:
@@ -200,6 +216,7 @@ def _judged(
     from ranksim.judge.conformance.compare import check_required, compare_all
     from ranksim.judge.conformance.exhibits import exhibits
     from ranksim.judge.conformance.report.as_dict import judgement_data
+    from ranksim.judge.conformance.report.builds import compare_builds
     from ranksim.judge.conformance.report.model_fit import against, read_result
     from ranksim.report.progress import show_progress
 
@@ -210,12 +227,14 @@ def _judged(
     result = None if model is None else read_result(model)
     with show_progress("judging") as tell:
         judgement = compare_all(traces, pinned_policy, tell, workers)
+        before = compare_all(baseline, pinned_policy, tell, workers) if baseline else None
     return judgement_data(
         judgement,
         trace=[str(trace) for trace in traces],
         policy=str(policy or ""),
         required=required,
         model=None if result is None else against(judgement.history, result),
+        builds=None if before is None else compare_builds(before, judgement),
         exhibits=exhibits(traces, judgement),
     )
 

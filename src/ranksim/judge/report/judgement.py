@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import iso
+from ranksim.judge.report.build_views import build_sentence, build_views
 from ranksim.report import units
 from ranksim.report.tables import View
 
@@ -30,6 +31,9 @@ def summary(judgement: Plain) -> list[RenderableType]:
         Text(headline(judgement), style="bold red" if fails(judgement) else "bold green"),
         *(Text(line) for line in run_lines(judgement)),
     ]
+    if judgement["builds"] is not None:
+        parts += [Text(), Text(build_sentence(judgement["builds"]), style="bold")]
+        parts += [part for view in build_views(judgement["builds"]) for part in (Text(), view)]
     rules = judgement["rules"]
     for rule in rules:
         if deviates(rule):

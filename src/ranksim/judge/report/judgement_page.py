@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ranksim.core.clock import iso
+from ranksim.judge.report.build_views import build_sentence, build_views
 from ranksim.judge.report.judgement import (
     MODEL,
     cases_left,
@@ -81,6 +82,7 @@ def page(judgement: Plain) -> str:
         *([] if check is None else _not_done(check)),
         *_families(judgement),
         *_model(judgement["model"]),
+        *_builds(judgement["builds"]),
         *plots(_images(judgement), "Load"),
         *_answers(judgement["answers"]),
         *_missing(judgement),
@@ -332,6 +334,16 @@ def _model(rows: Sequence[Plain] | None) -> list[str]:
     view = model_view(rows)
     lines = [f"<tr>{_cells(*row)}</tr>" for row in view.rows]
     return ["<h2>Measured against the model</h2>", f"<p>{escape(MODEL)}</p>", *_table(view.headings, lines)]
+
+
+def _builds(builds: Plain | None) -> list[str]:
+    if builds is None:
+        return []
+    parts = ["<h2>Against the baseline</h2>", f"<p>{escape(build_sentence(builds))}.</p>"]
+    for view in build_views(builds):
+        lines = [f"<tr>{_cells(*row)}</tr>" for row in view.rows]
+        parts += [f"<h3>{escape(view.title)}</h3>", *_table(view.headings, lines)]
+    return parts
 
 
 def _answers(answers: Sequence[Plain]) -> list[str]:

@@ -16,6 +16,7 @@ from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.joining import address_notes
 from ranksim.judge.conformance.report import traffic
+from ranksim.judge.conformance.report.builds import BuildComparison
 from ranksim.judge.conformance.report.model_fit import Compared
 from ranksim.judge.conformance.verdict.rule import Cause, Rule
 from ranksim.judge.conformance.verdict.verdicts import Difference, Evidence, Finding
@@ -36,13 +37,15 @@ def judgement_data(
     policy: str = "",
     required: tuple[str, ...] = (),
     model: Sequence[Compared] | None = None,
+    builds: BuildComparison | None = None,
     exhibits: Exhibits | None = None,
 ) -> Plain:
     """Return a judgement as mappings, lists, text and numbers (instants and durations in µs).
 
     `trace` and `policy` name the files, `trace` as many as were judged; `required` are the rules that had to
-    conform; `model` is what was measured beside what a simulated world predicted; `exhibits` are the
-    exchanges that evidence points at, whole. Raises BadInput for a required name that no rule has.
+    conform; `model` is what was measured beside what a simulated world predicted; `builds` is how the traces
+    compare with a baseline; `exhibits` are the exchanges that evidence points at, whole. Raises BadInput for
+    a required name that no rule has.
     """
     histories, names = judgement.histories, [trace] if isinstance(trace, str) else list(trace)
     traces = [_trace(name, history) for name, history in zip(names, histories, strict=True)]
@@ -61,11 +64,17 @@ def judgement_data(
         "rules": [_finding(finding, judgement, evidence, following) for finding in judgement.findings],
         "differences": [_difference(difference, evidence) for difference in judgement.differences],
         "model": None if model is None else [asdict(row) for row in model],
+        "builds": None if builds is None else _builds(builds),
         "answers": traffic.answers(histories),
         "throughput": [] if single is None else traffic.throughput(single),
         "latency": {} if single is None else traffic.latency(single),
         **_pointed_at(judgement, evidence),
     }
+
+
+def _builds(builds: BuildComparison) -> Plain:
+    latencies = [{**asdict(row), "says": row.says} for row in builds.latencies]
+    return {**asdict(builds), "latencies": latencies}
 
 
 TABLES = ("rules", "differences", "model", "answers", "throughput")
