@@ -19,7 +19,7 @@ from ranksim.judge.conformance.history.fields import instant_or_none
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation, ReceivedAttempt
 from ranksim.judge.conformance.rate.elimination import calls_of, default_reading
-from ranksim.judge.conformance.rate.ledger import classes_by_limit, logged, nominal, steady
+from ranksim.judge.conformance.rate.ledger import EPOCH, classes_by_limit, limited, logged, nominal, steady
 from ranksim.judge.conformance.rate.window_calls import WindowCalls
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence
@@ -46,7 +46,7 @@ def _sign(name: str, value: Any, says: str, *exchanges: Observation) -> Sign:
 
 
 def _page_limit(exchange: Observation, options: Options) -> Iterator[Sign]:
-    """A limit beyond the largest page is clamped or refused (U34)."""
+    """A limit beyond the largest page that is clamped is not refused (U34)."""
     limit = exchange.query.get("limit", "")
     number = int(limit[:9]) if limit.isascii() and limit.isdigit() else 0
     lists = exchange.operation.endswith(".list") and exchange.surface == "rest"
@@ -54,8 +54,6 @@ def _page_limit(exchange: Observation, options: Options) -> Iterator[Sign]:
         return
     if exchange.ok:
         yield _sign("page_limit_over", "refuse", f"limit={limit} was answered {exchange.status}", exchange)
-    elif exchange.code == "validation_failed":
-        yield _sign("page_limit_over", "clamp", f"limit={limit} was refused as {exchange.code}", exchange)
 
 
 def _dry_run(exchange: Observation, options: Options) -> Iterator[Sign]:
@@ -80,14 +78,43 @@ def _bad_key(exchange: Observation, options: Options) -> Iterator[Sign]:
     yield _sign("limiter_order", excluded, says, exchange)
 
 
+def _classes(exchange: Observation, options: Options) -> Iterator[Sign]:
+    """RateLimit-Limit names the class of a dry run (U10), or of work on keywords and scans (U2)."""
+    stated, operation = classes_by_limit(options).get(exchange.limit), OPERATIONS.get(exchange.operation)
+    if (
+        stated is None
+        or operation is None
+        or exchange.status in (401, 429)
+        or exchange.old
+        or not exchange.key
+    ):
+        return
+    says = f"RateLimit-Limit is {exchange.limit}, that of the class {stated.label}"
+    if exchange.dry_run and operation.spends:
+        for value in ("same", "free") if stated == RateClass.READ else ("read",):
+            yield _sign("dry_run_class", value, says, exchange)
+    elif operation.tracking and stated != RateClass.READ:
+        excluded = "expensive" if stated == RateClass.WRITE else "write"
+        yield _sign("tracking_class", excluded, says, exchange)
+
+
+def _formats(exchange: Observation, options: Options) -> Iterator[Sign]:
+    """RateLimit-Reset (U5) and Retry-After (U6) have one of two formats, that can be told apart."""
+    if exchange.reset:
+        excluded = "delta" if exchange.reset >= EPOCH else "epoch"
+        yield _sign("reset_format", excluded, f"RateLimit-Reset is {exchange.reset}", exchange)
+    if limited(exchange) and exchange.retry_after is not None:
+        yield _sign("retry_after_format", "http_date", "Retry-After is seconds", exchange)
+    elif limited(exchange) and exchange.retry_at is not None:
+        yield _sign("retry_after_format", "seconds", "Retry-After is http date", exchange)
+
+
 def _codes(exchange: Observation, options: Options) -> Iterator[Sign]:
     """Codes that only one option has."""
     code, says = exchange.code, f"the code is {exchange.code}"
     if code == "idempotency_in_progress":
         repeated = "a repeated key was answered idempotency_in_progress"
         yield _sign("in_flight_until", "never", repeated, exchange)
-    if code == "allowance_exhausted":
-        yield _sign("weekly_exhaustion_code", "quota_exhausted", says, exchange)
     if code == "quota_exhausted" and str(exchange.meta.get("metric", "")).startswith("keyword_brief"):
         yield _sign("weekly_exhaustion_code", "allowance_exhausted", says, exchange)
     if code == "cost_cap_reached" and exchange.operation in ("keywords.create", "scans.create"):
@@ -107,14 +134,14 @@ def _reserved(exchange: Observation, options: Options) -> Iterator[Sign]:
             yield _sign("cost_timing", value, f"usage shows {reserved} reserved", exchange)
 
 
-SINGLE = (_page_limit, _dry_run, _bad_key, _codes, _reserved)
+SINGLE = (_page_limit, _dry_run, _bad_key, _classes, _formats, _codes, _reserved)
 
 
 # Several
 
 
 def _repeated_keys(history: History) -> Iterator[Sign]:
-    """One Idempotency-Key again: with its members in another order (U28), or with another API key (U27)."""
+    """One Idempotency-Key again with another API key (U27): one that is known replays, or is a mismatch."""
     groups: dict[tuple[str, str], list[Observation]] = defaultdict(list)
     for exchange in history.as_judged():
         keyed = exchange.idempotency_key and exchange.method == "POST"
@@ -137,11 +164,6 @@ def _repeated(first: Observation, later: Observation) -> Iterator[Sign]:
             yield _sign("idempotency_scope", "api_key", "a key of another API key was known", first, later)
         elif other:
             yield _sign("idempotency_scope", "account", "a key of another API key was new", first, later)
-    elif first.fingerprint == later.fingerprint and first.wording != later.wording:
-        if same:
-            yield _sign("fingerprint", "raw", "another wording of one body was the same", first, later)
-        elif mismatch:
-            yield _sign("fingerprint", "canonical", "another wording of one body was another", first, later)
 
 
 def _made(exchange: Observation) -> str | None:

@@ -164,7 +164,7 @@ class IdempotencyJudge(Judge):
 
     def _group(self, key: str, surface: str, kin: Sequence[Observation], run: ObservedRun) -> Group:
         account = run.key(key).account
-        if "account" not in self.options.candidates("idempotency_scope"):
+        if not self.options.may_be("idempotency_scope", "account"):
             kin = [seen for seen in kin if seen.key == key]
         elif account:  # a key of unknown account may be of any
             kin = [seen for seen in kin if run.key(seen.key).account in (account, "")]
@@ -238,7 +238,8 @@ class Group:
     def _judge_run(self) -> None:
         """Run what is stored: replies break a rule where no choice explains them, or exclude a default."""
         done = [seen for seen in self.posts if seen.ok or seen.code in CHECK_OF]
-        ways = {(seen.fingerprint, seen.code, seen.status, seen.answer) for seen in done}
+        raw = self.options.must_be("fingerprint", "raw")  # so that another wording is another request
+        ways = {(s.fingerprint, s.wording if raw else b"", s.code, s.status, s.answer) for s in done}
         refused = {seen.fingerprint for seen in self.posts if seen.code == MISMATCHED}
         if len(ways) < 2 and refused.isdisjoint(way[0] for way in ways):
             return  # one request was answered in one way, and mismatches are of others

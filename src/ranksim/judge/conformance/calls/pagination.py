@@ -264,7 +264,7 @@ class PaginationJudge(Judge):
         """A limit above the largest page size is clamped by default; a refusal excludes that (U34)."""
         if _number(wanted) > self.options.facts.page_max:
             evidence = _evidence(seen, f"{seen.id} asked for {wanted} items and was refused {seen.status}")
-            if self.options.candidates("page_limit_over") == ("clamp",):
+            if self.options.must_be("page_limit_over", "clamp"):
                 self.tally.broke(LIMIT, evidence, case=f"{case_of(seen.operation, seen.surface)}, largest")
             elif self.too_large is None:
                 self.too_large = evidence

@@ -199,7 +199,7 @@ class HeaderJudge(Judge):
             self.tally.held(HEADERS, case=kind, by=(exchange.id,))
         stated = "epoch" if (exchange.reset or 0) >= EPOCH else "delta"
         # an instant instead of seconds is the other option of U5
-        if exchange.reset and stated != self.options.default("reset_format"):
+        if exchange.reset:
             says = f"RateLimit-Reset is {exchange.reset}"
             self._format_differs(5, "reset_format", stated, says, exchange, rule=HEADERS, case=kind)
 
@@ -207,13 +207,13 @@ class HeaderJudge(Judge):
         self, number: int, name: str, stated: str, says: str, exchange: Observation, *, rule: str, case: str
     ) -> None:
         """Note another choice than the assumed one, which breaks a rule, too, where it is pinned."""
-        assumed = self.options.default(name)
-        if stated == assumed:
+        assumed, excluded = self.options.policy.assumptions, not self.options.may_be(name, stated)
+        if stated == getattr(assumed, name):
             return
         evidence = _evidence(says, exchange)
-        if self.options.pinned(name):
+        if excluded:
             self.tally.broke(rule, evidence, case=case)
-        self.tally.differs(number, f"{name}: {assumed}", stated, evidence)
+        self.tally.differs(number, f"{name}: {getattr(assumed, name)}", stated, evidence)
 
     def _impossible(self, exchange: Observation, keyed: bool) -> str:
         """Return what of the three headers cannot be true, or ""; stated limits are those of keys (U8)."""

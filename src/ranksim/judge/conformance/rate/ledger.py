@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -42,7 +42,7 @@ class Interpretation:
 
     def departs(self, default: Interpretation) -> int:
         """Count the fields in which it departs from another."""
-        return sum(own != other for own, other in zip(astuple(self), astuple(default), strict=True))
+        return sum(getattr(self, name) != getattr(default, name) for name in self.__slots__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,12 +155,18 @@ class AccountWindows:
         return replace(self._windows[name], options=options)
 
     def judge_scope(
-        self, rate_class: RateClass, options: Options, tally: Tally, excluded: dict[Window, Excluded]
+        self,
+        rate_class: RateClass,
+        options: Options,
+        tally: Tally,
+        excluded: dict[Window, Excluded],
+        *,
+        trial: bool = False,
     ) -> Iterator[Examined]:
         """Judge whether an account's keys share one window: explained together, and not alone.
 
         They are apart when together they cannot be explained in any way, and each alone can. Yields what is
-        left of each key's, if they do not share one.
+        left of each key's, if they do not share one; a `trial` asks for that only where one is not explained.
         """
         rows = self.log.rows(self.run, options)
         if rows not in self._ledgers:
@@ -171,7 +177,8 @@ class AccountWindows:
             window, name = self._window([ledger], rate_class, options), (ledger.name, rate_class)
             by_key[ledger.name] = window.examine(excluded.get(name, {}))
             excluded[name] = by_key[ledger.name].excluded
-        if len(ledgers) > 1:
+        unexplained = not all(examined.surviving for examined in by_key.values())
+        if len(ledgers) > 1 and (unexplained or not trial):
             together = self._window(ledgers, rate_class, options).examine({})
             if _share(by_key, rate_class, tally, explained=bool(together.surviving)):
                 tally.open(BY_CLASS[rate_class], "the keys of the account share a window", len(by_key))

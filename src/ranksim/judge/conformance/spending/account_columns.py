@@ -75,12 +75,9 @@ def month_spend(audit: AccountAudit, statements: Sequence[CostStatement]) -> Con
     additions, dry runs and other writes are free, other rules judge.
     """
     activity, options = audit.activity, audit.options
-    pinned = options.candidates("cost_timing") == ("reserve",)
-    if not pinned and not any(c.reserved for c in statements):
+    if not any(c.reserved for c in statements) and not options.must_be("cost_timing", "reserve"):
         return Contradictions([])
-    both = options.candidates("spent_counts") == ("settled_and_reserved",) or any(
-        map(_counts_both, statements)
-    )
+    both = any(map(_counts_both, statements)) or options.must_be("spent_counts", "settled_and_reserved")
     readings = _by_end((c, _cost_shown(c, both=both)) for c in statements if c.ends is not None)
     moves = [
         moving(work, ((0, 0) if work.spend in JOBS else ANYTHING, ANYTHING), work.exchange.id)

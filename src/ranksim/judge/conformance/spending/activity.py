@@ -270,9 +270,9 @@ def check_applies(activity: AccountActivity, spend: str, check: int, options: Op
 
     Where all checks apply, the ceiling may still not stop what buys nothing at once (U90).
     """
-    if spend in ROWS and (check in ROWS[spend] or options.candidates("checks_apply") == ("all",)):
+    if spend in ROWS and (check in ROWS[spend] or options.must_be("checks_apply", "all")):
         may_pass = check == Decision.COST_CAP_REACHED and spend in ADDS
-        if not may_pass or False not in options.candidates("ceiling_stops_tracking"):
+        if not may_pass or not options.may_be("ceiling_stops_tracking", False):
             return True
     stated: list[SpendCall] = [*activity.refusals, *activity.reports]
     return any(refusal.check == check and refusal.spend == spend for refusal in stated)

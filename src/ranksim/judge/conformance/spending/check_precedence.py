@@ -212,7 +212,7 @@ def _judge_code(
     pays = exchange.status == PAY
     if exchange.code in AFTER_RATE_LIMIT:
         return
-    if call.spend in CAPPED and "refuse" in audit.options.candidates("cap"):
+    if call.spend in CAPPED and audit.options.may_be("cap", "refuse"):
         if pays:
             says = "what is beyond a cap may be refused with a code of its own (U47)"
             audit.tally.open("guards.codes", says)
@@ -271,7 +271,7 @@ def _judge_passed(audit: AccountAudit, call: SpendCall, failure: CheckFailure) -
     That passes checks 3 to 6, and under one option all (U45).
     """
     rule = rule_of(failure.check)
-    if not call.sure and (failure.check >= 3 or "before_checks" in audit.options.candidates("join")):
+    if not call.sure and (failure.check >= 3 or audit.options.may_be("join", "before_checks")):
         audit.tally.open(rule, "the run may have been joined")
         return
     outcome = call.exchange.code if call.check else "granted" if call.sure else "granted or joined"

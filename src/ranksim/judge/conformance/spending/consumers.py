@@ -91,18 +91,18 @@ def moves_of(
     Dry runs are counted out, but those which are taken for works.
     """
     moves, falls = [], []
-    refunds = options.candidates("quota_refund") != ("never",)
     for work in (*activity.works, *dry):
         if work.spend not in possible:
             continue
         least, most = units_of(work, unit)
-        returnable = refunds and work.spend in JOBS and activity.fates[work.id].done == DISTANT_FUTURE
-        if returnable and not work.exchange.dry_run:
+        begun = work.spend in JOBS and not work.exchange.dry_run
+        unended = begun and activity.fates[work.id].done == DISTANT_FUTURE
+        if unended and not options.must_be("quota_refund", "never"):
             failed = activity.fates[work.id].failed
             falls.append(Increment(work.low, failed, 0, most, work.exchange.id))
         surely = work.sure and work.spend in sure
         moves.append(Increment(work.low, work.high, least if surely else 0, most, work.exchange.id))
-    if refunds and not activity.alone:
+    if not activity.alone and not options.must_be("quota_refund", "never"):
         falls.append(ANY_FALL)
     return moves, falls
 

@@ -84,7 +84,6 @@ class CooldownGroups:
 
     def __init__(self, activity: AccountActivity, rate: int, options: Options) -> None:
         self.activity, self.rate, self.options = activity, max(1, rate), options
-        self.clears = "clear" in options.candidates("cooldown_after_failure")
         self.works: dict[str, list[SpendWork]] = defaultdict(list)
         self._on: dict[tuple[str, str], list[SpendWork]] = defaultdict(list)
         self._shared: dict[tuple[str, str, CooldownInterpretation], CooldownGroup] = {}
@@ -92,6 +91,11 @@ class CooldownGroups:
             self.works[work.spend].append(work)
             self._on[work.spend, work.domain].append(work)
         self.lengths = self._lengths()
+
+    @property
+    def clears(self) -> bool:
+        """Whether a run that fails may clear what cools (U91)."""
+        return self.options.may_be("cooldown_after_failure", "clear")
 
     def sharing(self, call: SpendCall, kind: CooldownInterpretation) -> CooldownGroup:
         """Return the works that share a cooldown with what was asked, or may."""

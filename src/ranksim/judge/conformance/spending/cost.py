@@ -147,8 +147,8 @@ def judge_refused(audit: AccountAudit, refused: SpendCall) -> None:
         return
     says, ids = f"refused with {_usd(spent)} of {_usd(ceiling)} spent", (refused.exchange.id,)
     expected = f"cost_cap_reached from {_usd(ceiling)} on"
-    sure = audit.options.candidates("cost_gate") == ("at_ceiling",) or refused.spend in ADDS
-    if spent >= ceiling or sure:
+    sure = spent >= ceiling or refused.spend in ADDS
+    if sure or audit.options.must_be("cost_gate", "at_ceiling"):
         audit.check("cost.refused", spent >= ceiling, says, ids, refused.low, expected, case=refused.spend)
     else:
         audit.differs(48, "at_ceiling", "would_exceed", says, ids, refused.low, expected)
@@ -220,11 +220,12 @@ def judge_sum(audit: AccountAudit, cost: CostStatement) -> None:
     says = f"settled {_usd(cost.settled)}, reserved {_usd(cost.reserved)}, spent {_usd(cost.spent)}"
     expected, ids = f"spent {_usd(cost.settled + cost.reserved)}", (cost.exchange.id,)
     sums = {"settled_and_reserved": cost.settled + cost.reserved, "settled": cost.settled}
-    candidates = audit.options.candidates("spent_counts")
-    allowed = [name for name in candidates if abs(sums[name] - cost.spent) <= cost.apart]
-    audit.check("cost.sum", bool(allowed), says, ids, cost.low, expected)
-    if allowed and candidates[0] not in allowed:
-        audit.differs(96, candidates[0], allowed[0], says, ids, cost.low, expected)
+    fits = [counts for counts, amount in sums.items() if abs(amount - cost.spent) <= cost.apart]
+    holds = len(fits) == len(sums) or any(audit.options.may_be("spent_counts", counts) for counts in fits)
+    audit.check("cost.sum", holds, says, ids, cost.low, expected)
+    assumed = audit.options.policy.assumptions.spent_counts
+    if holds and assumed not in fits:
+        audit.differs(96, assumed, fits[0], says, ids, cost.low, expected)
 
 
 def judge_counted(audit: AccountAudit, ordered: Sequence[CostStatement]) -> bool:

@@ -299,7 +299,7 @@ def judge_verdicts(audit: AccountAudit) -> None:
 def _compare(audit: AccountAudit, report: DryRunReport, outcome: SpendCall) -> None:
     """Compare what a dry run said with what came of the call."""
     check = outcome.check
-    finishes = report.spend in JOBS and "finish" in audit.options.candidates("cooldown_from")
+    finishes = report.spend in JOBS and audit.options.may_be("cooldown_from", "finish")
     agrees = _agrees(report, check, finishes)
     if agrees is None:
         audit.tally.open("dry_run.verdict", "time may have mended a check, or a job have ended")
@@ -340,7 +340,7 @@ def judge_order(audit: AccountAudit, report: DryRunReport) -> None:
     exchange, ids, at, tally = report.exchange, (report.exchange.id,), report.low, audit.tally
     if exchange.code in CHECKS:
         says = f"a dry run answered {exchange.status} {exchange.code}"
-        if audit.options.candidates("dry_run_reply") == ("report",):
+        if audit.options.must_be("dry_run_reply", "report"):
             audit.broke("dry_run.order", says, ids, at)
         else:
             audit.differs(56, "report", "live_error", says, ids, at)

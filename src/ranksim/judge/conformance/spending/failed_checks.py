@@ -82,7 +82,6 @@ class FailedChecks:
         self.cooled = CooldownGroups(activity, audit.clock.rate, audit.options)
         self.slots = Bracket(slots for slots in activity.slots if slots.ends is not None)
         self.tracked = SlotBounds(activity)
-        self.refuses_whole = self._learn_refuses_whole()
         self.refundable = {work.exchange.index: work.low for work in refundable(activity)}
         self.refunded = sorted(self.refundable.values())
         self.reports = brackets(activity.reports, lambda report: subject_of(report.exchange))
@@ -99,9 +98,10 @@ class FailedChecks:
     def of(self, call: SpendCall) -> Iterator[CheckFailure]:
         """Return the checks that certainly failed while a call was under way."""
         failures = [self.capability(call), self.unhealthy(call)]
-        if call.spend in JOBS or check_applies(self.activity, call.spend, 3, self.options):
-            free = call.spend in ADDS  # which passes no ceiling that is only reached (U48)
-            failures.append(self.at_ceiling(call, call.exchange, above=free))
+        free = call.spend in ADDS  # which passes no ceiling that is only reached (U48)
+        spent = self.at_ceiling(call, call.exchange, above=free)
+        if spent and (call.spend in JOBS or check_applies(self.activity, call.spend, 3, self.options)):
+            failures.append(spent)
         yield from filter(None, (*failures, self.exhausted(call), self.full(call)))
         yield from self.reported(call)
 
@@ -147,7 +147,7 @@ class FailedChecks:
         operation = {kind.label: kind for kind in Spend}.get(spend)
         if operation is None or not self.options.names_capabilities:
             return ""
-        if operation not in NAMES_CAPABILITY and self.options.candidates("checks_apply") != ("all",):
+        if operation not in NAMES_CAPABILITY and not self.options.must_be("checks_apply", "all"):
             return ""
         if not listed.issubset(catalogue.capability_of.values()):
             return ""
@@ -230,12 +230,12 @@ class FailedChecks:
             return None
         if (after.ends, after.limit) != (before.ends, before.limit):
             return None
-        refunds = self.options.candidates("quota_refund") != ("never",)
         jobs = any(
             self.metrics.get(work.spend) == metric for work in self.activity.works if work.spend in JOBS
         )
         still = after.used >= before.limit and not self.activity.changed.possibly(before.low, after.high)
-        if refunds and jobs and not (still and self.activity.alone):
+        jobs = jobs and not (still and self.activity.alone)
+        if jobs and not self.options.must_be("quota_refund", "never"):
             return None
         return CheckFailure(4, f"{before.used} of {before.limit} {metric} were used", (before.exchange.id,))
 
@@ -250,9 +250,8 @@ class FailedChecks:
             return None
         before, least = around[0], self.tracked.wanted(call)
         undone = call.check > 5 or call.exchange.dry_run
-        in_part = undone and not self.refuses_whole
-        room = 0 if in_part else least - 1
-        if not least or around[0].limit - before.used > room:
+        free = around[0].limit - before.used
+        if not least or free >= least or (free > 0 and undone and not self.refuses_whole):
             return None
         says = f"{before.used} of {before.limit} slots were used, and it adds {least} at least"
         return CheckFailure(5, says, (before.exchange.id,))
@@ -270,9 +269,10 @@ class FailedChecks:
         same = (after.ends, after.limit) == (before.ends, before.limit)
         return around if same and not narrowed else None
 
-    def _learn_refuses_whole(self) -> bool:
-        """Return whether keywords are never granted in part (U64): some were refused where one would fit."""
-        if "partial" not in self.options.candidates("over_slots"):
+    @cached_property
+    def refuses_whole(self) -> bool:
+        """Whether keywords are never granted in part (U64): some were refused where one would fit."""
+        if not self.options.may_be("over_slots", "partial"):
             return True
         for refused in self.activity.refusals:
             words = refused.body.get("keywords")
@@ -298,17 +298,18 @@ class FailedChecks:
         """
         groups, low, high = self.cooled, call.low, call.high
         length = groups.lengths.get(call.spend)
-        if not length or not call.domain or not self.clock.rate or not groups.applies(call.spend):
+        if not length or not call.domain or not self.clock.rate:
             return None
-        if groups.clears and self._may_be_cleared(call):
-            return None
-        finish = call.spend in JOBS and any(kind.begins == "finish" for kind in self.cooling_kinds)
         for work in groups.works[call.spend]:
             span = high - work.low
             if work.domain != call.domain or not work.sure or work.high >= low:
                 continue
-            cools = span * groups.rate < length - groups.slack(span) and groups.unfailed(work, high)
-            if cools and not (finish and groups.fate(work).done >= low):
+            if span * groups.rate >= length - groups.slack(span) or not groups.unfailed(work, high):
+                continue
+            ran = call.spend in JOBS and groups.fate(work).done >= low
+            if not (ran and any(kind.begins == "finish" for kind in self.cooling_kinds)):
+                if not groups.applies(call.spend) or (groups.clears and self._may_be_cleared(call)):
+                    return None
                 says = f"it had been accepted {format_millis(span * groups.rate)} before, and cools for "
                 return CheckFailure(6, f"{says}{format_millis(length)}", (work.exchange.id,))
         return None

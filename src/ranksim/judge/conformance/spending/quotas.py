@@ -405,7 +405,7 @@ def judge_meta(audit: AccountAudit, refused: SpendCall, limits: Mapping[str, set
     exchange, ids, case = refused.exchange, (refused.exchange.id,), refused.spend
     if exchange.code == "allowance_exhausted":
         says = "refused as allowance_exhausted"
-        if audit.options.candidates("weekly_exhaustion_code") == ("quota_exhausted",):
+        if audit.options.must_be("weekly_exhaustion_code", "quota_exhausted"):
             audit.broke("quota.meta", says, ids, exchange.sent, case=case)
         else:
             audit.differs(53, "quota_exhausted", "allowance_exhausted", says, ids, exchange.sent)

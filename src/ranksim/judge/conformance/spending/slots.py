@@ -162,9 +162,9 @@ def judge_counter(audit: AccountAudit, stated: Sequence[SlotStatement], tracked:
     activity, options, tally = audit.activity, audit.options, audit.tally
     marks, moves = [slots.sample for slots in stated], tracked.moves()
     falls = []
-    if "freed" in options.candidates("narrowing"):
+    if options.may_be("narrowing", "freed"):
         falls = tracked.of_patches() if activity.alone else [ANY_FALL]
-    unchecked = "none" in options.candidates("patch_checks")
+    unchecked = options.may_be("patch_checks", "none")
     broken, refusing = False, {refused.exchange.id for refused in activity.refusals if refused.check == SLOTS}
     strict = bounds(marks, moves, carried=True)
     for bound, lenient in zip(strict, bounds(marks, moves, falls, carried=True), strict=True):
@@ -338,7 +338,7 @@ def judge_patches(audit: AccountAudit) -> None:
 def _may_pass_dimensions(audit: AccountAudit, refused: SpendCall) -> bool:
     """Return whether a scan beyond the plan's dimensions may have been refused so (U59)."""
     options, body = audit.options, refused.body
-    if refused.spend == "keywords" or "slot_limit_exceeded" not in options.candidates("dimension_refusal"):
+    if refused.spend == "keywords" or not options.may_be("dimension_refusal", "slot_limit_exceeded"):
         return False
     pairings, places = body.get("engine_devices"), body.get("geographies")
     if not isinstance(pairings, list) or not isinstance(places, list):

@@ -47,6 +47,14 @@ class Options:
         """Return whether the policy states this assumption."""
         return name in self.assumptions
 
+    def may_be(self, name: str, value: object) -> bool:
+        """Return whether an assumption may have this value, for all that the policy states."""
+        return not self.pinned(name) or self.default(name) == value
+
+    def must_be(self, name: str, value: object) -> bool:
+        """Return whether the policy states this value of an assumption."""
+        return self.pinned(name) and bool(self.default(name) == value)
+
     @property
     def names_capabilities(self) -> bool:
         """Return whether the policy states which capability each operation needs (U60)."""

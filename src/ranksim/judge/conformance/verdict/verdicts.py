@@ -279,6 +279,10 @@ class Tally:
         else:
             self.differs(number, assumed, instead, evidence)
 
+    def breaches(self) -> dict[str, Evidence]:
+        """Return the smallest evidence of each rule that broke, in their order."""
+        return {name: counts.evidence[0] for name, counts in self._counts.items() if counts.broken}
+
     def findings(self) -> tuple[Finding, ...]:
         """Return the verdict on every declared rule, in their order."""
         return tuple(self._counts[rule.name].finding(rule) for rule in self.rules)

@@ -280,7 +280,7 @@ class AttemptJudge(WebhookJudge):
             tally.open(FRESH, "it was signed a while before it came, as where many wait to be sent")
             return
         of_first = arrived.attempt > 1 and _may_be_of_first(signed, first, run)
-        pinned = not of_first or "first" not in self.options.candidates("signature_time")
+        pinned = not of_first or not self.options.may_be("signature_time", "first")
         self.tally.breaks_or_differs(68, "attempt", "first", evidence, FRESH, kind, pinned=pinned)
 
     def _judge_target(self, arrived: ReceivedAttempt) -> None:
