@@ -69,6 +69,10 @@ class Bound:
         """Whether the mark shows less than it may."""
         return self.since is not None and self.mark.value < self.least
 
+    def breaks(self, *, alone: bool) -> bool:
+        """Return whether the mark shows what it may not; too much, only if nobody else uses the account."""
+        return self.short or (alone and self.mark.value > self.most)
+
     @property
     def against(self) -> Sample:
         """The mark before that says so, or that says that it shows more."""

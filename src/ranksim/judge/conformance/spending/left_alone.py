@@ -12,8 +12,16 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import TypeVar
 
 from ranksim.core.clock import Micros
+from ranksim.judge.conformance.history.fields import sent_body
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.spending.activity import ADDS, JOBS, AccountActivity, DryRunReport, asked_of
+from ranksim.judge.conformance.spending.activity import (
+    ADDS,
+    JOBS,
+    AccountActivity,
+    DryRunReport,
+    SpendWork,
+    asked_of,
+)
 from ranksim.judge.conformance.spending.audit import AccountAudit
 from ranksim.judge.conformance.spending.consumers import BRIEFS
 from ranksim.judge.conformance.spending.counter_bounds import SpanSums
@@ -136,9 +144,18 @@ class AllowedDryRuns:
 
     def __init__(self, activity: AccountActivity) -> None:
         reports = [report for report in activity.reports if report.check == 0 and not report.joins]
+        self.dry_runs = activity.dry_runs
         self.reports = sorted(reports, key=lambda report: report.low)
         self.lows = [report.low for report in self.reports]
         self.spends = {report.exchange.index: report.spend for report in self.reports}
+
+    def as_works(self) -> list[SpendWork]:
+        """Return them, and those without an answer, as if they were calls; none where none said yes."""
+        return [
+            SpendWork(dry.sent, dry.received, *asked_of(dry), dry, sure=not dry.lost)
+            for dry in self.dry_runs
+            if self.spends and sent_body(dry) and (dry.lost or dry.index in self.spends)
+        ]
 
     def between(self, low: Micros, high: Micros) -> Iterator[DryRunReport]:
         """Return those that were made after `low` and answered before `high`."""

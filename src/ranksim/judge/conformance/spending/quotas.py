@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ranksim.core.clock import WEEK, Micros, billing_month, calendar_anchor, format_millis, iso, week_start
 from ranksim.core.contract.views import created_by
-from ranksim.judge.conformance.history.fields import instant_or_none, integer_or_none, plain, sent_body
+from ranksim.judge.conformance.history.fields import instant_or_none, integer_or_none, plain
 from ranksim.judge.conformance.history.graphql import snaked
 from ranksim.judge.conformance.spending.account_columns import UNITS_USED, units_used
 from ranksim.judge.conformance.spending.activity import (
@@ -22,7 +22,6 @@ from ranksim.judge.conformance.spending.activity import (
     AccountActivity,
     SpendCall,
     SpendWork,
-    asked_of,
     check_applies,
 )
 from ranksim.judge.conformance.spending.audit import MOST_SHOWN, AccountAudit, judge_columns, judge_resets
@@ -47,6 +46,7 @@ from ranksim.judge.conformance.spending.counter_bounds import (
     between,
     bounds,
 )
+from ranksim.judge.conformance.spending.left_alone import AllowedDryRuns
 from ranksim.judge.conformance.spending.statements import ROUNDING, MeterStatement, limit_of, meter_of
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import (
@@ -244,7 +244,7 @@ def _fits(
     for unit in UNITS:
         moves, falls = moves_of(audit.activity, consumers.sure, consumers.possible, unit, audit.options, dry)
         bounded = bounds(marks, moves, falls)
-        broken = [bound for bound in bounded if _breaks(audit.activity, bound)]
+        broken = [bound for bound in bounded if bound.breaks(alone=audit.activity.alone)]
         fits.append(CounterFit(unit, moves, bounded, broken, bool(falls)))
         if not broken:
             break
@@ -265,7 +265,7 @@ def _judge_order(
         variants = (moves_of(activity, *kinds, unit, audit.options, dry)[0] for unit in units)
         return units_used(audit, statements, variants)
 
-    broken, dry = unexplained(()), _works_of_dry_runs(activity)
+    broken, dry = unexplained(()), AllowedDryRuns(activity).as_works()
     if broken.calls and dry and not unexplained(dry).calls:
         audit.tally.open("quota.counted", CONSUMED)
     else:
@@ -282,7 +282,7 @@ def _judge_broken(
 
     Then the dry runs are the cause, not the counter. One without an answer may have consumed.
     """
-    dry, about = _works_of_dry_runs(audit.activity), audit.activity.about
+    dry, about = AllowedDryRuns(audit.activity).as_works(), audit.activity.about
     pieces = [bound.evidence(metric, about, fit.moves) for bound in fit.broken[:MOST_SHOWN]]
     if not dry or _fits(audit, marks, consumers, dry)[-1].broken:
         for piece in pieces:
@@ -295,27 +295,13 @@ def _judge_broken(
     audit.tally.open("quota.counted", CONSUMED, len(fit.broken))
 
 
-def _works_of_dry_runs(activity: AccountActivity) -> list[SpendWork]:
-    """Return dry runs that said yes, or got no answer, as if they were calls; none where none said yes."""
-    allowing = {
-        report.exchange.index for report in activity.reports if report.check == 0 and not report.joins
-    }
-    return [
-        SpendWork(dry.sent, dry.received, *asked_of(dry), dry, sure=not dry.lost)
-        for dry in activity.dry_runs
-        if allowing and sent_body(dry) and (dry.lost or dry.index in allowing)
-    ]
-
-
-def _breaks(activity: AccountActivity, bound: Bound) -> bool:
-    return bound.short or (activity.alone and bound.mark.value > bound.most)
-
-
 def _hold(audit: AccountAudit, metric: str, bounded: Sequence[Bound]) -> None:
     """Note the readings that are as they may be, and those of them that another count would have shown."""
     activity, tally = audit.activity, audit.tally
     fine = [
-        (bound.since, bound) for bound in bounded if bound.since is not None and not _breaks(activity, bound)
+        (bound.since, bound)
+        for bound in bounded
+        if bound.since is not None and not bound.breaks(alone=activity.alone)
     ]
     if not activity.alone:
         if fine:

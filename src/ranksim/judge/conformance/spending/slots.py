@@ -155,9 +155,8 @@ def judge_counter(audit: AccountAudit, stated: Sequence[SlotStatement], tracked:
 
     Additions move the counter within their intervals, removals never do before the month ends; so a smaller
     reading frees what must be held, or has not counted, and a larger one counts what nobody added. Into a new
-    month goes what was active. A scan
-    that is narrowed may free its slots (U62), so after one the least is tried without.
-    Tells whether any reading does not.
+    month goes what was active. A scan that is narrowed may free its slots (U62), so after one the least is
+    tried without. Tells whether any reading does not.
     """
     activity, options, tally = audit.activity, audit.options, audit.tally
     marks, moves = [slots.sample for slots in stated], tracked.moves()
@@ -184,25 +183,18 @@ def judge_counter(audit: AccountAudit, stated: Sequence[SlotStatement], tracked:
 
 def _judge_bound(audit: AccountAudit, bound: Bound, moves: Sequence[Increment], tracked: SlotBounds) -> bool:
     activity, tally, since, mark = audit.activity, audit.tally, bound.since, bound.mark
-    piece = bound.evidence("use of slots", activity.about, moves)
     removed = since is not None and tracked.removals.upto(mark.high) > tracked.removals.before(since.low)
-    if mark.value < bound.least and removed:
-        tally.broke(
-            "slots.held",
-            bound.evidence("use of slots", activity.about, moves),
-            case=_removed(activity, bound),
-        )
-        return False
-    if mark.value < bound.least or (mark.value > bound.most and activity.alone):
-        tally.broke("slots.counted", piece, case="read between")
+    if bound.breaks(alone=activity.alone):
+        lost = bound.short and removed
+        rule, case = ("slots.held", _removed(activity, bound)) if lost else ("slots.counted", "read between")
+        tally.broke(rule, bound.evidence("use of slots", activity.about, moves), case=case)
         return False
     if since is not None and bound.least > -UNBOUNDED // 2:
         if removed:
             tally.held("slots.held", case=None)
         if activity.alone and bound.most < UNBOUNDED // 2:
             tight = bound.least == bound.most != since.value
-            case = "read between" if tight else None
-            tally.held("slots.counted", case=case, by=(since.id, mark.id))
+            tally.held("slots.counted", case="read between" if tight else None, by=(since.id, mark.id))
         elif not removed:
             tally.open("slots.counted", "what was added is not known, or others may have used the account")
     return True
