@@ -18,6 +18,7 @@ from ranksim.bridges import check_cli as checking
 from ranksim.bridges import load_capacity
 from ranksim.bridges import load_cli as loading
 from ranksim.bridges import mirror_cli as mirroring
+from ranksim.bridges import trace_import_cli as tracing
 from ranksim.bridges import view_cli as viewing
 from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import install_line
@@ -386,5 +387,9 @@ _add_group(
 )
 _add_group("price", "Answer a question of pricing.", pricing.QUESTIONS)
 _add(app, RECORDINGS)
-_add_group("trace", "Look into a recorded trace.", {"show": (judging.show, "Print exchanges whole.")})
+TRACE: Commands = {
+    "show": (judging.show, "Print exchanges whole."),
+    "import": (tracing.import_trace, "Make a trace of HAR files or access logs."),
+}
+_add_group("trace", "Look into a recorded trace, or make one of what other tools recorded.", TRACE)
 _add(app, VERDICTS)

@@ -68,6 +68,12 @@ def read_lines(path: str | Path, passed: Passed | None = None) -> Iterator[str]:
         yield decoded(f"{path}:{number}", line)
 
 
+def read_whole(path: str | Path) -> bytes:
+    """Read a file whole, unpacked by its suffix, .gz or .xz. Raises BadInput."""
+    with _opened(path) as (file, _):
+        return file.read()
+
+
 def decoded(where: str, line: bytes) -> str:
     """Return a line of a text file as text. Raises BadInput, which names where it stands."""
     try:

@@ -1,0 +1,70 @@
+"""`ranksim trace import`: HAR files and access logs as a trace."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ranksim.report.terminal import print_out
+
+
+def import_trace(
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="HAR files, or access logs; several are joined."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="TRACE", help="Write the trace here; .gz and .xz are packed.")],
+    host: Annotated[
+        str, typer.Option(metavar="URL", help="The base URL of the API, where the files have others' calls.")
+    ] = "",
+    sandbox: Annotated[str, typer.Option(metavar="URL", help="The base URL of its sandbox.")] = "",
+    account: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=ID", help="Whose a key is, where no GET /v1/account was recorded."),
+    ] = None,
+    one_key: Annotated[
+        bool, typer.Option("--one-key", help="All calls were sent with one key, which was not recorded.")
+    ] = False,
+    by_client: Annotated[
+        bool, typer.Option("--by-client", help="Each client of an access log stands for a key.")
+    ] = False,
+    complete: Annotated[
+        bool, typer.Option("--complete", help="All calls of these keys are here, none is missing.")
+    ] = False,
+    exclusive: Annotated[
+        bool, typer.Option("--exclusive", help="Nobody else used these accounts meanwhile.")
+    ] = False,
+    longest: Annotated[str, typer.Option(help="The longest that a call of an access log took.")] = "60s",
+) -> None:
+    """Make a trace of what other tools recorded, for `ranksim compare`, `calibrate` and `view`.
+
+    Keys are told apart by their tokens, which are written nowhere; accounts come from GET /v1/account. What
+    was not recorded counts neither for nor against the deployment.
+
+    Example: ranksim trace import session.har --out trace.jsonl
+    """
+    from ranksim.core.clock import duration
+    from ranksim.core.errors import BadInput
+    from ranksim.core.files import check_outputs
+    from ranksim.core.har import PRODUCTION, SANDBOX, ImportOptions, trace_of
+    from ranksim.report import units
+
+    check_outputs((out,), recordings)
+    accounts = {}
+    for text in account or ():
+        name, equals, number = text.partition("=")
+        if not equals:
+            raise BadInput(f"--account: expected such as key-1=acct_9, found {text!r}")
+        accounts[name] = number
+    try:
+        most = duration(longest)
+    except ValueError as error:
+        raise BadInput(f"--longest: {error}") from None
+    hosts = {name: url for name, url in ((PRODUCTION, host), (SANDBOX, sandbox)) if url}
+    options = ImportOptions(hosts, accounts, complete, exclusive, one_key, by_client, most)
+    trace, notes = trace_of(recordings, options)
+    trace.write(out)
+    owners = ", ".join(f"{name} of {key.account or 'unknown'}" for name, key in trace.header.keys.items())
+    lines = [f"{units.many(len(trace.exchanges), 'call')}; keys: {owners or 'none was recorded'}"]
+    lines += [f"note: {note}" for note in notes]
+    print_out("\n".join([*lines, f"trace: {out}", f"next: ranksim compare {out}"]) + "\n")

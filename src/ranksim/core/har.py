@@ -1,0 +1,239 @@
+"""Recordings of other tools as traces: HAR files (of browsers, proxies and gateways) and access logs.
+
+What such a file does not have is left null, which a trace takes as not recorded. Tokens are told apart and
+forgotten: a key is called key-1, key-2, … in the order in which they come. Source: HTTP Archive 1.2.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
+from ranksim.core.errors import BadInput, listed
+from ranksim.core.records import parsed_object, read_access_log, read_whole
+from ranksim.core.trace import Exchange, Header, Trace, TraceKey, hide_secrets, safe_headers
+
+Json = Any
+
+PRODUCTION, SANDBOX = "production", "sandbox"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """What recordings do not say themselves.
+
+    `hosts` are the base URLs of the API by environment, without which everything that looks like it is taken;
+    `accounts` whose keys are by their names, where no GET /v1/account was recorded. `one_key`: whether all
+    calls were sent with one key, where tokens are not recorded; `by_client`: whether each client of a log
+    is a key. A log's calls took at most `longest` (µs).
+    """
+
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    accounts: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = False
+    exclusive: bool = False
+    one_key: bool = False
+    by_client: bool = False
+    longest: Micros = 60 * SECOND
+
+
+def trace_of(paths: Sequence[Path], options: ImportOptions) -> tuple[Trace, list[str]]:
+    """Return recordings of one run as one trace, in order of sending, and what to know of it.
+
+    Raises BadInput for a file that is no recording, or in which no call of the API is.
+    """
+    importer = _HarReader(options)
+    for number, path in enumerate(paths, 1):
+        importer.read(path, f"{number}." if len(paths) > 1 else "")
+    if not importer.exchanges:
+        raise BadInput(f"{paths[0]}: has no call of the API among {importer.others}; give its --host")
+    return importer.trace(), importer.notes()
+
+
+@dataclass(slots=True)
+class _HarReader:
+    options: ImportOptions
+    exchanges: list[Exchange] = field(default_factory=list)
+    others: int = 0
+    """Calls that are not of the API."""
+    tokens: dict[str, str] = field(default_factory=dict)
+    """The names of keys, by their tokens, which are written nowhere."""
+    keys: dict[str, TraceKey] = field(default_factory=dict)
+    unnamed: int = 0
+    """Calls of which no key was recorded."""
+    origins: set[str] = field(default_factory=set)
+    salt: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+
+    def read(self, path: Path, prefix: str) -> None:
+        """Read a recording; its ids begin with a prefix."""
+        content = read_whole(path)
+        is_json = content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        calls = self._archived(path, content) if is_json else self._logged(path)
+        for number, exchange in enumerate(calls, 1):
+            if exchange is None:
+                self.others += 1
+                continue
+            self.exchanges.append(exchange.model_copy(update={"id": f"{prefix}{number}"}))
+            self._learn(exchange)
+
+    def trace(self) -> Trace:
+        """Return all that was read as a trace."""
+        options, calls = self.options, sorted(self.exchanges, key=lambda exchange: exchange.sent)
+        for name, account in options.accounts.items():
+            if name not in self.keys:
+                raise BadInput(f"--account: expected one of {listed(self.keys, name)}, found {name!r}")
+            self.keys[name] = self.keys[name].model_copy(update={"account": account})
+        header = Header(
+            started=calls[0].sent,
+            targets=dict(options.hosts) or {PRODUCTION: min(self.origins, default="")},
+            keys=self.keys,
+            exclusive=options.exclusive,
+            capture="complete" if options.complete else "partial",
+        )
+        return Trace(header, calls)
+
+    def notes(self) -> list[str]:
+        """Say what was left out, and what is not known."""
+        unknown = [name for name, key in self.keys.items() if not key.account]
+        notes = [f"{self.others} calls of other addresses were left out"] if self.others else []
+        if unknown:
+            notes.append(
+                f"whose {', '.join(unknown)} is, no GET /v1/account tells; say --account {unknown[0]}=ID"
+            )
+        if self.unnamed:
+            notes.append(
+                f"of {self.unnamed} calls no key was recorded, so they are judged by their form alone; say "
+                "--one-key, or --by-client of a log, where that is so"
+            )
+        return notes
+
+    def _key(self, token: str, environment: str) -> str:
+        """Return the name of a key."""
+        name = self.tokens.setdefault(token, f"key-{len(self.tokens) + 1}")
+        self.keys.setdefault(name, TraceKey(environment=environment))
+        return name
+
+    def _learn(self, exchange: Exchange) -> None:
+        """Take the account of a key from what GET /v1/account answered."""
+        self.unnamed += exchange.api_key == ""
+        is_account = exchange.method == "GET" and exchange.path.endswith("/v1/account")
+        if not is_account or exchange.status != 200 or exchange.api_key not in self.keys:
+            return
+        reply = parsed_object(exchange.response or "") or {}
+        account = reply.get("data", reply)
+        if isinstance(account, dict) and account.get("id"):
+            key = self.keys[exchange.api_key]
+            self.keys[exchange.api_key] = key.model_copy(update={"account": str(account["id"])})
+
+    def _environment(self, url: str) -> str | None:
+        """Return where a call was sent, None where that is not the API."""
+        bases = sorted(self.options.hosts.items(), key=lambda item: -len(item[1]))
+        for environment, base in bases:
+            if url == base or url.startswith(base.rstrip("/") + "/"):
+                return environment
+        parts = urlsplit(url)
+        if bases or not ("/v1/" in parts.path or parts.path.endswith("/graphql")):
+            return None
+        self.origins.add(f"{parts.scheme}://{parts.netloc}")
+        if len(self.origins) > 1:
+            raise BadInput(f"--host: expected which of {', '.join(sorted(self.origins))} is the API")
+        return SANDBOX if "/sandbox/" in parts.path else PRODUCTION
+
+    def _archived(self, path: Path, content: bytes) -> Iterator[Exchange | None]:
+        """Yield the entries of a HAR file, None for one that is not of the API. Raises BadInput."""
+        try:
+            for entry in json.loads(content.decode("utf-8-sig"))["log"]["entries"]:
+                request = entry["request"]
+                environment = self._environment(request["url"])
+                if environment is None:
+                    yield None
+                else:
+                    timing = entry["startedDateTime"], entry["time"]
+                    yield self._of_har(request, entry["response"], environment, *timing)
+        except BadInput:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BadInput(f"{path}: expected a HAR file of version 1.2 ({error!r})") from None
+
+    def _of_har(
+        self, request: Json, response: Json, environment: str, started: str, lasted: float
+    ) -> Exchange:
+        url, status = urlsplit(request["url"]), response["status"] or None
+        sent_headers = _headers(request)
+        # Instants are whole milliseconds, and rounded either way.
+        sent = instant(started) - MILLISECOND
+        received = sent + math.ceil(lasted * MILLISECOND) + 2 * MILLISECOND
+        content, reply = response.get("content") or {}, None
+        if "text" in content:
+            reply = content["text"]
+            if content.get("encoding") == "base64":
+                reply = base64.b64decode(reply).decode("utf-8", "replace")
+        elif not content.get("size"):
+            reply = ""
+        posted = (request.get("postData") or {}).get("text")
+        body = posted if posted is not None else "" if request.get("bodySize", 0) in (0, None) else None
+        return Exchange(
+            id="",
+            sent=sent,
+            received=None if status is None else received,
+            operations=(),
+            method=request["method"],
+            path=url.path,
+            environment=environment,
+            api_key=self._key_of(sent_headers, environment),
+            surface="graphql" if url.path.endswith("/graphql") else "rest",
+            query=dict(parse_qsl(url.query, keep_blank_values=True)),
+            request_headers=safe_headers(sent_headers),
+            body=None if body is None else hide_secrets(body, self.salt),
+            status=status,
+            response_headers=safe_headers(_headers(response)) if status else {},
+            response="" if status is None else None if reply is None else hide_secrets(reply, self.salt),
+        )
+
+    def _key_of(self, headers: Mapping[str, str], environment: str) -> str:
+        token = next((value for name, value in headers.items() if name.lower() == "authorization"), None)
+        if token is None and not self.options.one_key:
+            return ""
+        return self._key(token or "", environment)
+
+    def _logged(self, path: Path) -> Iterator[Exchange | None]:
+        """Yield the calls of an access log, which writes when a call ended, in whole seconds."""
+        for line in read_access_log(path):
+            url = urlsplit(line.path)
+            if not ("/v1/" in url.path or url.path.endswith("/graphql")):
+                yield None
+                continue
+            environment = SANDBOX if "/sandbox/" in url.path else PRODUCTION
+            named = self.options.by_client or self.options.one_key
+            client = line.client if self.options.by_client else ""
+            yield Exchange(
+                id="",
+                sent=max(0, line.t - self.options.longest),
+                received=line.t + SECOND,
+                operations=(),
+                method=line.method,
+                path=url.path,
+                environment=environment,
+                api_key=self._key(client, environment) if named else "",
+                surface="graphql" if url.path.endswith("/graphql") else "rest",
+                query=dict(parse_qsl(url.query, keep_blank_values=True)),
+                status=line.status,
+            )
+
+
+def _headers(message: Json) -> dict[str, str]:
+    """Return headers by name; one that came several times has its values joined by commas."""
+    joined: dict[str, str] = {}
+    for header in message["headers"]:
+        name, value = header["name"], header["value"]
+        if not name.startswith(":"):  # of HTTP/2, which are no headers
+            joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined

@@ -1,0 +1,196 @@
+"""HAR files and access logs as traces: nothing is accused for what was not recorded."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ranksim import cli
+from ranksim.core.errors import BadInput
+from ranksim.core.har import ImportOptions, trace_of
+from ranksim.core.trace import Exchange, Trace
+from ranksim.judge.conformance.compare import compare
+
+ROOT = Path(__file__).parents[1]
+API = "https://api.example.com"
+RECORDED = ROOT / "notebooks/data/everyday.jsonl.gz"
+
+
+def har_of(trace: Trace, base: str = "https://api.example.com", **tokens: str) -> dict[str, Any]:
+    """A trace as another tool would have recorded it: by the millisecond, with tokens."""
+
+    def pairs(values: Any) -> list[dict[str, str]]:
+        return [{"name": name, "value": value} for name, value in values.items()]
+
+    def entry(seen: Exchange) -> dict[str, Any]:
+        query = "&".join(f"{name}={value}" for name, value in (seen.query or {}).items())
+        started = datetime.fromtimestamp(seen.sent // 1000 / 1000, UTC).isoformat(timespec="milliseconds")
+        headers = {**(seen.request_headers or {}), "Authorization": f"Bearer {seen.api_key}-token"}
+        return {
+            "startedDateTime": started,
+            "time": round(((seen.received or seen.sent) - seen.sent) / 1000, 3),
+            "request": {
+                "method": seen.method,
+                "url": f"{base}{seen.path}" + (f"?{query}" if query else ""),
+                "headers": pairs(headers),
+                "postData": {"text": seen.body} if seen.body else None,
+                "bodySize": len(seen.body or ""),
+            },
+            "response": {
+                "status": seen.status or 0,
+                "headers": pairs(seen.response_headers or {}),
+                "content": {"size": len(seen.response or ""), "text": seen.response or ""},
+            },
+        }
+
+    return {"log": {"version": "1.2", "entries": [entry(seen) for seen in trace.exchanges]}}
+
+
+def written(folder: Path, har: dict[str, Any], name: str = "session.har") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(har), encoding="utf-8")
+    return path
+
+
+def one_call(**more: Any) -> dict[str, Any]:
+    request = {
+        "method": "GET",
+        "url": "https://api.example.com/v1/domains?limit=2",
+        "headers": [],
+        "bodySize": 0,
+    }
+    content = {"size": 2, "text": "{}"}
+    entry = {
+        "startedDateTime": "2026-03-04T10:00:00.250+01:00",
+        "time": 12.5,
+        "request": request | more.pop("request", {}),
+        "response": {"status": 200, "headers": [], "content": content} | more.pop("response", {}),
+    }
+    return {"log": {"entries": [entry | more]}}
+
+
+def test_a_har_of_a_trace_gives_the_verdicts_of_the_trace(tmp_path: Path) -> None:
+    """All that is decided natively and needs neither webhooks nor finer instants is decided alike."""
+    original = Trace.read(RECORDED)
+    path = written(tmp_path, har_of(original))
+    imported, notes = trace_of([path], ImportOptions(complete=True, exclusive=True))
+    assert len(imported.exchanges) == len(original.exchanges)
+    accounts = {key.account for key in imported.header.keys.values() if key.account}
+    assert accounts <= {key.account for key in original.header.keys.values()}
+    native, foreign = compare(original), compare(imported)
+    deviating = {finding.rule.name for finding in native.deviating}
+    assert {finding.rule.name for finding in foreign.deviating} <= deviating
+    conform = {
+        side: {finding.rule.name for finding in judgement.findings if str(finding.verdict) == "conforms"}
+        for side, judgement in (("native", native), ("foreign", foreign))
+    }
+    assert len(conform["foreign"]) > 0.7 * len(conform["native"]), notes
+
+
+def test_instants_are_wide_enough_for_what_was_rounded(tmp_path: Path) -> None:
+    trace, _ = trace_of([written(tmp_path, one_call())], ImportOptions())
+    [call] = trace.exchanges
+    at = 1_772_614_800_250_000
+    assert (call.sent, call.received) == (at - 1_000, at + 12_500 + 1_000)
+    assert (call.path, call.query, call.environment) == ("/v1/domains", {"limit": "2"}, "production")
+    assert (call.body, call.response, call.status) == ("", "{}", 200)
+
+
+def test_what_is_not_there_is_not_recorded_and_no_secret_is_kept(tmp_path: Path) -> None:
+    secret = '{"data":{"signing_secret":"whsec_abc"}}'
+    packed = {"size": 9, "text": base64.b64encode(secret.encode()).decode(), "encoding": "base64"}
+    token = [{"name": "authorization", "value": "Bearer rk_live_7"}, {"name": "Cookie", "value": "c"}]
+    har = one_call(request={"method": "POST", "headers": token, "bodySize": 40}, response={"content": packed})
+    har["log"]["entries"] += one_call(response={"status": 0})["log"]["entries"]
+    har["log"]["entries"] += one_call(response={"content": {"size": 5}})["log"]["entries"]
+    trace, notes = trace_of([written(tmp_path, har)], ImportOptions())
+    created, lost, blank = trace.exchanges
+    assert created.api_key == "key-1"
+    assert created.body is None
+    assert created.request_headers == {}
+    assert "whsec_abc" not in (created.response or "")
+    assert (lost.status, lost.received, lost.api_key) == (None, None, "")
+    assert blank.response is None
+    text = "".join(entry.model_dump_json() for entry in trace.exchanges) + trace.header.model_dump_json()
+    assert "rk_live_7" not in text
+    assert any("key-1 is" in note for note in notes)
+    assert any("of 2 calls no key was recorded" in note for note in notes)
+
+
+def test_other_addresses_are_left_out_and_several_files_are_one_run(tmp_path: Path) -> None:
+    other = one_call(request={"url": "https://cdn.example.net/app.js"})
+    early = one_call(startedDateTime="2026-03-04T08:00:00Z")
+    account = '{"data":{"id":"acct_9"}}'
+    token = [{"name": "Authorization", "value": "Bearer x"}]
+    mine = one_call(
+        request={"url": "https://api.example.com/v1/account", "headers": token},
+        response={"content": {"size": 9, "text": account}},
+    )
+    files = [written(tmp_path, har, f"{at}.har") for at, har in enumerate((other, mine, early))]
+    trace, notes = trace_of(files, ImportOptions())
+    assert [call.id for call in trace.exchanges] == ["3.1", "2.1"]
+    assert trace.header.keys["key-1"].account == "acct_9"
+    assert "1 calls of other addresses were left out" in notes
+    assert not trace.header.exclusive
+    assert trace.header.capture == "partial"
+
+
+def test_an_access_log_accuses_nobody(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    lines = [
+        f'10.0.0.{1 + number % 2} - - [04/Mar/2026:10:00:{number:02d} +0000] "GET /v1/domains?limit=2 '
+        f'HTTP/1.1" {429 if number > 50 else 200} 512'
+        for number in range(60)
+    ]
+    log.write_text("\n".join([*lines, lines[0].replace("/v1/domains?limit=2", "/health")]), encoding="utf-8")
+    for options in (ImportOptions(), ImportOptions(by_client=True), ImportOptions(one_key=True)):
+        trace, _ = trace_of([log], options)
+        assert len(trace.exchanges) == 60
+        assert not compare(trace).deviating
+    assert len(trace_of([log], ImportOptions(by_client=True))[0].header.keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('{"log": {}}', "expected a HAR file"),
+        ('{"log": {"entries": [{}]}}', "expected a HAR file"),
+        ('{"log": {"entries": []}}', "has no call of the API"),
+        ("hello", "expected a line of an access log"),
+    ],
+)
+def test_what_is_no_recording_is_refused(tmp_path: Path, content: str, why: str) -> None:
+    path = tmp_path / "file"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(BadInput, match=why):
+        trace_of([path], ImportOptions())
+
+
+def test_two_addresses_that_look_like_the_api_are_asked_for(tmp_path: Path) -> None:
+    har = one_call()
+    har["log"]["entries"] += one_call(request={"url": "https://other.example.com/v1/x"})["log"]["entries"]
+    path = written(tmp_path, har)
+    with pytest.raises(BadInput, match=r"^--host: expected which of"):
+        trace_of([path], ImportOptions())
+    trace, _ = trace_of([path], ImportOptions(hosts={"production": "https://api.example.com"}))
+    assert len(trace.exchanges) == 1
+
+
+def test_the_command_writes_a_trace_that_compare_reads(tmp_path: Path) -> None:
+    path, out = written(tmp_path, har_of(Trace.read(RECORDED))), tmp_path / "trace.jsonl.gz"
+    ran = CliRunner().invoke(
+        cli.app, ["trace", "import", str(path), "--out", str(out), "--account", "key-1=acme"]
+    )
+    assert ran.exit_code == 0, ran.output
+    assert ran.output.splitlines()[-1] == f"next: ranksim compare {out}"
+    assert Trace.read(out).header.keys["key-1"].account == "acme"
+    wrong = CliRunner().invoke(
+        cli.app, ["trace", "import", str(path), "--out", str(out), "--account", "key-77=a"]
+    )
+    assert wrong.exit_code == 2
