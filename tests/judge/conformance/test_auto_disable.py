@@ -271,7 +271,12 @@ def test_neither_count_explains_five_failures() -> None:
     entries = [*OFF, enabled(45), *failures(5, 46, start=20), look(90, False), told(99, 25)]
     assert found(judged(auto_disable, entries), DISABLED) == "differs 70"
     entries = [*OFF, enabled(45), *failures(5, 46, start=20), look(80, True), *failures(1, 90, start=25)]
-    assert found(judged(auto_disable, [*entries, look(120, False), told(130, 26)]), DISABLED) == "broken"
+    tally = judged(auto_disable, [*entries, look(120, False), told(130, 26)])
+    assert found(tally, DISABLED) == "broken"
+    by_attempt, kept = tally.breaches()[DISABLED].says.split("; ")[:2]
+    assert "at most 6 consecutive failures, counted by attempt" in by_attempt  # set to zero (U70)
+    assert "shows it enabled" in kept
+    assert "after one failure beyond the kept count" in kept
 
 
 FIFTY = [hook(n / 5, event=f"evt_{n}", status=500) for n in range(50)]

@@ -218,10 +218,15 @@ class AutoDisableJudge(WebhookJudge):
         if fault is None or fault.call.received > endpoint.untouched_until:
             self._note_untouched(endpoint)
         if fault is not None:
-            left = [reading for reading in readings[1:] if self._fault(calls, reading)[0] is None]
+            faults = {reading: self._fault(calls, reading)[0] for reading in readings}
+            left = [reading for reading, other in faults.items() if other is None]
             rule, evidence = self._verdict(endpoint, fault, ends, readings[0])
             if not left:
-                self.tally.broke(rule, evidence)
+                sentences = dict[str, str]()  # what cannot be by each reading, once for each call
+                for reading, other in faults.items():
+                    if other is not None and other.call.id not in sentences:
+                        sentences[other.call.id] = self._verdict(endpoint, other, ends, reading)[1].says
+                self.tally.broke(rule, replace(evidence, says="; ".join(sentences.values())))
                 return
             self.excluding.append((left, rule, evidence))
         self.runs.append(calls)
@@ -326,7 +331,8 @@ class AutoDisableJudge(WebhookJudge):
         """
         (call, by), limit, rule = fault, self.options.facts.webhook_disable_after, DISABLED
         touched = [seen for seen in endpoint.touched if _enables(seen) and seen.sent <= call.received]
-        failures = "one failure" if touched and reading.on_enable == "kept" else f"{limit} failures in a row"
+        kept = touched and reading.on_enable == "kept"
+        failures = "one failure beyond the kept count" if kept else f"{limit} failures in a row"
         at = call.received if call.question == MADE else call.sent + SHOWING
         after = f"{format_millis(at - (by or at))} after {failures}"
         expected = f"disabled after {failures}"
