@@ -113,6 +113,7 @@ def quota_verdicts(ops: list[Op]) -> dict[str, str]:
 # Cooldowns: the same thing is accepted once in a length of time
 
 COOLS = 100 * SECOND
+COOL = (None, False, ())
 
 
 def cool_answer(
@@ -127,14 +128,22 @@ def cool_spoil(rng: random.Random, op: Op) -> tuple[Any, ...]:
     return rng.choice((("accepted",), ("refused", rng.randint(1, COOLS // SECOND))))
 
 
-def cool_apply(begun: int | None, op: Op, number: int, last: int) -> Iterator[tuple[int | None, Limits]]:
-    """State: the number of the call that began the cooldown."""
+def cool_apply(state: Any, op: Op, number: int, last: int) -> Iterator[tuple[Any, Limits]]:
+    """State: the number of the call that began the cooldown, whether it may fail, and waits told for it.
+
+    What the specification leaves to a deployment: begin and end may be counted in whole seconds, and the wait
+    once more (U46); and the run of a call without an answer may have failed, which nobody saw.
+    """
     lost = op.received is None
-    if lost or op.told[0] == "accepted":
-        yield number, () if begun is None else ((begun, number, -COOLS),)
-    if begun is not None and not lost and op.told[0] == "refused":
-        wait = op.told[1] * SECOND  # wait - 1 s < begun + COOLS - now <= wait
-        yield begun, ((number, begun, COOLS - wait + SECOND), (begun, number, wait - COOLS))
+    for begun, may_fail, told in [state, COOL] if state[1] else [state]:
+        cools = () if begun is None else ((begun, number, SECOND - COOLS),)
+        if lost or op.told[0] == "accepted":
+            yield (number, lost, ()), (*cools, *((at, number, SECOND - wait) for at, wait in told))
+        elif cools:
+            wait = op.told[1] * SECOND
+            left = wait - COOLS
+            limits = (number, begun, min(COOLS, SECOND - left) + SECOND), (begun, number, left + SECOND)
+            yield (begun, may_fail, (*told, (number, wait))), limits
 
 
 def cool_verdicts(ops: list[Op]) -> dict[str, str]:
@@ -505,7 +514,7 @@ FAMILIES = {
 
 TRIED: dict[str, tuple[State, ...]] = {
     "quota": QUOTA_STARTS,
-    "cooldown": (None,),
+    "cooldown": (COOL,),
     "windows, sliding_log": (("log", ()),),
     "windows, first_hit": (("first", None, 0),),
     "windows, any": (("log", ()), ("first", None, 0)),

@@ -1,6 +1,7 @@
 """Cooldowns and joins: what a trace shows of who may run the same thing again."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 from ranksim.core.contract.policy import Policy
 from ranksim.judge.conformance.calibrate.calibrate import calibrate
+from ranksim.judge.conformance.spending.activity import SpendWork
+from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroup
 
 Steps = Callable[[ModuleType], list[Any]]
 
@@ -228,8 +231,28 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     (
         "stated: more than is left of it, and a call got lost",
         "cooldown.stated",
-        lambda d: apart(d, d.job(30, on="d1", lost=True), d.job(50, on="d1", **d.cooling(65))),
+        lambda d: apart(d, d.job(10, on="d1", lost=True), d.job(50, on="d1", **d.cooling(65))),
         "held",
+    ),
+    (
+        "stated: more than is left of it, and less than of a call that got lost",
+        "cooldown.stated",
+        lambda d: apart(d, d.job(30, on="d1", lost=True), d.job(50, on="d1", **d.cooling(65))),
+        "broke",
+    ),
+    (
+        "stated: what is left of no call that got lost",
+        "cooldown.stated",
+        lambda d: apart(
+            d, d.domain(120, "d4"), d.job(150, on="d4", lost=True), d.job(180, on="d4", **d.cooling(60))
+        ),
+        "broke",
+    ),
+    (
+        "stated: what is left of a call that got lost and was done late",
+        "cooldown.stated",
+        lambda d: lasting(d, d.job(0, lost=True), d.job(180, **d.cooling(60))),
+        "-",
     ),
     (
         "stated: the run may have failed",
@@ -409,3 +432,36 @@ def test_a_cooldown_is_shown_to_hold_for_several_at_once_where_they_met(d: Modul
     assert seen(d.job(1), d.job(2, **d.cooling(100))) == ("undecided", ["crawl"])
     both = [d.job(1, id="a", took=1), d.job(1.2, id="b"), d.shown(3, "a"), d.shown(3, "b")]
     assert seen(*both) == ("deviates", ["crawl, at once"])
+
+
+@pytest.mark.fact("S65", "U46")
+@pytest.mark.parametrize(("second", "expected"), [(55, "broke"), (40, "-")])
+def test_two_waits_tell_of_one_end_where_only_one_call_can_have_begun_it(
+    d: ModuleType, second: int, expected: str
+) -> None:
+    """A call that got lost began it at 10 s, by a refusal; a later one has it begin then too, or at 25 s."""
+    pinned = Policy().replace(assumptions={"cooldown_from": "acceptance", "cooldown_scope": "domain"})
+    refusals = [d.job(30, **d.cooling(80)), d.job(70, **d.cooling(second))]
+    steps = lasting(d, d.job(0, lost=True), *refusals)
+    assert d.verdict("cooldown.stated", steps, pinned) == expected
+
+
+@pytest.mark.parametrize("took", [0.1, 1])
+def test_what_may_have_begun_a_cooldown_is_looked_for_no_further_than_needed(
+    d: ModuleType, took: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a thousand calls that met each refusal looks at a few of those that were accepted."""
+    looked = Counter[str]()
+    begun_since = CooldownGroup.begun_since
+
+    def counted(group: CooldownGroup, t: int, end: int) -> Iterator[SpendWork]:
+        for work in begun_since(group, t, end):
+            looked[work.id] += 1
+            yield work
+
+    monkeypatch.setattr(CooldownGroup, "begun_since", counted)
+    calls = [d.job(n / 1000, id=f"j{n}", took=took) for n in range(500)]
+    calls += [d.job(n / 1000, took=took, **d.cooling(100)) for n in range(500)]
+    steps = lasting(d, *sorted(calls, key=lambda call: call.sent))
+    assert d.verdict("cooldown.stated", steps) != "broke"
+    assert 500 <= looked.total() <= 500 * 4 * 3

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros
 from ranksim.judge.conformance.spending.activity import (
@@ -24,6 +25,9 @@ COOLDOWN = 6
 
 DRIFT = 1000
 """Clocks of two machines differ by less than one part in so many."""
+
+Span: TypeAlias = tuple[Micros, Micros]
+"""From when to when something was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ class CooldownGroup:
         ordered = sorted(zip(works, begins, strict=True), key=lambda pair: pair[0].low)
         self.works = [work for work, _ in ordered]
         self._lows = [work.low for work in self.works]
-        self._latest = [DISTANT_PAST, *accumulate((begun for _, begun in ordered), max)]
+        self._begins = [begun for _, begun in ordered]
+        self._latest = [DISTANT_PAST, *accumulate(self._begins, max)]
 
     def upto(self, t: Micros) -> list[SpendWork]:
         """Return the works that can have been accepted by `t`."""
@@ -62,11 +67,21 @@ class CooldownGroup:
         """Return the latest beginning among those; DISTANT_PAST for none."""
         return self._latest[bisect_right(self._lows, t)]
 
-    def last_before(self, t: Micros) -> SpendWork | None:
-        """Return the last sure work that was answered before `t`, by its sending."""
+    def last_before(
+        self, t: Micros, lasts: Callable[[SpendWork], bool] = lambda work: True
+    ) -> SpendWork | None:
+        """Return the last sure work, of those that last, that was answered before `t`, by its sending."""
         places = range(bisect_right(self._lows, t) - 1, -1, -1)
         earlier = (self.works[place] for place in places)
-        return next((work for work in earlier if work.sure and work.high < t), None)
+        return next((work for work in earlier if work.sure and work.high < t and lasts(work)), None)
+
+    def begun_since(self, t: Micros, end: Micros) -> Iterator[SpendWork]:
+        """Yield the works that can have begun one at `t` or later, and have been accepted by `end`."""
+        for place in range(bisect_right(self._lows, end) - 1, -1, -1):
+            if self._latest[place + 1] < t:
+                return
+            if self._begins[place] >= t:
+                yield self.works[place]
 
     def beside(self, refused: SpendCall) -> SpendWork | None:
         """Return a sure work whose call overlapped one that was refused: either may have come first."""
@@ -148,6 +163,26 @@ class CooldownGroups:
         if fate.done < DISTANT_FUTURE or fate.alive >= until:
             return True
         return False if fate.failed < until else None
+
+    def cools(self, work: SpendWork, call: SpendCall, kind: CooldownInterpretation) -> bool:
+        """Return whether a work surely is of the same thing as a call, and had not failed by its end."""
+        same = work.spend == call.spend and (kind.scope == "account" or work.domain == call.domain)
+        return same and self.unfailed(work, call.high) is True
+
+    def over(self, work: SpendWork) -> Micros:
+        """Return the earliest instant at which the cooldown of what was accepted can be over."""
+        length = self.lengths[work.spend]
+        return work.low + (length - self.slack(length // self.rate)) // self.rate
+
+    def begun_by(self, refused: SpendCall, wait: tuple[Micros, Micros]) -> Span:
+        """Return when a cooldown of which so much is left began.
+
+        Its end may be rounded up to a whole second, and the wait once more.
+        """
+        (least, most), length = wait, self.lengths[refused.spend]
+        shortest = (length - most - SECOND) * DRIFT // (self.rate * (DRIFT + 1))
+        longest = (length - least + 2 * SECOND) * DRIFT // (self.rate * (DRIFT - 1)) + 1
+        return refused.low - longest, refused.high - shortest
 
     def slack(self, span: Micros) -> Micros:
         """Return what clocks may drift in a span of the trace, and what whole seconds hide (business µs)."""

@@ -7,9 +7,9 @@ breaks when none is left.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import islice, product
 from typing import TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, SECOND, Micros, format_millis
@@ -28,6 +28,7 @@ from ranksim.judge.conformance.spending.cooldown_groups import (
     COOLDOWN,
     CooldownGroups,
     CooldownInterpretation,
+    Span,
 )
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY, MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
@@ -90,6 +91,9 @@ RULES = declare(
 Wait: TypeAlias = tuple[Micros, Micros]
 """The least and the most that a stated wait may be, in business time."""
 
+Beginning: TypeAlias = tuple[SpendWork | None, Micros, Micros]
+"""What can have begun a cooldown, and the span in which it can have."""
+
 NOTHING = Evidence("")
 """That of an instance which broke nothing."""
 
@@ -109,6 +113,8 @@ class Trial:
     """Rule, case, and what tells."""
     cases: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """The cases of rules that were exercised, with the first exchanges that did."""
+    begun: dict[str, tuple[Micros, Micros, SpendCall]] = field(default_factory=dict)
+    """When works began their cooldown, as refusals told."""
 
     @property
     def by_domain(self) -> bool:
@@ -386,74 +392,109 @@ def _cover_enforced(trial: Trial, refused: SpendCall) -> None:
 
 
 def judge_stated(trial: Trial, refused: SpendCall) -> None:
-    """The stated wait ends the cooldown's length after the anchor, and no acceptance comes before its end.
+    """The stated wait ends the cooldown's length after its begin, and no acceptance comes before its end.
 
-    The anchor is the last acceptance before, or one during the call; it surely is not later than that, so
-    wait and elapsed time together reach the length. It is known only while no run has failed. Where business
-    time runs faster than the caller's, either may be meant.
+    So it tells when the cooldown began, and something must have begun one then. Where business time runs
+    faster than the caller's, seconds of either may be meant.
     """
     stated = wait_of(refused.exchange)
     if stated is None or (trial.by_domain and not refused.domain):
         return
     waits = waits_of(stated, trial.runs.rate)
-    first = trial.runs.sharing(refused, trial.kind).last_before(refused.low)
-    if first is not None and refused.spend in trial.runs.lengths:
-        _judge_length(trial, refused, first, waits)
+    if refused.spend in trial.runs.lengths and _latest_begin(trial, refused) > DISTANT_PAST:
+        _judge_length(trial, refused, waits)
     _judge_kept(trial, refused, min(low for low, _ in waits))
 
 
-def _judge_length(trial: Trial, refused: SpendCall, first: SpendWork, waits: Sequence[Wait]) -> None:
-    runs, span, length = trial.runs, refused.high - first.low, trial.runs.lengths[refused.spend]
-    holding = [_length_holds(trial, refused, first, wait) for wait in waits]
-    holds = True if True in holding else None if None in holding else False
-    stated = " or ".join(format_millis(high) for _, high in waits)
-    says = (
-        f"accepted at most {format_millis(span * runs.rate)} before, "
-        f"refused with {stated} to wait, and the cooldown is {format_millis(length)}"
-    )
-    least = format_millis(max(0, length - span * runs.rate) // SECOND * SECOND)
-    expected = f"{least} to {format_millis(length)} to wait"
-    evidence = _evidence(runs, says, (first, refused), refused.low, expected)
-    trial.add("cooldown.stated", holds, evidence, refused.spend)
-    if holds:
-        trial.covers("cooldown.stated", refused.spend, first, refused)
+def _judge_length(trial: Trial, refused: SpendCall, waits: Sequence[Wait]) -> None:
+    """Break when nothing can have begun the cooldown when its wait has it begin.
 
-
-def _length_holds(trial: Trial, refused: SpendCall, first: SpendWork, wait: Wait) -> bool | None:
-    runs, kind, length = trial.runs, trial.kind, trial.runs.lengths[refused.spend]
-    span, (least, most) = refused.high - first.low, wait
-    holds: bool | None = span * runs.rate + most + runs.slack(span) >= length
-    if not holds and not runs.unfailed(first, refused.high):
-        holds = None
-    running = kind.begins == "finish" and (
-        runs.latest_beginning(first, kind) >= refused.low or not runs.activity.alone
-    )
-    if least > length + runs.slack(span):
-        return None if running else False  # what is left of the run may be in it, as it is estimated
-    return False if not running and _more_than_left(trial, refused, least) else holds
-
-
-def _more_than_left(trial: Trial, refused: SpendCall, wait: Micros) -> bool:
-    """Return whether a stated wait is more than what is left after the latest that can have begun it.
-
-    The end may be rounded up to a whole second, and the wait once more.
+    A run that alone can have begun it did so then: what later refusals tell of it is held against that.
     """
-    runs, latest = trial.runs, _latest_begin(trial, refused)
-    if not runs.activity.alone:
-        return False
-    left = runs.lengths[refused.spend] - (refused.low - latest) * runs.rate
-    return latest <= refused.low and wait > left + runs.slack(refused.low - latest) + SECOND
+    runs = trial.runs
+    spans = [runs.begun_by(refused, wait) for wait in waits]
+    first = runs.sharing(refused, trial.kind).last_before(refused.low)
+    begun = list(islice((begin for span in spans for begin in _beginnings(trial, refused, span)), 2))
+    if not begun:
+        trial.add("cooldown.stated", False, _not_begun(trial, refused, waits, first), refused.spend)
+        return
+    [(work, earliest, latest), *others] = begun
+    if work is not None and not others and not trial.from_finish(refused.spend):
+        trial.begun[work.exchange.id] = earliest, latest, refused
+    if first is not None:  # it may have failed, and what is left of a run may be in the wait
+        holds = any(low <= refused.high and high >= first.low for low, high in spans)
+        trial.add("cooldown.stated", holds or None)
+        if holds:
+            trial.covers("cooldown.stated", refused.spend, first, refused)
+
+
+def _beginnings(trial: Trial, refused: SpendCall, span: Span) -> Iterator[Beginning]:
+    """Yield what can have begun the cooldown of a refusal within a span, and when; None: what was not seen.
+
+    While the last that was surely accepted before has not failed, what went before it does not cool (U91),
+    and what was accepted after it came when it was over, or had been cleared. The end of a run under way is
+    estimated, so that a cooldown from its finish may be told to last longer.
+    """
+    runs, kind, (least, most), from_finish = trial.runs, trial.kind, span, trial.from_finish(refused.spend)
+    shared, by_now = runs.sharing(refused, kind), min(most, refused.high)
+    last = shared.last_before(refused.low, lambda work: runs.cools(work, refused, kind))
+    since = DISTANT_PAST if last is None else last.low
+    if last is not None and not from_finish and not runs.clears:
+        since = runs.over(last)
+    low, high = max(least, since), _latest_unseen(trial, refused)
+    high = min(high, by_now if runs.activity.alone else most)
+    if low <= high:
+        yield None, low, high
+    possible = shared.begun_since(min(least, refused.low), by_now)
+    for work in possible if last is None or since <= by_now else [last]:
+        low, high, _ = trial.begun.get(work.exchange.id, (work.low, runs.latest_beginning(work, kind), None))
+        low = max(low, least) if work is last else max(low, least, since)
+        high = most if from_finish and high >= refused.low else min(high, by_now)
+        if low <= high:
+            yield work, low, high
+
+
+def _not_begun(trial: Trial, refused: SpendCall, waits: Sequence[Wait], first: SpendWork | None) -> Evidence:
+    """Return evidence that nothing can have begun a cooldown at the time that a wait tells.
+
+    Where that is only so by what an earlier refusal told, it is of both, and what comes later begins anew.
+    """
+    runs, length = trial.runs, trial.runs.lengths[refused.spend]
+    stated, lasts = " or ".join(format_millis(high) for _, high in waits), format_millis(length)
+    bounds, trial.begun = trial.begun, {}
+    spans = [runs.begun_by(refused, wait) for wait in waits]
+    begun = [work for span in spans for work, *_ in _beginnings(trial, refused, span)]
+    before = [bounds[work.exchange.id][2] for work in begun if work is not None]
+    if before:
+        says = f"refused with {stated} to wait, and an earlier refusal has it end at another time"
+        return _evidence(runs, says, (*before, refused), refused.low)
+    if first is None:
+        says = f"refused with {stated} to wait, and nothing was accepted {lasts} before its end"
+        return _evidence(runs, says, (refused,), refused.low)
+    span = (refused.high - first.low) * runs.rate
+    says = (
+        f"accepted at most {format_millis(span)} before, "
+        f"refused with {stated} to wait, and the cooldown is {lasts}"
+    )
+    expected = f"{format_millis(max(0, length - span) // SECOND * SECOND)} to {lasts} to wait"
+    return _evidence(runs, says, (first, refused), refused.low, expected)
 
 
 def _latest_begin(trial: Trial, refused: SpendCall) -> Micros:
-    """Return the latest instant at which the cooldown of a refusal can have begun; DISTANT_FUTURE: unbound.
+    """Return the latest instant at which the cooldown of a refusal can have begun, if that is bound."""
+    return max(trial.runs.sharing(refused, trial.kind).latest(refused.high), _latest_unseen(trial, refused))
 
-    What went before the trace may have begun it, or its finish, unless the domain was made in it.
+
+def _latest_unseen(trial: Trial, refused: SpendCall) -> Micros:
+    """Return the latest instant at which what was not seen can have begun a cooldown; DISTANT_PAST: at none.
+
+    What went before the trace may have, or its finish, unless the domain was made in it.
     """
-    latest, activity = trial.runs.sharing(refused, trial.kind).latest(refused.high), trial.runs.activity
-    if trial.by_domain and refused.domain in activity.domains:
-        return latest
-    return max(latest, DISTANT_FUTURE if trial.from_finish(refused.spend) else activity.begins)
+    activity = trial.runs.activity
+    if activity.alone and trial.by_domain and refused.domain in activity.domains:
+        return DISTANT_PAST
+    unbound = not activity.alone or trial.from_finish(refused.spend)
+    return DISTANT_FUTURE if unbound else activity.begins
 
 
 def _judge_kept(trial: Trial, refused: SpendCall, wait: Micros) -> None:
