@@ -124,7 +124,8 @@ def test_required_rules_are_named_beside_what_deviates() -> None:
     short = "1 rule deviates; 1 required rule does not conform"
     assert report.headline(found, names=False) == short
     text = page(found)
-    assert f"<h1>{short}</h1>" in text
+    assert f"<h1>{said}</h1>" in text
+    assert f"<title>{short}" in text
     assert re.search(r'class="bad" href="#rate.read">rate.read</a>: not exercised', text.replace("<wbr>", ""))
 
 
@@ -533,3 +534,9 @@ def test_junit_of_a_check_has_its_tasks_and_why_rules_are_open() -> None:
     tasks = root[-1]
     assert (tasks.attrib["tests"], tasks.attrib["skipped"]) == ("3", "2")
     assert tasks.findtext("system-err") == "the process that makes the calls was ended"
+
+
+def test_an_exchange_is_named_with_the_id_that_its_logs_are_searched_for() -> None:
+    exhibit = {"sent": 0, "received": 1000, "status": 200, "code": "", "key": "main", "method": "GET"}
+    headers = {"path": "/v1/domains", "response_headers": {"x-request-id": "req_7"}}
+    assert report.exhibit({**exhibit, **headers}).endswith("GET /v1/domains → 200  req_7")

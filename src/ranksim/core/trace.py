@@ -69,11 +69,19 @@ class TraceEntry(BaseModel):
 
 
 class TraceKey(TraceEntry):
-    """Whose a key is, as the header tells it."""
+    """Whose a key is, as the header tells it, and the environment `variable` that has it, for people."""
 
     account: str = ""
     environment: str = "production"
     domain_id: str | None = None
+    variable: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _serialized(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if self.variable is None:
+            fields.pop("variable", None)
+        return fields
 
 
 class Header(TraceEntry):

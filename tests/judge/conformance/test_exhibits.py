@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.kit.traces import a_trace, call, created, error, hook
 
-from ranksim.core.trace import Trace
+from ranksim.core.trace import Header, Trace, TraceKey
 from ranksim.judge.conformance.compare import RULE_NAMED, RULES, compare, compare_all
-from ranksim.judge.conformance.exhibits import MASK, as_plain, attempt_as_plain, exhibits, found_in
+from ranksim.judge.conformance.exhibits import as_plain, attempt_as_plain, exhibits, found_in
 from ranksim.judge.conformance.following import causes
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
@@ -41,9 +41,13 @@ def test_what_was_found_is_what_the_trace_says_there() -> None:
 def test_the_call_can_be_made_again_and_no_secret_is_shown() -> None:
     judgement = compare(trace())
     whole = exhibits([trace()], judgement)
-    told = as_plain(whole.exchanges["x1"], "https://api.example")
+    targets = {whole.exchanges["x1"].target: "https://api.example"}
+    told = as_plain(whole.exchanges["x1"], Header(targets=targets))
     assert told["curl"].startswith("curl -i -X GET 'https://api.example/v1/keywords?limit=2'")
-    assert MASK in told["curl"]
+    assert "Bearer $RANKSIM_KEY" in told["curl"]
+    named = {"main": TraceKey(variable="SRE_MAIN")}
+    again = as_plain(whole.exchanges["x1"], Header(targets=targets, keys=named))
+    assert '"Authorization: Bearer $SRE_MAIN"' in again["curl"]
     assert "session" not in json.dumps(told)
 
 

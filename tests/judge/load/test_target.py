@@ -8,6 +8,7 @@ import pytest
 
 from ranksim.core.callers.target import UNKNOWN, Target
 from ranksim.core.errors import BadInput
+from ranksim.judge.deployment.discovery import declared
 from ranksim.judge.load.options import CAUTIOUS_CAP, KEY, LoadOptions, read_target
 
 WHOLE = """
@@ -242,3 +243,11 @@ def test_a_target_file_has_a_cap_of_its_own_or_the_usual_one(tmp_path: Path) -> 
     ):
         path.write_text(BASE + "keys: {main: {token: x}}\n" + line, encoding="utf-8")
         assert LoadOptions(file=str(path), spend_cap=given).target().spend_cap == cap
+
+
+def test_a_key_knows_the_variable_that_has_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SECOND", "rk_live_2")
+    target = Target.simple("http://127.0.0.1:1", "env:SECOND", {"SECOND": "rk_live_2"})
+    assert (target.keys["main"].token, target.keys["main"].variable) == ("rk_live_2", "SECOND")
+    assert Target.simple("http://127.0.0.1:1", "rk_live_2").keys["main"].variable is None
+    assert declared(target, {})["main"].model_dump()["variable"] == "SECOND"

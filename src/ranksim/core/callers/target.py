@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from ranksim.core.contract.located import Located, validate
 from ranksim.core.contract.quantities import Frozen, Money
@@ -74,13 +75,25 @@ DomainId = Annotated[str, Field(min_length=1)]
 
 
 class TargetKey(Frozen):
-    """An API key: its token, the environment where it works, what it is for, and whose it is where known."""
+    """An API key: its token, the environment where it works, what it is for, and whose it is where known.
+
+    `variable` is the environment variable that has the token, where one does.
+    """
 
     token: Token = Field(repr=False)
     environment: str = "production"
     purpose: Purpose = "full"
     account: str = ""
     domain_id: str | None = None
+    variable: SkipJsonSchema[str | None] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _variable(cls, given: Any) -> Any:
+        token = given.get("token") if isinstance(given, Mapping) else None
+        if not isinstance(token, str) or not token.startswith("env:"):
+            return given
+        return {**given, "variable": token.removeprefix("env:")}
 
 
 class Target(Frozen):

@@ -26,8 +26,8 @@ from ranksim.judge.conformance.history.trace_reader import Source
 from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
-MASK: Final = "$RANKSIM_KEY"
-"""What stands for a key, which no trace has."""
+VARIABLE: Final = "RANKSIM_KEY"
+"""The environment variable that stands for a key, which no trace has, unless the trace names another."""
 
 HIDDEN: Final = frozenset(
     {"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "api-key"}
@@ -52,8 +52,8 @@ class Exhibits:
 
     exchanges: Mapping[str, Exchange] = field(default_factory=dict)
     attempts: Mapping[str, Sequence[DeliveryAttempt]] = field(default_factory=dict)
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    """The base URL to which each exchange was sent, "" where the trace does not tell."""
+    headers: Mapping[str, Header] = field(default_factory=dict)
+    """The header of the trace that each exchange is of."""
 
 
 def exhibits(sources: Sequence[Source], judgement: Judgement) -> Exhibits:
@@ -62,22 +62,21 @@ def exhibits(sources: Sequence[Source], judgement: Judgement) -> Exhibits:
     A source that can be read but once, such as a generator, has nothing left to show.
     """
     calls, events = _pointed_at(judgement)
-    exchanges, addresses = dict[str, Exchange](), dict[str, str]()
+    exchanges, headers, header = dict[str, Exchange](), dict[str, Header](), Header()
     attempts: dict[str, list[DeliveryAttempt]] = defaultdict(list)
     for number, source in enumerate(sources, 1):
         prefix = f"{number}/" if len(sources) > 1 else ""
         wanted = {name.removeprefix(prefix) for name in calls if name.startswith(prefix)}
-        targets: Mapping[str, str] = {}
         for entry in _entries(source, wanted, events) if wanted or events else ():
             match entry:
                 case Header():
-                    targets = entry.targets
+                    header = entry
                 case Exchange() if entry.id in wanted:
                     exchanges[prefix + entry.id] = entry
-                    addresses[prefix + entry.id] = targets.get(entry.target, "")
+                    headers[prefix + entry.id] = header
                 case DeliveryAttempt() if attempt_name(entry) in events:
                     attempts[attempt_name(entry)].append(entry)
-    return Exhibits(exchanges, dict(attempts), addresses)
+    return Exhibits(exchanges, dict(attempts), headers)
 
 
 def _pointed_at(judgement: Judgement) -> tuple[set[str], set[str]]:
@@ -113,14 +112,16 @@ def attempt_name(attempt: DeliveryAttempt) -> str:
 # As it is shown
 
 
-def curl(exchange: Exchange, base: str) -> str:
-    """Return the command line that makes a call again; keys are masked."""
+def curl(exchange: Exchange, header: Header) -> str:
+    """Return the command line that makes a call again, with the environment variable that has its key."""
+    base, key = header.targets.get(exchange.target, ""), header.keys.get(exchange.api_key or "")
+    variable = VARIABLE if key is None else key.variable or VARIABLE
     url = base.rstrip("/") + exchange.path
     if exchange.query:
         url += "?" + urlencode(exchange.query)
     words = ["curl", "-i", "-X", exchange.method, shlex.quote(url)]
     if exchange.api_key:
-        words += ["-H", f'"Authorization: Bearer {MASK}"']
+        words += ["-H", f'"Authorization: Bearer ${variable}"']
     for name, value in (exchange.request_headers or {}).items():
         if name.lower() not in UNSENT and name.lower() not in HIDDEN:
             words += ["-H", shlex.quote(f"{name}: {value}")]
@@ -143,7 +144,7 @@ def body_shown(text: str | None) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text)} characters)"
 
 
-def as_plain(exchange: Exchange, base: str) -> dict[str, Any]:
+def as_plain(exchange: Exchange, header: Header) -> dict[str, Any]:
     """Return what a call and its reply were, for reports."""
     return {
         "query": dict(exchange.query or {}),
@@ -151,7 +152,7 @@ def as_plain(exchange: Exchange, base: str) -> dict[str, Any]:
         "body": body_shown(exchange.body),
         "response_headers": headers_shown(exchange.response_headers),
         "response": body_shown(exchange.response),
-        "curl": curl(exchange, base),
+        "curl": curl(exchange, header),
     }
 
 

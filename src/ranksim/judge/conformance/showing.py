@@ -95,7 +95,7 @@ def _exchange(exchange: Exchange, trace: Trace) -> Iterator[str]:
     yield from _message(">", exchange.request_headers, exchange.body)
     yield f"  {exchange.status if exchange.status is not None else exchange.error or 'no reply was seen'}"
     yield from _message("<", exchange.response_headers, exchange.response)
-    yield f"  {curl(exchange, trace.header.targets.get(exchange.target, ''))}"
+    yield f"  {curl(exchange, trace.header)}"
 
 
 def _message(mark: str, headers: Mapping[str, str] | None, body: str | None) -> Iterator[str]:

@@ -170,6 +170,7 @@ def declared(target: Target, reached: Mapping[str, KeyReach]) -> dict[str, Trace
             account=(reached[name].account if name in reached else "") or key.account,
             environment=key.environment,
             domain_id=reached[name].domain_id if name in reached else key.domain_id,
+            variable=key.variable,
         )
         for name, key in target.keys.items()
     }

@@ -264,7 +264,15 @@ def exhibit(exchange: Plain) -> str:
         took = units.duration(exchange["received"] - exchange["sent"])
         answer = f"{exchange['status']} {exchange['code']}".strip()
     request = f"{exchange['method']} {exchange['path']}"
-    return f"{iso(exchange['sent'])}  {took}  {exchange['key'] or 'no key'}  {request} → {answer}"
+    line = f"{iso(exchange['sent'])}  {took}  {exchange['key'] or 'no key'}  {request} → {answer}"
+    request_id = _request_id(exchange)
+    return f"{line}  {request_id}" if request_id else line
+
+
+def _request_id(exchange: Plain) -> str:
+    """Return the X-Request-Id of a reply, which is what its logs are searched for, or ""."""
+    headers = exchange.get("response_headers") or {}
+    return next((value for name, value in headers.items() if name.lower() == "x-request-id"), "")
 
 
 def _difference(difference: Plain) -> str:

@@ -17,6 +17,7 @@ from ranksim.judge.report.judgement import (
     consequences,
     deviates,
     exhibit,
+    fails,
     headline,
     model_view,
     run_lines,
@@ -72,7 +73,7 @@ def page(judgement: Plain) -> str:
     about = [*([] if check is None else [decided_line(check)]), *run_lines(judgement)]
     body = [
         *(f'<p class="bad">{escape(line)}</p>' for line in ([] if check is None else overspent(check))),
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{escape(headline(judgement, names=fails(judgement)))}</h1>",
         *(f'<p class="soft">{foldable(line)}</p>' for line in about),
         f"<p>{escape(EXPLAINED)}</p>",
         *_numbers(judgement),

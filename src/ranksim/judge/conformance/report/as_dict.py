@@ -292,4 +292,4 @@ def _exhibit(name: str, exchange: Observation, exhibits: Exhibits) -> Plain:
     }
     if name not in exhibits.exchanges:
         return seen
-    return seen | as_plain(exhibits.exchanges[name], exhibits.addresses[name])
+    return seen | as_plain(exhibits.exchanges[name], exhibits.headers[name])
