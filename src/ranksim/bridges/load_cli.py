@@ -63,6 +63,14 @@ ListProfiles = Annotated[
     bool,
     typer.Option("--profiles", allow_from_autoenv=False, help="List the profiles with their aims, and stop."),
 ]
+ListAllProfiles = Annotated[
+    bool,
+    typer.Option(
+        "--all-profiles",
+        allow_from_autoenv=False,
+        help="List those of a check, too, and stop.",
+    ),
+]
 Users = Annotated[int | None, typer.Option(min=1, help="How many users; the profile's own number without.")]
 Duration = Annotated[
     str,
@@ -108,6 +116,7 @@ def load(
     scenario: ScenarioFile = None,
     client: Clients = None,
     profiles: ListProfiles = False,
+    all_profiles: ListAllProfiles = False,
     users: Users = None,
     duration: Duration = "",
     out: Out = None,
@@ -141,8 +150,8 @@ def load(
     from ranksim.judge.load.options import LoadOptions
     from ranksim.judge.load.thresholds import Threshold
 
-    if profiles:
-        print_out(_listed())
+    if profiles or all_profiles:
+        print_out(_listed(declared.PROFILES if all_profiles else declared.OF_LOADS))
         return
     check_locust()
     thresholds = [Threshold.parse(text) for text in fail_on or ()]
@@ -218,19 +227,18 @@ def agreed(deployment: "Target", *, yes: bool) -> bool:
     return not asking or typer.confirm("Go on, and leave it there?", default=False, err=True)
 
 
-def _listed() -> Styled:
+def _listed(profiles: "tuple[Profile, ...]") -> Styled:
     """Return the profiles with how long they run, what going through once takes, and their aims."""
     from rich.text import Text
 
     from ranksim.core.callers.target import Target
-    from ranksim.judge.profiles import PROFILES
     from ranksim.judge.report.run_summary import amounts
     from ranksim.report.tables import View
     from ranksim.report.units import duration as written
 
     nobody = Target.simple("http://127.0.0.1", "none")
     rows = []
-    for profile in PROFILES:
+    for profile in profiles:
         once = _once(profile, nobody, profile.users)
         used = amounts([_of_run(profile, once, profile.duration)]) or "nothing"
         rows.append((profile.name, profile.aim, used, written(profile.duration), written(once.length)))

@@ -164,7 +164,12 @@ def test_bad_input(
 
 
 def test_profiles_are_listed() -> None:
-    result = CliRunner().invoke(app, ["load", "--profiles"])
+    few = CliRunner().invoke(app, ["load", "--profiles"]).output
+    assert [
+        name for name in ("everyday", "burst", "race", "retry", "webhooks", "soak") if name not in few
+    ] == []
+    assert "ladder" not in few
+    result = CliRunner().invoke(app, ["load", "--all-profiles"])
     assert result.exit_code == 0
     rows = [line.split("  ") for line in result.output.splitlines()]
     shown = {cells[0]: [cell.strip() for cell in cells if cell][1:] for cells in rows}

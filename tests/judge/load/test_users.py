@@ -14,7 +14,7 @@ import pytest
 from tests.kit.runs import LOADTESTS, Start, answers, assert_no_secret, by_users, in_flight, so_far, until
 
 from ranksim.core.trace import Exchange, Trace
-from ranksim.judge.profiles import PROFILES
+from ranksim.judge.profiles import OF_LOADS
 from ranksim.testing import Server
 
 AROUND = {"explore", "before", "resolve", "after"}
@@ -35,11 +35,11 @@ assert not gevent.monkey.is_module_patched("socket")
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_every_profile_has_a_locustfile() -> None:
+def test_every_profile_of_loads_has_a_locustfile() -> None:
     files = {path.stem: path.read_text(encoding="utf-8") for path in LOADTESTS.glob("*.py")}
-    assert set(files) == {profile.name.replace("-", "_") for profile in PROFILES}
-    for profile in PROFILES:
-        text = files[profile.name.replace("-", "_")]
+    assert set(files) == {profile.name for profile in OF_LOADS}
+    for profile in OF_LOADS:
+        text = files[profile.name]
         assert f'user_class("{profile.name}")' in text
         assert profile.aim in text
 
@@ -95,8 +95,10 @@ def test_refusals_are_no_failures_and_errors_of_the_server_are(
         f"environments: {{production: {deployment.url}}}\nkeys: {{main: {{token: 'env:MINE'}}}}\n",
         encoding="utf-8",
     )
+    scope = 'from ranksim.load.users import user_class\n\nScope = user_class("scope")\n'
+    (tmp_path / "scope.py").write_text(scope, encoding="utf-8")
     run = start(
-        "locust", "-f", f"{LOADTESTS}/scope.py,{LOADTESTS}/everyday.py", "--headless",
+        "locust", "-f", f"{tmp_path}/scope.py,{LOADTESTS}/everyday.py", "--headless",
         "--only-summary", "--users", "2", "--spawn-rate", "2", "--target", str(target), "--gzip",
         MINE=deployment.key,
     )  # fmt: skip

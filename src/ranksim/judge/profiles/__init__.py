@@ -15,13 +15,16 @@ from ranksim.judge.profiles.walk import WALK
 from ranksim.judge.profiles.webhooks import ENDPOINTS, WEBHOOKS, WEBHOOKS_LONG
 from ranksim.judge.profiles.windows import BURST, WINDOWS
 
-__all__ = ["PROFILES", "Profile", "profile"]
+__all__ = ["OF_LOADS", "PROFILES", "Profile", "profile"]
 
 PROFILES = (
     *(EVERYDAY, BREADTH, BURST, WINDOWS, RACE, RETRY, TWINS, WALK, LADDER, RUNGS, CEILING),
     *(COOLDOWNS, ENDPOINTS, WEBHOOKS, WEBHOOKS_LONG, SCOPE, SOAK, CALIBRATION),
 )
 """All profiles, the most general first."""
+
+OF_LOADS = (EVERYDAY, BURST, RACE, RETRY, WEBHOOKS, SOAK)
+"""Those that a load is made of; the others are tasks of a check."""
 
 
 def profile(name: str) -> Profile:
