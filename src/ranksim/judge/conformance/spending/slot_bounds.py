@@ -22,7 +22,7 @@ Json = Any
 
 
 class FirstInstants:
-    """When something may first have happened in each domain, or list; if that is not known, in any."""
+    """When something may first have happened in each domain, list or to each word; or in any, as ""."""
 
     def __init__(self) -> None:
         self._firsts: dict[str, Micros] = {}
@@ -59,7 +59,7 @@ class SlotBounds:
     """How many slots calls add, as far as the trace made what they are about.
 
     Once anything of a domain was removed, nothing of its like surely is there, and an addition may take up
-    what is held in it: which words, and of which list, `slot_choices` follows.
+    what is held in it: of which list and scan, `slot_choices` follows.
     """
 
     def __init__(self, activity: AccountActivity) -> None:
@@ -85,6 +85,7 @@ class SlotBounds:
         self.scans = {list_id: _Grown(brought) for list_id, brought in scans.items()}
         self.words_gone, self.scans_gone, self.lists_gone = FirstInstants(), FirstInstants(), FirstInstants()
         self.held, self.reshaped = FirstInstants(), FirstInstants()
+        self.held_words: dict[str, FirstInstants] = defaultdict(FirstInstants)
         self._see_changes()
 
     def _see_changes(self) -> None:
@@ -97,8 +98,13 @@ class SlotBounds:
         for exchange in self.activity.removals:
             domain = self.domain_of(exchange) or ""
             every = self.words_gone, self.scans_gone, self.lists_gone
-            for firsts in (*(removing.get(exchange.operation, every) if domain else every), self.held):
+            for firsts in removing.get(exchange.operation, every) if domain else every:
                 firsts.note(domain, exchange.sent)
+            if domain and exchange.operation == "keywords.delete":
+                _, word = self.keywords[exchange.parameters["id"]]
+                self.held_words[domain].note(plainest(word), exchange.sent)
+            else:
+                self.held.note(domain, exchange.sent)
         unsure = any(work.spend in ("scans", "") and not work.sure for work in self.activity.works)
         for exchange in self.patches:
             where, scan = self.domain_of(exchange), self.by_id.get(exchange.parameters.get("id", ""))
@@ -248,10 +254,17 @@ class SlotBounds:
         return [(work.low, lists_of(work.body) if work.spend else None, _folded(work.body)) for work in works]
 
     def _may_revive(self, call: SpendCall) -> bool:
-        """Return whether holds may pay for some of what a call adds: those of its domain."""
+        """Return whether holds may pay for some of what a call adds: of its domain, and of its words."""
         if not self.no_old_holds and not self._made(call.body):
             return True
-        return self.held.by(self._domain_of_lists(call.body), call.high)
+        domain, names = self._domain_of_lists(call.body), [""]
+        words = call.body.get("keywords") if call.spend == "keywords" else None
+        if domain and isinstance(words, list):
+            names = [plainest(str(word)) for word in words]
+        within = [self.held_words[domain]] if domain else self.held_words.values()
+        return self.held.by(domain, call.high) or any(
+            held.by(name, call.high) for held in within for name in names
+        )
 
     def _of_words(
         self, body: Mapping[str, Json], made: Mapping[str, Json], low: Micros, high: Micros
