@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from click.testing import Result
-from tests.kit import spending
+from tests.kit import spending, traces
 from typer.testing import CliRunner
 
 from ranksim import cli
@@ -13,6 +13,7 @@ from ranksim.core.clock import SECOND
 from ranksim.core.trace import DeliveryAttempt, Exchange, Header, Trace, TraceKey
 from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.standing import standing_lines
+from ranksim.judge.conformance.states_around import state_lines
 
 
 def show(*words: object) -> Result:
@@ -149,3 +150,42 @@ def test_a_cooldown_runs_from_what_began_it() -> None:
     assert ", by #2, unless that run had failed" in text
     assert "after: the same, as it was refused" in text
     assert "before: not cooling by any call of the trace" in around(*calls, of=2)
+
+
+def state_around(of: int, *calls: Exchange) -> str:
+    """Tell what the states that are run could have been around one of these calls."""
+    trace = traces.a_trace(calls)
+    history = read_history(trace)
+    [seen] = history.named({trace.exchanges[of].id})
+    return "\n".join(state_lines(history, seen))
+
+
+def relabelled(sent: float, received: float | None, label: str) -> Exchange:
+    shown = {"id": "d", "label": label}
+    body = {"label": label}
+    return traces.call("domains.update", sent, received, shown, path={"id": "d"}, body=body)
+
+
+def test_a_field_is_what_either_of_two_patches_at_once_left_it_until_it_is_read() -> None:
+    read = traces.call("domains.get", 5, 6, {"id": "d", "label": "tea"}, path={"id": "d"})
+    calls = [relabelled(0, 3, "tea"), relabelled(1, 4, "ale"), read]
+    assert "  label by its PATCHes:\n    before: 'ale' or 'tea'\n    after: 'tea'" in state_around(2, *calls)
+
+
+def test_a_lost_patch_may_have_taken_effect_or_not() -> None:
+    calls = [relabelled(0, 1, "tea"), relabelled(2, None, "ale"), relabelled(3, 4, "rum")]
+    text = state_around(2, *calls)
+    assert "before: 'ale' as the deployment writes it or 'tea'" in text
+    assert "after: 'ale' as the deployment writes it or 'rum'" in text
+
+
+def test_a_key_keeps_the_reply_of_one_of_two_posts_at_once() -> None:
+    def post(sent: float, received: float | None, job: str, body: dict[str, str]) -> Exchange:
+        made = {"id": job, "kind": "crawl"}
+        return traces.call("jobs.create", sent, received, made, status=202, body=body, once="k1")
+
+    body = {"kind": "crawl", "domain_id": "d"}
+    calls = [post(0, None, "", body), post(1, 2, "job_1", body), post(3, 4, "job_1", body)]
+    text = state_around(1, *calls)
+    assert "kept under key main, Idempotency-Key k1:\n    before: a reply not seen or nothing" in text
+    assert "after: job_1" in text

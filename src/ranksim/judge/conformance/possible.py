@@ -107,6 +107,25 @@ class Possible(Generic[State]):
         """The states that are possible now."""
         return {state for state, _ in self.pairs}
 
+    @property
+    def reachable(self) -> set[State]:
+        """The states that are possible now, whichever calls in flight have taken effect; none when open."""
+        reached = PairSet(self._explains)
+        todo = deque(pair for pair in self.pairs if reached.add(*pair))
+        while todo:
+            state, taken = todo.popleft()
+            counts = dict(taken)
+            following = (
+                (after, _with(counts, number, 1))
+                for number, pending in self._pending.items()
+                if pending > counts.get(number, 0)
+                for after in self._after(state, number)
+            )
+            todo.extend(pair for pair in following if reached.add(*pair))
+            if len(reached) > self.most:
+                return set()
+        return set() if self.open else set(reached.by_state)
+
     def add(self, call: ModelCall) -> list[Sequence[ModelCall]]:
         """Observe the next call; return the histories that ended in a contradiction before it was sent."""
         contradictions = list(self.pass_to(call.sent))

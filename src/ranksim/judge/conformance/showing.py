@@ -1,9 +1,9 @@
 """What an id of a report names, whole: an exchange, with what stood around it, or a webhook attempt.
 
 An exchange comes with headers, query and body, and how to make it again. Around it stand what the nearest
-replies state of its key's window and its account's cost, and what meters, slots, window and cooldown could
-have been before and after it (`standing`). Ids of several traces that were judged jointly begin with the
-place of theirs: "2/x17".
+replies state of its key's window and its account's cost, and what meters, slots, window, cooldown, patched
+fields and its Idempotency-Key could have been before and after it (`standing`, `states_around`). Ids of
+several traces that were judged jointly begin with the place of theirs: "2/x17".
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ranksim.judge.conformance.exhibits import attempt_name, body_shown, curl, h
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.standing import standing_lines
+from ranksim.judge.conformance.states_around import state_lines
 
 
 def render_ids(paths: Sequence[Path], ids: Sequence[str]) -> tuple[str, str]:
@@ -45,7 +46,7 @@ def render_ids(paths: Sequence[Path], ids: Sequence[str]) -> tuple[str, str]:
                 histories[number] = read_history(trace)
             [seen] = histories[number].named({exchange.id})
             lines = [*_exchange(exchange, trace), *_stated_near(exchange, trace)]
-            lines += standing_lines(histories[number], seen)
+            lines += [*standing_lines(histories[number], seen), *state_lines(histories[number], seen)]
             parts.append("\n".join(lines) + "\n")
         elif name in attempts:
             parts.append("\n".join(_attempts(name, attempts)) + "\n")

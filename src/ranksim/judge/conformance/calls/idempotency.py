@@ -160,9 +160,10 @@ class IdempotencyJudge(Judge):
             del self.posts[name]
             if len(kin) > 1 or kin[0].code == IN_PROGRESS:
                 for key, surface in dict.fromkeys((seen.key, seen.surface) for seen in kin):
-                    self._group(key, surface, kin, run).judge(run.rate)
+                    self.group(key, surface, kin, run).judge(run.rate)
 
-    def _group(self, key: str, surface: str, kin: Sequence[Observation], run: ObservedRun) -> Group:
+    def group(self, key: str, surface: str, kin: Sequence[Observation], run: ObservedRun) -> Group:
+        """Return the POSTs of one key and surface, and their kin."""
         account = run.key(key).account
         if not self.options.may_be("idempotency_scope", "account"):
             kin = [seen for seen in kin if seen.key == key]
@@ -207,7 +208,7 @@ class Group:
             return
         if rate == 0:
             self.tally.open(REPLAY, "the deployment's clock changed its pace during the run")
-        elif self._hidden:
+        elif self.hidden:
             self.tally.open(REPLAY, "the key had been used before the run")
         else:
             self._judge_run()
@@ -224,7 +225,7 @@ class Group:
                         self._judge_repetition(origin, seen)
 
     @property
-    def _hidden(self) -> bool:
+    def hidden(self) -> bool:
         """Whether the work was done before the trace: its first reply is a replay."""
         first = min(self.posts, key=lambda seen: seen.received)
         others = (other for other in self.kin if other is not first)
@@ -244,7 +245,7 @@ class Group:
         if len(ways) < 2 and refused.isdisjoint(way[0] for way in ways):
             return  # one request was answered in one way, and mismatches are of others
         default, *_ = choices = key_starts(self.options, self.posts[0].surface)
-        causes, is_open = weighed(self._calls(), choices, stored_after)
+        causes, is_open = weighed(self.calls(), choices, stored_after)
         if is_open:
             self.tally.open(REPLAY, "too many calls met at once to tell")
         for cause, start in causes:
@@ -258,7 +259,7 @@ class Group:
                 if assumed != instead:
                     self.tally.differs(number, assumed, instead, evidence)
 
-    def _calls(self) -> list[ModelCall]:
+    def calls(self) -> list[ModelCall]:
         """Return all calls for the model; those of other keys or surfaces tell nothing by their replies."""
         own, calls = {seen.id for seen in self.posts}, list[ModelCall]()
         kinds, prints = set[tuple[KeyedRequest, KeyedAnswer | None]](), set[bytes]()

@@ -142,15 +142,21 @@ class UpdateJudge(Judge):
             del self.resources[name]
 
     def _judge(self, mutated: bool, resource: ObservedResource) -> None:
-        writes = resource.writes
-        over_graphql = [seen for patches in writes.values() for seen in patches if seen.surface == "graphql"]
-        for name, patches in writes.items():
+        for patched in self.fields(resource):
             # which fields a mutation changes, by whatever name it calls them, is not sure (U83)
-            if mutated or any(name not in sent_body(other) for other in over_graphql):
-                self.tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patches))
+            if mutated or patched.mutated:
+                self.tally.open(PATCHED, "a GraphQL mutation may have changed it too", len(patched.writes))
             else:
-                readings = [seen for seen in resource.readings if name in seen.data]
-                PatchedField(self.tally, name, patches, readings).judge()
+                patched.judge()
+
+    def fields(self, resource: ObservedResource) -> Iterator["PatchedField"]:
+        """Yield the fields of a resource that were patched."""
+        ids = {seen.id: seen for patches in resource.writes.values() for seen in patches}
+        mutations = [seen for seen in ids.values() if seen.surface == "graphql"]
+        for name, patches in resource.writes.items():
+            readings = [seen for seen in resource.readings if name in seen.data]
+            mutated = any(name not in sent_body(other) for other in mutations)
+            yield PatchedField(self.tally, name, patches, readings, mutated)
 
 
 def _drop_outdated(readings: list[Observation], instant: Micros) -> None:
@@ -266,6 +272,8 @@ class PatchedField:
     name: str
     writes: Sequence[Observation]
     readings: Sequence[Observation]
+    mutated: bool = False
+    """Whether a GraphQL mutation may have changed it too."""
     numbers: dict[str, tuple[int, int]] = field(default_factory=dict)
     """What each asked for, and what it shows, by its id: the numbers of values."""
 
@@ -289,10 +297,8 @@ class PatchedField:
 
     def judge(self) -> None:
         """Run the model over all writes and readings, and note what held of those that it explains."""
-        calls = [*map(self._write, self.writes), *map(self._reading, self.readings)]
-        calls.sort(key=lambda call: call.sent)
         breaches, is_open = contradictions(
-            calls, [FieldState()], self.model.step, MOST_AT_ONCE, anywhere=True
+            self.calls(), [FieldState()], self.model.step, MOST_AT_ONCE, anywhere=True
         )
         if is_open:
             self.tally.open(PATCHED, "too many calls met at once to tell")
@@ -305,6 +311,11 @@ class PatchedField:
             if patch.ok and patch.id not in wrong and self.model.same(requested, answered):
                 self._held(patch, requested, patch.sent, (patch.id,))
         self._judge_readings(wrong)
+
+    def calls(self) -> list[ModelCall]:
+        """Return all writes and readings for the model, in order of sending."""
+        calls = [*map(self._write, self.writes), *map(self._reading, self.readings)]
+        return sorted(calls, key=lambda call: call.sent)
 
     def _write(self, patch: Observation) -> ModelCall:
         """Return a write as the engine sees it; what an error of the server answered may yet take effect."""
