@@ -99,6 +99,9 @@ def _keys(reach: Reach) -> Iterator[Lack]:
         yield Lack((Requirement.ENVIRONMENT,), why, would)
     if len({key.name for key in reach.usable()}) < 2:
         yield Lack((Requirement.SECOND_KEY,), "there is one key", lines.format("second"))
+    if len({(key.environment, key.account) for key in reach.usable()}) < 2:
+        why = "all keys are of one account"
+        yield Lack((Requirement.OTHER_ACCOUNT,), why, lines.format("other_account"))
     if not reach.of("past_due"):
         yield Lack((Requirement.PAST_DUE,), "no key's account is past due", lines.format("past_due"))
     if not any(_lacks_a_capability(key) for key in reach.usable()):

@@ -12,6 +12,7 @@ from ranksim.judge.conformance.calls.idempotency import IdempotencyJudge
 from ranksim.judge.conformance.calls.jobs import JobJudge
 from ranksim.judge.conformance.calls.pagination import PaginationJudge
 from ranksim.judge.conformance.calls.schema_checks import SchemaJudge
+from ranksim.judge.conformance.calls.tenants import TenantJudge
 from ranksim.judge.conformance.calls.updates import UpdateJudge
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
@@ -44,6 +45,7 @@ FAMILIES: Final[tuple[Maker, ...]] = (
     IdempotencyJudge,
     PaginationJudge,
     AccessJudge,
+    TenantJudge,
     AttemptJudge,
     CompletenessJudge,
     RetryJudge,

@@ -153,14 +153,34 @@ def _endpoints(me: User, key: KeyReach, foreign: str) -> Program:
 
 
 def _others(me: User, turn: int) -> Program:
-    """Ask with each account's key for what belongs to another account."""
+    """Ask with each account's key for what belongs to another account: what is there, and what we made."""
     strangers = me.reach.of("other_account", "near_limit", "past_due")
+    things = (yield from _apart(me, turn)) if strangers else {}
+    for key in strangers:
+        for noun, thing in things.items():
+            yield from politely(Send(f"{noun}.get", key.name, path={"id": thing}))
+        if "domains" in things:
+            path = {"id": me.to_change(things["domains"])}
+            yield from politely(Send("domains.update", key.name, path=path, body={"label": "another's"}))
     pairs = [(me.reach.keys[me.key], other) for other in strangers]
     for own, other in [*pairs, *((other, own) for own, other in pairs)]:
         for kind in ("domains", "keyword_lists", "scans", "webhooks"):
             for which in other.ids(f"{kind}.list")[:2]:
                 yield Send(f"{kind}.get", own.name, path={"id": which})
         yield Pause(200 * MILLISECOND)
+
+
+def _apart(me: User, turn: int) -> Generator[Any, Any, dict[str, str]]:
+    """Make things that cost nothing; return their ids by noun."""
+    parts = ("apart", me.number, turn)
+    domain, listed = yield from me.domain_with_list(*parts)
+    things = {"domains": domain, "keyword_lists": listed}
+    made = bodies(domain, listed, me.named(*parts), me.host(*parts))
+    for noun in ("labels", "competitors", "webhooks"):
+        things[noun] = yield from send_creation(
+            create(noun, me.key, made[noun], f"{me.named(*parts)}-{noun}")
+        )
+    return {noun: thing for noun, thing in things.items() if thing}
 
 
 def _kinds(me: User, turn: int) -> Program:

@@ -80,6 +80,8 @@ class Requirement(Enum):
     ENVIRONMENT = auto()
     """A second one."""
     SECOND_KEY = auto()
+    OTHER_ACCOUNT = auto()
+    """A key of one."""
     PAST_DUE = auto()
     LESSER_PLAN = auto()
     """A plan without some kind of work."""

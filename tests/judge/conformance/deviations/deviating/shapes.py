@@ -91,6 +91,12 @@ def _unscoped(handler: Handler, ctx: Context, request: Request) -> Reply:
     return handler(ctx, replace(request, scope=None))
 
 
+def _of_any_account(handler: Handler, ctx: Context, request: Request) -> Reply:
+    domain = ctx.state.domains.get(request.call.path["id"])
+    owner = request.account if domain is None else ctx.state.accounts[domain.account]
+    return handler(ctx, replace(request, account=owner))
+
+
 def _stale(send: Send, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
     if send.operation.endswith(".update") and status == 200:
         headers["content-length"] = "0"
@@ -109,6 +115,8 @@ SHAPES = (
     Deviation("wrong-environment-accepted", (3,), ("scope",), resolving(_anywhere)),
     Deviation("missing-key-accepted", (68,), ("scope",), resolving(_anybody)),
     Deviation("unknown-key-accepted", (68,), ("scope",), resolving(_any_token)),
+    Deviation("other-accounts-are-read", (5,), ("scope",), handled("domains.get", _of_any_account)),
+    Deviation("other-accounts-are-changed", (5,), ("scope",), handled("domains.update", _of_any_account)),
     Deviation("scoped-key-reads-other-domains", (70,), ("scope",), scope_ignored),
     Deviation("scoped-key-makes-account-endpoints", (71,), ("scope",), account_wide_endpoints),
     Deviation(
