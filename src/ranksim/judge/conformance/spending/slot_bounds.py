@@ -33,8 +33,10 @@ class FirstInstants:
 
     def by(self, domain: str, t: Micros) -> bool:
         """Return whether it may have happened in a domain by then, or in any if that is ""."""
-        domains = (domain, "") if domain else tuple(self._firsts)
-        return any(self._firsts.get(name, DISTANT_FUTURE) <= t for name in domains)
+        firsts = self._firsts
+        if not domain:
+            return min(firsts.values(), default=DISTANT_FUTURE) <= t
+        return firsts.get(domain, DISTANT_FUTURE) <= t or firsts.get("", DISTANT_FUTURE) <= t
 
 
 def keywords_by_id(works: Sequence[SpendWork]) -> dict[str, tuple[str, str]]:
