@@ -29,11 +29,12 @@ def thing_of(seen: Observation) -> dict[str, Json]:
 
 def sent_body(seen: Observation) -> Mapping[str, Json]:
     """Return what a call sent, a GraphQL input in the names of REST; empty when it cannot be read."""
-    if not isinstance(seen.body, dict):
+    sent = seen.body
+    if not isinstance(sent, dict):
         return {}
     if seen.surface != "graphql":
-        return seen.body
-    given = arguments(seen.body.get("query"), seen.body.get("variables")).get("input")
+        return sent
+    given = arguments(sent.get("query"), sent.get("variables")).get("input")
     body = snaked(given) if isinstance(given, dict) and seen.operation else {}
     if isinstance(body.get("kind"), str):
         body["kind"] = body["kind"].lower()
@@ -122,4 +123,4 @@ def _instant_or_none(text: str) -> Micros | None:
 def plainest(word: str) -> str:
     """Return what any way to fold or tidy a text could leave of it (U65): its letters and digits."""
     folded = unicodedata.normalize("NFKD", word).casefold()
-    return "".join(letter for letter in folded if letter.isalnum()) or folded.strip()
+    return "".join(filter(str.isalnum, folded)) or folded.strip()

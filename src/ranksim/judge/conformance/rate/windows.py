@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros
 from ranksim.core.contract.facts import RATE_LABELS, RateClass
+from ranksim.core.trace import Header
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.judge import Judge
@@ -221,6 +222,8 @@ class WindowJudge(Judge):
     """Of each account whose calls were forgotten, what cannot have admitted and refused them."""
     earlier: dict[Owner, dict[Window, Excluded]] = field(default_factory=dict)
     """The same of earlier traces."""
+    _header: Header = field(default_factory=Header)
+    """Whose keys are expected."""
 
     def wants(self, like: Observation) -> bool:
         """All calls that may have happened."""
@@ -236,7 +239,8 @@ class WindowJudge(Judge):
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge and forget the calls of each account that is idle; at the end, of every one."""
         if steady(run):
-            self._expect(run)
+            if self._header is not run.header:
+                self._expect(run)
             for owner, log in list(self.logs.items()):
                 if (watermark - log.busy) * run.traffic_rate >= IDLE:
                     self.judge_account(owner, AccountWindows(self.logs.pop(owner), run))
@@ -246,6 +250,7 @@ class WindowJudge(Judge):
 
     def _expect(self, run: ObservedRun) -> None:
         """Note that each key that the trace names has windows of each class, each with two sides."""
+        self._header = run.header
         for key in run.header.keys:
             for rate_class, rule in BY_CLASS.items():
                 self.tally.expect(rule, *(f"key {key}, {side}" for side in (NO_MORE, NO_FEWER)))

@@ -123,6 +123,8 @@ class AccountRecord:
         work = self.works.get((exchange.operation, identity))
         if work is None:
             work = SpendWork(low, exchange.received, *asked_of(exchange, made), exchange, granted=True)
+            listed = created_by(made)
+            work.created = None if listed is None else len(listed)
             work.id = str(identity) if made.get("id") else ""
             self.works[exchange.operation, identity] = work
         work.low, work.high = min(work.low, low), min(work.high, exchange.received)

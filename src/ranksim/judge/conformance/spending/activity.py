@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -96,11 +97,11 @@ class SpendCall(Interval):
     exchange: Observation
     check: int = 0
     sure: bool = True
+    body: Mapping[str, Json] = field(init=False, repr=False, compare=False)
+    """What was asked for; all that is judged of an account looks at it."""
 
-    @property
-    def body(self) -> Mapping[str, Json]:
-        """What was asked for."""
-        return sent_body(self.exchange)
+    def __post_init__(self) -> None:
+        self.body = sent_body(self.exchange)
 
     @property
     def made(self) -> Mapping[str, Json]:
@@ -119,6 +120,8 @@ class SpendWork(SpendCall):
     calls: list[Observation] = field(default_factory=list)
     id: str = ""
     granted: bool = False
+    created: int | None = None
+    """How many things the reply lists as made; None where it lists none."""
 
     @property
     def made(self) -> Mapping[str, Json]:
@@ -236,6 +239,11 @@ class AccountActivity:
         return SpanSums((change.low, change.high, 1) for change in (*self.works, *self.changes))
 
     @cached_property
+    def refused_by(self) -> frozenset[tuple[str, int]]:
+        """Each operation with each check that refused it, dry or not."""
+        return frozenset((call.spend, call.check) for call in chain(self.refusals, self.reports))
+
+    @cached_property
     def _under_way(self) -> SpanSums:
         jobs = [work for work in self.works if work.spend in JOBS or not work.spend]
         return SpanSums((job.low, self.fates.get(job.id, JobLifetime()).over, 1) for job in jobs)
@@ -274,5 +282,4 @@ def check_applies(activity: AccountActivity, spend: str, check: int, options: Op
         may_pass = check == Decision.COST_CAP_REACHED and spend in ADDS
         if not may_pass or not options.may_be("ceiling_stops_tracking", False):
             return True
-    stated: list[SpendCall] = [*activity.refusals, *activity.reports]
-    return any(refusal.check == check and refusal.spend == spend for refusal in stated)
+    return (spend, check) in activity.refused_by

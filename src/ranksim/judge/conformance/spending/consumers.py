@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.core.contract.facts import SPENDING_OPERATIONS
-from ranksim.core.contract.views import created_by
 from ranksim.judge.conformance.spending.activity import JOBS, AccountActivity, SpendWork
 from ranksim.judge.conformance.spending.counter_bounds import ANY_FALL, UNBOUNDED, Increment, Sample, SpanSums
 from ranksim.judge.conformance.spending.statements import neighbours
@@ -116,9 +115,9 @@ def units_of(work: SpendWork, unit: Unit) -> tuple[int, int]:
         return (1, 1) if other == "one" else (1, UNBOUNDED)
     if work.spend == BRIEFS and brief == "request":
         return (1, 1)
-    created, words = created_by(work.made), work.body.get("keywords")
-    if created is not None:
-        return len(created), len(created)
+    words = work.body.get("keywords")
+    if work.created is not None:
+        return work.created, work.created
     if work.spend == BRIEFS:  # those asked for, where the answer lists none (U50, U54, U65)
         return asked_units(work.body)
     return 0, len(words) if isinstance(words, list) else UNBOUNDED

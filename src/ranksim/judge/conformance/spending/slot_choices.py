@@ -75,19 +75,18 @@ class TrackedDomain:
     """When its last call was over."""
     lost: bool = False
     """Whether nobody knows any more what is in it."""
+    slots: Slots = field(default_factory=lambda: {"keyword": Counter(), "list_keyword": Counter()})
+    """The slots of the active scans; a word in two lists of a scan counts once, or twice (U94)."""
 
-    def active(self, counts: str) -> Counter[Slot]:
-        """Return the slots of the active scans; a word in two lists of a scan counts once, or twice (U94)."""
-        counts_by_slot = Counter[Slot]()
+    def count(self) -> int:
+        """Count the slots of the active scans anew, and return how many there are at most."""
+        by_list = Counter[Slot]()
         for name, scan in self.scans.items():
             words = Counter(word for list_id in scan.lists for word in self.lists[list_id] if scan.active)
             for word, pairing, place in product(words, scan.pairings, scan.places):
-                counts_by_slot[name, word, pairing, place] = words[word] if counts == "list_keyword" else 1
-        return counts_by_slot
-
-    def actives(self) -> Slots:
-        """Return the slots of the active scans."""
-        return {counts: self.active(counts) for counts in ("keyword", "list_keyword")}
+                by_list[name, word, pairing, place] = words[word]
+        self.slots = {"keyword": Counter(by_list.keys()), "list_keyword": by_list}
+        return by_list.total()
 
 
 def judge(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBounds) -> None:
@@ -100,15 +99,17 @@ def judge(audit: AccountAudit, stated: Sequence[SlotStatement], tracked: SlotBou
     readings = SlotReadings(activity, stated)
     excluded: dict[int, Evidence] = {}
     for call, domain in _followed(tracked, readings):
-        before = domain.actives()
+        before = domain.slots
         _apply(audit, call, tracked.keywords, domain)
-        after = domain.actives()
+        if domain.lost:
+            continue
+        after = domain.slots
         gained = {counts: after[counts] - was for counts, was in before.items()}
         lost = {counts: was - after[counts] for counts, was in before.items()}
         deltas = [
             _change(call, gained, lost, choice, domain.held[number]) for number, choice in enumerate(combined)
         ]
-        added = None if domain.lost else readings.added(call)
+        added = readings.added(call)
         if added is not None:
             _exclude(activity, deltas, added, excluded)
             _judge_added(audit, call, gained["keyword"], lost["keyword"], added, deltas)
@@ -236,8 +237,7 @@ def _apply(audit: AccountAudit, call: Call, keywords: Keywords, domain: TrackedD
             domain.scans.pop(name, None)
         elif "active" in body and name in domain.scans:
             domain.scans[name].active = body["active"]
-    size = sum(domain.active("list_keyword").values()) if readable else 0
-    domain.lost = not readable or size > MOST_TRACKED
+    domain.lost = not readable or domain.count() > MOST_TRACKED
 
 
 def _add_words(audit: AccountAudit, work: SpendWork, domain: TrackedDomain) -> bool:
