@@ -26,6 +26,7 @@ from ranksim.judge.conformance.verdict.verdicts import Tally
 from ranksim.judge.conformance.webhooks.attempts import AttemptJudge
 from ranksim.judge.conformance.webhooks.auto_disable import AutoDisableJudge
 from ranksim.judge.conformance.webhooks.completeness import CompletenessJudge
+from ranksim.judge.conformance.webhooks.endpoints import share_log
 from ranksim.judge.conformance.webhooks.retries import RetryJudge
 
 BY_HEADERS: Final = (WindowJudge, HeaderJudge)
@@ -72,6 +73,7 @@ def judge_history(history: History, judges: Sequence[Judge], passed: Passed = la
 
     `passed` is told which share was shown.
     """
+    share_log(judges)
     for attempt in history.arrived:
         for judge in judges:
             judge.see_attempt(attempt)

@@ -183,7 +183,7 @@ class AttemptJudge(WebhookJudge):
             self.job_names.add(job_name(job))
             if seen.operation == "jobs.create" and not job["id"].isdecimal():
                 self.owners[seen.environment, job["id"]] = seen.account
-        self.log.add(seen)
+        super().see(seen)
 
     def conclude(self) -> None:
         """Judge what came, and what is listed and shown of it."""

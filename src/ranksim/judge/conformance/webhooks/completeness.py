@@ -118,7 +118,7 @@ class CompletenessJudge(WebhookJudge):
                 self.created.setdefault(name, seen)
             elif state_of(job) in ENDED and name in self.created and name not in self.ended:
                 self.ended[name] = EndedJob(job, self.created[name], seen)
-        self.log.add(seen)
+        super().see(seen)
 
     def conclude(self) -> None:
         """Find what never came."""

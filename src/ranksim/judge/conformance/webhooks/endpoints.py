@@ -14,6 +14,7 @@ from ranksim.core.trace import SECRET_FIELDS
 from ranksim.judge.conformance.history.fields import identified
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Json, Observation, ReceivedAttempt
+from ranksim.judge.conformance.history.packed import ObservationLog
 from ranksim.judge.conformance.judge import Judge
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
@@ -100,9 +101,10 @@ def first_disabled(settings: Iterable[EndpointSetting]) -> EndpointSetting | Non
 class WebhookLog:
     """What a run shows of webhooks, in order: calls about endpoints, readings of the list, what came."""
 
-    calls: list[Observation] = field(default_factory=list)
-    listings: list[Observation] = field(default_factory=list)
+    calls: ObservationLog = field(default_factory=ObservationLog)
+    listings: ObservationLog = field(default_factory=ObservationLog)
     arrived: list[ReceivedAttempt] = field(default_factory=list)
+    _told: EndpointHistory | None = None
 
     @staticmethod
     def wants(like: Observation) -> bool:
@@ -114,9 +116,15 @@ class WebhookLog:
         """Log what `wants`; any other exchange is left out."""
         if seen.operation == "webhook_deliveries.list":
             if seen.ok and seen.items is not None:
-                self.listings.append(seen)
+                self.listings.add(seen)
         elif seen.operation.startswith("webhooks."):
-            self.calls.append(seen)
+            self.calls.add(seen)
+
+    def told(self, run: ObservedRun, facts: Facts) -> EndpointHistory:
+        """Return what all of it showed, which judges of one log share."""
+        if self._told is None:
+            self._told = EndpointHistory.of(self, run, facts)
+        return self._told
 
 
 def collect_endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
@@ -337,6 +345,8 @@ class WebhookJudge(Judge):
     options: Options
     tally: Tally
     log: WebhookLog = field(default_factory=WebhookLog)
+    logs: bool = True
+    """Whether it keeps the log itself; where several judges share one, the first of them does."""
     run: ObservedRun = field(init=False)
     ledger: EndpointHistory = field(init=False)
 
@@ -346,21 +356,33 @@ class WebhookJudge(Judge):
 
     def see(self, seen: Observation) -> None:
         """Log an exchange."""
-        self.log.add(seen)
+        if self.logs:
+            self.log.add(seen)
 
     def see_attempt(self, attempt: ReceivedAttempt) -> None:
         """Log an attempt that arrived."""
-        self.log.arrived.append(attempt)
+        if self.logs:
+            self.log.arrived.append(attempt)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, judge the whole log."""
         if watermark == DISTANT_FUTURE:
-            self.run, self.ledger = run, EndpointHistory.of(self.log, run, self.options.facts)
+            self.run, self.ledger = run, self.log.told(run, self.options.facts)
             self.conclude()
+            del self.log, self.ledger  # what the last of these judges forgets makes room
 
     @abstractmethod
     def conclude(self) -> None:
         """Judge what `run` and `ledger` hold."""
+
+
+def share_log(judges: Iterable[Judge]) -> None:
+    """Let all judges of webhooks look at one log."""
+    log: WebhookLog | None = None
+    for judge in judges:
+        if isinstance(judge, WebhookJudge):
+            judge.log, judge.logs = log or judge.log, log is None
+            log = judge.log
 
 
 def attempt_evidence(

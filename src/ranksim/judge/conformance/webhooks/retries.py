@@ -148,7 +148,7 @@ class RetryJudge(WebhookJudge):
         """Log an exchange, and the texts in it."""
         if seen.surface == "graphql" or seen.operation.startswith("webhooks."):
             self.texts.update(text for text in texts([seen.body, seen.data, seen.items]) if "/" in text)
-        self.log.add(seen)
+        super().see(seen)
 
     def conclude(self) -> None:
         """Judge each delivery."""

@@ -1,7 +1,7 @@
 """Judge what the API says of webhooks: the attempts that it lists, the secrets and reasons that it shows."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt
 from ranksim.judge.conformance.judge import evidence_of
@@ -75,7 +75,7 @@ def judge_listed(came: Sequence[ReceivedAttempt], ledger: EndpointHistory, tally
 
 
 def judge_shown_secrets(
-    calls: Sequence[Observation], endpoints: Mapping[str, ObservedEndpoint], tally: Tally
+    calls: Iterable[Observation], endpoints: Mapping[str, ObservedEndpoint], tally: Tally
 ) -> None:
     """No reading shows the secret that the creation showed (S21); another text may be a masked one."""
     for seen in calls:
