@@ -104,7 +104,7 @@ class WebhookLog:
     calls: ObservationLog = field(default_factory=ObservationLog)
     listings: ObservationLog = field(default_factory=ObservationLog)
     arrived: list[ReceivedAttempt] = field(default_factory=list)
-    _told: EndpointHistory | None = None
+    _history: EndpointHistory | None = None
 
     @staticmethod
     def wants(like: Observation) -> bool:
@@ -120,11 +120,11 @@ class WebhookLog:
         elif seen.operation.startswith("webhooks."):
             self.calls.add(seen)
 
-    def told(self, run: ObservedRun, facts: Facts) -> EndpointHistory:
+    def put_together(self, run: ObservedRun, facts: Facts) -> EndpointHistory:
         """Return what all of it showed, which judges of one log share."""
-        if self._told is None:
-            self._told = EndpointHistory.of(self, run, facts)
-        return self._told
+        if self._history is None:
+            self._history = EndpointHistory.of(self, run, facts)
+        return self._history
 
 
 def collect_endpoints(calls: Iterable[Observation]) -> dict[str, ObservedEndpoint]:
@@ -367,7 +367,7 @@ class WebhookJudge(Judge):
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """At the end, judge the whole log."""
         if watermark == DISTANT_FUTURE:
-            self.run, self.ledger = run, self.log.told(run, self.options.facts)
+            self.run, self.ledger = run, self.log.put_together(run, self.options.facts)
             self.conclude()
             del self.log, self.ledger  # what the last of these judges forgets makes room
 
