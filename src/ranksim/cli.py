@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from ranksim.bridges import check_cli as checking
-from ranksim.bridges import load_capacity
+from ranksim.bridges import load_capacity_cli as load_capacity
 from ranksim.bridges import load_cli as loading
 from ranksim.bridges import mirror_cli as mirroring
 from ranksim.bridges import trace_import_cli as tracing

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, create_model
 
-from ranksim.bridges import load_capacity
+from ranksim.bridges import load_capacity_cli as load_capacity
 from ranksim.core.callers.target import Target
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.plans import Catalogue

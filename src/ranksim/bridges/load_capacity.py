@@ -7,15 +7,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from ranksim.core.errors import BadInput
-from ranksim.judge.load.cli_options import DryRunOnly, Exclusive, Key, SpendCap, TargetFile, hold_key
 from ranksim.judge.load.thresholds import QUANTILES, SHARES, Threshold, value_text
-from ranksim.planner.capacity.command import give
-from ranksim.planner.question import command
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.progress import shares, show_progress
@@ -173,60 +167,8 @@ def largest_load(measure: Callable[[int], LoadStep], first: int, most: int) -> t
     return tuple(steps[users] for users in sorted(steps))
 
 
-def load(
-    threshold: Annotated[
-        str, typer.Argument(metavar="THRESHOLD", help="What must hold, such as 'p95 < 500ms'.")
-    ],
-    host: Annotated[str, typer.Option(metavar="URL", help="The base URL of the deployment.")] = "",
-    key: Key = "",
-    target: TargetFile = None,
-    profile: Annotated[str, typer.Option(help="What the users do.")] = "everyday",
-    first: Annotated[int, typer.Option(min=1, help="How many users to begin with.")] = 10,
-    most: Annotated[int, typer.Option(min=1, help="How many users to try at most.")] = 640,
-    duration: Annotated[str, typer.Option(metavar="LENGTH", help="How long each load goes on.")] = "30s",
-    traces: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the traces of the loads below this directory.")
-    ] = None,
-    spend_cap: SpendCap = "",
-    dry_run_only: DryRunOnly = False,
-    exclusive: Exclusive = None,
-    processes: Annotated[int, typer.Option(min=1, help="Worker processes that share the users.")] = 1,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask before making what cannot be removed again.")
-    ] = False,
-) -> LoadCapacity:
-    """How many users a deployment bears before a threshold no longer holds.
-
-    Each load is one of `ranksim load`, which makes what it needs and removes it. The users are doubled, then
-    halved between, until the answer is known to a twentieth. All loads together spend at most --spend-cap.
-
-    Example: ranksim capacity load 'p95 < 500ms' --target deployment.yaml --first 10
-    """
-    from tempfile import TemporaryDirectory
-
-    from ranksim.bridges.load_cli import agreed, check_locust
-    from ranksim.judge.load.options import LoadOptions, length_of
-    from ranksim.judge.profiles import profile as profile_named
-
-    check_locust()
-    wanted = Threshold.parse(threshold)
-    if wanted.metric == "rate":
-        raise BadInput("THRESHOLD: more users always call more often; expected a latency or a share")
-    chosen = profile_named(profile)
-    hold_key(host, key, target)
-    options = LoadOptions.from_arguments(
-        host, target or "", "", spend_cap, dry_run_only, exclusive, False, None
-    )
-    deployment = options.target()
-    if not agreed(deployment, yes=yes):
-        raise BadInput("--yes: expected agreement to what cannot be removed again")
-    with TemporaryDirectory(prefix="ranksim-loads-") as folder:
-        runs = _Loads(options, chosen.name, length_of(duration), processes, traces or Path(folder))
-        return LoadCapacity(wanted, largest_load(lambda users: runs.measure(users, wanted), first, most))
-
-
 @dataclass(slots=True)
-class _Loads:
+class Loads:
     """Loads of one deployment, which together spend no more than its cap (µUSD)."""
 
     options: "LoadOptions"
@@ -258,7 +200,3 @@ class _Loads:
             users, value, threshold.holds(value), counts.calls, counts.value("rate") or 0.0,
             counts.value("limited") or 0.0,
         )  # fmt: skip
-
-
-QUESTIONS = {"load": (command(load, give), (load.__doc__ or "").splitlines()[0])}
-"""What `ranksim capacity` answers by loading a deployment."""
