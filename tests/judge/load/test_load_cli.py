@@ -51,7 +51,7 @@ def test_a_load_is_recorded_summarised_and_stopped_by_ctrl_c(
     assert all(one.status is not None for one in trace.exchanges), "calls in flight were waited for"
     said = run.said()
     for part in (
-        " calls in ", "latency from sending", f"trace: {out}/trace.jsonl.gz",
+        " calls in ", "Calls by operation", f"trace: {out}/trace.jsonl.gz",
         f"next: ranksim compare {out}/trace.jsonl.gz",
     ):  # fmt: skip
         assert part in said
