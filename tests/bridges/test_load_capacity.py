@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from ranksim.testing import Server
 P95 = Threshold.parse("p95 < 500ms")
 
 
-def bearing(most: int) -> tuple[list[int], object]:
+def bearing(most: int) -> tuple[list[int], Callable[[int], LoadStep]]:
     """A deployment that bears so many users, and the loads it has seen."""
     tried: list[int] = []
 
@@ -31,7 +32,7 @@ def bearing(most: int) -> tuple[list[int], object]:
 @pytest.mark.parametrize("most", [1, 2, 9, 10, 11, 40, 99, 639])
 def test_the_largest_load_that_holds_is_found_to_a_twentieth(most: int) -> None:
     tried, measure = bearing(most)
-    answer = LoadCapacity(P95, largest_load(measure, 10, 640))  # type: ignore[arg-type]
+    answer = LoadCapacity(P95, largest_load(measure, 10, 640))
     assert answer.best is not None
     assert most - max(1, most // 20) <= answer.best.users <= most
     assert len(tried) == len(set(tried)) <= 13
@@ -39,12 +40,12 @@ def test_the_largest_load_that_holds_is_found_to_a_twentieth(most: int) -> None:
 
 def test_a_deployment_that_bears_all_or_nobody_is_told_so() -> None:
     _, measure = bearing(10_000)
-    answer = LoadCapacity(P95, largest_load(measure, 10, 50))  # type: ignore[arg-type]
+    answer = LoadCapacity(P95, largest_load(measure, 10, 50))
     assert [step.users for step in answer.steps] == [10, 20, 40, 50]
     assert answer.sentence.endswith("no load that was tried breaks it, try more with --most.")
 
     _, measure = bearing(0)
-    answer = LoadCapacity(P95, largest_load(measure, 10, 50))  # type: ignore[arg-type]
+    answer = LoadCapacity(P95, largest_load(measure, 10, 50))
     assert [step.users for step in answer.steps] == [1, 2, 5, 10]
     assert answer.sentence == "Not even 1 user may call: p95 is 700ms."
 

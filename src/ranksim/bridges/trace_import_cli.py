@@ -43,6 +43,8 @@ def import_trace(
 
     Example: ranksim trace import session.har --out trace.jsonl
     """
+    from secrets import token_bytes
+
     from ranksim.core.clock import duration
     from ranksim.core.errors import BadInput
     from ranksim.core.files import check_outputs
@@ -61,7 +63,7 @@ def import_trace(
     except ValueError as error:
         raise BadInput(f"--longest: {error}") from None
     hosts = {name: url for name, url in ((PRODUCTION, host), (SANDBOX, sandbox)) if url}
-    options = ImportOptions(hosts, accounts, complete, exclusive, one_key, by_client, most)
+    options = ImportOptions(hosts, accounts, complete, exclusive, one_key, by_client, most, token_bytes(16))
     trace, notes = trace_of(recordings, options)
     trace.write(out)
     owners = ", ".join(f"{name} of {key.account or 'unknown'}" for name, key in trace.header.keys.items())

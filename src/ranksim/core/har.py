@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +32,8 @@ class ImportOptions:
     `hosts` are the base URLs of the API by environment, without which everything that looks like it is taken;
     `accounts` whose keys are by their names, where no GET /v1/account was recorded. `one_key`: whether all
     calls were sent with one key, where tokens are not recorded; `by_client`: whether each client of a log
-    is a key. A log's calls took at most `longest` (µs).
+    is a key. A log's calls took at most `longest` (µs). Secrets in replies are
+    digested with a `salt`, which who imports draws.
     """
 
     hosts: Mapping[str, str] = field(default_factory=dict)
@@ -43,6 +43,7 @@ class ImportOptions:
     one_key: bool = False
     by_client: bool = False
     longest: Micros = 60 * SECOND
+    salt: bytes = b""
 
 
 def trace_of(paths: Sequence[Path], options: ImportOptions) -> tuple[Trace, list[str]]:
@@ -70,7 +71,6 @@ class _HarReader:
     unnamed: int = 0
     """Calls of which no key was recorded."""
     origins: set[str] = field(default_factory=set)
-    salt: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
     def read(self, path: Path, prefix: str) -> None:
         """Read a recording; its ids begin with a prefix."""
@@ -192,10 +192,14 @@ class _HarReader:
             surface="graphql" if url.path.endswith("/graphql") else "rest",
             query=dict(parse_qsl(url.query, keep_blank_values=True)),
             request_headers=safe_headers(sent_headers),
-            body=None if body is None else hide_secrets(body, self.salt),
+            body=None if body is None else hide_secrets(body, self.options.salt),
             status=status,
             response_headers=safe_headers(_headers(response)) if status else {},
-            response="" if status is None else None if reply is None else hide_secrets(reply, self.salt),
+            response=""
+            if status is None
+            else None
+            if reply is None
+            else hide_secrets(reply, self.options.salt),
         )
 
     def _key_of(self, headers: Mapping[str, str], environment: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, product
 from pathlib import Path
 
@@ -17,6 +18,11 @@ from ranksim.testing import Server
 LOADS = 5
 
 
+def always(seconds: float) -> Callable[[int], float]:
+    """Delay each piece by as much, whatever the number of connections."""
+    return lambda opened: seconds
+
+
 @pytest.mark.heavy
 def test_a_build_that_is_a_fifth_slower_is_told_by_its_load(tmp_path: Path) -> None:
     """Of 25 pairs nine in ten, of 20 equal pairs at most one; loads by turns, since machines change."""
@@ -25,9 +31,10 @@ def test_a_build_that_is_a_fifth_slower_is_told_by_its_load(tmp_path: Path) -> N
         deployment.limits.off("rate", "cooldown")
         for number, seconds in product(range(LOADS), sides):
             out = tmp_path / f"{seconds}-{number}"
-            with slowed(deployment.url, lambda opened, late=seconds: late) as url:  # type: ignore[misc]
-                options = {"users": 10, "length": "25s", "out": out, "spend_cap": "none"}
-                trace = load_deployment(url, key=deployment.key, **options)  # type: ignore[arg-type]
+            with slowed(deployment.url, always(seconds)) as url:
+                trace = load_deployment(
+                    url, key=deployment.key, users=10, length="25s", out=out, spend_cap="none"
+                )
             sides[seconds].append(Judgement((), (), {}, (read_history(trace),)))
     slow = [compare_builds(a, b).latencies[0] for a, b in product(sides[0.05], sides[0.06])]
     equal = [compare_builds(a, b).latencies[0] for side in sides.values() for a, b in combinations(side, 2)]
