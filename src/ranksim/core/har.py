@@ -160,8 +160,10 @@ class _HarReader:
                     yield self._of_har(request, entry["response"], environment, *timing)
         except BadInput:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BadInput(f"{path}: expected a HAR file of version 1.2 ({error!r})") from None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise BadInput(
+                f"{path}: expected a HAR file of version 1.2, whose log.entries have a request and a response"
+            ) from None
 
     def _of_har(
         self, request: Json, response: Json, environment: str, started: str, lasted: float
