@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import chain
 
 from ranksim.core.callers.receivers import AnswerStep, by_attempt, read_script, signed_at, verify_any
 from ranksim.core.clock import Micros
@@ -16,10 +18,14 @@ CHECKER = "ranksim rehearsal"
 
 @dataclass(slots=True)
 class Receivers:
-    """The receivers of a rehearsal, a path each; `trust` tells one the secret of an endpoint."""
+    """The receivers of a rehearsal, a path each; `trust` tells one the secret of an endpoint.
+
+    `signed` has the seconds at which the attempts of an event at a path were signed.
+    """
 
     scripts: dict[str, tuple[AnswerStep, ...]] = field(default_factory=dict)
     secrets: dict[str, list[str]] = field(default_factory=dict)
+    signed: dict[tuple[str, str], set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def listen(self, script: str) -> str:
         """Open a path that answers by a script, and give its URL."""
@@ -43,13 +49,22 @@ class Receivers:
         """Write an attempt down as its receiver saw it, and verify its digest; its age is not looked at."""
         path = attempt.url.removeprefix(BASE)
         header = attempt.headers.get("Service-Signature", "")
-        valid, _ = verify_any(self.secrets.get(path, []), header, attempt.body)
+        signed, second = self.signed[path, attempt.event], signed_at(header)
+        valid, problem = verify_any(
+            self.secrets.get(path, []),
+            header,
+            attempt.body,
+            others=chain.from_iterable(self.secrets.values()),
+            earlier=signed,
+        )
+        signed.update(() if second is None else (second,))
         return DeliveryAttempt(
             received=received,
             answered=answered,
             endpoint=path,
             headers={name.lower(): value for name, value in attempt.headers.items()},
             body=attempt.body.decode("utf-8", "replace"),
-            signature=Signature(valid=valid, t=signed_at(header), checked_by=CHECKER),
+            signature=Signature(valid=valid, t=second, checked_by=CHECKER),
+            problem=problem,
             status=status,
         )

@@ -161,7 +161,10 @@ class Signature(TraceEntry):
 
 
 class DeliveryAttempt(TraceEntry):
-    """A webhook attempt as its receiver saw it; `status` is what the receiver answered, null for silence."""
+    """A webhook attempt as its receiver saw it; `status` is what the receiver answered, null for silence.
+
+    `problem` says in words what is wrong with its signature, where the receiver tells.
+    """
 
     kind: Literal["delivery"] = "delivery"
     received: Instant
@@ -170,6 +173,7 @@ class DeliveryAttempt(TraceEntry):
     headers: dict[str, str] = Field(default_factory=dict)
     body: str = ""
     signature: Signature = Field(default_factory=Signature)
+    problem: str = ""
     status: int | None = None
 
     @model_validator(mode="after")
@@ -177,6 +181,13 @@ class DeliveryAttempt(TraceEntry):
         if self.answered is not None and self.answered < self.received:
             raise ValueError("answered is before received; both are µs of one clock")
         return self
+
+    @model_serializer(mode="wrap")
+    def _serialized(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if not self.problem:
+            fields.pop("problem", None)
+        return fields
 
 
 class Note(BaseModel):

@@ -287,6 +287,13 @@ def test_a_pinned_signing_time_is_a_deviation() -> None:
     assert found(judged(attempts, entries, policy_of(signature_time="attempt")), attempts.FRESH) == "broken"
 
 
+def test_what_the_receiver_found_wrong_is_told() -> None:
+    problem = "it is what HMAC-SHA256 gives over the raw body, without t"
+    wrong = hook(0, valid=False).model_copy(update={"problem": problem})
+    [piece] = judged(attempts, [created(), wrong]).breaches().values()
+    assert piece.says.endswith(f"does not verify over the raw body: {problem}")
+
+
 def test_no_age_excuses_a_signature_without_a_time() -> None:
     """However little a policy tolerates: only what states its time may be refused for its age (S86)."""
     unsigned = hook(0, valid=False)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import re
-from collections.abc import Iterable, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import product
+from typing import Any, TypeVar
 
 from ranksim.core.clock import SECOND, Micros, duration, format_duration
 from ranksim.core.contract.quantities import Distribution
@@ -76,11 +81,20 @@ def signed_at(signature: str) -> int | None:
 
 
 def verify_any(
-    secrets: Iterable[str], signature: str, body: bytes, *, now: Micros = 0, tolerance: int | None = None
+    secrets: Iterable[str],
+    signature: str,
+    body: bytes,
+    *,
+    now: Micros = 0,
+    tolerance: int | None = None,
+    others: Iterable[str] = (),
+    earlier: Iterable[int] = (),
 ) -> tuple[bool | None, str]:
     """Verify a Service-Signature with any of an endpoint's secrets: whether it is valid, else why not (S78).
 
-    None without a secret. `tolerance` is its greatest age at `now`, in seconds; None takes any (S86).
+    None without a secret. `tolerance` is its greatest age at `now`, in seconds; None takes any (S86). Why not
+    is sought with `others`, the secrets of other endpoints, and `earlier`, the seconds at which the attempts
+    before it of its event were signed.
     """
     secrets = list(secrets)
     if not secrets:
@@ -88,14 +102,80 @@ def verify_any(
     if not signature:
         return False, "no Service-Signature"
     second = signed_at(signature)
+    malformed = "the Service-Signature is not t=<seconds>,v1=<digest>"
+    if second is not None and any(webhooks.verify(secret, signature, body, second) for secret in secrets):
+        age = abs(now // SECOND - second)
+        if tolerance is not None and age > tolerance:
+            return False, f"signed {age} s from now, tolerance {tolerance} s"
+        return True, ""
+    mistake = _mistake(secrets, others, signature, body, earlier)
     if second is None:
-        return False, "the Service-Signature is not t=<seconds>,v1=<digest>"
-    if not any(webhooks.verify(secret, signature, body, second) for secret in secrets):
-        return False, "the digest is of another secret or another body"
-    age = abs(now // SECOND - second)
-    if tolerance is not None and age > tolerance:
-        return False, f"signed {age} s from now, tolerance {tolerance} s"
-    return True, ""
+        return False, f"{malformed}; {mistake}" if mistake else malformed
+    return False, mistake or UNEXPLAINED
+
+
+UNEXPLAINED = "none of the usual mistakes gives this digest"
+
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}|[A-Za-z0-9+/]{43}=")
+
+
+def _mistake(
+    secrets: Sequence[str], others: Iterable[str], signature: str, body: bytes, earlier: Iterable[int]
+) -> str:
+    """Say of which usual mistakes a digest comes, the fewest that explain it; "" where none do.
+
+    Secrets of other endpoints, of which there may be many, are tried over what should have been signed.
+    """
+    digest, t = _DIGEST.search(signature), re.search(r"\bt=([0-9]{1,15})\b", signature)
+    if digest is None:
+        return ""
+    own = dict.fromkeys(secrets, "")
+    bare = {secret.removeprefix("whsec_"): ", with the secret without its prefix" for secret in secrets}
+    foreign = dict.fromkeys({*others} - {*secrets}, ", with the secret of another endpoint")
+    prefixes = {b"%b." % t[1].encode(): ""} if t else {}
+    prefixes |= {b"%d." % second: ", with the t of an attempt before it" for second in earlier} | prefixes
+    prefixes[b""] = ", without t"
+    bodies = _rewritten(body)
+    tried = [(bare | own, prefixes, bodies), (foreign, prefixes, {body: ""})]
+    for keys, beginnings, contents in tried:
+        fits = [
+            (bool(key) + bool(stamp) + bool(form) + bool(written), form, stamp, key, written)
+            for secret, key in keys.items()
+            for beginning, stamp in beginnings.items()
+            for content, form in contents.items()
+            for text, written in _writings(hmac.new(secret.encode(), beginning + content, "sha256").digest())
+            if text == digest[0]
+        ]
+        if fits:
+            _, form, stamp, key, written = min(fits)
+            return f"it is what HMAC-SHA256 gives over the {form or 'raw body'}{stamp}{key}{written}"
+    return ""
+
+
+def _writings(digest: bytes) -> Iterator[tuple[str, str]]:
+    """Return a digest as it may be written, and in what, but for lower-case hex."""
+    yield digest.hex(), ""
+    yield digest.hex().upper(), ", in upper-case hex"
+    yield b64encode(digest).decode(), ", in base64"
+
+
+def _rewritten(body: bytes) -> dict[bytes, str]:
+    """Return a body as it came, and as programs write its JSON anew, each with what that is."""
+    forms = dict[bytes, str]()
+    with suppress(ValueError, RecursionError):
+        value = json.loads(body)
+        for (form, style), ordered, escaped in product(JSON_STYLES.items(), (True, False), (True, False)):
+            text = json.dumps(value, ensure_ascii=escaped, sort_keys=ordered, **style)
+            name = f"body written anew as {form}{', its keys sorted' * ordered}"
+            forms[text.encode(errors="surrogatepass")] = name
+    return forms | {body: ""}
+
+
+JSON_STYLES: dict[str, dict[str, Any]] = {
+    "indented JSON": {"indent": 2},
+    "JSON with spaces": {},
+    "compact JSON": {"separators": (",", ":")},
+}
 
 
 # Outages

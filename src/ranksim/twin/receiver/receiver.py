@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
@@ -279,7 +280,21 @@ class Receiver:
     def _verify(self, came: Received) -> tuple[bool | None, str]:
         secrets = self._secrets.get(came.path, []) + self._secrets.get(EVERY_PATH, [])
         now = self.signing_clock() if secrets and self.tolerance is not None else 0
-        return verify_any(secrets, came.signature, came.body, now=now, tolerance=self.tolerance)
+        event = came.path, came.event_id
+        before = (
+            other.signed_at
+            for other in self._requests
+            if other.number < came.number and (other.path, other.event_id) == event
+        )
+        return verify_any(
+            secrets,
+            came.signature,
+            came.body,
+            now=now,
+            tolerance=self.tolerance,
+            others=chain.from_iterable(self._secrets.values()),
+            earlier=filter(None, before),
+        )
 
     # Over HTTP
 

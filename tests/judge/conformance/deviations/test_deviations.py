@@ -174,6 +174,20 @@ def test_a_few_deviations_are_found(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [
+        ("signed-over-re-serialised-bytes", "over the body written anew as JSON with spaces"),
+        ("signature-in-uppercase", "over the raw body, in upper-case hex"),
+        ("signed-without-t", "over the raw body, without t"),
+    ],
+)
+def test_a_wrong_signature_is_told_with_its_mistake(name: str, mistake: str) -> None:
+    finding = named(name).judged("webhooks", seed=1).finding("webhook.signature")
+    assert finding.evidence[0].says.endswith(f": it is what HMAC-SHA256 gives {mistake}")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_nothing_stays_broken(name: str) -> None:
     """After a deviation has been tried the service conforms again."""

@@ -245,6 +245,7 @@ class AttemptDetail:
 
     body: Json
     headers: dict[str, str]
+    problem: str
 
 
 @dataclass(slots=True)
@@ -286,3 +287,5 @@ class ReceivedAttempt:
     """The parsed body."""
     headers = Shelved[Mapping[str, str]]()
     """The headers, their names in lower case."""
+    problem = Shelved[str]()
+    """What its receiver says is wrong with the signature, "" where it says nothing."""

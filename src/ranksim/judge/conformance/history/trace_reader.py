@@ -238,7 +238,7 @@ class Reader:
             t=delivery.signature.t,
             digest=digest_of(delivery.body.encode()),
         )
-        self._carried.put(AttemptDetail(parsed(delivery.body), headers))
+        self._carried.put(AttemptDetail(parsed(delivery.body), headers, delivery.problem))
         self.history.arrived.append(arrived)
 
     def _note(self, note: Note) -> None:

@@ -223,6 +223,7 @@ class AttemptJudge(WebhookJudge):
         else:
             signed = arrived.valid and SIGNED.match(signature) is not None
             says = f"signature {signature[:24]!r}… does not verify over the raw body"
+            says += f": {arrived.problem}" if arrived.problem else ""
             self._check(SIGNATURE, signed, says, arrived, kind)
         content = arrived.headers.get("content-type", "").partition(";")[0].strip().lower()
         present = {
