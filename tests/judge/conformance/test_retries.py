@@ -55,6 +55,13 @@ def lasted(seconds: int, status: int | None = None) -> dict[str, Any]:
     return {**attempt(status=status), "duration_ms": seconds * 1000}
 
 
+def cut_off(*waits: float, gap: float = 20, status: int | None = None) -> list[Entry]:
+    """Leave attempts after these waits, `gap` seconds apart, and list each with this status."""
+    names = [f"evt_{number}" for number in range(len(waits))]
+    came = [hook(n * gap, n * gap + wait, event=names[n], status=None, t=0) for n, wait in enumerate(waits)]
+    return [created(), *came, listed(LATER, *(attempt(event, status=status) for event in names)), DONE]
+
+
 TABLE: dict[str, tuple[str, list[Entry], str]] = {
     "1, 2": (retries.NUMBERS, [created(), hook(0, **FAILED), retry(60)], "held"),
     "1, 3: one was lost": (retries.NUMBERS, [created(), hook(0, **FAILED), retry(360, 3)], "held"),
@@ -172,6 +179,17 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         retries.TIMEOUT,
         [created(), hook(0, status=None), listed(30, lasted(20))],
         "broken",
+    ),
+    "cut off early, three times": (retries.TIMEOUT, cut_off(5, 5.2, 5.1), "broken"),
+    "cut off early, twice": (retries.TIMEOUT, cut_off(5, 5.2), "nothing"),
+    "cut off early, after other times each": (retries.TIMEOUT, cut_off(5, 3, 7, 4.4), "nothing"),
+    "cut off by a restart": (retries.TIMEOUT, cut_off(5, 5.2, 5.1, gap=0.2), "nothing"),
+    "cut off early, and one waited for": (retries.TIMEOUT, cut_off(5, 5.2, 5.1, 9), "nothing"),
+    "cut off by what answers between": (retries.TIMEOUT, cut_off(5, 5.2, 5.1, status=504), "nothing"),
+    "cut off early, of time that runs faster": (
+        retries.TIMEOUT,
+        [note("clock", -60, rate=2), *cut_off(5, 5.2, 5.1)],
+        "nothing",
     ),
     "silent, and given up early": (
         retries.TIMEOUT,

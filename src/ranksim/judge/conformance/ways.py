@@ -102,7 +102,6 @@ UNSEEN: Final[tuple[tuple[int, str, str], ...]] = (
     (70, "a job of another domain is started by a dry run", "a dry run tells of nothing that belongs to it"),
     (83, "a body has results", "fields may be added at any time (S113), so one more proves nothing"),
     (86, "a receiver verifies late", "that is the receiver's"),
-    (87, "hanging up after 5 s counts as failed", "the network may have ended the connection"),
 )
 """Number, way, and why no client can see it."""
 

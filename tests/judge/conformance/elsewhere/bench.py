@@ -116,7 +116,8 @@ def broken(group: list[Breakage], seed: int, lost: float = 0.0) -> Trace:
     chosen = {name: value for one in group for name, value in one.chosen.items()}
     numbers = replace(elsewhere.drawn(seed, quick=True), **chosen)
     breaks = {one.breaks for one in group}
-    network = Network(loss=lost, hook_timeout=(20 if "patient" in breaks else 10) * SECOND)
+    waits = 20 if "patient" in breaks else 5 if "impatient" in breaks else 10
+    network = Network(loss=lost, hook_timeout=waits * SECOND)
     made = rehearsal(numbers, seed, breaks=breaks, network=network, scale=group[0].scale, use=True)
     return check_in(made, TIME, seed=seed, again=False).trace
 

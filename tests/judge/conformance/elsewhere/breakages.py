@@ -201,6 +201,7 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     ("a retry is signed with the first attempt's time", "first-time"),
     (r"no retry follows a (.xx|no answer)", r"no-retry \1"),
     (r"a (20\d) does not acknowledge", r"not-acknowledged \1"),
+    ("an attempt is cut off before 10 s", "impatient"),
     ("silence is waited for longer than 10 s", "patient"),
     ("a 2xx after 10 s acknowledges", "patient"),
     ("the retry after 1 min comes at another time", "delay 1"),

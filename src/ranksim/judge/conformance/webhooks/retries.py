@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, MINUTE, SECOND, Micros, format_millis
+from ranksim.core.clock import DISTANT_FUTURE, MINUTE, SECOND, Micros, format_millis
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt, texts
 from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
@@ -25,20 +25,17 @@ from ranksim.judge.conformance.webhooks.endpoints import (
     attempt_evidence,
 )
 from ranksim.judge.conformance.webhooks.failure_runs import AttemptOutcome, outcome
+from ranksim.judge.conformance.webhooks.patience import IN_TIME, MARGIN, TIMEOUT, is_2xx, judge_patience
 
 NUMBERS = "webhook.attempts"
 DELAYS = "webhook.retry_delays"
 RETRIED = "webhook.retried"
 ACKNOWLEDGED = "webhook.acknowledged"
-TIMEOUT = "webhook.timeout"
 REDIRECT = "webhook.redirect"
 AT_MOST = "webhook.six_attempts"
 
 GAPS = ("1 min", "5 min", "30 min", "2 h", "6 h")
 """The delays of S90, as cases."""
-
-IN_TIME = "an answer within 10 s"
-"""One that took more than half of them, so that a sender of less patience would have given up."""
 
 FAILING = ("3xx", "4xx", "5xx", "no answer")
 """How an attempt fails, as cases."""
@@ -90,11 +87,12 @@ RULES = declare(
         (75,),
         cases=(IN_TIME, "no answer", "a late 2xx"),
         ways=(
+            Breach(88, "an attempt is cut off before 10 s", IN_TIME),
             Breach(88, "silence is waited for longer than 10 s", "no answer"),
             Breach(88, "a 2xx after 10 s acknowledges", "a late 2xx"),
         ),
         essential={
-            "an answer within 10 s": "no answer that took more than 5 s was seen to count",
+            IN_TIME: "no answer that took more than 5 s was seen to count",
             "no answer|a late 2xx": "no attempt was answered late",
         },
     ),
@@ -117,9 +115,6 @@ RULES = declare(
     looks_at=ENDPOINT_FIELDS,
     needs=(Requirement.RECEIVER, Requirement.SPENDING, Requirement.JOB_END),
 )
-
-MARGIN = 5 * SECOND
-"""What "about" adds to a delay, and a sender's own pace."""
 
 JITTER_PERCENT = 10
 """The most that U67 lets a delay vary while no policy pins it."""
@@ -166,9 +161,10 @@ class RetryJudge(WebhookJudge):
             self._judge_numbers(attempts)
             self._judge_delays(attempts, endpoints[endpoint])
             self._judge_last(attempts[-1], endpoints[endpoint])
-            self._judge_silence(attempts)
             self._judge_redirects(attempts, elsewhere.get(event, ()), unnamed)
         self._judge_ways()
+        came = [arrived for attempts in deliveries.values() for arrived in attempts]
+        judge_patience(came, self.ledger.listed.attempts, self.run, self.options.facts, self.tally)
 
     def _unnamed(self, strayed_to: set[str]) -> set[str]:
         """Return the paths to which events came though nothing sent or shown names them as an endpoint's."""
@@ -228,7 +224,7 @@ class RetryJudge(WebhookJudge):
                 continue
             self.tally.held(RETRIED, case=_script(earlier, ended), by=by)
             if earlier.status is None or ended.at < (earlier.answered or 0):
-                self.tally.held(TIMEOUT, case="a late 2xx" if _is_2xx(earlier) else None, by=by)
+                self.tally.held(TIMEOUT, case="a late 2xx" if is_2xx(earlier) else None, by=by)
             at = bisect_left(self.stalls, earlier.received)
             stalled = any(stall <= later.received + MINUTE for stall in self.stalls[at : at + 1])
             if self.run.rate == 0 or stalled:
@@ -308,39 +304,6 @@ class RetryJudge(WebhookJudge):
             return None
         return due - spread, max(due, failed.received) + spread + 2 * facts.webhook_timeout
 
-    def _judge_silence(self, attempts: Sequence[ReceivedAttempt]) -> None:
-        """A sender waits 10 s for an answer that never comes, as it lists (S88, U75).
-
-        When the retry comes does not tell: it may be as late for its delay (U67) as for a longer wait. An
-        answer after more than half of the time is waited for, too, where it is listed; where it is not, the
-        network may have ended the connection.
-        """
-        patience = self.options.facts.webhook_timeout
-        for arrived in attempts:
-            listed = self.ledger.listed.attempts.get(arrived.key)
-            if listed is None:
-                continue
-            by = listed.seen.id, arrived.name
-            if _is_2xx(arrived) and self._outcome(arrived).acknowledged:
-                in_time = (arrived.answered or 0) - arrived.received > patience // 2
-                if in_time and listed.status == arrived.status:
-                    self.tally.held(TIMEOUT, case=IN_TIME, by=by)
-                elif in_time:
-                    says = "an answer that came in time, but late, is not listed: it may have been lost"
-                    self.tally.open(TIMEOUT, says)
-            elif arrived.status is None and listed.status is None and listed.duration is not None:
-                waited = listed.duration * MILLISECOND
-                says = (
-                    f"attempt {arrived.attempt} was not answered, and is listed as under way for "
-                    f"{format_millis(waited)}"
-                )
-                expected = f"given up after {format_millis(patience)}"
-                evidence = attempt_evidence(says, arrived, exchanges=by[:1], expected=expected)
-                if abs(waited - patience) <= MARGIN:
-                    self.tally.held(TIMEOUT, case="no answer", by=by)
-                elif waited > patience and self.run.rate == 1:
-                    self.tally.broke(TIMEOUT, evidence, case="no answer")
-
     def _judge_needless(
         self, earlier: ReceivedAttempt, later: ReceivedAttempt, ended: AttemptOutcome
     ) -> None:
@@ -403,7 +366,7 @@ class RetryJudge(WebhookJudge):
         evidence = attempt_evidence(says, last, exchanges=(listed.seen.id,))
         if last.status == 410:
             self.tally.differs(71, "no special case", "410 ends a delivery", evidence)
-        elif _is_2xx(last):
+        elif is_2xx(last):
             self.tally.broke(TIMEOUT, evidence, case="a late 2xx")
         else:
             self.tally.broke(RETRIED, evidence, case=_script(last, self._outcome(last)))
@@ -435,7 +398,3 @@ def _script(arrived: ReceivedAttempt, ended: AttemptOutcome) -> str:
     """Return the case of a failed attempt: what it was answered, and its number."""
     in_time = arrived.status is not None and arrived.answered is not None and ended.at >= arrived.answered
     return f"{f'{(arrived.status or 0) // 100}xx' if in_time else 'no answer'}, attempt {arrived.attempt}"
-
-
-def _is_2xx(arrived: ReceivedAttempt) -> bool:
-    return arrived.status is not None and 200 <= arrived.status <= 299
