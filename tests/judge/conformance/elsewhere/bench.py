@@ -16,35 +16,41 @@ of the replies lost. Each task of a check comes once: further rounds cost more t
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 from tests.judge.check.in_virtual_time import check_in
 from tests.judge.conformance.elsewhere import sockets
-from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, groups, hidden, unbroken
+from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, groups, unbroken
+from tests.judge.conformance.elsewhere.results import (
+    SHOWN,
+    Results,
+    alarms,
+    by_reason,
+    cell,
+    head,
+    part_of,
+    told,
+)
 from tests.judge.conformance.elsewhere.sockets import MANY
-from tests.judge.conformance.elsewhere.virtual import elsewhere, rehearsal
+from tests.judge.conformance.elsewhere.virtual import elsewhere, hook_timeout, rehearsal
 
 from ranksim.bridges.rehearsal import rehearse_in
 from ranksim.core.callers.network import Network
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.core.contract.quantities import Distribution
 from ranksim.core.trace import Trace
-from ranksim.judge.conformance.compare import Judgement, compare
-from ranksim.judge.conformance.ways import DIFFERS
+from ranksim.judge.conformance.compare import compare
 from ranksim.judge.profiles import profile
 
 ROOT = Path(__file__).parents[4]
-RESULTS = Path(os.environ.get("RANKSIM_BENCH_RESULTS", ROOT / ".cache" / "bench"))
-PART, OF = map(int, os.environ.get("RANKSIM_BENCH_PART", "1/1").split("/"))
+RESULTS = Results(Path(os.environ.get("RANKSIM_BENCH_RESULTS", ROOT / ".cache" / "bench")))
 PAGE = ROOT / "docs" / "bench.md"
 BEGIN = "<!-- bench: written by `python -m tests.judge.conformance.elsewhere.bench page` -->"
 END = "<!-- end of bench -->"
@@ -52,9 +58,6 @@ END = "<!-- end of bench -->"
 TIME = 10 * MINUTE
 LOST = 0.02
 COLUMNS = ("default", "lost", "shared", "half")
-FEW = 10
-"""Of more ways that share a reason the page gives the number."""
-T = TypeVar("T")
 
 
 # Conforming
@@ -94,17 +97,13 @@ def conforming(seed: int) -> dict[str, Any]:
     """Run one that conforms, and tell what alarms it raised."""
     run = Conforming.drawn(seed)
     trace = run.trace()
-    found = [
-        f"{one.rule.name}: {one.evidence[0].about}: {one.evidence[0].says}"
-        for one in compare(trace).deviating
-    ]
     return {
         "conforming": seed,
         "driver": run.driver,
         "users": run.users,
         "window": elsewhere.drawn(seed, quick=seed % 3 == 0).window,
         "exchanges": len(trace.exchanges),
-        "alarms": found,
+        "alarms": alarms(compare(trace)),
     }
 
 
@@ -116,44 +115,9 @@ def broken(group: list[Breakage], seed: int, lost: float = 0.0) -> Trace:
     chosen = {name: value for one in group for name, value in one.chosen.items()}
     numbers = replace(elsewhere.drawn(seed, quick=True), **chosen)
     breaks = {one.breaks for one in group}
-    waits = 20 if "patient" in breaks else 5 if "impatient" in breaks else 10
-    network = Network(loss=lost, hook_timeout=waits * SECOND)
+    network = Network(loss=lost, hook_timeout=hook_timeout(breaks))
     made = rehearsal(numbers, seed, breaks=breaks, network=network, scale=group[0].scale, use=True)
     return check_in(made, TIME, seed=seed, again=False).trace
-
-
-def told(breakage: Breakage, judgement: Judgement, alone: bool, seed: int) -> dict[str, Any]:
-    """How a way was found; one that was missed, and that the numbers of the seed hide, is hidden."""
-    found = looked_for(breakage, judgement, alone)
-    why = hidden(breakage, replace(elsewhere.drawn(seed, quick=True), **breakage.chosen))
-    return {**found, "found": "hidden", "why": why} if why and found["found"] == "missed" else found
-
-
-def looked_for(breakage: Breakage, judgement: Judgement, alone: bool) -> dict[str, Any]:
-    """How a way was found: by its case, its rule, as a difference, or, where it was alone, by others."""
-    way = breakage.way
-    differs = [f"U{one.number}" for one in judgement.differences]
-    deviating = {one.rule.name: one for one in judgement.deviating}
-    if way.rule == DIFFERS:
-        return {"found": "differs" if way.case in differs else "missed", "rule": way.case}
-    named = re.compile(re.sub(r"\\\{\w+\\\}", r".+", re.escape(way.case)))
-    finding = judgement.finding(way.rule)
-    cases = [case for case in finding.cases if named.fullmatch(case.name)]
-    if any(case.broken for case in cases):
-        return {"found": "case", "rule": way.rule, "says": finding.evidence[0].says}
-    if finding.broken:
-        return {"found": "rule", "rule": way.rule, "says": finding.evidence[0].says}
-    if deviating and alone:
-        other = next(iter(deviating.values()))
-        return {"found": "other", "rule": other.rule.name, "says": other.evidence[0].says}
-    under = any(case.conforms for case in cases)
-    return {
-        "found": "missed",
-        "rule": way.rule,
-        "conforms": under,
-        "open": dict(finding.reasons),
-        "differs": differs,
-    }
 
 
 def halved(trace: Trace, seed: int) -> Trace:
@@ -178,50 +142,30 @@ def tried(
     else:
         whole = broken(group, seed) if whole is None else whole
         trace = whole if column == "default" else shared(whole) if column == "shared" else halved(whole, seed)
-    judgement = compare(trace)
+    judgement, numbers = compare(trace), elsewhere.drawn(seed, quick=True)
     about = {"seed": seed, "column": column, "beside": len(group) - 1}
     return whole or trace, [
-        {"way": one.name, "breaks": one.breaks, **about, **told(one, judgement, len(group) == 1, seed)}
+        {"way": one.name, "breaks": one.breaks, **about, **told(one, judgement, len(group) == 1, numbers)}
         for one in group
     ]
 
 
-# Results
-
-
-def results() -> list[dict[str, Any]]:
-    lines = (
-        line
-        for path in sorted(RESULTS.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
-        for line in path.read_text(encoding="utf-8").splitlines()
-    )
-    return [json.loads(line) for line in lines if line.endswith("}")]
-
-
-def note(rows: list[dict[str, Any]]) -> None:
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    with (RESULTS / f"{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def part_of(runs: Iterable[T]) -> list[T]:
-    """The runs that are this process's."""
-    return list(runs)[PART - 1 :: OF]
+# Runs
 
 
 def run_conforming(first: int, count: int) -> None:
-    done = {row.get("conforming") for row in results()}
+    done = {row.get("conforming") for row in RESULTS.rows()}
     for seed in part_of(range(first, first + count)):
         if seed not in done:
-            note([conforming(seed)])
+            RESULTS.note([conforming(seed)])
 
 
 def run_sockets(first: int, count: int) -> None:
-    done = {row.get("sockets") for row in results()}
+    done = {row.get("sockets") for row in RESULTS.rows()}
     for seed in part_of(range(first, first + count)):
         if seed not in done:
             with TemporaryDirectory() as folder:
-                note([sockets.conforming(seed, Path(folder))])
+                RESULTS.note([sockets.conforming(seed, Path(folder))])
 
 
 def run_ways(seed: int, columns: tuple[str, ...] = COLUMNS, pattern: str = "") -> None:
@@ -231,12 +175,14 @@ def run_ways(seed: int, columns: tuple[str, ...] = COLUMNS, pattern: str = "") -
         whole = None
         for column in columns:
             known = {
-                row.get("way") for row in results() if (row.get("seed"), row.get("column")) == (seed, column)
+                row.get("way")
+                for row in RESULTS.rows()
+                if (row.get("seed"), row.get("column")) == (seed, column)
             }
             if not known.issuperset(one.name for one in group):
                 trace, rows = tried(group, seed, column, whole)
                 whole = None if column == "lost" else trace
-                note(rows)
+                RESULTS.note(rows)
 
 
 def run_alone(seed: int, pattern: str = "", column: str = "default") -> None:
@@ -244,54 +190,43 @@ def run_alone(seed: int, pattern: str = "", column: str = "default") -> None:
     for one in breakages():
         rows = [
             row
-            for row in results()
+            for row in RESULTS.rows()
             if (row.get("way"), row.get("seed"), row.get("column")) == (one.name, seed, column)
         ]
         seen = any(row["found"] in ("case", "differs") or not row["beside"] for row in rows)
         if not seen and re.search(pattern, one.name):
-            note(tried([one], seed, column, None)[1])
-
-
-def became(seed: int, column: str) -> list[dict[str, Any]]:
-    """What became of each way that was tried, in the order of the ways; alone counts where it was."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in results():
-        if (row.get("seed"), row.get("column")) == (seed, column):
-            best = found.get(row["way"])
-            if best is None or best["found"] not in SHOWN:
-                found[row["way"]] = row
-    return [found[one.name] for one in breakages() if one.name in found]
-
-
-SHOWN = ("case", "rule", "differs")
+            RESULTS.note(tried([one], seed, column, None)[1])
 
 
 def page() -> str:
     """The section of the page that says what became of the runs that conform, and of each way."""
-    runs = [row for row in results() if "conforming" in row]
-    real = [row for row in results() if "sockets" in row]
+    runs = [row for row in RESULTS.rows() if "conforming" in row]
+    real = [row for row in RESULTS.rows() if "sockets" in row]
     alarms, real_alarms = (sum(bool(row["alarms"]) for row in rows) for rows in (runs, real))
     users = ", ".join(f"{many} users {sum(row['users'] == many for row in runs)}" for many in (1, 20, 200))
-    seeds = sorted({row["seed"] for row in results() if "way" in row})
+    seeds = sorted({row["seed"] for row in RESULTS.rows() if "way" in row})
     lines = [
         f"- Conforming runs: {len(runs)}, false alarms in {alarms} of them; with {users};",
         f"  rate windows: {', '.join(sorted({row['window'] for row in runs}))}.",
         f"- Conforming runs over sockets, in real time: {len(real)}, false alarms in {real_alarms} of them.",
         f"- Ways to deviate: {len(breakages())} can be switched on, {len(unbroken())} cannot.",
         "",
-        *_head(
+        *head(
             "seed", "setting", "ways", "shown", "hidden by the numbers", "missed although the case conforms"
         ),
     ]
     for seed in seeds:
         for column in COLUMNS:
-            rows = became(seed, column)
+            rows = RESULTS.became(seed, column)
             if rows:
                 shown = sum(row["found"] in SHOWN for row in rows)
                 cannot = sum(row["found"] == "hidden" for row in rows)
                 under = sum(bool(row.get("conforms")) for row in rows if row["found"] == "missed")
                 lines.append(f"| {seed} | {column} | {len(rows)} | {shown} | {cannot} | {under} |")
-    last = {column: {row["way"]: row for seed in seeds for row in became(seed, column)} for column in COLUMNS}
+    last = {
+        column: {row["way"]: row for seed in seeds for row in RESULTS.became(seed, column)}
+        for column in COLUMNS
+    }
     return "\n".join([*lines, "", *tables(last)])
 
 
@@ -309,14 +244,14 @@ def tables(results_by_column: dict[str, dict[str, dict[str, Any]]]) -> list[str]
         if first is not None and first["found"] == "hidden":
             hidden_ways[one.name] = first["why"]
         elif not all(shown[:2]):
-            cells = " | ".join(map(_cell, rows))
+            cells = " | ".join(map(cell, rows))
             missed.append(f"| {one.name} | {one.way.rule}, {one.way.case} | {cells} |")
     return [
         *("### Ways shown, by rule", "", *(_by_rule(column, counts) for column in COLUMNS)),
         *("", "### Ways that default settings or lost replies do not show", ""),
-        *(*_head("way", "rule and case", *COLUMNS), *missed),
-        *("", "Hidden by the numbers of the seed:", "", *_by_reason(hidden_ways)),
-        *("", "### Ways without a switch", "", *_by_reason(unbroken()), ""),
+        *(*head("way", "rule and case", *COLUMNS), *missed),
+        *("", "Hidden by the numbers of the seed:", "", *by_reason(hidden_ways)),
+        *("", "### Ways without a switch", "", *by_reason(unbroken()), ""),
     ]
 
 
@@ -330,32 +265,6 @@ def _by_rule(column: str, counts: dict[str, list[int]]) -> str:
         f"- *{column}*: all ways of {complete} rules; some of {', '.join(part) or 'no other'}; "
         f"none of {', '.join(none) or 'no rule'}"
     )
-
-
-def _head(*columns: str) -> list[str]:
-    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-
-
-def _by_reason(reasons: dict[str, str]) -> list[str]:
-    """List what shares a reason in one item."""
-    items: dict[str, list[str]] = {}
-    for name, reason in reasons.items():
-        items.setdefault(reason, []).append(name)
-    return [f"- {reason}: {_few(names)}" for reason, names in items.items()]
-
-
-def _few(names: list[str]) -> str:
-    return "; ".join(names) if len(names) <= FEW else f"{len(names)} ways"
-
-
-def _cell(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return "–"
-    if row["found"] == "other":
-        return f"by {row['rule']}"
-    if row["found"] == "missed" and row.get("conforms"):
-        return "missed although the case conforms"
-    return str(row["found"])
 
 
 def write_page() -> None:

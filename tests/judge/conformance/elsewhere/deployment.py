@@ -46,6 +46,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlsplit
 
 from spoiling import spoil
+from tight import tightened
 
 DOCS = "https://docs.elsewhere.example"
 JOB_KINDS = ("rank_run", "crawl", "site_optimization", "ai_scan")
@@ -57,6 +58,7 @@ RETRY_DELAYS = (60, 300, 1800, 7200, 21600)  # seconds
 RATES = {"read": 600, "write": 120, "expensive": 20, "nobody": 60}  # a minute
 SECOND = 1_000_000  # clocks count µs
 DAY = 86400 * SECOND
+RACE = SECOND // 100  # while calls do not see each other, where it is broken so
 SPENDING = (*JOB_KINDS, "keyword_briefs", "keywords", "scans")
 CHECKS = ("capability", "subscription", "cost_ceiling", "quota", "slots", "cooldown")
 WINDOW_NAMES = ("clock", "first", "log", "counter", "gcra")
@@ -112,6 +114,10 @@ class Numbers:
     job_seconds: tuple = (1.0, 4.0)
     failing: float = 0.15
     small_spent: bool = False  # the past-due account has used up all it had
+    undeletable: tuple = ()  # resources that cannot be removed
+    keeps_date: bool = False  # a Date header is written anew once a second at most
+    latency: tuple = ()  # seconds of a reply, at least and at most; else a few ms
+    words: int = 20  # keywords in a list from the beginning
     keys: tuple = ("main", "second", "scoped", "small", "late", "test_main")
     studio: dict = field(default_factory=lambda: STUDIO)
     corner: dict = field(default_factory=lambda: CORNER)
@@ -334,6 +340,7 @@ class Account:
         self.used = defaultdict(int)  # by metric and begin of its period
         self.held = defaultdict(int)  # by month
         self.started = defaultdict(list)  # (domain, what) → when it was accepted
+        self.accepted = defaultdict(int)  # when the latest spending of a sort was
         self.idempotency, self.buckets = {}, {}
         self.deliveries = {}
 
@@ -456,6 +463,8 @@ class Call:
     def row(self, table, row_id, what):
         """A row by its id, if the key may see it."""
         row = self.account.tables[table].get(row_id) if isinstance(row_id, str) else None
+        if row is None and self.method == "GET" and self.account.wrong("reads-account", noun(table)):
+            row = next((row for row in self.everybodys(table) if row["id"] == row_id), None)
         if row is None:
             raise missing(what)
         if not self.sees(table, row) and not self.account.wrong(
@@ -463,6 +472,12 @@ class Call:
         ):
             raise Refusal("out_of_scope", f"This key is bound to another domain than this {what}.")
         return row
+
+    def everybodys(self, table):
+        """The rows of all accounts."""
+        mine = self.account.environment
+        owners = [one for one in self.deployment.accounts if one.environment == mine]
+        return [row for one in owners for row in one.tables[table].values()]
 
     def sees(self, table, row):
         return self.key.scope in (None, row["id"] if table == "domains" else row.get("domain_id"))
@@ -652,6 +667,8 @@ def collection(call, table, rows, filters=(), extra=None):
     if wrong("cursor-anywhere", name):
         bound = "any"
     beyond = wrong("lists-beyond", noun(table))
+    if wrong("lists-account", noun(table)):
+        rows = call.everybodys(table)
     rows = [
         row
         for row in rows
@@ -917,6 +934,13 @@ def running(call, spend):
     return None
 
 
+def raced(call, spend, check):
+    """Whether a call does not see, in a check, the one before it with which it is under way."""
+    if not call.account.wrong("raced", spend.op if check == "cooldown" else check):
+        return False
+    return now() < call.account.accepted[spend.op] + RACE
+
+
 def guard(call, spend, dry_run, before_slots=None):
     """The checks in their order, of which the first that fails is raised. Returns a run to be joined.
 
@@ -935,12 +959,14 @@ def guard(call, spend, dry_run, before_slots=None):
             if wrong("dry-order" if dry_run else "order", later, earlier) and fails(earlier) and fails(later):
                 order.remove(later)
                 order.insert(order.index(earlier), later)
-    join = running(call, spend) if spend.op in JOB_KINDS else None
+    join = None
+    if spend.op in JOB_KINDS and not raced(call, spend, "cooldown"):
+        join = running(call, spend)
     for check in order:
         if join and check == ("cooldown" if numbers.join == "late" else "cost_ceiling"):
             return join
         refusal = fails(check)
-        if refusal is None or wrong("granted", check, spend.op):
+        if refusal is None or wrong("granted", check, spend.op) or raced(call, spend, check):
             continue
         if dry_run and (wrong("dry-blind", refusal.code) or wrong("dry-allows", spend.op)):
             continue
@@ -955,6 +981,7 @@ def take(call, spend):
     account, wrong = call.account, call.account.wrong
     domain_id = "any" if wrong("cools-account") else spend.domain_id
     account.started[domain_id, spend.op].append(now())
+    account.accepted[spend.op] = now()
     for name in takes_of(account, spend.op):
         if not (wrong("quota-free") or (wrong("quota") and call.deployment.draws.random() < 0.5)):
             account.used[name, account.metric(name)[2]] += spend.units
@@ -1531,7 +1558,8 @@ def routes(deployment):
     table += [("GET", f"/{name}", "read", read_list(name)) for name in FILTERS]
     table += [("GET", f"/{name}{ID}", "read", read_one(name)) for name in FILTERS if name != "jobs"]
     removable = ("domains", "keyword-lists", "labels", "competitors", "keywords", "scans", "webhooks")
-    table += [("DELETE", f"/{name}{ID}", "write", remove(name)) for name in removable]
+    kept = deployment.numbers.undeletable
+    table += [("DELETE", f"/{name}{ID}", "write", remove(name)) for name in removable if name not in kept]
     empty = (
         "crawled-pages",
         "analyses",
@@ -1649,6 +1677,7 @@ class Deployment:
         self.keys = {"production": {}, "sandbox": {}}
         self.accounts, self.named, self.scopes = [], {}, {}
         self.failing_domains = set()  # domains whose jobs all fail, by id
+        self.dated = 0, ""  # when a Date header was written, and as what
 
     def wrong(self, *way):
         """Whether this is a way in which it is broken."""
@@ -1694,6 +1723,12 @@ class Deployment:
     def post(self, url, raw, headers, answered):
         post(url, raw, headers, answered)
 
+    def date(self):
+        at = now()
+        if at >= self.dated[0] + (SECOND if self.numbers.keeps_date else 0):
+            self.dated = at, formatdate(at / SECOND, usegmt=True)
+        return self.dated[1]
+
     def respond(self, method, url, headers, raw):
         """Answer a request: (status, headers, body), or None outside the API. Headers are in lower case."""
         limits = rate_headers(
@@ -1716,7 +1751,7 @@ class Deployment:
         if reply.status >= 400 and body:
             body = {**body, "request_id": request_id}
         headers = {
-            "date": formatdate(now() / SECOND, usegmt=True),
+            "date": self.date(),
             "x-request-id": request_id,
             "access-control-allow-origin": "*",
             "access-control-expose-headers": "*",
@@ -1799,7 +1834,8 @@ def act(call, do):
             raise Refusal("malformed_json") from None
         if not isinstance(call.body, dict):
             raise invalid("The body must be an object.")
-    call.deployment.linger(chance.uniform(0.0, 0.004 if call.method == "GET" else 0.015))
+    usual = (0.0, 0.004 if call.method == "GET" else 0.015)
+    call.deployment.linger(chance.uniform(*(call.deployment.numbers.latency or usual)))
     wrong = call.account.wrong
     if call.method == "GET" and (
         (wrong("reads-refused past-due") and call.account.status == "past_due")
@@ -1847,7 +1883,7 @@ def furnish(account):
         host = f"site{number}.{account.name.lower()}.example"
         domain = account.add("domains", host=host, path=None, label=f"Site {number}", last_full_crawl_at=None)
         words = account.add("keyword-lists", domain_id=domain["id"], name="first list")
-        for word in range(2 if account.plan_name == "corner" else 20):
+        for word in range(2 if account.plan_name == "corner" else account.deployment.numbers.words):
             fields = {"list_id": words["id"], "domain_id": domain["id"], "label_ids": []}
             account.add("keywords", keyword=f"word {word} of {number}", **fields)
         if number == 0:
@@ -1929,6 +1965,7 @@ def arguments():
     parser.add_argument("--window", choices=WINDOW_NAMES)
     parser.add_argument("--widening", choices=("expensive", "write"))
     parser.add_argument("--varied", action="store_true", help="draw what it chooses by the seed")
+    parser.add_argument("--tight", action="store_true", help="draw that, and from tight ranges")
     parser.add_argument("--break", dest="breaks", action="append", default=[], help="a way of breakages.py")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
@@ -1936,7 +1973,8 @@ def arguments():
 
 def main():
     options = arguments()
-    numbers = drawn(options.seed, quick=True) if options.varied else Numbers()
+    numbers = drawn(options.seed, quick=True) if options.varied or options.tight else Numbers()
+    numbers = tightened(numbers, options.seed) if options.tight else numbers
     numbers = replace(
         numbers, window=options.window or numbers.window, widening=options.widening or numbers.widening
     )

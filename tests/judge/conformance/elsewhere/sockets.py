@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.judge.conformance.elsewhere.results import alarms
 from tests.judge.conformance.elsewhere.virtual import elsewhere, target_keys
 
 from ranksim.core.trace import Trace
@@ -90,10 +91,6 @@ def conforming(seed: int, folder: Path) -> dict[str, Any]:
             options += ["--users", str(users)] if driver in MANY else []
             path = ran("load", target, *options, out="out")
     trace = Trace.read(path)
-    found = [
-        f"{one.rule.name}: {one.evidence[0].about}: {one.evidence[0].says}"
-        for one in compare(trace).deviating
-    ]
     return {
         "sockets": seed,
         "driver": driver,
@@ -101,5 +98,14 @@ def conforming(seed: int, folder: Path) -> dict[str, Any]:
         "scale": int(scale),
         "window": elsewhere.drawn(seed, quick=True).window,
         "exchanges": len(trace.exchanges),
-        "alarms": found,
+        "alarms": alarms(compare(trace)),
     }
+
+
+def tight(seed: int, folder: Path, *breaks: str) -> dict[str, Any]:
+    """Run a check of two minutes of a deployment of tight numbers, broken or not, and tell its alarms."""
+    options = [word for one in breaks for word in ("--break", one)]
+    with served(folder, "--tight", "--seed", str(seed), *options) as target:
+        path = ran("check", target, "--time", "2m", "--spend-cap", "none", "--seed", str(seed), out="out")
+    trace = Trace.read(path)
+    return {"sockets": seed, "exchanges": len(trace.exchanges), "alarms": alarms(compare(trace))}

@@ -41,7 +41,7 @@ def test_every_switch_is_one_of_the_deployments() -> None:
     """A switch that is misspelt would be a deployment that conforms."""
     source = "".join(
         Path(__file__).with_name(name).read_text(encoding="utf-8")
-        for name in ("deployment.py", "spoiling.py", "bench.py")
+        for name in ("deployment.py", "spoiling.py", "virtual.py")
     )
     for one in breakages():
         switch = one.breaks.split()[0]
@@ -70,7 +70,7 @@ WAYS = int(os.environ.get("RANKSIM_WAYS", "1"))
 def test_conforming_runs_raise_no_alarm() -> None:
     first, count = map(int, SEEDS.split(":"))
     bench.run_conforming(first, count)
-    rows = [row for row in bench.results() if first <= row.get("conforming", -1) < first + count]
+    rows = [row for row in bench.RESULTS.rows() if first <= row.get("conforming", -1) < first + count]
     assert [row for row in rows if row["alarms"]] == []
 
 
@@ -78,7 +78,7 @@ def test_conforming_runs_raise_no_alarm() -> None:
 def test_conforming_runs_over_sockets_raise_no_alarm() -> None:
     first, count = map(int, SOCKETS.split(":"))
     bench.run_sockets(first, count)
-    rows = [row for row in bench.results() if first <= row.get("sockets", -1) < first + count]
+    rows = [row for row in bench.RESULTS.rows() if first <= row.get("sockets", -1) < first + count]
     assert [row for row in rows if row["alarms"]] == []
 
 
@@ -86,6 +86,6 @@ def test_conforming_runs_over_sockets_raise_no_alarm() -> None:
 def test_ways_are_found() -> None:
     bench.run_ways(WAYS)
     bench.run_alone(WAYS)
-    rows = bench.became(WAYS, "default")
+    rows = bench.RESULTS.became(WAYS, "default")
     found = [row for row in rows if row["found"] in ("case", "rule", "differs")]
     assert len(found) >= 0.7 * len(rows), [row["way"] for row in rows if row not in found]

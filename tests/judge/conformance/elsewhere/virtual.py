@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from pathlib import Path
@@ -19,7 +19,7 @@ from ranksim.bridges.rehearsal import START, Rehearsal, Seen
 from ranksim.bridges.rehearsal_worlds import URLS
 from ranksim.core.callers.network import Network
 from ranksim.core.callers.target import Target, TargetKey
-from ranksim.core.clock import MINUTE, Micros
+from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply, Step
 from ranksim.core.service.routes import fill
 from ranksim.twin.sim.player import Flight
@@ -153,14 +153,17 @@ def rehearsal(
     scale: int = 1,
     exclusive: bool = True,
     use: bool = False,
+    given: Iterable[str] | None = None,
 ) -> Elsewhere:
     """A rehearsal against a deployment of these numbers, broken in a way or none.
 
-    Its target lets a run `use` the scoped keys' domains, and the first one of the account that is past due.
+    Its target has the keys that are `given`, by default all of them. It lets a run `use` the scoped keys'
+    domains, and the first one of the account that is past due.
     """
     made = elsewhere.Deployment(numbers, seed=seed, breaks=breaks, scale=scale)
     driven = Driven(made, scale)
     keys = target_keys(made.named, made.scopes)
+    keys = keys if given is None else {name: keys[name] for name in given}
     used = [key.domain_id for key in keys.values() if key.domain_id is not None]
     used += [next(iter(one.tables["domains"])) for one in made.accounts if one.status == "past_due"]
     target = Target(
@@ -172,6 +175,11 @@ def rehearsal(
     )
     driven.at = START
     return Elsewhere(driven, target, network, seed)
+
+
+def hook_timeout(breaks: Container[str]) -> Micros:
+    """How long a deployment that is broken so waits for a receiver, µs: the network does that for it."""
+    return (20 if "patient" in breaks else 5 if "impatient" in breaks else 10) * SECOND
 
 
 def target_keys(tokens: Mapping[str, str], scopes: Mapping[str, str | None]) -> dict[str, TargetKey]:

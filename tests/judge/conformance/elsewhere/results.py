@@ -1,0 +1,127 @@
+"""What runs of a bench came to: how each way was found, kept from run to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, hidden
+
+from ranksim.judge.conformance.compare import Judgement
+from ranksim.judge.conformance.ways import DIFFERS
+
+PART, OF = map(int, os.environ.get("RANKSIM_BENCH_PART", "1/1").split("/"))
+SHOWN = ("case", "rule", "differs")
+FEW = 10
+"""Of more ways that share a reason a page gives the number."""
+T = TypeVar("T")
+
+
+def part_of(runs: Iterable[T]) -> list[T]:
+    """The runs that are this process's."""
+    return list(runs)[PART - 1 :: OF]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The rows of a bench, appended to a file of each process in a folder."""
+
+    folder: Path
+
+    def rows(self) -> list[dict[str, Any]]:
+        lines = (
+            line
+            for path in sorted(self.folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+            for line in path.read_text(encoding="utf-8").splitlines()
+        )
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def note(self, rows: list[dict[str, Any]]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+    def became(self, seed: int, column: str) -> list[dict[str, Any]]:
+        """What became of each way that was tried, in the order of the ways; alone counts where it was."""
+        found: dict[str, dict[str, Any]] = {}
+        for row in self.rows():
+            if (row.get("seed"), row.get("column")) == (seed, column):
+                best = found.get(row["way"])
+                if best is None or best["found"] not in SHOWN:
+                    found[row["way"]] = row
+        return [found[one.name] for one in breakages() if one.name in found]
+
+
+def alarms(judgement: Judgement) -> list[str]:
+    """What a judgement says of a deployment that conforms."""
+    return [
+        f"{one.rule.name}: {one.evidence[0].about}: {one.evidence[0].says}" for one in judgement.deviating
+    ]
+
+
+def told(breakage: Breakage, judgement: Judgement, alone: bool, numbers: Any) -> dict[str, Any]:
+    """How a way was found; one that was missed, and that the numbers of the seed hide, is hidden."""
+    found = looked_for(breakage, judgement, alone)
+    why = hidden(breakage, replace(numbers, **breakage.chosen))
+    return {**found, "found": "hidden", "why": why} if why and found["found"] == "missed" else found
+
+
+def looked_for(breakage: Breakage, judgement: Judgement, alone: bool) -> dict[str, Any]:
+    """How a way was found: by its case, its rule, as a difference, or, where it was alone, by others."""
+    way = breakage.way
+    differs = [f"U{one.number}" for one in judgement.differences]
+    deviating = {one.rule.name: one for one in judgement.deviating}
+    if way.rule == DIFFERS:
+        return {"found": "differs" if way.case in differs else "missed", "rule": way.case}
+    named = re.compile(re.sub(r"\\\{\w+\\\}", r".+", re.escape(way.case)))
+    finding = judgement.finding(way.rule)
+    cases = [case for case in finding.cases if named.fullmatch(case.name)]
+    if any(case.broken for case in cases):
+        return {"found": "case", "rule": way.rule, "says": finding.evidence[0].says}
+    if finding.broken:
+        return {"found": "rule", "rule": way.rule, "says": finding.evidence[0].says}
+    if deviating and alone:
+        other = next(iter(deviating.values()))
+        return {"found": "other", "rule": other.rule.name, "says": other.evidence[0].says}
+    under = any(case.conforms for case in cases)
+    return {
+        "found": "missed",
+        "rule": way.rule,
+        "conforms": under,
+        "open": dict(finding.reasons),
+        "differs": differs,
+    }
+
+
+# Tables of a page
+
+
+def head(*columns: str) -> list[str]:
+    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+
+
+def by_reason(reasons: dict[str, str]) -> list[str]:
+    """List what shares a reason in one item."""
+    items: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        items.setdefault(reason, []).append(name)
+    return [f"- {reason}: {few(names)}" for reason, names in items.items()]
+
+
+def few(names: list[str]) -> str:
+    return "; ".join(names) if len(names) <= FEW else f"{len(names)} ways"
+
+
+def cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "–"
+    if row["found"] == "other":
+        return f"by {row['rule']}"
+    if row["found"] == "missed" and row.get("conforms"):
+        return "missed although the case conforms"
+    return str(row["found"])

@@ -1,0 +1,247 @@
+"""The tight bench: `ranksim check` where slots, money and briefs are scarce, in virtual time.
+
+    bench="python -m tests.judge.conformance.elsewhere.tight_bench"
+    $bench conforming 1:100         # seeds FIRST:COUNT, with all keys and with one in turn
+    $bench sockets 1:10             # the same as processes, in real time
+    $bench ways 1 [one] [PATTERN]   # each with one seed's numbers, with keys of every purpose or one key only
+    $bench alone 1 [one] [PATTERN]  # those that no group showed
+    $bench pairs 1 100              # two ways of different rules at a time
+    $bench missed [FIRST LAST]      # what was not shown, and why the judge says it is open
+    $bench page                     # docs/bench-tight.md, of what was found so far
+
+What each run came to is kept in `.cache/bench-tight` as `bench.py` beside this keeps it, which see for
+RANKSIM_BENCH_PART; RANKSIM_TIGHT_RESULTS is another folder. Each run is a check of ten minutes without a
+spend cap. With many keys each task comes once, where not one way alone is tried: what comes of judging
+meanwhile takes longer than the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.judge.check.in_virtual_time import check_in
+from tests.judge.conformance.elsewhere import sockets
+from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, groups
+from tests.judge.conformance.elsewhere.results import SHOWN, Results, alarms, cell, head, part_of, told
+from tests.judge.conformance.elsewhere.tight import tightened
+from tests.judge.conformance.elsewhere.virtual import elsewhere, hook_timeout, rehearsal
+
+from ranksim.core.callers.network import Network
+from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.trace import Trace
+from ranksim.judge.conformance.compare import Judgement, compare
+
+ROOT = Path(__file__).parents[4]
+RESULTS = Results(Path(os.environ.get("RANKSIM_TIGHT_RESULTS", ROOT / ".cache" / "bench-tight")))
+PAGE = ROOT / "docs" / "bench-tight.md"
+BEGIN = "<!-- bench: written by `python -m tests.judge.conformance.elsewhere.tight_bench page` -->"
+END = "<!-- end of bench -->"
+
+TIME = 10 * MINUTE
+KEYS = ("all", "one")
+"""A check with keys of every purpose, or with the main key of an account alone."""
+
+
+def numbers_of(seed: int) -> Any:
+    return tightened(elsewhere.drawn(seed, quick=True), seed)
+
+
+def network_of(numbers: Any, seed: int, **more: Any) -> Network:
+    """How calls travel: a reply takes as long as the deployment takes."""
+    draw = Random(f"tight network/{seed}")
+    there = Distribution(kind="lognormal", durations=(draw.choice((1, 5, 20)) * MILLISECOND,), sigma=0.3)
+    back = tuple(round(seconds * SECOND) for seconds in numbers.latency)
+    return Network(there, Distribution(kind="uniform", durations=back), **more)
+
+
+def checked(seed: int, keys: str, group: tuple[Breakage, ...] = ()) -> Trace:
+    """The trace of a check of a deployment that is broken in these ways, or conforms."""
+    chosen = {name: value for one in group for name, value in one.chosen.items()}
+    numbers = replace(numbers_of(seed), **chosen)
+    breaks = {one.breaks for one in group}
+    network = network_of(numbers, seed, hook_timeout=hook_timeout(breaks))
+    made = rehearsal(
+        numbers,
+        seed,
+        breaks=breaks,
+        network=network,
+        scale=group[0].scale if group else 1,
+        use=keys == "all",
+        given=("main",) if keys == "one" else None,
+    )
+    return check_in(made, TIME, seed=seed, again=keys == "one" or len(group) == 1).trace
+
+
+def judged(seed: int, keys: str, group: tuple[Breakage, ...] = ()) -> tuple[Judgement, dict[str, Any]]:
+    """What a check comes to; and what a row says of it, with the seconds of processor time that it took."""
+    began = time.process_time()
+    trace = checked(seed, keys, group)
+    judgement = compare(trace)
+    seconds = round(time.process_time() - began, 1)
+    return judgement, {"column": keys, "exchanges": len(trace.exchanges), "seconds": seconds}
+
+
+# Conforming
+
+
+def conforming(seed: int) -> dict[str, Any]:
+    """Run one that conforms, and tell what alarms it raised, and which cases nothing decided."""
+    keys = KEYS[seed % 2]
+    judgement, about = judged(seed, keys)
+    left = {one.rule.name: list(one.left) for one in judgement.findings if one.left}
+    return {"conforming": seed, **about, "alarms": alarms(judgement), "left": left}
+
+
+# Broken
+
+
+def tried(group: list[Breakage], seed: int, keys: str) -> list[dict[str, Any]]:
+    judgement, about = judged(seed, keys, tuple(group))
+    numbers = numbers_of(seed)
+    return [
+        {"way": one.name, "breaks": one.breaks, "seed": seed, "beside": len(group) - 1, **about}
+        | told(one, judgement, len(group) == 1, numbers)
+        for one in group
+    ]
+
+
+def pairs(seed: int, count: int) -> list[list[Breakage]]:
+    """Pairs of ways of different rules that can be broken together, drawn by a seed."""
+    draw, found, made = Random(f"pairs/{seed}"), breakages(), []
+    while len(made) < count:
+        one, other = draw.sample(found, 2)
+        agree = all(other.chosen.get(name, value) == value for name, value in one.chosen.items())
+        if agree and one.scale == other.scale and one.way.rule != other.way.rule:
+            made.append([one, other])
+    return made
+
+
+# Runs
+
+
+def run_conforming(first: int, count: int) -> None:
+    done = {row.get("conforming") for row in RESULTS.rows()}
+    for seed in part_of(range(first, first + count)):
+        if seed not in done:
+            RESULTS.note([conforming(seed)])
+
+
+def run_sockets(first: int, count: int) -> None:
+    done = {row.get("sockets") for row in RESULTS.rows()}
+    for seed in part_of(range(first, first + count)):
+        if seed not in done:
+            with TemporaryDirectory() as folder:
+                RESULTS.note([sockets.tight(seed, Path(folder))])
+
+
+def run_ways(seed: int, keys: str = "all", pattern: str = "") -> None:
+    """Try ways in groups."""
+    wanted = [one for one in breakages() if re.search(pattern, one.name)]
+    for group in part_of(sorted(groups(wanted), key=len, reverse=True)):
+        known = {row["way"] for row in _rows_of(seed, keys)}
+        if not known.issuperset(one.name for one in group):
+            RESULTS.note(tried(group, seed, keys))
+
+
+def run_alone(seed: int, keys: str = "all", pattern: str = "") -> None:
+    """Try alone what its case did not show in a group."""
+    rows = _rows_of(seed, keys)
+    seen = {row["way"] for row in rows if row["found"] in SHOWN or not row["beside"]}
+    for one in part_of(one for one in breakages() if one.name not in seen and re.search(pattern, one.name)):
+        RESULTS.note(tried([one], seed, keys))
+
+
+def run_pairs(seed: int, count: int) -> None:
+    done = {row["pair"] for row in RESULTS.rows() if "pair" in row and row["seed"] == seed}
+    for number in part_of(range(count)):
+        if number not in done:
+            rows = tried(pairs(seed, count)[number], seed, "all")
+            RESULTS.note([{"pair": number, "seed": seed, "ways": rows}])
+
+
+def _rows_of(seed: int, keys: str) -> list[dict[str, Any]]:
+    return [row for row in RESULTS.rows() if "way" in row and (row["seed"], row["column"]) == (seed, keys)]
+
+
+# What came of it
+
+
+def missed(first: int, last: int) -> list[str]:
+    """What was not shown, of the seeds from one to another: those missed at most seeds first."""
+    times: Counter[tuple[str, str]] = Counter()
+    why: dict[tuple[str, str], str] = {}
+    for seed, keys in _settings():
+        for row in RESULTS.became(seed, keys) if first <= seed <= last else ():
+            if row["found"] not in (*SHOWN, "hidden"):
+                times[keys, row["way"]] += 1
+                reasons = "; ".join(row.get("open", {})) or row.get("says", "")
+                why[keys, row["way"]] = f"{cell(row)}, seed {seed}: {reasons}"
+    ways = {one.name: one.way for one in breakages()}
+    return [
+        f"{count}  {keys}  {name}  ({ways[name].rule}, {ways[name].case})  {why[keys, name]}"
+        for (keys, name), count in times.most_common()
+    ]
+
+
+def _settings() -> list[tuple[int, str]]:
+    return sorted({(row["seed"], row["column"]) for row in RESULTS.rows() if "way" in row})
+
+
+def page() -> str:
+    rows = RESULTS.rows()
+    runs, real, two = ([row for row in rows if name in row] for name in ("conforming", "sockets", "pair"))
+    alarms, real_alarms = (sum(bool(row["alarms"]) for row in some) for some in (runs, real))
+    named = sum(any(way["found"] in SHOWN for way in row["ways"]) for row in two)
+    lines = [
+        f"- Conforming runs: {len(runs)}, false alarms in {alarms} of them; over sockets, in real time: "
+        f"{len(real)}, in {real_alarms}.",
+        f"- Pairs of ways of different rules: {len(two)}, at least one of them shown in {named}.",
+        "",
+        *head("seed", "keys", "ways", "shown", "by another rule", "hidden", "missed", "under *conforms*"),
+    ]
+    for seed, keys in _settings():
+        found = RESULTS.became(seed, keys)
+        count = Counter(row["found"] for row in found)
+        under = sum(bool(row.get("conforms")) for row in found if row["found"] == "missed")
+        shown = sum(count[how] for how in SHOWN)
+        lines.append(
+            f"| {seed} | {keys} | {len(found)} | {shown} | {count['other']} | {count['hidden']} "
+            f"| {count['missed']} | {under} |"
+        )
+    return "\n".join(lines)
+
+
+def write_page() -> None:
+    """Put what was found into its section of the page."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{page()}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+def main(command: str, *arguments: str) -> None:
+    if command in ("conforming", "sockets"):
+        first, count = map(int, arguments[0].split(":"))
+        (run_conforming if command == "conforming" else run_sockets)(first, count)
+    elif command in ("ways", "alone"):
+        (run_ways if command == "ways" else run_alone)(int(arguments[0]), *arguments[1:])
+    elif command == "pairs":
+        run_pairs(*map(int, arguments))
+    elif command == "missed":
+        print("\n".join(missed(*map(int, arguments or (0, 10**6)))))
+    elif command == "page":
+        write_page()
+    else:
+        raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
