@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,20 @@ from tests.kit.traces import a_trace, call, created, error, hook
 
 from ranksim.core.trace import Header, Trace, TraceKey
 from ranksim.judge.conformance.compare import RULE_NAMED, RULES, compare, compare_all
-from ranksim.judge.conformance.exhibits import as_plain, attempt_as_plain, exhibits, found_in
+from ranksim.judge.conformance.exhibits import (
+    Exhibits,
+    as_plain,
+    attempt_as_plain,
+    exhibits,
+    found_in,
+)
 from ranksim.judge.conformance.following import causes
+from ranksim.judge.conformance.report.as_dict import judgement_data
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.report.judgement import summary
+from ranksim.judge.report.judgement_page import page
+from ranksim.judge.report.junit import junit
+from ranksim.report.terminal import rendered
 
 LIMITS = {"RateLimit-Limit": "600", "RateLimit-Remaining": "599", "RateLimit-Reset": "12.5x"}
 
@@ -36,6 +48,32 @@ def test_what_was_found_is_what_the_trace_says_there() -> None:
     said = found_in(RULE_NAMED["webhook.signature"], piece, whole)
     assert said.startswith("attempt evt_1/1 was answered 200, Service-Signature t=")
     assert attempt_as_plain(whole.attempts["evt_1/1"][0])["status"] == 200
+
+
+def test_where_bytes_matter_bodies_stand_as_they_were_sent() -> None:
+    body = '{"id":"evt_1",\n "é":1}'
+    attempt = hook(3, valid=False).model_copy(update={"body": body})
+    reply = call("keywords.list", 0, 1, [], headers={"Content-Type": "text/plain"})
+    recorded = a_trace([reply, created(), attempt])
+    judgement = judgement_data(compare(recorded), exhibits=exhibits([recorded], compare(recorded)))
+    found = {rule["name"]: rule["evidence"][0]["found"] for rule in judgement["rules"] if rule["evidence"]}
+    assert found["webhook.signature"].endswith(r"""body of 23 bytes '{"id":"evt_1",\n "é":1}'""")
+    assert f"body of {len(reply.response or '')} bytes {reply.response!r}" in found["header.json"]
+    for told in (page(judgement), junit(judgement), rendered(summary(judgement))):
+        assert re.search(r"body of\s+23\s+bytes", told)
+    longer = attempt.model_copy(update={"body": "x" * 5_000})
+    piece = Evidence("", deliveries=("evt_1/1",))
+    said = found_in(RULE_NAMED["webhook.signature"], piece, Exhibits(attempts={"evt_1/1": [longer]}))
+    assert said.endswith(f"body of 5000 bytes '{'x' * 4_000}'…")
+
+
+def test_a_request_that_matters_byte_by_byte_is_shown_so() -> None:
+    sent = call("keywords.create", 0, 1, body={"text": "a"})
+    rule, piece = RULE_NAMED["idempotency.mismatch"], Evidence("", ("x1",))
+    said = found_in(rule, piece, Exhibits({"x1": sent}))
+    assert said.endswith(f"sent a body of {len(sent.body or '')} bytes {sent.body!r}")
+    unseen = sent.model_copy(update={"body": None})
+    assert found_in(rule, piece, Exhibits({"x1": unseen})).endswith("sent a body that was not recorded")
 
 
 def test_the_call_can_be_made_again_and_no_secret_is_shown() -> None:

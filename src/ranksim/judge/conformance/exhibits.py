@@ -23,7 +23,7 @@ from ranksim.core.records import parsed, read_lines
 from ranksim.core.trace import ENTRY, DeliveryAttempt, Exchange, Header, Trace
 from ranksim.judge.conformance.compare import Judgement
 from ranksim.judge.conformance.history.trace_reader import Source
-from ranksim.judge.conformance.verdict.rule import Rule
+from ranksim.judge.conformance.verdict.rule import RAW, Rule
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 VARIABLE: Final = "RANKSIM_KEY"
@@ -176,7 +176,7 @@ def found_in(rule: Rule | None, piece: Evidence, exhibits: Exhibits) -> str:
     """Return what the exchanges and attempts of evidence say where the rule looks; "" where none is whole.
 
     A place is a response header, `>name` a header of the request, `a.b` what a reply says in its body, `>a`
-    what the request says, and `?a` its query.
+    what the request says, `?a` its query, and `RAW` a body as it was sent.
     """
     in_exchange, in_attempt = (rule.looks_at, rule.attempt) if rule is not None else ((), ())
     parts = [
@@ -200,7 +200,9 @@ def _in_exchange(exchange: Exchange, places: Sequence[str]) -> str:
     parts = [f"was answered {exchange.status} {code}".strip()]
     for place in places:
         bare = place.lstrip(">?")
-        if place.startswith("?"):
+        if bare == RAW:
+            parts.append(_raw(exchange.body, "sent a ") if place.startswith(">") else _raw(exchange.response))
+        elif place.startswith("?"):
             parts += _value(bare, (exchange.query or {}).get(bare, NOWHERE), "asked for ")
         elif not bare[:1].isupper():
             side, verb = (request, "asked for ") if place.startswith(">") else (reply, "")
@@ -217,12 +219,22 @@ def _in_attempt(attempt: DeliveryAttempt, places: Sequence[str]) -> str:
     parts = ["got no answer" if attempt.status is None else f"was answered {attempt.status}"]
     body = parsed(attempt.body)
     for place in places:
-        if place[:1].isupper():
+        if place == RAW:
+            parts.append(_raw(attempt.body))
+        elif place[:1].isupper():
             parts.append(_header(attempt.headers, place))
         else:
             value = value_at(body, place)
             parts.append(f"no {place}" if value is NOWHERE else f"{place} {_short(value)}")
     return ", ".join(parts)
+
+
+def _raw(body: str | None, verb: str = "") -> str:
+    """Return a body as it stands in the trace, escaped, with its length; cut where it is long."""
+    if body is None:
+        return f"{verb}body that was not recorded"
+    size = len(body.encode(errors="surrogatepass"))
+    return f"{verb}body of {size} bytes {body[:LONGEST]!r}" + "…" * (len(body) > LONGEST)
 
 
 def _header(headers: Mapping[str, str], name: str, recorded: bool = True, side: str = "") -> str:

@@ -35,7 +35,7 @@ from ranksim.judge.conformance.history.observation import MARK, Json, Observatio
 from ranksim.judge.conformance.judge import Judge, evidence_of
 from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import MET_AT_ONCE, Breach, Cause, Requirement, Rule, declare
+from ranksim.judge.conformance.verdict.rule import MET_AT_ONCE, RAW, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 ONCE = "idempotency.once"
@@ -54,6 +54,8 @@ DRY = ", dry"
 
 SPENT = ("jobs.create", "keywords.create", "scans.create", "keyword_briefs.create", "domains.create")
 """The POSTs whose work done twice costs, counts or shows."""
+
+LOOKS_AT = (">Idempotency-Key", "Idempotent-Replayed", "data.id")
 
 RULES = declare(
     Rule(
@@ -78,6 +80,7 @@ RULES = declare(
         (29, 31, 93),
         cases=(*POSTS, *(f"{operation.name}{DRY}" for operation in TABLE if operation.spends)),
         ways=(Breach(47, "{} repeated gets another reply", "{}", SPENT),),
+        looks_at=(*LOOKS_AT, RAW),
         follows=(Cause(ONCE, "another piece of work has another reply"),),
         needs=(Requirement.SPENDING,),
     ),
@@ -91,6 +94,7 @@ RULES = declare(
             Breach(48, "another body of {} under one key succeeds", "{}", SPENT),
             Breach(48, "a real call after its dry run replays it", "dry, then for real"),
         ),
+        looks_at=(*LOOKS_AT, f">{RAW}"),
         needs=(Requirement.SPENDING,),
     ),
     Rule(
@@ -111,7 +115,7 @@ RULES = declare(
         needs=(Requirement.RETENTION,),
     ),
     exercise="retry",
-    looks_at=(">Idempotency-Key", "Idempotent-Replayed", "data.id"),
+    looks_at=LOOKS_AT,
 )
 
 IN_PROGRESS, COOLING = "idempotency_in_progress", "cooldown_active"

@@ -17,7 +17,7 @@ from ranksim.judge.conformance.history.fields import (
 from ranksim.judge.conformance.history.graphql import snaked
 from ranksim.judge.conformance.history.observation import Json, Observation, leaves
 from ranksim.judge.conformance.judge import evidence_of
-from ranksim.judge.conformance.verdict.rule import ANY, SAME_BODY, Breach, Cause, Requirement, Rule
+from ranksim.judge.conformance.verdict.rule import ANY, RAW, SAME_BODY, Breach, Cause, Requirement, Rule
 from ranksim.judge.conformance.verdict.verdicts import Tally
 
 REQUEST_ID = "header.request_id"
@@ -63,7 +63,7 @@ RESPONSE_RULES = (
         (25,),
         cases=KINDS_OF_ANSWER[:-1],
         ways=(Breach(8, "a success is no JSON", "success"),),
-        looks_at=("Content-Type",),
+        looks_at=("Content-Type", RAW),
         by_reading=True,
     ),
     Rule(

@@ -18,6 +18,9 @@ from ranksim.core.contract.facts import Facts
 ANY: Final = "any"
 """The case of a rule that is not split, and of an instance that is of no case."""
 
+RAW: Final = "="
+"""Where a rule looks at the body as it was sent, whose bytes matter; with `>` before it, at the request's."""
+
 MET_AT_ONCE: Final = "(.*, )?at once"
 """The cases in which several calls met, as a regular expression."""
 

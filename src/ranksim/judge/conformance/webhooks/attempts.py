@@ -13,7 +13,7 @@ from ranksim.core.contract.facts import EVENT_TYPES, JOB_EVENT_TYPES
 from ranksim.core.contract.views import TEST_EVENT, EventJobView
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation, ReceivedAttempt, job_name
-from ranksim.judge.conformance.verdict.rule import Breach, Cause, Requirement, Rule, declare
+from ranksim.judge.conformance.verdict.rule import RAW, Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Tally
 from ranksim.judge.conformance.webhooks.completeness import (
     attempts_by_event,
@@ -62,7 +62,7 @@ RULES = declare(
             Breach(84, "a body is signed and sent otherwise", "first attempt"),
             Breach(85, "the digest is another, or in capitals", "first attempt"),
         ),
-        attempt=("Service-Signature",),
+        attempt=("Service-Signature", RAW),
     ),
     Rule(
         FRESH,
@@ -96,7 +96,7 @@ RULES = declare(
         "A body has id, type, created_at and the job's six fields",
         (82, 83),
         ways=(Breach(82, "a body of {} lacks a field", "{}", JOB_EVENT_TYPES),),
-        attempt=("id", "type", "created_at", "data"),
+        attempt=("id", "type", "created_at", "data", RAW),
     ),
     Rule(
         OUTCOME,
