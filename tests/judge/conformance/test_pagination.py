@@ -3,9 +3,12 @@
 from typing import Any
 
 import pytest
-from tests.kit.traces import HOUR, Entry, call, found, judged, policy_of
+from tests.kit.traces import HOUR, Entry, a_trace, call, found, judged, policy_of
 
 from ranksim.judge.conformance.calls import pages, pagination
+from ranksim.judge.conformance.compare import compare
+from ranksim.judge.conformance.exhibits import exhibits
+from ranksim.judge.conformance.report.as_dict import judgement_data
 
 ONCE, COMPLETE, CURSOR, WALK = pages.ONCE, pages.COMPLETE, pages.CURSOR, pages.WALK
 LIST_1, LIST_2 = {"list_id": "l1"}, {"list_id": "l2"}
@@ -232,8 +235,47 @@ def test_evidence_of_an_item_is_what_cannot_all_be_right() -> None:
     [finding] = [one for one in judged(pagination, pages).findings() if one.rule.name == COMPLETE]
     [evidence] = finding.evidence
     assert evidence.exchanges == ("x1", "x3", "x4")
-    says = "b is shown by x1, then left out of the walk from x3 to x4, and nothing deleted it"
-    assert evidence.says == says
+    says = (
+        "b is shown by x1, then left out of the walk from x3 to x4, and nothing deleted it; x5 shows it again"
+    )
+    assert (evidence.says, evidence.between) == (says, ("x5",))
+
+
+MOVED = [page(0, "abcd"), page(2, "ab", "c1"), deleted(4, 5, "a"), page(6, "d", None, "c1"), page(9, "bcd")]
+PUSHED = [page(0, "ab", "c1"), made(2, "z"), page(4, "bc", None, "c1")]
+WITHDRAWN = [page(0, "ab", "c1"), deleted(2, 3, "b"), bad(4, "c1")]
+
+
+@pytest.mark.fact("S44", "S46")
+@pytest.mark.parametrize(
+    ("rule", "entries", "says", "between"),
+    [
+        (COMPLETE, MOVED, "; x5 shows it again; x3 deleted a between x2 and x4", ("x3", "x5")),
+        (ONCE, PUSHED, "x2 created z between x1 and x3", ("x2",)),
+        (ONCE, [PUSHED[0], made(3.5, "z"), PUSHED[2]], "x2 created z about x1 and x3", ("x2",)),
+        (ONCE, [PUSHED[0], made(2, "z"), deleted(2, 3, "a"), PUSHED[2]], "x3 deleted a between", ("x3",)),
+        (ONCE, [PUSHED[0], deleted(2, None, "a"), PUSHED[2]], "by x3 of one walk", ()),
+        (ONCE, [PUSHED[0], deleted(2, 3, "a", **NOT_FOUND), PUSHED[2]], "by x3 of one walk", ()),
+        (WALK, WITHDRAWN, "x2 deleted b between x1 and x3", ("x2",)),
+    ],
+)
+def test_the_write_between_the_pages_stands_beside_them(
+    rule: str, entries: list[Entry], says: str, between: tuple[str, ...]
+) -> None:
+    [piece] = [one for name, one in judged(pagination, entries).breaches().items() if name == rule]
+    assert (says in piece.says, piece.between) == (True, between)
+    assert not {*piece.between} & {*piece.exchanges}
+
+
+def test_what_came_between_is_shown_in_order_of_time() -> None:
+    recorded = a_trace(MOVED)
+    judgement = compare(recorded)
+    told = judgement_data(judgement, exhibits=exhibits([recorded], judgement))
+    [rule] = [rule for rule in told["rules"] if rule["name"] == COMPLETE]
+    piece = rule["evidence"][0]
+    assert (piece["exchanges"], piece["between"]) == (["x1", "x2", "x3", "x4", "x5"], ["x3", "x5"])
+    assert told["exhibits"]["x3"]["method"] == "DELETE"
+    assert "curl" in told["exhibits"]["x3"]
 
 
 @pytest.mark.fact("S46")

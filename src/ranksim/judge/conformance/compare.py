@@ -282,5 +282,5 @@ def _exhibits(
     """Return the exchanges that evidence points at, by id."""
     pieces = [piece for finding in findings for piece in finding.evidence]
     pieces += [difference.evidence for difference in differences]
-    named = {name for piece in pieces for name in piece.exchanges}
+    named = {name for piece in pieces for name in piece.named}
     return {seen.id: seen for history in histories for seen in history.named(named)}

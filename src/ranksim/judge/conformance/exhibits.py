@@ -83,7 +83,7 @@ def _pointed_at(judgement: Judgement) -> tuple[set[str], set[str]]:
     """Return the ids of exchanges and the names of attempts that evidence has."""
     pieces = [piece for finding in judgement.findings for piece in finding.evidence]
     pieces += [difference.evidence for difference in judgement.differences]
-    calls = {name for piece in pieces for name in piece.exchanges}
+    calls = {name for piece in pieces for name in piece.named}
     return calls, {name for piece in pieces for name in piece.deliveries}
 
 

@@ -5,7 +5,7 @@ change before a watermark is decided then and, where its rule's horizon is over,
 read whole is a stream that ends: its last watermark is DISTANT_FUTURE.
 """
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ranksim.core.clock import Micros
 from ranksim.judge.conformance.history.history import ObservedRun
@@ -49,7 +49,18 @@ class Dated(Protocol):
         """When it was sent."""
 
 
-def evidence_of(says: str, *calls: Dated, about: str = "", expected: str = "") -> Evidence:
+class Between(NamedTuple):
+    """What came between calls and may tell why they are wrong: in words behind what is said, and by id."""
+
+    says: str = ""
+    ids: tuple[str, ...] = ()
+
+
+def evidence_of(
+    says: str, *calls: Dated, about: str = "", expected: str = "", between: Between | None = None
+) -> Evidence:
     """Return evidence that points at calls, each once, and is dated by the last of them."""
     ids = tuple(dict.fromkeys(call.id for call in calls))
-    return Evidence(says, ids, about=about, at=calls[-1].sent, expected=expected)
+    why, others = between or Between()
+    beside = tuple(name for name in others if name not in ids)
+    return Evidence(says + why, ids, about=about, at=calls[-1].sent, expected=expected, between=beside)

@@ -1,16 +1,17 @@
 """Run each item of a list: that it is there, or not, explains what shows it and what leaves it out (S46)."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.judge.conformance.calls.pages import Page, Query, noun_of
+from ranksim.judge.conformance.calls.pages import Page, Query, Return, noun_of
 from ranksim.judge.conformance.contradiction import contradictions
 from ranksim.judge.conformance.history.observation import Observation
-from ranksim.judge.conformance.judge import Dated, evidence_of
+from ranksim.judge.conformance.judge import Between, Dated, evidence_of
 from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
@@ -76,6 +77,31 @@ class Deletion(NamedTuple):
         return self.call if sure else self.call.without_reply()
 
 
+Writes: TypeAlias = Callable[[], Iterable[tuple[str, ModelCall]]]
+"""Gives what created and deleted items of a list, each with the item's id."""
+
+
+def write_between(pages: Sequence[Page | Return], writes: Iterable[tuple[str, ModelCall]]) -> Between:
+    """Return the write of a list that may explain what was wrong with pages that followed each other.
+
+    It came between two of them, and surely so rather than perhaps; a DELETE of what was shown by then moves
+    more than any other write.
+    """
+    best, write, sighted = 0, Between(), set[str]()
+    done = [(item, call) for item, call in writes if call.answered and call.reply != ABSENT]
+    for page, other in pairwise(pages):
+        sighted.update(page.items if isinstance(page, Page) else ())
+        for item, call in done:
+            if call.sent < other.received and call.received > page.sent:
+                sure = page.received <= call.sent and call.received <= other.sent
+                weight = 1 + sure + 2 * (call.question == DELETE and item in sighted)
+                if weight > best:
+                    did = f"{call.id} {'created' if call.question == CREATE else 'deleted'} {item}"
+                    when = f"{'between' if sure else 'about'} {page.id} and {other.id}"
+                    best, write = weight, Between(f"; {did} {when}", (page.id, call.id, other.id))
+    return write
+
+
 def sightings(pages: Sequence[Page]) -> tuple[dict[str, Page], dict[str, Page]]:
     """Return which page showed each item first, as its reply was received, and which last, as it was sent."""
     first, last = dict[str, Page](), dict[str, Page]()
@@ -96,6 +122,7 @@ class ListedItems:
     """Those that came to an end."""
     made: Mapping[str, ModelCall]
     deletions: Sequence[Deletion]
+    writes: "Writes"
     alone: bool
     """Whether nothing else, that was seen or not, can have deleted any."""
 
@@ -155,17 +182,21 @@ class ListedItems:
 
     def evidence(self, item: str, calls: Sequence[ModelCall]) -> Evidence:
         """Return what cannot be: what calls told of an item."""
-        ends = {walk[-1].id: (walk[0], walk[-1]) for walk in self.walks}
-        clauses, places = list[str](), list[Dated]()
+        walks = {walk[-1].id: walk for walk in self.walks}
+        clauses, places, write = list[str](), list[Dated](), Between()
         for call in calls:
-            pages = ends[call.id] if call.reply == LEFT_OUT else (call,)
-            by = f"the walk from {pages[0].id} to {call.id}" if call.reply == LEFT_OUT else call.id
-            clauses.append(f"{call.reply} {'of' if call.reply == LEFT_OUT else 'by'} {by}")
-            places += pages
+            walk = walks[call.id] if call.reply == LEFT_OUT else ()
+            by = f"the walk from {walk[0].id} to {call.id}" if walk else call.id
+            clauses.append(f"{call.reply} {'of' if walk else 'by'} {by}")
+            places += (walk[0], walk[-1]) if walk else (call,)
+            write = write if write.ids else write_between(walk, self.writes())
         says = f"{item} is {', then '.join(clauses)}"
         if calls[-1].reply in (LEFT_OUT, ABSENT):
             says += ", and nothing deleted it"
-        return evidence_of(says, *places, about=self.query.operation)
+        again = self.last_page.get(item)
+        if again is not None and again.sent > calls[-1].received and calls[-1].reply == LEFT_OUT:
+            write = Between(f"; {again.id} shows it again{write.says}", (*write.ids, again.id))
+        return evidence_of(says, *places, about=self.query.operation, between=write)
 
 
 def wrong_call(calls: Sequence[ModelCall]) -> ModelCall:

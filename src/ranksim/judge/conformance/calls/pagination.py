@@ -5,8 +5,9 @@ client could have made, whoever made it. A connection of GraphQL is a list (S4),
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from sys import intern
 from typing import TypeAlias
@@ -208,7 +209,8 @@ class PaginationJudge(Judge):
             given = given_out(calls.pages)
             for seen in calls.take_answered(watermark):
                 origins = given.get(seen.cursor, {})
-                judge_cursor(seen, origins, self.acting, run.rate, self.options, self.tally)
+                writes = partial(self._writes, seen.query, calls)
+                judge_cursor(seen, origins, self.acting, writes, run.rate, self.options, self.tally)
         for (_, _, operation, surface), sizes in self.sizes.items():
             self._judge_default(operation, case_of(operation, surface), sizes)
         self.sizes.clear()
@@ -223,6 +225,7 @@ class PaginationJudge(Judge):
         for calls in self.keys.values():
             walks = walks_of(calls.pages)
             for query, same in walks.items():
+                writes = partial(self._writes, query, calls)
                 ours = [walk for walk in same if began[0] <= walk[0].sent < began[1]]
                 if not _kept_in_place(query, run, alike):
                     for _ in ours:
@@ -230,7 +233,7 @@ class PaginationJudge(Judge):
                         self.tally.open(ONCE, says)
                     continue
                 for walk in ours:
-                    judge_once(walk, moved, self.tally)
+                    judge_once(walk, moved, writes, self.tally)
                     judge_exact(walk, chain.from_iterable(self.deletions.values()), run.exclusive, self.tally)
                 listing = self._listing(query, same, calls, run)
                 judge_complete(listing, moved, began, self.tally)
@@ -247,8 +250,19 @@ class PaginationJudge(Judge):
             [walk for walk in walks if not walk[-1].more],
             {item: made.call for item, made in created.items() if made.settled.items() >= filters},
             self.deletions[place],
+            partial(self._writes, query, calls),
             alone=run.exclusive and run.changed.isdisjoint((noun, ALL)) and not others,
         )
+
+    def _writes(self, query: Query, calls: KeyCalls) -> Iterator[tuple[str, ModelCall]]:
+        """Yield what the account of a key created and deleted of what a query lists, and the item's id."""
+        for other in self.keys.values():
+            if other.account == calls.account:
+                created = other.created.get((query.environment, query.operation), {})
+                yield from ((item, made.call) for item, made in created.items())
+        for deletion in self.deletions.get((query.environment, noun_of(query.operation)), ()):
+            if deletion.account == calls.account:
+                yield deletion.name, deletion.call
 
     def _forget(self, edge: Micros) -> None:
         """Forget what was sent before an instant."""

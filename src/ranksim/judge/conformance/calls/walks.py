@@ -8,7 +8,15 @@ from itertools import chain, pairwise
 from typing import TypeAlias
 
 from ranksim.core.clock import HOUR, Micros
-from ranksim.judge.conformance.calls.items import Deletion, ListedItems, Walk, sightings, wrong_call
+from ranksim.judge.conformance.calls.items import (
+    Deletion,
+    ListedItems,
+    Walk,
+    Writes,
+    sightings,
+    write_between,
+    wrong_call,
+)
 from ranksim.judge.conformance.calls.pages import (
     COMPLETE,
     CURSOR,
@@ -23,7 +31,7 @@ from ranksim.judge.conformance.calls.pages import (
     case_of,
     given_out,
 )
-from ranksim.judge.conformance.judge import evidence_of
+from ranksim.judge.conformance.judge import Between, evidence_of
 from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY
@@ -44,8 +52,8 @@ PROMPT = HOUR
 """A cursor refused sooner than this did not expire: that is unstated (U36), but walks must be possible."""
 
 
-def _pair(earlier: Page, later: Page | Return, says: str) -> Evidence:
-    return evidence_of(says, earlier, later, about=later.query.operation)
+def _pair(earlier: Page, later: Page | Return, says: str, between: Between | None = None) -> Evidence:
+    return evidence_of(says, earlier, later, about=later.query.operation, between=between)
 
 
 # Walks
@@ -79,7 +87,7 @@ def _items(walk: Walk) -> set[str]:
     return {item for page in walk for item in page.items}
 
 
-def judge_once(walk: Walk, moved: Set[str], tally: Tally) -> None:
+def judge_once(walk: Walk, moved: Set[str], writes: Writes, tally: Tally) -> None:
     """No item stands on two pages of a walk, or twice on one: keyset paging moves past what it showed.
 
     One that was changed may have moved, where another order is kept than by creation (U37).
@@ -89,7 +97,8 @@ def judge_once(walk: Walk, moved: Set[str], tally: Tally) -> None:
         for item in page.items:
             if item in pages and item not in moved:
                 says = f"{item} is shown by {pages[item].id} and again by {page.id} of one walk"
-                tally.broke(ONCE, _pair(pages[item], page, says), case=page.query.case)
+                between = write_between(walk[walk.index(pages[item]) : walk.index(page) + 1], writes())
+                tally.broke(ONCE, _pair(pages[item], page, says, between), case=page.query.case)
                 return
             pages[item] = page
     tally.held(ONCE, case=_several(walk), by=(walk[0].id, walk[-1].id))
@@ -185,6 +194,7 @@ def judge_cursor(
     seen: Return,
     origins: Mapping[Query, Origins],
     acting: Set[Acting],
+    writes: Writes,
     rate: int,
     options: Options,
     tally: Tally,
@@ -198,7 +208,7 @@ def judge_cursor(
     query = seen.query
     own = origins.get(query)
     if own is not None and own.possible(seen.received):
-        _judge_return(seen, own.latest(seen.sent), rate, tally)
+        _judge_return(seen, own.latest(seen.sent), writes, rate, tally)
         return
     before = _latest_pages(origins, query.surface, seen.sent)
     same_list = [page for page in before if page.query[:3] == query[:3]]
@@ -239,7 +249,7 @@ def _judge_other_filters(
         tally.open(CURSOR, "nothing shows that the parameter which changed chooses anything")
 
 
-def _judge_return(seen: Return, origin: Page | None, rate: int, tally: Tally) -> None:
+def _judge_return(seen: Return, origin: Page | None, writes: Writes, rate: int, tally: Tally) -> None:
     """A cursor returned unchanged, under the query that gave it out, continues the walk (S44)."""
     if origin is None:
         return
@@ -253,4 +263,5 @@ def _judge_return(seen: Return, origin: Page | None, rate: int, tally: Tally) ->
     elif rate == 0 or (seen.received - origin.sent) * rate > PROMPT:
         tally.differs(36, "no expiry", "refused later", _pair(origin, seen, says))
     else:
-        tally.broke(WALK, _pair(origin, seen, says), case=seen.query.case)
+        between = write_between((origin, seen), writes())
+        tally.broke(WALK, _pair(origin, seen, says, between), case=seen.query.case)

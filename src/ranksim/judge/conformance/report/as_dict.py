@@ -62,7 +62,7 @@ def judgement_data(
         "missing": [finding.rule.name for finding in judgement.missing(required)],
         "facts": {f"S{number}": fact_text(number) for number in sorted(facts)},
         "rules": [_finding(finding, judgement, evidence, following) for finding in judgement.findings],
-        "differences": [_difference(difference, evidence) for difference in judgement.differences],
+        "differences": [_difference(difference, evidence, judgement) for difference in judgement.differences],
         "model": None if model is None else [asdict(row) for row in model],
         "builds": None if builds is None else _builds(builds),
         "answers": traffic.answers(histories),
@@ -210,7 +210,7 @@ def _finding(
 ) -> Plain:
     rule, histories = finding.rule, judgement.histories
     says = rule.under(judgement.facts)
-    pieces = [_evidence(rule, says, piece, exhibits) for piece in finding.evidence]
+    pieces = [_evidence(rule, says, piece, exhibits, judgement) for piece in finding.evidence]
     cause = following.get(rule.name)
     for piece, evidence in zip(pieces[:DRAWN], finding.evidence, strict=False):
         around = (traffic.surroundings(history, evidence) for history in histories)
@@ -238,15 +238,24 @@ def _finding(
     }
 
 
-def _evidence(rule: Rule | None, expected: str, piece: Evidence, exhibits: Exhibits) -> Plain:
-    """Return a piece: what was expected, what was found, and the difference in words."""
+def _evidence(
+    rule: Rule | None, expected: str, piece: Evidence, exhibits: Exhibits, judgement: Judgement
+) -> Plain:
+    """Return a piece: what was expected, what was found, and the difference in words.
+
+    What came between the exchanges that prove it stands there among them.
+    """
+    seen, names = judgement.exhibits, list(piece.named)
+    if piece.between:
+        names.sort(key=lambda name: seen[name].sent if name in seen else DISTANT_FUTURE)
     return {
         "expected": piece.expected or expected.rstrip("."),
         "found": found_in(rule, piece, exhibits),
         "says": piece.says,
         "about": piece.about,
         "at": piece.at,
-        "exchanges": list(piece.exchanges),
+        "exchanges": names,
+        "between": list(piece.between),
         "deliveries": list(piece.deliveries),
         "readings": [
             {"reading": name, "says": against.says, "exchanges": list(against.exchanges)}
@@ -255,13 +264,13 @@ def _evidence(rule: Rule | None, expected: str, piece: Evidence, exhibits: Exhib
     }
 
 
-def _difference(difference: Difference, exhibits: Exhibits) -> Plain:
+def _difference(difference: Difference, exhibits: Exhibits, judgement: Judgement) -> Plain:
     return {
         "number": difference.number,
         "statement": assumption(difference.number).statement,
         "assumed": difference.assumed,
         "found": difference.found,
-        "evidence": _evidence(None, difference.assumed, difference.evidence, exhibits),
+        "evidence": _evidence(None, difference.assumed, difference.evidence, exhibits, judgement),
     }
 
 

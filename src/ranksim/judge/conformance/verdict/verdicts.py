@@ -38,6 +38,7 @@ class Evidence:
     `says` tells in numbers what cannot be; `about` names the instance, such as "key main, reads"; `at` is
     when, in µs of the trace's clock. `expected` is what would have been right, where the rule's sentence has
     not the numbers. `readings` names each reading of what is open that was tried, and what it fails on.
+    `between` are exchanges that prove nothing, and may tell why.
     """
 
     says: str
@@ -47,6 +48,12 @@ class Evidence:
     at: Micros | None = None
     expected: str = ""
     readings: tuple[tuple[str, Evidence], ...] = ()
+    between: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Return the ids of all exchanges that are to be shown."""
+        return (*self.exchanges, *self.between)
 
     @property
     def size(self) -> int:
