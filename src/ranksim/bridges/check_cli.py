@@ -63,6 +63,21 @@ Model = Annotated[
         "measured refusals, waits and delays beside its own.",
     ),
 ]
+ReadOnly = Annotated[
+    bool,
+    typer.Option(
+        "--read-only",
+        help="Send GETs and GraphQL queries alone, and few of them: nothing is made, changed or removed, no "
+        "dry run is sent, and no rate limit reached.",
+    ),
+]
+LimitShare = Annotated[
+    str,
+    typer.Option(
+        metavar="PERCENT",
+        help="With --read-only, the part of each rate limit that it uses at most in any window; 10% without.",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Write all results into this directory; a new one here without."),
@@ -78,6 +93,8 @@ def check(
     only: Only = None,
     spend_cap: SpendCap = "",
     dry_run_only: DryRunOnly = False,
+    read_only: ReadOnly = False,
+    limit_share: LimitShare = "",
     exclusive: Exclusive = None,
     yes: Yes = False,
     plan_only: PlanOnly = False,
@@ -101,6 +118,7 @@ def check(
     \b
       RANKSIM_KEY=... ranksim check --host localhost:8080
       ranksim check --target deployment.yaml --time 30m --only rate,webhook
+      ranksim check --target production.yaml --read-only --limit-share 5%
     """  # fmt: skip
     began = monotonic_ns() // 1_000  # what is imported below takes seconds on a busy machine
     from ranksim.core.contract.policy import Policy
@@ -114,9 +132,13 @@ def check(
     check_required(required)
     hold_key(host, key, target)
     options = LoadOptions.from_arguments(
-        host, target or "", "", spend_cap, dry_run_only, exclusive, gzip, seed
+        host, target or "", "", spend_cap, dry_run_only, exclusive, gzip, seed, read_only, limit_share
     )
     deployment = options.target()
+    if limit_share and not deployment.read_only:
+        raise BadInput("--limit-share: expected --read-only beside it, whose pace it is")
+    if model and deployment.read_only:
+        raise BadInput("--model: reads faster than --read-only does; leave one of them out")
     pinned = policy or (Path(deployment.policy) if deployment.policy else None)
     pinned_policy = None if pinned is None else Policy.load(pinned)
     agreed = _agreement(deployment, yes=yes, plan_only=plan_only)
@@ -142,7 +164,7 @@ def _agreement(deployment: "Target", *, yes: bool, plan_only: bool) -> "Callable
     from ranksim.judge.load.leaked_resources import staying
     from ranksim.judge.load.options import is_local
 
-    asking = not (is_local(deployment) or yes or plan_only)
+    asking = not (is_local(deployment) or yes or plan_only or deployment.read_only)
     if asking and not sys.stdin.isatty():
         raise BadInput(
             "--yes: expected beyond this machine where nobody can be asked; --plan-only shows the plan first"

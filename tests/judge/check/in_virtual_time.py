@@ -23,6 +23,7 @@ from ranksim.judge.deployment.budget import Budget, account_named, guarded
 from ranksim.judge.deployment.cleanup import resolve_lost
 from ranksim.judge.deployment.discovery import Reach, explore, state
 from ranksim.judge.deployment.ownership import Ownership, kept
+from ranksim.judge.deployment.reading_pace import ReadingPace, reading
 from ranksim.judge.profiles.windows import window_of
 
 
@@ -62,8 +63,13 @@ def check_in(
 ) -> Checked:
     """Run a check in a rehearsal; not `again`, without the rounds that come of what was judged meanwhile."""
     target = rehearsal.target
-    reach: Reach = rehearsal.alone(explore(target))
-    rehearsal.alone(state(reach))
+    pace = ReadingPace(target, target.limit_share) if target.read_only else None
+
+    def permitted(program: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        return program if pace is None else reading(program, pace)
+
+    reach: Reach = rehearsal.alone(permitted(explore(target)))
+    rehearsal.alone(permitted(state(reach)))
     checked = Checked(make_plan(reach, RULES, time, only, receiver=True))
     checked.budget = Budget(target.spend_cap, target.dry_run_only)
     checked.budget.accounts = {
@@ -71,16 +77,23 @@ def check_in(
     }
     checked.ownership = Ownership.of(reach)
     start = rehearsal.now
-    supervising = _supervised(checked, reach, rehearsal, start, seed, again)
+    supervising = _supervised(checked, reach, rehearsal, start, seed, again, permitted)
     rehearsal.together([supervising], start + time - CLOSING)
     rehearsal.alone(guarded(resolve_lost(reach, rehearsal.unknown), checked.budget))
-    rehearsal.alone(state(reach))
+    if pace is None:
+        rehearsal.alone(state(reach))
     checked.trace = rehearsal.finish(reach)
     return checked
 
 
 def _supervised(
-    checked: Checked, reach: Reach, rehearsal: Rehearsal, start: Micros, seed: int, again: bool
+    checked: Checked,
+    reach: Reach,
+    rehearsal: Rehearsal,
+    start: Micros,
+    seed: int,
+    again: bool,
+    permitted: Callable[[Program], Program],
 ) -> Program:
     rounds, pacer = Rounds.of(checked.plan), Pacer(window_of(reach))
     checked.begun = rounds.begun
@@ -106,7 +119,7 @@ def _supervised(
             checked.together.append(frozenset(one.name for one in rounds.running.values()))
             for program in task.programs(reach, seed + number):
                 steps = kept(paced(program, pacer, waits=task.waits), ownership)
-                steps = guarded(steps, checked.budget)
+                steps = permitted(guarded(steps, checked.budget))
                 yield Spawn(_once(steps, task, number, stopped, ended))
         if not rounds.running:  # what was not begun has no time left
             return

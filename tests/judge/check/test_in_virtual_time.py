@@ -9,6 +9,7 @@ from tests.judge.conformance.elsewhere.virtual import elsewhere, rehearsal
 
 from ranksim.bridges.rehearsal import Network
 from ranksim.bridges.rehearsal_worlds import make_world
+from ranksim.core.callers.target import UNKNOWN
 from ranksim.core.clock import MINUTE
 from ranksim.core.service.service import Service
 from ranksim.judge.conformance.compare import RULES, compare
@@ -67,6 +68,25 @@ def test_dry_runs_alone_spend_nothing() -> None:
         if (one.operations, one.surface, one.api_key, one.status) == (("slots.get",), "rest", "main", 200)
     ]
     assert used[0] == used[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", [("main",), ()])
+def test_reading_alone_decides_what_the_plan_says(keys: tuple[str, ...]) -> None:
+    service, target = make_world(seed=22)
+    kept = {name: target.keys[name] for name in keys or target.keys}
+    target = target.model_copy(update={"dry_run_only": True, "read_only": True, "keys": kept})
+    checked = check(service, target, 6 * MINUTE, seed=22)
+    calls = checked.trace.exchanges
+    assert {(one.method, one.surface) for one in calls} == {("GET", "rest"), ("POST", "graphql")}
+    for key in (*kept, UNKNOWN, None):
+        instants = [one.sent for one in calls if one.api_key == key]
+        most = max(sum(first <= other < first + MINUTE for other in instants) for first in instants)
+        assert most <= 60, key
+    judgement = compare(checked.trace)
+    assert judgement.deviating == ()
+    decided = {one.rule.name for one in judgement.findings if one.verdict == Verdict.CONFORMS}
+    assert {*checked.plan.decidable} <= decided
 
 
 @pytest.mark.slow

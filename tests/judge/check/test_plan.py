@@ -157,6 +157,17 @@ def test_settings_and_hours_hold_rules_back() -> None:
     empty = replace(key, reads=key.reads | {name: [] for name in LISTS})
     nothing = with_target(replace(reached("main"), keys={"main": empty}), dry_run_only=True)
     assert {"paging.once", "paging.default"} <= held_back(planned(nothing))
+    read = planned(with_target(reach, dry_run_only=True, read_only=True, limit_share=5))
+    assert held_back(read) - dry == {
+        *("rate.read", "rate.expensive", "rate.retry_after", "rate.retry_after_honoured"),
+        "rate.traffic_only",
+        *("dry_run.free", "dry_run.order", "dry_run.queues", "dry_run.verdict"),
+    }
+    assert {task.name for task in read.tasks} == {"scope", "breadth", "everyday", "walk"}
+    said = "\n".join(plan_lines(read))
+    assert "at most 5 % of each rate limit of a key; where others use more, it waits" in said
+    assert "no more than 5 % of a rate limit is used with --read-only" in said
+    assert "dry_run.free, dry_run.queues, dry_run.verdict, dry_run.order: no dry runs are sent" in said
     assert "slots.refused" in held_back(planned(with_target(reach, exclusive=False)))
     fast = planned(with_target(reach, time_scale=240), time=HOUR)
     assert held_back(fast) == {"header.deprecation"}

@@ -71,6 +71,20 @@ Base = Annotated[Url, AfterValidator(_base)]
 ApiBase = Annotated[Base, AfterValidator(lambda given: given.removesuffix("/v1").rstrip("/"))]
 
 
+def limit_percent(given: Any) -> Any:
+    """Read a percentage such as "10%". Raises ValueError."""
+    match = re.fullmatch(r"(\d{1,3}) ?%", given) if isinstance(given, str) else None
+    number = int(match[1]) if match else given if type(given) is int else 0
+    if not 1 <= number <= LARGEST_SHARE:
+        raise ValueError(f"expected such as 10%, from 1% to {LARGEST_SHARE}%, found {given!r}")
+    return number
+
+
+DEFAULT_SHARE, LARGEST_SHARE = 10, 50
+"""Percent of a rate limit that a check takes which reads alone, and that it may take."""
+
+Percent = Annotated[int, BeforeValidator(limit_percent, json_schema_input_type=str)]
+
 DomainId = Annotated[str, Field(min_length=1)]
 
 
@@ -104,7 +118,8 @@ class Target(Frozen):
     our webhook receiver, when that is not the address it listens at; `receiver_token` is what its control API
     wants. `policy` is the path of a policy file to judge by.
     Business time at the deployment runs `time_scale` times as fast as ours, the clock of its rate windows
-    `traffic_scale` times. `spend_cap` (µUSD) and `dry_run_only` bound what the run may spend. `exclusive`
+    `traffic_scale` times. `spend_cap` (µUSD) and `dry_run_only` bound what the run may spend; `read_only` has
+    a check send reads alone, at most `limit_share` percent of what a rate limit admits. `exclusive`
     says that nobody else uses these accounts meanwhile, without which "refused too early" cannot be told; a
     file that does not say it is taken to mean so where all of the deployment is on this machine.
     A run writes to what it made itself. `use_domains` are ids of domains of yours in which it may run jobs
@@ -122,6 +137,8 @@ class Target(Frozen):
     traffic_scale: Annotated[int, Field(ge=1)] = 1
     spend_cap: Annotated[Money, Field(ge=0)] | None = None
     dry_run_only: bool = False
+    read_only: bool = False
+    limit_share: Percent = DEFAULT_SHARE
     exclusive: bool = False
     use_domains: tuple[DomainId, ...] = ()
     failing_domain: DomainId | None = None

@@ -106,7 +106,7 @@ class Checking:
 
     def __post_init__(self) -> None:
         self.rounds = Rounds.of(self.plan)
-        self.closing = Closing(self.plan.time, self.plan.read, self.reports)
+        self.closing = self.plan.closing(self.reports)
 
     @property
     def elapsed(self) -> Micros:

@@ -108,6 +108,8 @@ def check(
     only: Sequence[str] = (),
     spend_cap: str = "",
     dry_run_only: bool = False,
+    read_only: bool = False,
+    limit_share: str = "",
     exclusive: bool | None = None,
     policy: Policy | None = None,
     out: str | Path = "",
@@ -118,9 +120,12 @@ def check(
     It has a base URL and a key, which without `key` is that of the environment variable RANKSIM_KEY, or is
     told by a `target` file. It takes `length` ("10m", or a timedelta) at most and spends `spend_cap` at
     most, an amount such as "5 USD", or "none" for no cap; without, 2 USD or what the target file says. `only`
-    names families or rules. Nobody is asked. Raises BadInput.
+    names families or rules. With `read_only` it only reads, by at most `limit_share` ("10%") of each rate
+    limit. Nobody is asked. Raises BadInput.
     """
-    options = LoadOptions.from_arguments(host, target, out, spend_cap, dry_run_only, exclusive, seed=seed)
+    options = LoadOptions.from_arguments(
+        host, target, out, spend_cap, dry_run_only, exclusive, False, seed, read_only, limit_share
+    )
     wanted = CheckWanted(options, options.directory("check"), length_of(length), tuple(only), policy)
     with key_in_environment(key):
         done = carried_out(wanted, lambda plan: True)

@@ -11,6 +11,7 @@ from ranksim.core.callers.steps import Pause, Received, Send, Until
 from ranksim.core.clock import Micros
 from ranksim.core.contract.facts import Facts
 from ranksim.core.service.operations import OPERATIONS
+from ranksim.judge.deployment.reading_pace import UNAUTHORIZED, stated_number
 
 SHARE = 9
 """Tenths of a limit that are used: a class may be counted in another one, too (U87)."""
@@ -19,8 +20,6 @@ SPARE = 10
 
 LEFT = 6
 """Tenths that are used where calls that never wait were sent with the key within a window."""
-
-UNAUTHORIZED = 401
 
 
 @dataclass(slots=True)
@@ -68,10 +67,9 @@ class Pacer:
 
     def saw(self, send: Send, received: Received) -> None:
         """Learn the limit of an operation from a reply; of no key that is unknown, which has another."""
-        limit, stated = self._limit(send), received.header("ratelimit-limit").partition(",")[0].strip()
-        is_number = stated.isascii() and stated.isdigit() and len(stated) <= 9
-        if limit is not None and received.status != UNAUTHORIZED and is_number:
-            self._limits[send.key, send.operation] = max(1, min(limit, int(stated)))
+        limit, stated = self._limit(send), stated_number(received, "ratelimit-limit")
+        if limit is not None and received.status != UNAUTHORIZED and stated is not None:
+            self._limits[send.key, send.operation] = max(1, min(limit, stated))
 
     def _limit(self, send: Send) -> int | None:
         """Calls of this key and operation in a window; None for one without a key, or that is unknown."""

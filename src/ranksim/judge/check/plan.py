@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.judge.check.prerequisites import Lack, lacking
-from ranksim.judge.check.tasks import CheckTask, tasks
+from ranksim.judge.check.tasks import READING, CheckTask, tasks
 from ranksim.judge.conformance.compare import rules_named
 from ranksim.judge.conformance.verdict.rule import Rule
 from ranksim.judge.deployment.discovery import Reach
@@ -99,8 +99,12 @@ class CheckPlan:
     @property
     def for_calls(self) -> Micros:
         """How much of the time is left for tasks (µs), in whole seconds: it takes a moment to begin them."""
-        left = self.time - self.read - Closing(self.time, self.read).length(0, 0)
+        left = self.time - self.read - self.closing().length(0, 0)
         return max(0, left // SECOND * SECOND)
+
+    def closing(self, reports: int = REPORTS) -> Closing:
+        """Return what its end takes; the state after is not read where it was only read."""
+        return Closing(self.time, 0 if self.reach.target.read_only else self.read, reports)
 
     def held_back(self, rule: str) -> Lack | None:
         """Return what keeps a rule from being decided, or None."""
@@ -147,6 +151,8 @@ def make_plan(
     )
     if not reach.target.dry_run_only:
         return plan
+    if reach.target.read_only:
+        serving = [task for task in serving if task.profile in READING]
     fit = [task for task in serving if any(map(task.serves, plan.decidable))]  # most others want things made
     return replace(plan, tasks=tuple(fit))
 

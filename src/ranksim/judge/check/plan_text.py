@@ -97,6 +97,11 @@ def _no_turn(plan: CheckPlan, times: Mapping[str, Micros]) -> Iterator[str]:
 def _spending(plan: CheckPlan) -> list[str]:
     """Return the most that a check uses up, at first and with further rounds, and what is left of it."""
     target = plan.reach.target
+    if target.read_only:
+        share = f"at most {target.limit_share} % of each rate limit of a key"
+        return [
+            f"reads, and makes, changes, removes and spends nothing: {share}; where others use more, it waits"
+        ]
     if target.dry_run_only:
         used = ", ".join(sorted(target.usable_domains))
         where = f"of jobs on {used}" if used else "on no domain, as `use_domains` names none"

@@ -107,8 +107,9 @@ def _keys(reach: Reach) -> Iterator[Lack]:
     if not any(_lacks_a_capability(key) for key in reach.usable()):
         why = "the plans of all keys include every kind of work, as far as they say"
         yield Lack((Requirement.LESSER_PLAN,), why, "a key of a plan without one of them")
-    if not reach.of("near_limit") and reach.target.spend_cap is not None:
-        cap = units.usd(reach.target.spend_cap)
+    capped = reach.target.spend_cap is not None and not reach.target.dry_run_only
+    if capped and not reach.of("near_limit"):
+        cap = units.usd(reach.target.spend_cap or 0)
         why = f"--spend-cap {cap} ends spending before an account's ceiling does"
         yield Lack((Requirement.CEILING,), why, f"{lines.format('near_limit')}, of a small plan")
 
@@ -121,7 +122,7 @@ def _lacks_a_capability(key: KeyReach) -> bool:
 
 def _settings(reach: Reach, receiver: bool) -> Iterator[Lack]:
     target = reach.target
-    if not receiver:
+    if not receiver and not target.dry_run_only:
         would = "`ranksim receive` where it does, and its URL as the target's `receiver`"
         yield Lack((Requirement.RECEIVER,), "the deployment reaches no webhook receiver", would)
     if target.dry_run_only:
@@ -135,14 +136,21 @@ def _settings(reach: Reach, receiver: bool) -> Iterator[Lack]:
 
 
 def _dry_runs(reach: Reach) -> Iterator[Lack]:
-    instead = "a --spend-cap in its place"
+    instead, reading = "a --spend-cap in its place", reach.target.read_only
+    option = "--read-only" if reading else "--dry-run-only"
     due = () if reach.of("past_due") else (Requirement.SPENDING_OR_PAST_DUE,)
-    yield Lack((Requirement.SPENDING, *due), "nothing is spent or made with --dry-run-only", instead)
-    if not reach.target.usable_domains:
+    yield Lack((Requirement.SPENDING, *due), f"nothing is spent or made with {option}", instead)
+    if reading:
+        share = f"no more than {reach.target.limit_share} % of a rate limit is used with --read-only"
+        yield Lack((Requirement.RATE_LIMIT,), share, instead)
+        yield Lack(
+            (Requirement.DOMAIN,), "no dry runs are sent with --read-only", "--dry-run-only in its place"
+        )
+    elif not reach.target.usable_domains:
         why = "no domain may be used for dry runs, and none is made with --dry-run-only"
         yield Lack((Requirement.DOMAIN,), why, "a domain under `use_domains` in the target file")
     if all(len(reach.keys[reach.main].ids(operation)) <= SMALLEST_PAGE for operation in LISTS):
-        why = "lists have hardly anything, and nothing is made to fill them with --dry-run-only"
+        why = f"lists have hardly anything, and nothing is made to fill them with {option}"
         yield Lack((Requirement.LONG_LISTS,), why, instead)
 
 

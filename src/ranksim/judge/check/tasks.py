@@ -34,6 +34,9 @@ USERS = {"everyday": (0, 1), "walk": (0, 1), "webhooks": (2, 3)}
 MEETING = ("twins", "cooldowns", "race")
 """Profiles whose calls are for an instant, which no pace may put off."""
 
+READING = ("scope", "breadth", "everyday", "walk")
+"""Profiles of these that decide something where nothing but reading is done."""
+
 PROBES = ("burst", "windows")
 """Profiles that use up what a key may call, so that no other task can use it meanwhile."""
 

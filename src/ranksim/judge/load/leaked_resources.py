@@ -121,9 +121,11 @@ def tidy(
 ) -> Remains:
     """Remove what runs created, or only look for it, until an instant of a clock; return what is left.
 
-    It can be done where no disk has room.
+    It can be done where no disk has room. Where runs only read, nothing is looked for.
     """
     remains = Remains()
+    if reach.target.read_only:
+        return remains
     program = remove_created if removing else find_created
     _perform(program(reach, created, remains), reach.target, clock, until)
     return remains

@@ -25,7 +25,7 @@ from ranksim.core.errors import BadInput
 from ranksim.judge.deployment.cleanup import TIDIED, Left
 from ranksim.judge.load import merging
 from ranksim.judge.load.leaked_resources import created_in, explored, left_over, recorded_lines, tidy
-from ranksim.judge.load.options import LoadOptions, key_in_environment, length_of
+from ranksim.judge.load.options import LoadOptions, key_in_environment, length_of, writable
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
 from ranksim.judge.load.run import TIDYING, trace_path
 from ranksim.judge.profiles import profile as profile_named
@@ -152,7 +152,7 @@ class _Launch:
             self._salvage(stops)
 
     def _words(self) -> list[str]:
-        host = next(iter(self.options.target().environments.values()))
+        host = next(iter(writable(self.options.target()).environments.values()))
         words = [sys.executable, "-m", "locust", "-f", "locustfile.py", "--headless", "--only-summary"]
         words += ["--host", host, "--users", str(self.users), "--spawn-rate", str(min(self.users, 100))]
         words += ["--stop-timeout", str(STOP_TIMEOUT)]

@@ -29,7 +29,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ranksim.core.addresses import LOOPBACK
-from ranksim.core.callers.target import Target
+from ranksim.core.callers.target import Target, limit_percent
 from ranksim.core.clock import Micros, length_in_micros
 from ranksim.core.contract.located import validate
 from ranksim.core.contract.yamlfile import read_yaml
@@ -58,6 +58,8 @@ class LoadOptions:
     sharing: str = ""
     gzip: bool = False
     seed: int | None = None
+    read_only: bool = False
+    limit_share: str = ""
 
     @classmethod
     def of(cls, environment: Any) -> LoadOptions:
@@ -78,13 +80,15 @@ class LoadOptions:
         exclusive: bool | None,
         gzip: bool = False,
         seed: int | None = None,
+        read_only: bool = False,
+        limit_share: str = "",
     ) -> LoadOptions:
         """Return what a caller in Python asks for. Raises BadInput for both a host and a target."""
         if target and host:
             raise BadInput("host: expected either host and key or target, found both")
         file = str(Path(target).resolve()) if target else ""
         sharing = "" if exclusive is None else "exclusive" if exclusive else "shared"
-        return cls(host, file, str(out), spend_cap, dry_run_only, sharing, gzip, seed)
+        return cls(host, file, str(out), spend_cap, dry_run_only, sharing, gzip, seed, read_only, limit_share)
 
     def target(self) -> Target:
         """Read the target file, or make do with a base URL and a key. Raises BadInput.
@@ -102,10 +106,13 @@ class LoadOptions:
         cap: int | None = CAUTIOUS_CAP if target.spend_cap is None else target.spend_cap
         if self.spend_cap:
             cap = _cap(self.spend_cap)
+        read_only = self.read_only or target.read_only
         return target.model_copy(
             update={
                 "spend_cap": cap,
-                "dry_run_only": self.dry_run_only or target.dry_run_only,
+                "dry_run_only": self.dry_run_only or target.dry_run_only or read_only,
+                "read_only": read_only,
+                "limit_share": _share(self.limit_share) if self.limit_share else target.limit_share,
                 "exclusive": exclusive,
             }
         )
@@ -137,6 +144,13 @@ class LoadOptions:
         except BadInput as error:
             message = str(error).replace("target: environments.production:", "--host:")
             raise BadInput(message.replace("target: keys.main.token:", f"{KEY}:")) from None
+
+
+def writable(target: Target) -> Target:
+    """Return a target for what does more than read. Raises BadInput for one that is only to be read."""
+    if target.read_only:
+        raise BadInput("target: read_only: only `ranksim check` reads alone; give a target file without it")
+    return target
 
 
 def read_target(path: str | Path) -> Target:
@@ -215,3 +229,11 @@ def _cap(text: str) -> int | None:
         return money(text)
     except ValueError as error:
         raise BadInput(f"--spend-cap: {error}") from None
+
+
+def _share(text: str) -> int:
+    try:
+        number: int = limit_percent(text)
+    except ValueError as error:
+        raise BadInput(f"--limit-share: {error}") from None
+    return number

@@ -25,7 +25,7 @@ from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, MINUTE, Micros
 from ranksim.core.errors import BadInput
 from ranksim.judge.deployment.discovery import Reach
 from ranksim.judge.load import merging
-from ranksim.judge.load.options import LoadOptions
+from ranksim.judge.load.options import LoadOptions, writable
 from ranksim.judge.load.recorder import AnchoredClock, machine
 from ranksim.judge.load.run import LoadRun, Part, RunSettings, Shared, reach_from_message
 
@@ -127,7 +127,7 @@ class Leader:
         )
         self._opening = gevent.getcurrent()
         try:
-            self.run = LoadRun(options.target(), settings)
+            self.run = LoadRun(writable(options.target()), settings)
         except BadInput as error:
             self._refuse(error)
             return

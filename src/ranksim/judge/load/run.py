@@ -30,6 +30,7 @@ from ranksim.judge.deployment.cleanup import TIDIED, Created, Left, mark, resolv
 from ranksim.judge.deployment.discovery import KeyReach, Reach, content, declared, explore, irremovable, state
 from ranksim.judge.deployment.ownership import NOT_OURS, Ownership, kept
 from ranksim.judge.deployment.prices import Prices
+from ranksim.judge.deployment.reading_pace import ReadingPace, reading
 from ranksim.judge.load import merging
 from ranksim.judge.load.driver import drive
 from ranksim.judge.load.leaked_resources import tidy, working
@@ -93,6 +94,7 @@ class Part:
         self._tls = ssl.create_default_context()
         share = None if target.spend_cap is None else target.spend_cap // shared.budgets
         self.budget = Budget(share, target.dry_run_only, prices=Prices(target.failing_domain or ""))
+        self.pace = ReadingPace(target, target.limit_share) if target.read_only else None
         self.know(reach_from_message(shared.reach, target) if shared.reach else Reach(target))
 
     def know(self, reach: Reach) -> None:
@@ -109,8 +111,8 @@ class Part:
         )
 
     def guarded(self, program: Program) -> Program:
-        """Run a program within what may be spent, and written to."""
-        return guarded(kept(program, self.ownership), self.budget)
+        """Run a program within what may be spent, written to, and read."""
+        return self._read(guarded(kept(program, self.ownership), self.budget))
 
     def perform(self, program: Generator[Any, Any, Any], client: str, until: Micros = DISTANT_FUTURE) -> Any:
         """Run a program to its end, or to an instant, and return what it returns; None when it was cut.
@@ -119,14 +121,18 @@ class Part:
         """
         session = self.session(client, until)
         try:
-            return drive(program, session, self.receiver)
+            return drive(self._read(program), session, self.receiver)
         finally:
             session.close()
 
+    def _read(self, program: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        return program if self.pace is None else reading(program, self.pace)
+
     def close(self) -> None:
         """Write down that this process is done."""
-        if self.budget.refused:
-            self.recorder.note(HELD_BACK, calls=self.budget.refused)
+        refused = self.budget.refused + (0 if self.pace is None else self.pace.held_back)
+        if refused:
+            self.recorder.note(HELD_BACK, calls=refused)
         if self.ownership.held_back:
             self.recorder.note(NOT_OURS, calls=self.ownership.held_back)
         self.recorder.close()
@@ -229,8 +235,9 @@ class LoadRun:
             lost = merging.lost(self.directory)
             again = guarded(resolve_lost(self.reach, lost), self.part.budget)  # all of it was permitted once
             self.part.perform(again, "resolve", until)
-            self.part.perform(state(self.reach), "after", until)
-            self.part.perform(content(self.reach), "after", until)
+            if not self.target.read_only:  # else nothing was changed, and tasks have read it
+                self.part.perform(state(self.reach), "after", until)
+                self.part.perform(content(self.reach), "after", until)
             if self.clock.now() > until:
                 self.part.recorder.note(NOT_ALL_READ)
         finally:

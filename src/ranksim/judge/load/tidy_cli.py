@@ -43,13 +43,13 @@ def tidy(
     """  # fmt: skip
     from ranksim.judge.load.leaked_resources import explored
     from ranksim.judge.load.leaked_resources import tidy as tidied
-    from ranksim.judge.load.options import LoadOptions, length_of
+    from ranksim.judge.load.options import LoadOptions, length_of, writable
     from ranksim.judge.load.recorder import AnchoredClock
     from ranksim.report.terminal import print_out
 
     hold_key(host, key, target)
     created = _created(directory, mark or [])
-    deployment = LoadOptions(host, "" if target is None else str(target)).target()
+    deployment = writable(LoadOptions(host, "" if target is None else str(target)).target())
     clock = AnchoredClock.here()
     until = clock.now() + length_of(time)
     reach = explored(deployment, clock, until)

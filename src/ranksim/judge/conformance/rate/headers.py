@@ -25,7 +25,7 @@ from ranksim.judge.conformance.rate.ledger import (
     steady,
 )
 from ranksim.judge.conformance.verdict.options import Options
-from ranksim.judge.conformance.verdict.rule import Breach, Cause, Rule, declare
+from ranksim.judge.conformance.verdict.rule import Breach, Cause, Requirement, Rule, declare
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 
 HEADERS = "rate.headers"
@@ -71,6 +71,7 @@ RULES = declare(
         (6,),
         ways=(Breach(100, "a 429 of {} calls has no Retry-After", "{}", RATE_LABELS),),
         looks_at=(*LIMITS, "Retry-After"),
+        needs=(Requirement.RATE_LIMIT,),
     ),
     Rule(
         HONOURED,
@@ -80,6 +81,7 @@ RULES = declare(
         ways=(Breach(100, "a {} call after Retry-After is refused again", "{}", RATE_LABELS),),
         looks_at=(*LIMITS, "Retry-After"),
         follows=(Cause(TRAFFIC_ONLY, "the refusal that comes too early is one with calls left"),),
+        needs=(Requirement.RATE_LIMIT,),
     ),
     Rule(
         TRAFFIC_ONLY,
@@ -95,6 +97,7 @@ RULES = declare(
                 unless=("rate.read", "rate.write", "rate.expensive"),
             ),
         ),
+        needs=(Requirement.RATE_LIMIT,),
     ),
     exercise="burst",
     looks_at=LIMITS,

@@ -64,6 +64,7 @@ RULES = declare(
         ),
         follows=TOO_EARLY,
         essential=NO_REFUSAL,
+        needs=(Requirement.RATE_LIMIT,),
     ),
     Rule(
         WRITE,
@@ -76,7 +77,7 @@ RULES = declare(
         ),
         follows=(*TOO_EARLY, Cause(READ, ONE_LIMITER, alike=True)),
         essential=NO_REFUSAL,
-        needs=(Requirement.SPENDING,),
+        needs=(Requirement.RATE_LIMIT, Requirement.SPENDING),
     ),
     Rule(
         EXPENSIVE,
@@ -89,7 +90,7 @@ RULES = declare(
         ),
         follows=(*TOO_EARLY, Cause(READ, ONE_LIMITER, alike=True), Cause(WRITE, ONE_LIMITER, alike=True)),
         essential=NO_REFUSAL,
-        needs=(Requirement.DOMAIN,),
+        needs=(Requirement.RATE_LIMIT, Requirement.DOMAIN),
     ),
     Rule(
         REMAINING,

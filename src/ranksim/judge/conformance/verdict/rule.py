@@ -95,6 +95,8 @@ class Requirement(Enum):
     DOMAIN = auto()
     """One that may be used for dry runs."""
     LONG_LISTS = auto()
+    RATE_LIMIT = auto()
+    """One that may be reached."""
     FAILING_DOMAIN = auto()
     ALONE = auto()
     """Accounts that nobody else uses."""
