@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, hidden
 
 from ranksim.judge.conformance.compare import Judgement
+from ranksim.judge.conformance.verdict.verdicts import Case
 from ranksim.judge.conformance.ways import DIFFERS
 
 PART, OF = map(int, os.environ.get("RANKSIM_BENCH_PART", "1/1").split("/"))
@@ -71,6 +72,21 @@ def told(breakage: Breakage, judgement: Judgement, alone: bool, numbers: Any) ->
     return {**found, "found": "hidden", "why": why} if why and found["found"] == "missed" else found
 
 
+def cases_of(breakage: Breakage, judgement: Judgement) -> list[Case]:
+    """The cases that should show a way."""
+    named = re.compile(re.sub(r"\\\{\w+\\\}", r".+", re.escape(breakage.way.case)))
+    return [case for case in judgement.finding(breakage.way.rule).cases if named.fullmatch(case.name)]
+
+
+def unreached(judgement: Judgement) -> dict[str, list[str]]:
+    """The ways that no case of a deployment that conforms could have shown, and why its rule was open."""
+    return {
+        one.name: [reason for reason, _ in judgement.finding(one.way.rule).reasons]
+        for one in breakages()
+        if one.way.rule != DIFFERS and not any(case.conforms for case in cases_of(one, judgement))
+    }
+
+
 def looked_for(breakage: Breakage, judgement: Judgement, alone: bool) -> dict[str, Any]:
     """How a way was found: by its case, its rule, as a difference, or, where it was alone, by others."""
     way = breakage.way
@@ -78,9 +94,7 @@ def looked_for(breakage: Breakage, judgement: Judgement, alone: bool) -> dict[st
     deviating = {one.rule.name: one for one in judgement.deviating}
     if way.rule == DIFFERS:
         return {"found": "differs" if way.case in differs else "missed", "rule": way.case}
-    named = re.compile(re.sub(r"\\\{\w+\\\}", r".+", re.escape(way.case)))
-    finding = judgement.finding(way.rule)
-    cases = [case for case in finding.cases if named.fullmatch(case.name)]
+    finding, cases = judgement.finding(way.rule), cases_of(breakage, judgement)
     if any(case.broken for case in cases):
         return {"found": "case", "rule": way.rule, "says": finding.evidence[0].says}
     if finding.broken:

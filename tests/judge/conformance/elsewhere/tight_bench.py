@@ -31,7 +31,16 @@ from typing import Any
 from tests.judge.check.in_virtual_time import check_in
 from tests.judge.conformance.elsewhere import sockets
 from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, groups
-from tests.judge.conformance.elsewhere.results import SHOWN, Results, alarms, cell, head, part_of, told
+from tests.judge.conformance.elsewhere.results import (
+    SHOWN,
+    Results,
+    alarms,
+    cell,
+    head,
+    part_of,
+    told,
+    unreached,
+)
 from tests.judge.conformance.elsewhere.tight import tightened
 from tests.judge.conformance.elsewhere.virtual import elsewhere, hook_timeout, rehearsal
 
@@ -64,7 +73,7 @@ def network_of(numbers: Any, seed: int, **more: Any) -> Network:
     return Network(there, Distribution(kind="uniform", durations=back), **more)
 
 
-def checked(seed: int, keys: str, group: tuple[Breakage, ...] = ()) -> Trace:
+def checked(seed: int, keys: str, group: tuple[Breakage, ...] = (), again: bool = True) -> Trace:
     """The trace of a check of a deployment that is broken in these ways, or conforms."""
     chosen = {name: value for one in group for name, value in one.chosen.items()}
     numbers = replace(numbers_of(seed), **chosen)
@@ -79,13 +88,15 @@ def checked(seed: int, keys: str, group: tuple[Breakage, ...] = ()) -> Trace:
         use=keys == "all",
         given=("main",) if keys == "one" else None,
     )
-    return check_in(made, TIME, seed=seed, again=keys == "one" or len(group) == 1).trace
+    return check_in(made, TIME, seed=seed, again=again).trace
 
 
-def judged(seed: int, keys: str, group: tuple[Breakage, ...] = ()) -> tuple[Judgement, dict[str, Any]]:
+def judged(
+    seed: int, keys: str, group: tuple[Breakage, ...] = (), again: bool = True
+) -> tuple[Judgement, dict[str, Any]]:
     """What a check comes to; and what a row says of it, with the seconds of processor time that it took."""
     began = time.process_time()
-    trace = checked(seed, keys, group)
+    trace = checked(seed, keys, group, again)
     judgement = compare(trace)
     seconds = round(time.process_time() - began, 1)
     return judgement, {"column": keys, "exchanges": len(trace.exchanges), "seconds": seconds}
@@ -95,18 +106,18 @@ def judged(seed: int, keys: str, group: tuple[Breakage, ...] = ()) -> tuple[Judg
 
 
 def conforming(seed: int) -> dict[str, Any]:
-    """Run one that conforms, and tell what alarms it raised, and which cases nothing decided."""
+    """Run one that conforms, and tell what alarms it raised, and which ways it could not have shown."""
     keys = KEYS[seed % 2]
     judgement, about = judged(seed, keys)
-    left = {one.rule.name: list(one.left) for one in judgement.findings if one.left}
-    return {"conforming": seed, **about, "alarms": alarms(judgement), "left": left}
+    return {"conforming": seed, **about, "alarms": alarms(judgement), "unreached": unreached(judgement)}
 
 
 # Broken
 
 
 def tried(group: list[Breakage], seed: int, keys: str) -> list[dict[str, Any]]:
-    judgement, about = judged(seed, keys, tuple(group))
+    again = keys == "one" or len(group) == 1
+    judgement, about = judged(seed, keys, tuple(group), again)
     numbers = numbers_of(seed)
     return [
         {"way": one.name, "breaks": one.breaks, "seed": seed, "beside": len(group) - 1, **about}
