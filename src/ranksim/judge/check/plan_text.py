@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ranksim.core.clock import Micros
 from ranksim.judge.check.choice import rounds_in, times_for, turns
+from ranksim.judge.check.pacing import SHARE, SPARE
 from ranksim.judge.check.plan import CheckPlan
 from ranksim.judge.check.tasks import CheckTask
 from ranksim.judge.conformance.compare import RULE_NAMED
@@ -39,6 +40,7 @@ def plan_lines(plan: CheckPlan) -> list[str]:
     texts.append(f"takes at most {time}: {lengths or 'no task has the time'}")
     texts += _no_turn(plan, times)
     texts += _spending(plan)
+    texts += _refused(runs, reach)
     texts += staying(reach.lacks)
     texts += _unseen(reach)
     if target.time_scale != 1 or target.traffic_scale != 1:
@@ -130,6 +132,25 @@ def _spending(plan: CheckPlan) -> list[str]:
             "wants a --spend-cap of more than that"
         )
     return texts
+
+
+def _refused(runs: Sequence[CheckTask], reach: Reach) -> Iterator[str]:
+    """Say of which keys and accounts other clients are refused meanwhile, and for how long."""
+    alone = defaultdict[str, list[CheckTask]](list)
+    for task in runs:
+        for key in sorted(task.alone):
+            alone[key].append(task)
+    for key, probes in alone.items():
+        length = units.duration(sum(task.needs.length for task in probes))
+        names = ", ".join(task.name for task in probes)
+        limits = f"key {key} will be at its rate limits for about {length} ({names})"
+        yield f"{limits}: others with it are refused then"
+    if not reach.target.read_only:
+        yield f"  else tasks leave {SPARE - SHARE} in {SPARE} calls of each limit to others with these keys"
+    ends = sorted({account for task in runs if task.profile == "ceiling" for account in task.spends})
+    if ends and reach.target.spend_cap is None and not reach.target.dry_run_only:
+        names = ", ".join(ends)
+        yield f"what spends is refused on {names} once its cost ceiling is reached, to the month's end"
 
 
 def _unseen(reach: Reach) -> Iterator[str]:
