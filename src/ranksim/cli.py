@@ -254,15 +254,18 @@ def init_command(
     folder: Annotated[
         Path, typer.Argument(metavar="[DIR]", help="Where; files that are there are never replaced.")
     ] = Path(),
+    check: Annotated[
+        bool, typer.Option("--check", help="Instead, a target file and a CI job that checks it every night.")
+    ] = False,
 ) -> None:
     """Write a starting scenario, tests, what a CI runs, and schemas for editors.
 
     Example: ranksim init my-project
     """
     with spoken():
-        from ranksim.project import begin_project
+        from ranksim.project import begin_check, begin_project
 
-        print_out(begin_project(folder))
+        print_out(begin_check(folder) if check else begin_project(folder))
 
 
 # Running

@@ -1,4 +1,4 @@
-"""What a new project starts with: `ranksim init`."""
+"""What a new project starts with, or the check of a deployment in CI: `ranksim init`."""
 
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -19,21 +19,37 @@ next:
 """
 
 
+NEXT_OF_CHECK = """
+next:
+{cd}  give deployment.yaml the address of your deployment, and RANKSIM_KEY a key of it
+  ranksim check --target deployment.yaml --plan-only     what would be done, and what these keys can decide
+  give the repository the secret RANKSIM_KEY; .github/workflows/ranksim-check.yml does the rest every night
+"""
+
+
 def begin_project(folder: Path) -> str:
     """Write the files of a new project and return what to say. Raises BadInput where one is there already."""
-    start = files("ranksim") / "data" / "project"
-    texts = {folder / name: text for name, text in _files(start)}
-    schemas = [folder / FOLDER / f"{kind}.json" for kind in KINDS]
+    return _begin(folder, "project", KINDS, NEXT)
+
+
+def begin_check(folder: Path) -> str:
+    """Write a target file and what checks it in CI, and return what to say. Raises BadInput as well."""
+    return _begin(folder, "project_check", ("target",), NEXT_OF_CHECK)
+
+
+def _begin(folder: Path, start: str, kinds: tuple[str, ...], further: str) -> str:
+    texts = {folder / name: text for name, text in _files(files("ranksim") / "data" / start)}
+    schemas = [folder / FOLDER / f"{kind}.json" for kind in kinds]
     there = [str(path) for path in (*texts, *schemas) if path.exists()]
     if there:
         raise BadInput(f"init: {', '.join(there)} is there already; move it or give another directory")
     for path, text in texts.items():
         with new_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
-    copy_schemas(folder, KINDS)
+    copy_schemas(folder, kinds)
     written = "".join(f"  {path}\n" for path in sorted([*texts, folder / FOLDER]))
     cd = "" if folder == Path() else f"  cd {folder}\n"
-    return f"Written:\n{written}{NEXT.format(cd=cd)}"
+    return f"Written:\n{written}{further.format(cd=cd)}"
 
 
 def _files(folder: Traversable, above: str = "") -> list[tuple[str, str]]:
