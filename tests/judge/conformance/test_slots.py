@@ -165,6 +165,18 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     ("limit: reached", "slots.limit", lambda d: [d.slots(0, 18), d.scan(1), d.slots(2, 20)], "held"),
     ("limit: passed", "slots.limit", lambda d: [d.slots(0, 18), d.scan(1), d.slots(2, 21)], "broke"),
     ("limit: passed before", "slots.limit", lambda d: [d.slots(0, 23), d.slots(2, 23)], "-"),
+    (
+        "limit: a scan was widened meanwhile",
+        "slots.limit",
+        lambda d: [d.slots(0, 18), d.scan(1), widened(d, 2), d.slots(3, 21)],
+        "open",
+    ),
+    (
+        "limit: passed after a scan was widened",
+        "slots.limit",
+        lambda d: [widened(d, 0), d.slots(1, 18), d.scan(2), d.slots(3, 21)],
+        "broke",
+    ),
     # refused
     ("refused: does not fit", "slots.refused", lambda d: [d.words(0, "a", "b", **d.full(19, 2))], "held"),
     ("refused: would fit", "slots.refused", lambda d: [d.words(0, "a", **d.full(19, 1))], "broke"),
@@ -199,6 +211,12 @@ def gone_scan(d: ModuleType, at: float, id: str = "s") -> Any:
 def gone_word(d: ModuleType, at: float, words: Any) -> Any:
     """Remove the first keyword that a call made."""
     return d.call(at, "keywords.delete", path={"id": d.created_ids(words)[0]}, status=204)
+
+
+def widened(d: ModuleType, at: float) -> Any:
+    """Change the places of a scan that was there before."""
+    body = {"geographies": [{"country": "DE"}, {"country": "AT"}]}
+    return d.call(at, "scans.update", {"id": "s"}, body=body, path={"id": "s"})
 
 
 @pytest.mark.fact("S23", "S24", "S25", "S26", "S27", "S37", "S64")

@@ -73,8 +73,9 @@ def told(breakage: Breakage, judgement: Judgement, alone: bool, numbers: Any) ->
 
 
 def cases_of(breakage: Breakage, judgement: Judgement) -> list[Case]:
-    """The cases that should show a way."""
-    named = re.compile(re.sub(r"\\\{\w+\\\}", r".+", re.escape(breakage.way.case)))
+    """The cases that should show a way; of environments, the one where it is broken."""
+    case = re.escape(breakage.way.case.replace("{environment}", "sandbox"))
+    named = re.compile(re.sub(r"\\\{\w+\\\}", r".+", case))
     return [case for case in judgement.finding(breakage.way.rule).cases if named.fullmatch(case.name)]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ranksim.core.clock import DISTANT_FUTURE, format_millis
+from ranksim.core.clock import format_millis
 from ranksim.core.contract.facts import CHECK_NAMES, CHECK_OF, Spend
 from ranksim.core.rules.terms import NAMES_CAPABILITY
 from ranksim.judge.conformance.history.observation import Observation
@@ -20,7 +20,7 @@ from ranksim.judge.conformance.spending.consumers import consumed_metric
 from ranksim.judge.conformance.spending.cooldown_groups import CooldownGroups, CooldownInterpretation
 from ranksim.judge.conformance.spending.cooldowns import readings_left
 from ranksim.judge.conformance.spending.cost import refundable
-from ranksim.judge.conformance.spending.counter_bounds import Interval, SpanSums
+from ranksim.judge.conformance.spending.counter_bounds import Interval
 from ranksim.judge.conformance.spending.slot_bounds import SlotBounds
 from ranksim.judge.conformance.spending.statements import (
     Bracket,
@@ -82,8 +82,6 @@ class FailedChecks:
         self.cooled = CooldownGroups(activity, audit.clock.rate, audit.options)
         self.slots = Bracket(slots for slots in activity.slots if slots.ends is not None)
         self.tracked = SlotBounds(activity)
-        patches = ((call.sent, call.received if call.ok else DISTANT_FUTURE, 1) for call in activity.patches)
-        self.patched = SpanSums(patches)
         self.refundable = {work.exchange.index: work.low for work in refundable(activity)}
         self.refunded = sorted(self.refundable.values())
         self.reports = brackets(activity.reports, lambda report: subject_of(report.exchange))
@@ -264,7 +262,7 @@ class FailedChecks:
         if around is None or not self.activity.alone:
             return None
         before, after = around
-        narrowed = self.patched.possibly(before.low, call.high)
+        narrowed = self.tracked.patched.possibly(before.low, call.high)
         same = (after.ends, after.limit) == (before.ends, before.limit)
         return around if same and not narrowed else None
 

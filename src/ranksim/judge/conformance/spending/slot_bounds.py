@@ -16,7 +16,7 @@ from ranksim.core.contract.views import created_by
 from ranksim.judge.conformance.history.fields import integer_or_none, plainest, sent_body, thing_of
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.spending.activity import ADDS, AccountActivity, SpendCall, SpendWork
-from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Increment, RunningSums
+from ranksim.judge.conformance.spending.counter_bounds import UNBOUNDED, Increment, RunningSums, SpanSums
 
 Json = Any
 
@@ -67,7 +67,10 @@ class SlotBounds:
     def __init__(self, activity: AccountActivity) -> None:
         self.activity = activity
         self.patches = activity.patches
-        self.patched = min((exchange.sent for exchange in self.patches), default=DISTANT_FUTURE)
+        self.patched = SpanSums(
+            (exchange.sent, exchange.received if exchange.ok else DISTANT_FUTURE, 1)
+            for exchange in self.patches
+        )
         self.switched = _switched(self.patches)
         self.by_id = {work.id: work for work in activity.works if work.spend == "scans" and work.id}
         self.keywords = keywords_by_id(activity.works)

@@ -172,7 +172,9 @@ def judge_counter(audit: AccountAudit, stated: Sequence[SlotStatement], tracked:
             tally.differs(62, "held", "freed", bound.evidence("use of slots", activity.about, moves))
             bound = lenient
         broken = not _judge_bound(audit, bound, moves, tracked) or broken
-        if unchecked and (tracked.patched <= mark.high or not activity.alone):  # a scan may have been widened
+        low = mark.low if bound.since is None else bound.since.low
+        widened = not activity.alone or tracked.patched.possibly(low, mark.high)
+        if unchecked and widened:
             tally.open("slots.limit", "a scan was changed, which may pass no check (U95)")
         elif bound.since is None or bound.since.limit == mark.limit:
             judge_limit(audit, bound, refusing)
