@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from json import dumps
+from typing import Any, get_args
 
 import pytest
 
 from ranksim.bridges.rehearsal import START, rehearse
-from ranksim.bridges.rehearsal_worlds import compact, make_world
+from ranksim.bridges.rehearsal_worlds import compact, make_world, mirrored_target, open_world
 from ranksim.core.callers.target import Purpose
 from ranksim.core.contract.policy import CATALOGUES, Policy
 from ranksim.core.service.calls import Call
 from ranksim.core.service.service import Service
 from ranksim.judge.profiles import profile
+from ranksim.twin.sim.scenario import Scenario
 
 
-def data(service: Service, token: str, operation: str, environment: str = "production") -> object:
+def data(service: Service, token: str, operation: str, environment: str = "production") -> Any:
     reply = service.handle(Call(operation, token, environment=environment), START).reply
     assert reply.body is not None
     return reply.body["data"]
@@ -65,3 +67,34 @@ def test_a_profile_runs_under_any_policy(policy: Policy | None) -> None:
     service, target = make_world(policy, seed=5)
     trace = rehearse(profile("ladder"), service, target, users=3, duration=60_000_000)
     assert len(trace.exchanges) > 200
+
+
+def test_a_twins_target_has_the_keys_and_domains_that_it_has_a_place_for() -> None:
+    world = Scenario.model_validate_json(
+        dumps(
+            {
+                "scenario": 1,
+                "start": "2026-03-02T09:00:00Z",
+                "length": "1h",
+                "accounts": {
+                    "acme": {
+                        "plan": "agency",
+                        "keys": ["main", {"name": "scoped", "domain": "b.example.com"}],
+                        "portfolio": {"domains": ["a.example.com", "b.example.com"]},
+                    }
+                },
+                "receivers": {"hook": {"account": "acme", "url": "https://hooks.example.com/x"}},
+            }
+        )
+    )
+    service, (_, target) = Service(Policy(), 1), make_world(seed=5)
+    actors = open_world(service, world)
+    hosts = {"dom_1": "b.example.com", "dom_2": "c.example.com"}
+    real = target.model_copy(update={"use_domains": ("dom_1", "dom_2", "dom_3"), "failing_domain": "dom_1"})
+    twin = mirrored_target(real, service, actors, hosts)
+    domain = actors["acme"].hosts["b.example.com"]
+    assert set(twin.keys) == {"main", "scoped"}
+    assert (twin.keys["scoped"].purpose, twin.keys["scoped"].domain_id) == ("scoped", domain)
+    assert (twin.use_domains, twin.failing_domain) == ((domain,), domain)
+    listed = data(service, twin.token("main") or "", "webhooks.list")
+    assert [hook["url"] for hook in listed] == ["https://hooks.example.com/x"]

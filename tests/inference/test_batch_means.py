@@ -47,3 +47,12 @@ def test_without_memory_it_is_welchs_interval_of_the_batches() -> None:
     _, low, high = mean_difference(first, second)
     # degrees of freedom are rounded down, to a whole number
     assert (low, high) == pytest.approx((expected.low, expected.high), rel=0.01)
+
+
+def test_values_without_memory_are_batches_of_their_own() -> None:
+    first, second = [1.0, 2.0, 3.0], [4.0, 6.0, 8.0]
+    assert mean_difference(first, second) == Estimate(4.0, None, None)
+    difference, low, high = mean_difference(first, second, least=1)
+    # Welch: the error is sqrt(1 / 3 + 4 / 3), with 2.94 degrees of freedom, of which 2 are taken.
+    assert difference == 4.0
+    assert (low, high) == pytest.approx((4 - 4.302653 * math.sqrt(5 / 3), 4 + 4.302653 * math.sqrt(5 / 3)))

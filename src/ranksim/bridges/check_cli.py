@@ -27,12 +27,11 @@ from ranksim.judge.load.cli_options import (
 from ranksim.report.terminal import print_out, rendered, say, wrapped
 
 if TYPE_CHECKING:
+    from ranksim.bridges.predicting import Model
     from ranksim.core.callers.target import Target
     from ranksim.judge.check.checking import Checking
     from ranksim.judge.check.crew import CheckRecording
     from ranksim.judge.check.plan import CheckPlan
-    from ranksim.judge.conformance.report.model_fit import Compared
-    from ranksim.judge.mirror.world import MirroredWorld
 
 DEVIATES, NOTHING_CHECKED = 1, 2
 
@@ -55,12 +54,20 @@ Require = Annotated[
     list[str] | None,
     typer.Option(metavar="RULE", help="Exit with 1 unless this conforms, as in `ranksim compare`."),
 ]
-Model = Annotated[
+WithModel = Annotated[
     bool,
     typer.Option(
         "--model",
-        help="Make a twin of these accounts by reading before, let it get the same calls, and show "
-        "measured refusals, waits and delays beside its own.",
+        help="Fit a twin of these accounts to what the check shows, let it get the same tasks, and show "
+        "where refusals, waits and latency left what it predicts.",
+    ),
+]
+ModelOf = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="TRACE",
+        help="As --model, with a twin fitted to this earlier trace, or that of a directory: what has become "
+        "slower since then is seen.",
     ),
 ]
 ReadOnly = Annotated[
@@ -100,7 +107,8 @@ def check(
     plan_only: PlanOnly = False,
     policy: PinnedPolicy = None,
     require: Require = None,
-    model: Model = False,
+    model: WithModel = False,
+    model_of: ModelOf = None,
     out: Out = None,
     seed: Seed = None,
     gzip: Gzip = False,
@@ -126,7 +134,6 @@ def check(
     from ranksim.judge.check.live import live_view
     from ranksim.judge.conformance.compare import check_required
     from ranksim.judge.load.options import LoadOptions
-    from ranksim.judge.mirror.mirror import mirrored
 
     length, rules, required = _length(time), _named(only), tuple(require or ())
     check_required(required)
@@ -144,15 +151,25 @@ def check(
     agreed = _agreement(deployment, yes=yes, plan_only=plan_only)
     directory = out or Path(options.directory(CHECK))
     _check_free(directory, gzip)
-    request = CheckWanted(options, directory, length, rules, pinned_policy, model)
-    twin = mirrored(deployment, length) if model and not plan_only else None
+    wants_model = model or model_of is not None
+    request = CheckWanted(options, directory, length, rules, pinned_policy, wants_model)
+    fitted = _model(deployment, length, model_of, options.seed) if wants_model and not plan_only else None
     done = carried_out(request, agreed, live_view, _stopping, began)
     if done is not None:
-        _report(*done, twin, str(pinned or ""), required)
+        _report(*done, fitted, str(pinned or ""), required)
 
 
 CHECK = "check"
 """What the directory of results is named after, where none is given."""
+
+
+def _model(deployment: "Target", length: Micros, earlier: Path | None, seed: int | None) -> "Model":
+    """Read the accounts for a twin, and the run that it is to be fitted to instead of the check."""
+    from ranksim.bridges.predicting import Earlier, Model
+    from ranksim.judge.mirror.mirror import mirrored
+
+    reference = None if earlier is None else Earlier.read(earlier)
+    return Model(mirrored(deployment, length), reference, seed or 0)
 
 
 def _agreement(deployment: "Target", *, yes: bool, plan_only: bool) -> "Callable[[CheckPlan], bool]":
@@ -189,7 +206,7 @@ def _agreed(asking: bool, stays: bool) -> bool:
 def _report(
     checking: "Checking",
     recording: "CheckRecording",
-    twin: "MirroredWorld | None",
+    model: "Model | None",
     policy: str,
     required: tuple[str, ...],
 ) -> None:
@@ -209,7 +226,7 @@ def _report(
         trace=str(recording.trace) if checking.whole else str(recording.directory),
         policy=policy,
         required=required,
-        model=None if twin is None else _modelled(twin, checking, recording),
+        model=None if model is None else model.beside(checking, recording),
         exhibits=exhibits([recording.trace], judgement) if checking.whole else None,
     )
     document["check"] = _about(checking, recording)
@@ -252,23 +269,6 @@ def _about(checking: "Checking", recording: "CheckRecording") -> dict[str, Any]:
         "exclusive": target.exclusive,
         "accounts": [asdict(part) for part in checking.money],
     }
-
-
-def _modelled(
-    twin: "MirroredWorld", checking: "Checking", recording: "CheckRecording"
-) -> "list[Compared] | None":
-    """Set what was measured beside a twin; None, and a trouble that says why, where that cannot be done."""
-    from ranksim.bridges.twin_files import beside_twin
-
-    assert checking.judgement is not None
-    if not checking.whole:
-        checking.troubles.append("no twin got the same calls, as the trace was not written")
-        return None
-    try:
-        return beside_twin(twin, recording.trace, checking.judgement.history)
-    except BadInput as error:
-        checking.troubles.append(f"no twin got the same calls: {error}")
-        return None
 
 
 def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecording") -> list[str]:

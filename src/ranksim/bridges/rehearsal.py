@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 from ranksim.bridges.scripted_receivers import Receivers
 from ranksim.core.callers.http import effect_of, encode_body, headers_of, lower, method_of, path_of
 from ranksim.core.callers.network import Network, Ways
-from ranksim.core.callers.steps import Received, Send
+from ranksim.core.callers.steps import Program, Received, Send
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import MILLISECOND, SECOND, Micros, http_date, instant
 from ranksim.core.service.calls import Answer, Attempt, Call, Fault, Reply, Task
@@ -447,17 +447,39 @@ def rehearse_in(
     budget: Budget | None = None,
 ) -> Trace:
     """Run a profile in a rehearsal that was made for it, in the order of a real run; return its trace."""
+    count = profile.users if users is None else users
+
+    def programs(reach: Reach, guard: Guard) -> list[Program]:
+        return [guard(profile.program(reach, user, count, seed)) for user in range(count)]
+
+    return rehearse_programs(
+        rehearsal, programs, profile.duration if duration is None else duration, budget=budget
+    )
+
+
+Guard = Callable[[Program], Program]
+"""Has a program spend and write no more than it may."""
+
+
+def rehearse_programs(
+    rehearsal: Rehearsal,
+    programs: Callable[[Reach, Guard], Sequence[Program]],
+    duration: Micros,
+    *,
+    budget: Budget | None = None,
+) -> Trace:
+    """Run what `programs` makes of what the keys reach, `duration` µs at most; return the trace.
+
+    It guards those that call. The order is that of a real run.
+    """
     target = rehearsal.target
     reach: Reach = rehearsal.alone(explore(target))
     spending = Budget(target.spend_cap, target.dry_run_only) if budget is None else budget
     spending.accounts = {key.name: account_named(key.environment, key.account) for key in reach.keys.values()}
-    count = profile.users if users is None else users
     rehearsal.alone(state(reach))
     ownership = Ownership.of(reach)
-    programs = [
-        guarded(kept(profile.program(reach, user, count, seed), ownership), spending) for user in range(count)
-    ]
-    rehearsal.together(programs, rehearsal.now + (profile.duration if duration is None else duration))
+    made = programs(reach, lambda program: guarded(kept(program, ownership), spending))
+    rehearsal.together(made, rehearsal.now + duration)
     rehearsal.alone(guarded(resolve_lost(reach, rehearsal.unknown), spending))
     rehearsal.alone(state(reach))
     return rehearsal.finish(reach)

@@ -1,27 +1,14 @@
-"""The files of a twin of an account: a scenario, its policy and catalogue, and a state to be served.
-
-What a check measured is set beside a twin of the accounts, made by reading before, that got the same calls.
-"""
+"""The files of a twin of an account: a scenario, its policy and catalogue, and a state to be served."""
 
 from __future__ import annotations
 
-import json
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ranksim.core.clock import MINUTE
 from ranksim.core.contract.yamlfile import write_yaml
 from ranksim.core.editors import copy_schemas, schema_line
 from ranksim.core.files import Contents, new_directory, write_text
-from ranksim.core.trace_writer import TraceWriter
-from ranksim.judge.conformance.history.history import History
-from ranksim.judge.conformance.history.trace_reader import read_history
-from ranksim.judge.mirror.world import MirroredWorld, replay_trace
+from ranksim.judge.mirror.world import MirroredWorld
 from ranksim.twin.sim.scenario import Scenario
-
-if TYPE_CHECKING:
-    from ranksim.judge.conformance.report.model_fit import Compared
 
 STATE = "world.db"
 """The file from which the twin is served."""
@@ -32,10 +19,9 @@ def write_twin(twin: MirroredWorld, out: Path) -> None:
     catalogue.yaml; to be served, where what serves is installed, world.db and target.yaml. Raises BadInput.
     """
     with new_directory(out, FILES) as folder:
-        policy = {"name": "twin", "catalogue": "catalogue.yaml"}
         texts = {
             "catalogue.yaml": schema_line("catalogue") + write_yaml(twin.catalogue),
-            "policy.yaml": schema_line("policy") + write_yaml(policy),
+            "policy.yaml": schema_line("policy") + write_yaml(twin.policy),
             "world.yaml": schema_line("scenario") + write_yaml(twin.scenario, twin.notes),
         }
         for name, text in texts.items():
@@ -64,27 +50,3 @@ FILES = Contents(
     frozenset({"world.yaml", "policy.yaml", "catalogue.yaml", "target.yaml", "schemas", STATE}), _is_twin
 )
 """What a twin's directory has."""
-
-TWIN = "twin"
-"""The directory of the twin's files, beside the trace."""
-
-
-def beside_twin(twin: MirroredWorld, trace: Path, history: History) -> list[Compared]:
-    """Write the twin beside a trace, let it get the same calls, and set what was measured beside it.
-
-    Raises BadInput.
-    """
-    from ranksim.judge.conformance.report.model_fit import against
-    from ranksim.twin.sim.runner import run
-
-    began = history.run.began
-    length = history.run.ended - began if began is not None else 0
-    replay_trace(twin, f"../{trace.name}", length + MINUTE)
-    folder = trace.parent / TWIN
-    write_twin(twin, folder)
-    world = Scenario.load(folder / "world.yaml")
-    with tempfile.TemporaryDirectory(prefix="ranksim-twin-") as aside:
-        with TraceWriter(Path(aside) / "trace.jsonl", started=world.start) as writer:
-            result = run(world, trace=writer)
-        simulated = read_history(Path(aside) / "trace.jsonl")
-        return against(history, json.loads(result.to_json()), simulated)

@@ -24,15 +24,18 @@ LEAST = 5
 """Values that a batch has at least."""
 
 
-def mean_difference(first: Sequence[float], second: Sequence[float], level: float = LEVEL) -> Estimate:
+def mean_difference(
+    first: Sequence[float], second: Sequence[float], level: float = LEVEL, least: int = LEAST
+) -> Estimate:
     """Return the mean of the second series less that of the first, with its interval at `level`.
 
-    It has no interval where a series has too few values for two batches, and no mean where it has none.
+    A batch has at least so many values: 1 will do where none depends on its neighbours. There is no interval
+    where a series has too few values for two batches, and no mean where it has none.
     """
     if not first or not second:
         return Estimate(None, None, None)
     difference = fmean(second) - fmean(first)
-    sides = [_batches(series) for series in (first, second)]
+    sides = [_batches(series, least) for series in (first, second)]
     if any(len(means) < 2 for means in sides):
         return Estimate(difference, None, None)
     errors = [_squared_error(means) for means in sides]
@@ -46,9 +49,9 @@ def mean_difference(first: Sequence[float], second: Sequence[float], level: floa
     return Estimate(difference, difference - reach, difference + reach)
 
 
-def _batches(series: Sequence[float]) -> list[float]:
+def _batches(series: Sequence[float], least: int) -> list[float]:
     """Return the means of equal batches; what is left over at the start belongs to none."""
-    count = min(BATCHES, len(series) // LEAST)
+    count = min(BATCHES, len(series) // least)
     if not count:
         return []
     size = len(series) // count

@@ -7,9 +7,10 @@ from collections.abc import Callable, Container, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ranksim.bridges.predicting import through
 from ranksim.bridges.rehearsal import USUAL, Rehearsal
 from ranksim.core.callers.network import Network
-from ranksim.core.callers.steps import Lap, Pause, Program, Spawn
+from ranksim.core.callers.steps import Pause, Program, Spawn
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.service.service import Service
@@ -142,14 +143,5 @@ def _once(
     ended: Callable[[int], None],
 ) -> Program:
     """Run a program until it has been through as often as its task says, or that is stopped."""
-    answer, laps = None, 0
-    while number not in stopped:
-        try:
-            step = program.send(answer)
-        except StopIteration:
-            break
-        laps += isinstance(step, Lap)
-        if laps >= task.laps:
-            break
-        answer = yield step
+    yield from through(program, task.laps, lambda: number in stopped)
     ended(number)

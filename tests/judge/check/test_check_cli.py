@@ -116,13 +116,15 @@ def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) 
     assert domains == []
     assert server.key not in (out / "trace.jsonl").read_text(encoding="utf-8")
 
-    # Beside a twin that got the same calls.
+    # Beside a twin that got the same tasks.
     assert found["check"]["troubles"] == []
     assert "Measured against the model" in result.output
     assert "Measured against the model" in (out / "page.html").read_text(encoding="utf-8")
-    refused = [row for row in found["tables"]["model"] if row["quantity"] == "share"]
-    assert "calls refused invalid_cursor" in {row["name"] for row in refused}
-    assert {row["says"] for row in refused} <= {"agrees", "open"}, refused
+    rows = {row["name"]: row for row in found["tables"]["model"]}
+    assert rows["latency, no other call in flight"]["says"].startswith("could not know: fitted to this very")
+    assert rows["calls refused invalid_cursor"]["predicted_low"] > 0.01
+    assert "network:" in (out / "twin" / "world.yaml").read_text(encoding="utf-8")
+    assert "first_hit" in (out / "twin" / "policy.yaml").read_text(encoding="utf-8")
     again = CliRunner().invoke(app, ["run", str(out / "twin" / "world.yaml"), "--json"])
     assert again.exit_code == 0, again.output
 

@@ -27,6 +27,16 @@ JUDGED_EVERY: Micros = 10 * SECOND
 """Between the end of a judgement and the next, at least; three times as long as it took, at least."""
 
 
+@dataclass(slots=True)
+class Turn:
+    """A task as it was begun, by its number; when, from the start of the check, and when stopped (µs)."""
+
+    number: int
+    task: str
+    began: Micros
+    stopped: Micros | None = None
+
+
 def monotonic() -> Micros:
     """Return the instant of a clock that nobody sets, in µs."""
     return time.monotonic_ns() // 1000
@@ -68,6 +78,10 @@ class Checking:
     beside: Callable[[Callable[[], Judgement]], Future[Judgement]] = beside
     rounds: Rounds = field(init=False)
     closing: Closing = field(init=False)
+    turns: dict[int, Turn] = field(default_factory=dict)
+    """Tasks as they were begun, by number."""
+    calls_ended: Micros = 0
+    """When no task called any more, from the start (µs)."""
     cut: dict[str, int] = field(default_factory=dict)
     """Tasks that were stopped in the midst, with how many of their programs had not been once through."""
     answers: Counter[str] = field(default_factory=Counter)
@@ -137,6 +151,7 @@ class Checking:
             self._hear(HEARD_EVERY)
             self._judge_when_due()
             for number in self.rounds.needless():
+                self.turns[number].stopped = self.turns[number].stopped or self.elapsed
                 self.crew.tell(stop=number)
             if self._asked:
                 self._stop("it was asked to stop")
@@ -155,7 +170,9 @@ class Checking:
             task = self.rounds.next(self.remaining)
             if task is None:
                 return
-            self.crew.tell(begin={"task": task.name, "number": self.rounds.number})
+            number = self.rounds.number
+            self.turns[number] = Turn(number, task.name, self.elapsed)
+            self.crew.tell(begin={"task": task.name, "number": number})
 
     def _judge_when_due(self) -> None:
         """Have what is recorded judged beside everything else, once the last time is long enough ago."""
@@ -224,7 +241,7 @@ class Checking:
 
         Where judging it all is not done when what comes after it must begin, the judgement before it stands.
         """
-        calls, self._finishing = self.answers.total(), self._asked
+        calls, self._finishing, self.calls_ended = self.answers.total(), self._asked, self.elapsed
         left = self.left_of_time
         if self.early:  # nobody wants to wait for all of it
             left = min(left, self.closing.length(calls, self.removing))

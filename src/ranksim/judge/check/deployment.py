@@ -30,7 +30,7 @@ class CheckWanted:
     only: tuple[str, ...] = ()
     policy: Policy | None = None
     model: bool = False
-    """Whether a twin is to get the same calls, which takes time in the end."""
+    """Whether a twin is to get the same tasks, which takes time in the end."""
 
 
 Watching = Callable[[], AbstractContextManager[Callable[[Checking], None]]]

@@ -33,8 +33,8 @@ REPORTS = 3
 """How many times as long as judging the page and the policy may take: one for the page, the rest for options
 that are tried for the policy, as many as there is time for."""
 
-MODELS = 1
-"""How many times as long as judging it may take to let a twin get the same calls."""
+MODELS = 2
+"""How many times as long as judging it may take to fit a twin and let it get the same tasks."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from ranksim.core.clock import SECOND, Micros, duration, instant, iso
 from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.quantities import Distribution
 from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, shows_count
 
 LENGTH = "1d"
@@ -27,11 +28,12 @@ MANY = 1 << 31
 
 @dataclass(slots=True)
 class MirroredWorld:
-    """What is written: the catalogue, the scenario, and what is not as it is there."""
+    """What is written: the catalogue, the scenario, what is not as it is there, and the policy."""
 
     catalogue: dict[str, Any]
     scenario: dict[str, Any]
     notes: list[str] = field(default_factory=list)
+    policy: dict[str, Any] = field(default_factory=lambda: {"name": "twin", "catalogue": "catalogue.yaml"})
 
 
 def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
@@ -80,12 +82,21 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
     return twin
 
 
-def replay_trace(twin: MirroredWorld, trace: str, length: Micros) -> None:
-    """Have a world of so long (µs) make the calls of a recorded trace again, each by the key of its name."""
-    first, *others = twin.scenario["accounts"]
-    source = {"kind": "arrivals", "account": first, "accounts": others, "source": {"trace": trace}}
-    twin.scenario["clients"] = {"recorded": source}
-    twin.scenario["length"] = f"{-(-length // SECOND)}s"
+def fit(twin: MirroredWorld, policy: Policy, way: Distribution | None) -> None:
+    """Have a twin follow a policy found of its deployment; a call takes a draw of `way` there and back.
+
+    Plans stay as they were read. How jobs run and what they cost is as the policy's catalogue says.
+    """
+    twin.policy |= {
+        part: stated
+        for part in ("facts", "assumptions", "statuses")
+        if (stated := getattr(policy, part).model_dump(mode="json", exclude_unset=True))
+    }
+    catalogue = policy.catalogue.model_dump(mode="json")
+    twin.catalogue |= {part: catalogue[part] for part in ("unit_costs", *HOW_JOBS_RUN)}
+    if way is not None:
+        written = way.model_dump(mode="json")
+        twin.scenario["network"] = {"before": written, "after": written}
 
 
 def _name(given: str, taken: Mapping[str, Any], number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -41,8 +42,9 @@ def summary(judgement: Plain) -> list[RenderableType]:
     differences = map(_difference, judgement["differences"])
     parts += _section("Assumptions that the trace excludes (they fail nothing)", differences)
     if judgement["model"] is not None:
-        parts += [Text(), Text("Measured against the model", style="bold"), Text(MODEL), Text()]
-        parts.append(model_view(judgement["model"]))
+        parts += [Text(), Text("Measured against the model", style="bold")]
+        parts += [Text(model_sentence(judgement["model"])), Text(MODEL), Text()]
+        parts.append(model_view(notable(judgement["model"]) if "check" in judgement else judgement["model"]))
     parts += _verdicts(rules)
     is_check = "check" in judgement  # which says itself what it did not decide, and what that waits for
     parts += _section("Undecided, and why", () if is_check else _undecided(rules))
@@ -69,9 +71,27 @@ def _indented(line: str, by: int = 2) -> RenderableType:
 
 
 MODEL = (
-    "Intervals are 95 %. A row agrees if the whole difference lies within the margin, "
-    "and differs if none of it does."
+    "Intervals are 95 %. A row is within if the whole difference lies within the margin, and left if none of "
+    "it does; a measured share without an interval, if it lies in the predicted one or beyond the margin."
 )
+
+
+def model_sentence(rows: Sequence[Plain]) -> str:
+    """Return what of a deployment left the prediction of a model, and how much else was compared."""
+    left = dict.fromkeys(row["name"].partition(": ")[0] for row in rows if row["says"] == "left")
+    within = sum(row["says"] == "within" for row in rows)
+    unknown = sum(row["says"] not in ("within", "left") for row in rows)
+    what = f"Left the prediction: {', '.join(left)}" if left else "Nothing left the prediction"
+    return f"{what}; {within} within, {unknown} open or not known"
+
+
+def notable(rows: Sequence[Plain]) -> list[Plain]:
+    """Return the rows that left, and those of all kinds of calls together."""
+    return [row for row in rows if row["says"] == "left" or not DETAIL.search(row["name"])]
+
+
+DETAIL = re.compile(": |^calls refused")
+"""What the names of rows have that are of one kind of call."""
 
 
 def model_view(rows: Sequence[Plain]) -> View:

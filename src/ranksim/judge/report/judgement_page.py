@@ -19,6 +19,7 @@ from ranksim.judge.report.judgement import (
     exhibit,
     fails,
     headline,
+    model_sentence,
     model_view,
     run_lines,
     times_broken,
@@ -334,7 +335,8 @@ def _model(rows: Sequence[Plain] | None) -> list[str]:
         return []
     view = model_view(rows)
     lines = [f"<tr>{_cells(*row)}</tr>" for row in view.rows]
-    return ["<h2>Measured against the model</h2>", f"<p>{escape(MODEL)}</p>", *_table(view.headings, lines)]
+    told = f"<p>{escape(model_sentence(rows))}</p><p>{escape(MODEL)}</p>"
+    return ["<h2>Measured against the model</h2>", told, *_table(view.headings, lines)]
 
 
 def _builds(builds: Plain | None) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
@@ -125,14 +125,21 @@ def _logs(series: Series) -> list[float]:
 
 def _together(before: dict[str, Series], after: dict[str, Series], both: Sequence[str]) -> LatencyChange:
     """Compare all operations, each against its own mean over both builds, in order of sending."""
+    calls = [list(chain.from_iterable(side[name] for name in both)) for side in (before, after)]
+    return _row("all", calls[0], calls[1], mean_difference(*centred(before, after, both)))
+
+
+def centred(
+    before: Mapping[str, Series], after: Mapping[str, Series], both: Sequence[str]
+) -> tuple[list[float], list[float]]:
+    """Return the logarithms of both sides in order of sending, each less its kind's mean over both."""
     middles = {name: (fmean(_logs(before[name])) + fmean(_logs(after[name]))) / 2 for name in both}
 
-    def centred(side: dict[str, Series]) -> list[float]:
+    def of(side: Mapping[str, Series]) -> list[float]:
         values = [(sent, math.log(took) - middles[name]) for name in both for sent, took in side[name]]
         return [value for _, value in sorted(values)]
 
-    calls = [list(chain.from_iterable(side[name] for name in both)) for side in (before, after)]
-    return _row("all", calls[0], calls[1], mean_difference(centred(before), centred(after)))
+    return of(before), of(after)
 
 
 def _row(operation: str, before: Series, after: Series, change: Estimate) -> LatencyChange:

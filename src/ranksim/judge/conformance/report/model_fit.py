@@ -3,7 +3,7 @@
 `ranksim run S --arrivals TRACE --out DIR` replays the recorded calls in a world; its result is the
 prediction. Only what is random is compared by statistics: a difference of quantiles with a bootstrap
 interval, or of shares with an exact one that takes calls to be independent, against a stated margin. An
-interval within the margin agrees, one wholly outside it differs, and anything else is open. Sources: B. Efron
+interval within the margin is within, one wholly outside it left, and anything else is open. Sources: B. Efron
 and R. J. Tibshirani, "An Introduction to the Bootstrap", chapter 13; `inference.shares`.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,20 +37,20 @@ QUANTILES = (0.5, 0.95, 0.99)
 RESAMPLES = 400
 
 SHARE_MARGIN = 0.02
-"""How far shares of calls may differ and still agree: two in a hundred."""
+"""How far shares of calls may differ and still be within: two in a hundred."""
 
 RELATIVE_MARGIN = 0.2
-"""How far a quantile of durations may differ and still agree: a fifth of the predicted one."""
+"""How far a quantile of durations may differ and still be within: a fifth of the predicted one."""
 
 LEAST_MARGIN: Micros = 100_000
-"""Durations that differ by less than this agree in any case, µs."""
+"""Durations that differ by less than this are within in any case, µs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One quantity, measured and predicted, each with an interval (None where there is none).
 
-    `quantity` is share or duration (µs); `margin` is in the same unit. `says` is agrees, differs or open, or
+    `quantity` is share or duration (µs); `margin` is in the same unit. `says` is within, left or open, or
     why there is nothing to compare.
     """
 
@@ -84,16 +83,12 @@ def read_result(path: Path) -> Mapping[str, Any]:
     return summary
 
 
-def against(history: History, result: Mapping[str, Any], simulated: History | None = None) -> list[Compared]:
-    """Compare a recorded run with a simulated one: refusals by code, waits, lengths, delays and latencies.
-
-    How long jobs take in the simulated run only its trace tells, `simulated`.
-    """
+def against(history: History, result: Mapping[str, Any]) -> list[Compared]:
+    """Compare a recorded run with a simulated one: refusals by code, waits, delays and latencies."""
     tables = result["tables"]
     return [
         *_refusals(history, tables),
         *_waits(history, tables),
-        *_lengths(history, simulated),
         *_delays(history, tables),
         *_latencies(history),
     ]
@@ -116,7 +111,7 @@ def _refusals(history: History, tables: Mapping[str, Any]) -> list[Compared]:
             low, high = clopper_pearson(measured[code], len(answered), LEVEL)
             count, least, most = predicted[code]
             model, share = (count / calls, least / calls, most / calls), measured[code] / len(answered)
-            rows.append(_compared(f"calls refused {code}", "share", (share, low, high), model, SHARE_MARGIN))
+            rows.append(margin_row(f"calls refused {code}", "share", (share, low, high), model, SHARE_MARGIN))
     return rows
 
 
@@ -130,7 +125,7 @@ def _waits(history: History, tables: Mapping[str, Any]) -> list[Compared]:
         for q in QUANTILES:
             name = f"wait_p{round(100 * q)}"
             model = row.get(name), row.get(f"{name}_low"), row.get(f"{name}_high")
-            rows.append(_duration(f"{row['kind']} wait", spans.get(row["kind"], []), q, model))
+            rows.append(duration_row(f"{row['kind']} wait", spans.get(row["kind"], []), q, model))
     return rows
 
 
@@ -160,30 +155,6 @@ def job_waits(history: History) -> dict[str, list[tuple[Micros, Micros]]]:
     return waits
 
 
-def _lengths(history: History, simulated: History | None) -> list[Compared]:
-    """How long jobs take, from acceptance to their end, as they tell it themselves."""
-    predicted, rows = {} if simulated is None else job_lengths(simulated), []
-    for kind, lengths in job_lengths(history).items():
-        spans, model = [(length, length) for length in lengths], predicted.get(kind, [])
-        rows += [_duration(f"{kind} takes", spans, q, _estimated(model, q)) for q in QUANTILES]
-    return rows
-
-
-def job_lengths(history: History) -> dict[str, list[Micros]]:
-    """How long jobs took that were done, by kind: what lies between their two stamps, µs."""
-    ended: dict[str, tuple[str, Micros]] = {}
-    for exchange in history.by_operation("jobs.get"):
-        job = exchange.data if exchange.ok and isinstance(exchange.data, dict) else {}
-        began, end = job.get("created_at"), job.get("finished_at")
-        if job.get("status") == "done" and isinstance(began, str) and isinstance(end, str):
-            with suppress(ValueError):
-                ended[job_name(job)] = str(job.get("kind", "")), instant(end) - instant(began)
-    lengths: dict[str, list[Micros]] = defaultdict(list)
-    for kind, took in ended.values():
-        lengths[kind].append(took)
-    return dict(sorted(lengths.items()))
-
-
 def _delays(history: History, tables: Mapping[str, Any]) -> list[Compared]:
     """Delays of webhooks, from the event to the attempt that was acknowledged, all endpoints together."""
     spans = delivery_delays(history)
@@ -193,7 +164,7 @@ def _delays(history: History, tables: Mapping[str, Any]) -> list[Compared]:
         # A world with no receiver, or with several, whose delays are told apart, predicts none.
         model = (stated[0]["delay"], stated[0]["low"], stated[0]["high"]) if len(stated) == 1 else UNKNOWN
         if spans or model is not UNKNOWN:
-            rows.append(_duration("webhook delay", spans, q, model))
+            rows.append(duration_row("webhook delay", spans, q, model))
     return rows
 
 
@@ -232,7 +203,7 @@ def _latencies(history: History) -> list[Compared]:
 AT_ONCE = "the model answers at once"
 
 
-def _duration(name: str, spans: Sequence[tuple[Micros, Micros]], q: float, model: Estimated) -> Compared:
+def duration_row(name: str, spans: Sequence[tuple[Micros, Micros]], q: float, model: Estimated) -> Compared:
     """Compare one quantile; observations are intervals, so it lies between those of their two ends."""
     title = _title(name, q)
     if not spans:
@@ -242,7 +213,9 @@ def _duration(name: str, spans: Sequence[tuple[Micros, Micros]], q: float, model
     measured = middle, _bootstrap(least, q)[0], _bootstrap(most, q)[1]
     if model[0] is None:
         return Compared(title, "duration", *measured, *UNKNOWN, None, "not predicted")
-    return _compared(title, "duration", measured, model, max(float(LEAST_MARGIN), RELATIVE_MARGIN * model[0]))
+    return margin_row(
+        title, "duration", measured, model, max(float(LEAST_MARGIN), RELATIVE_MARGIN * model[0])
+    )
 
 
 def _title(name: str, q: float) -> str:
@@ -267,7 +240,7 @@ def _bootstrap(values: Floats, q: float) -> tuple[float, float]:
     return float(np.quantile(drawn, edge)), float(np.quantile(drawn, 1 - edge))
 
 
-def _compared(
+def margin_row(
     name: str, quantity: str, measured: tuple[float, float, float], predicted: Estimated, margin: float
 ) -> Compared:
     """Return whether what was measured lies within a margin of what was predicted, where both are known."""
@@ -275,9 +248,9 @@ def _compared(
     model_low, model_high = (model if end is None else end for end in predicted[1:])
     least, most = measured[1] - model_high, measured[2] - model_low
     if -margin <= least and most <= margin:
-        says = "agrees"
+        says = "within"
     elif least > margin or most < -margin:
-        says = "differs"
+        says = "left"
     else:
         says = "open"
     return Compared(name, quantity, *measured, model, *predicted[1:], margin, says)

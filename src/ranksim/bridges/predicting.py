@@ -1,0 +1,236 @@
+"""What a model of a deployment predicts of a check: a twin, by a clock of its own.
+
+It has the accounts as they were read before, and what was calibrated, and gets the same tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ranksim.bridges.rehearsal import USUAL, Guard, Rehearsal, rehearse_programs
+from ranksim.bridges.rehearsal_worlds import mirrored_target, open_world
+from ranksim.bridges.twin_files import write_twin
+from ranksim.core.callers.steps import Lap, Program, Spawn, Until
+from ranksim.core.callers.target import Target
+from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.quantities import Distribution
+from ranksim.core.errors import BadInput
+from ranksim.core.service.service import Service
+from ranksim.core.trace import Trace
+from ranksim.judge.check.checking import Checking, Turn
+from ranksim.judge.check.crew import CheckRecording
+from ranksim.judge.check.pacing import Pacer, paced
+from ranksim.judge.check.tasks import tasks
+from ranksim.judge.conformance.calibrate.calibrate import calibrate
+from ranksim.judge.conformance.calibrate.job_lifetimes import lives
+from ranksim.judge.conformance.cli import traces_in
+from ranksim.judge.conformance.history.history import History, Offset
+from ranksim.judge.conformance.history.trace_reader import read_history
+from ranksim.judge.conformance.report.model_fit import Compared
+from ranksim.judge.conformance.report.prediction import BESIDE_TASKS, against_prediction, latencies
+from ranksim.judge.deployment.discovery import Reach
+from ranksim.judge.mirror.world import MirroredWorld, fit
+from ranksim.judge.profiles.windows import window_of
+from ranksim.twin.sim.scenario import Scenario
+
+TWIN = "twin"
+"""The directory of the twin's files, beside the trace."""
+
+RUNS = 5
+"""How often the tasks are played to the twin: how far runs differ is how sure the prediction is."""
+
+FEWEST_RUNS = 2
+
+POLICY = "policy.yaml"
+"""What a check calibrates, beside its trace."""
+
+FEWEST_ENDS = 20
+"""Jobs of a kind that ended from which on the share of those that failed is taken from them."""
+
+STEPS = 40
+"""Quantiles of latency that the twin's network draws from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An earlier run that a model is fitted to, and the policy that was found of it."""
+
+    history: History
+    policy: Policy
+
+    @classmethod
+    def read(cls, path: Path) -> Earlier:
+        """Read a trace, or the one in a directory, and the policy beside it or what it is calibrated to.
+
+        Raises BadInput.
+        """
+        traces = traces_in([path])
+        if len(traces) > 1:
+            raise BadInput(f"--model-of {path}: expected one trace, found {len(traces)}; name one")
+        history, beside = read_history(traces[0]), traces[0].parent / POLICY
+        policy = Policy.load(beside) if beside.exists() else calibrate(history).policy()
+        return cls(history, policy)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A twin as it was read before a check, and what it is fitted to: an earlier run, or the check itself."""
+
+    twin: MirroredWorld
+    earlier: Earlier | None = None
+    seed: int = 0
+
+    def beside(self, checking: Checking, recording: CheckRecording) -> list[Compared] | None:
+        """Set a check beside what is predicted of it, and write the twin's files beside its trace.
+
+        None, and a trouble that says why, where that cannot be done.
+        """
+        assert checking.judgement is not None
+        history, earlier = checking.judgement.history, self.earlier
+
+        def enough() -> bool:
+            return checking.left_of_time < checking.closing.judging(checking.answers.total())
+
+        try:
+            policy = (
+                calibrate(history, checking.policy, enough).policy() if earlier is None else earlier.policy
+            )
+            reference = history if earlier is None else earlier.history
+            world = fitted(self.twin, policy, reference, recording.trace.parent / TWIN)
+            simulated = self._played(world, checking, enough)
+        except BadInput as error:
+            checking.troubles.append(f"no model predicted anything: {error}")
+            return None
+        return against_prediction(history, simulated, None if earlier is None else earlier.history)
+
+    def _played(self, world: Scenario, checking: Checking, enough: Callable[[], bool]) -> list[History]:
+        """Play the tasks until it is `enough`: some seeds."""
+        assert checking.judgement is not None
+        target, hosts = checking.plan.reach.target, hosts_of(checking.judgement.history)
+        turns, runs = list(checking.turns.values()), list[History]()
+        while len(runs) < RUNS and not (len(runs) >= FEWEST_RUNS and enough()):
+            seed = self.seed + 1000 * len(runs)
+            runs.append(played(world, target, hosts, turns, checking.calls_ended, seed))
+        return runs
+
+
+def fitted(twin: MirroredWorld, policy: Policy, reference: History, folder: Path) -> Scenario:
+    """Fit a twin to what was found of a run, write its files, and return its world. Raises BadInput."""
+    fit(twin, _with_failures(policy, reference), _way(reference))
+    write_twin(twin, folder)
+    return Scenario.load(folder / "world.yaml")
+
+
+def played(
+    world: Scenario,
+    target: Target,
+    hosts: Mapping[str, str],
+    turns: Iterable[Turn],
+    ended: Micros,
+    seed: int,
+) -> History:
+    """Play the tasks of a check to the accounts of a world, begun and stopped when they were; return what was
+    recorded. `hosts` are those of the deployment's domains, by id, and `ended` is when no task called any
+    more (µs).
+    """
+    service = Service(world.policy, seed)
+    reflected = mirrored_target(target, service, open_world(service, world), hosts)
+    network = USUAL if world.network is None else world.network.network()
+    rehearsal = Rehearsal(service, reflected, network, seed, world.start)
+    history = read_history(play(rehearsal, turns, ended, seed))
+    history.run.offset = Offset(0, 0, 1)  # one clock for all
+    return history
+
+
+def play(rehearsal: Rehearsal, turns: Iterable[Turn], ended: Micros, seed: int) -> Trace:
+    """Play tasks in a rehearsal, begun and stopped when they were, until `ended` (µs); return its trace.
+
+    The ids of calls that no task made begin as those in the trace of a check.
+    """
+    ordered = sorted(turns, key=lambda turn: turn.began)
+    first = ordered[0].began if ordered else ended
+    starts: list[Micros] = []
+
+    def programs(reach: Reach, guard: Guard) -> list[Program]:
+        starts.append(rehearsal.now)
+        return [_begun(ordered, reach, guard, rehearsal, first, seed)]
+
+    trace = rehearse_programs(rehearsal, programs, ended - first)
+    ends = starts[0] + ended - first
+    trace.exchanges = [
+        call if starts[0] <= call.sent < ends else call.model_copy(update={"id": f"{BESIDE_TASKS}{call.id}"})
+        for call in trace.exchanges
+    ]
+    return trace
+
+
+def _begun(
+    turns: Sequence[Turn], reach: Reach, guard: Guard, rehearsal: Rehearsal, first: Micros, seed: int
+) -> Program:
+    """Begin each task when it was, counted from the `first`."""
+    known, pacer, start = {task.name: task for task in tasks(reach)}, Pacer(window_of(reach)), rehearsal.now
+    for turn in turns:
+        yield Until(start + turn.began - first)
+        task = known.get(turn.task)
+        if task is None:  # the twin has no place for its keys
+            continue
+        until = DISTANT_FUTURE if turn.stopped is None else start + turn.stopped - first
+        for program in task.programs(reach, seed + turn.number):
+            calls = guard(paced(program, pacer, waits=task.waits))
+            yield Spawn(through(calls, task.laps, partial(_past, rehearsal, until)))
+
+
+def _past(rehearsal: Rehearsal, instant: Micros) -> bool:
+    return rehearsal.now >= instant
+
+
+def through(program: Program, laps: int, stopped: Callable[[], bool]) -> Program:
+    """Run a program until it has been through so often, or is stopped."""
+    answer, done = None, 0
+    while not stopped():
+        try:
+            step = program.send(answer)
+        except StopIteration:
+            return
+        done += isinstance(step, Lap)
+        if done >= laps:
+            return
+        answer = yield step
+
+
+# What was found of a deployment
+
+
+def _with_failures(policy: Policy, history: History) -> Policy:
+    """Have as many jobs fail as did, of each kind of which enough ended."""
+    ended = Counter((life.kind, life.outcome) for life in lives(history).values() if life.outcome)
+    rates = dict(policy.catalogue.job_failure_rates)
+    for kind in rates:
+        failed, count = ended[kind, "failed"], ended[kind, "failed"] + ended[kind, "done"]
+        if count >= FEWEST_ENDS:
+            rates[kind] = round(1000 * failed / count)
+    return policy.model_copy(
+        update={"catalogue": policy.catalogue.model_copy(update={"job_failure_rates": rates})}
+    )
+
+
+def _way(history: History) -> Distribution | None:
+    """How long a call takes there, and back: half of what calls took that had no other beside them."""
+    calm = sorted(took for series in latencies(history).calm.values() for _, took in series)
+    if not calm:
+        return None
+    quantiles = (calm[math.floor((step + 0.5) / STEPS * len(calm))] for step in range(STEPS))
+    return Distribution(kind="empirical", durations=tuple(max(1, took // 2) for took in quantiles))
+
+
+def hosts_of(history: History) -> dict[str, str]:
+    """The host of each domain that was listed, by its id."""
+    listed = (seen.items for seen in history.by_operation("domains.list") if isinstance(seen.items, list))
+    domains = (item for items in listed for item in items if isinstance(item, dict))
+    return {str(domain.get("id")): str(domain.get("host")) for domain in domains}

@@ -1,0 +1,256 @@
+"""What a run showed beside what a model of the deployment predicts: latency, waits, lengths, refusals.
+
+The model answers without a queue: a call under load is predicted by calls of its like with no other in
+flight. It was fitted to a reference: the very run, of which it cannot tell whether all is slow alike, or an
+earlier one. Refusals, waits and delays are those of the same programs played to a twin, several times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from statistics import fmean
+
+from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, Micros
+from ranksim.inference.batch_means import mean_difference
+from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.means import estimate
+from ranksim.judge.conformance.calibrate.job_lifetimes import lives
+from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.report.builds import Series, centred
+from ranksim.judge.conformance.report.model_fit import (
+    LEAST_MARGIN,
+    RELATIVE_MARGIN,
+    UNKNOWN,
+    Compared,
+    delivery_delays,
+    duration_row,
+    job_waits,
+    margin_row,
+)
+
+FEWEST = 20
+"""Calls of a kind on both sides from which on they have a row of their own; all have one together."""
+
+FEWEST_JOBS = 5
+
+LEAST_LATENCY: Micros = MILLISECOND
+"""Latencies that differ by less than this are within the prediction in any case, µs."""
+
+SHARE_MARGIN = 0.01
+"""How far beyond the predicted interval a share of calls may lie, and still be within: one in a hundred."""
+
+NOT_SHOWN: Mapping[str, str] = {
+    "cost_cap_reached": "what jobs cost is not shown",
+    "quota_exhausted": "what an allowance is for is not shown, but for briefs",
+}
+"""Refusals that hang on what no deployment shows, and the twin has from the illustrative catalogue."""
+
+FITTED_HERE = "could not know: fitted to this very run; --model-of an earlier one tells"
+
+BESIDE_TASKS = "0."
+"""What the ids of calls begin with in the trace of a check that no task made."""
+
+TOO_FEW = "open: too few"
+
+
+@dataclass(slots=True)
+class Latencies:
+    """What calls took, by kind: those with no other in flight, and those under load."""
+
+    calm: dict[str, Series] = field(default_factory=lambda: defaultdict(list))
+    loaded: dict[str, Series] = field(default_factory=lambda: defaultdict(list))
+
+
+def latencies(history: History) -> Latencies:
+    """Return what calls took that were answered, by operation and status; of no rate limit's refusals."""
+    calls = [
+        (seen.sent, seen.received, f"{seen.operation} {seen.status}", seen.status != 429)
+        for seen in history.seen
+        if not seen.lost and seen.operation
+    ]
+    found, latest = Latencies(), -1
+    for place, (sent, received, kind, counts) in enumerate(calls):
+        following = calls[place + 1][0] if place + 1 < len(calls) else received
+        if counts:
+            side = found.calm if latest <= sent and received <= following else found.loaded
+            side[kind].append((sent, max(1, received - sent)))
+        latest = max(latest, received)
+    return found
+
+
+def against_prediction(
+    history: History, simulated: Sequence[History], earlier: History | None = None
+) -> list[Compared]:
+    """Set a run beside what was predicted of it: by runs of the same programs that were `simulated`, and by
+    the `earlier` run that the model was fitted to, where that is not this one.
+    """
+    return [
+        *_latency_rows(history, earlier),
+        *_length_rows(history, earlier),
+        *_wait_rows(history, simulated),
+        *_delay_rows(history, simulated),
+        *_refusal_rows(history, simulated),
+    ]
+
+
+# Latency
+
+
+def _latency_rows(history: History, earlier: History | None) -> Iterator[Compared]:
+    """Calls under load by those without; and each by those of the earlier run in its place."""
+    measured = latencies(history)
+    if earlier is None:
+        yield _not_known("latency, no other call in flight", measured.calm)
+        yield from _by_kind("latency under load", measured.calm, measured.loaded)
+        return
+    reference = latencies(earlier)
+    yield from _by_kind("latency, no other call in flight", reference.calm, measured.calm)
+    yield from _by_kind("latency under load", reference.loaded, measured.loaded)
+
+
+def _by_kind(
+    title: str,
+    before: Mapping[str, Series],
+    after: Mapping[str, Series],
+    change: Changed = mean_difference,
+    fewest: int = FEWEST,
+    least: Micros = LEAST_LATENCY,
+) -> Iterator[Compared]:
+    """All kinds together, then each that has enough on both sides; intervals hold for all of them at once."""
+    both = sorted(before.keys() & after.keys(), key=lambda kind: -len(after[kind]))
+    if not both:
+        yield _not_known(title, after, "could not know: nothing of its like to predict it by")
+        return
+    own = [kind for kind in both if min(len(before[kind]), len(after[kind])) >= fewest]
+    level = 1 - (1 - LEVEL) / (1 + len(own))
+    yield _ratio(title, change(*centred(before, after, both), level), _joined(after, both), least)
+    for kind in own:
+        of_kind = change(_logs(before[kind]), _logs(after[kind]), level)
+        yield _ratio(f"{title}: {kind}", of_kind, after[kind], least)
+
+
+Changed = Callable[[Sequence[float], Sequence[float], float], Estimate]
+"""Tells the mean of a series less that of one before it, at a level."""
+
+
+def _ratio(title: str, change: Estimate, after: Series, least: Micros) -> Compared:
+    """A row of geometric means, by the change of the mean logarithm from what predicts them."""
+    measured = math.exp(fmean(_logs(after)))
+    predicted = measured / math.exp(change.mean or 0.0)
+    if change.low is None or change.high is None:
+        return Compared(title, "duration", measured, None, None, predicted, None, None, None, TOO_FEW)
+    margin = max(float(least), RELATIVE_MARGIN * predicted)
+    ends = predicted * math.exp(change.low), predicted * math.exp(change.high)
+    return margin_row(title, "duration", (measured, *ends), (predicted, None, None), margin)
+
+
+def _not_known(title: str, series: Mapping[str, Series], why: str = FITTED_HERE) -> Compared:
+    logs = _logs(_joined(series, series))
+    measured = math.exp(fmean(logs)) if logs else None
+    return Compared(title, "duration", measured, None, None, *UNKNOWN, None, why)
+
+
+def _joined(series: Mapping[str, Series], kinds: Iterable[str]) -> Series:
+    return list(chain.from_iterable(series[kind] for kind in kinds))
+
+
+def _logs(series: Series) -> list[float]:
+    return [math.log(took) for _, took in series]
+
+
+# Jobs
+
+
+def _length_rows(history: History, earlier: History | None) -> Iterator[Compared]:
+    """How long jobs take, from acceptance to their end, as they tell it themselves."""
+    measured = _job_lengths(history)
+    if earlier is None and measured:
+        yield _not_known("jobs take", measured)
+    elif earlier is not None and measured:
+        each = partial(mean_difference, least=1)  # no job waits for another
+        yield from _by_kind("jobs take", _job_lengths(earlier), measured, each, FEWEST_JOBS, LEAST_MARGIN)
+
+
+def _job_lengths(history: History) -> dict[str, Series]:
+    lengths: dict[str, Series] = defaultdict(list)
+    for life in lives(history).values():
+        if life.outcome == "done" and life.lasted[1] < DISTANT_FUTURE:
+            lengths[life.kind].append((life.accepted[0], max(1, sum(life.lasted) // 2)))
+    return lengths
+
+
+def _wait_rows(history: History, simulated: Sequence[History]) -> Iterator[Compared]:
+    """Waits for a worker as polls show them, beside those of a twin that starts each job at once."""
+    measured, predicted = _middles([history]), _middles(simulated)
+    if not measured or not predicted:
+        return
+    change, mean, found = mean_difference(predicted, measured), fmean(predicted), fmean(measured)
+    if change.low is None or change.high is None:
+        yield Compared("jobs wait", "duration", found, None, None, mean, None, None, None, TOO_FEW)
+        return
+    margin = max(float(LEAST_MARGIN), RELATIVE_MARGIN * mean)
+    ends = max(0.0, mean + change.low), mean + change.high
+    yield margin_row("jobs wait", "duration", (found, *ends), (mean, None, None), margin)
+
+
+def _middles(histories: Iterable[History]) -> list[float]:
+    waits = (spans for history in histories for spans in job_waits(history).values())
+    return [(least + most) / 2 for spans in waits for least, most in spans]
+
+
+# Webhooks
+
+
+def _delay_rows(history: History, simulated: Sequence[History]) -> Iterator[Compared]:
+    """The median delay of webhooks; the deployment's clock is known to about a second, the twin's exactly."""
+    spans = delivery_delays(history)
+    if spans and simulated:
+        predicted = sorted(least for twin in simulated for least, _ in delivery_delays(twin))
+        middle = float(predicted[len(predicted) // 2]) if predicted else None
+        yield duration_row("webhook delay", spans, 0.5, (middle, None, None))
+
+
+# Refusals
+
+
+def _refusal_rows(history: History, simulated: Sequence[History]) -> Iterator[Compared]:
+    """Shares of calls by code, within the interval that one more run of the twin would lie in."""
+    if not simulated:
+        return
+    measured, runs = _shares(history), [_shares(run) for run in simulated]
+    for code in sorted(measured.keys() | {code for run in runs for code in run}):
+        share = measured.get(code, 0.0)
+        mean, low, high = one_more([run.get(code, 0.0) for run in runs])
+        row = Compared(f"calls refused {code}", "share", share, None, None, mean, low, high, SHARE_MARGIN, "")
+        yield replace(row, says=_place(row, NOT_SHOWN.get(code)))
+
+
+def _place(row: Compared, why: str | None) -> str:
+    """Say whether one run lies where the twin's do, or `why` it may not."""
+    assert row.measured is not None
+    if row.predicted_low is None or row.predicted_high is None:
+        return TOO_FEW
+    if row.predicted_low - SHARE_MARGIN <= row.measured <= row.predicted_high + SHARE_MARGIN:
+        return "within"
+    return "left" if why is None else f"could not know: {why}"
+
+
+def one_more(values: Sequence[float]) -> tuple[float, float | None, float | None]:
+    """Return the mean of a metric over runs, and the interval in which that of one more run lies."""
+    mean, low, high = estimate(values)
+    assert mean is not None
+    wider = math.sqrt(len(values) + 1)
+    ends = (None if end is None else mean + (end - mean) * wider for end in (low, high))
+    least, most = ends
+    return mean, None if least is None else max(0.0, least), None if most is None else min(1.0, most)
+
+
+def _shares(history: History) -> dict[str, float]:
+    answered = [call for call in history.seen if not call.lost and not call.id.startswith(BESIDE_TASKS)]
+    codes = Counter(call.code for call in answered if call.code)
+    return {code: count / len(answered) for code, count in codes.items()}

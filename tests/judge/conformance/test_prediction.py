@@ -1,0 +1,186 @@
+"""Measured beside predicted of a model: latency with and without load, jobs, shares of refusals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from random import Random
+
+import pytest
+
+from ranksim.core.clock import HOUR, MILLISECOND, SECOND, Micros, iso
+from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.history.trace_reader import read_history
+from ranksim.judge.conformance.report.model_fit import Compared
+from ranksim.judge.conformance.report.prediction import against_prediction, latencies, one_more
+from ranksim.judge.report.judgement import model_sentence, notable
+
+
+def call(number: int, sent: Micros, took: Micros, **changes: object) -> str:
+    """Give a line of a trace: a read, or what `changes` make of it."""
+    line: dict[str, object] = {
+        "kind": "exchange",
+        "id": f"x{number}",
+        "sent": sent,
+        "received": sent + took,
+        "api_key": "main",
+        "operations": [],
+        "method": "GET",
+        "path": "/v1/slots",
+        "status": 200,
+    }
+    return json.dumps(line | changes)
+
+
+def history(*lines: str) -> History:
+    """Read a trace of these lines."""
+    return read_history([json.dumps({"ranksim_trace": 1}), *lines])
+
+
+def run(seed: int, calm: Micros, loaded: Micros, count: int = 100) -> History:
+    """Give a run of calls one by one, and of as many two by two, that take about so long."""
+    draw, lines = Random(seed), []
+    for n in range(count):
+        lines.append(call(n, n * SECOND, round(calm * draw.lognormvariate(0, 0.3))))
+        for beside in (1, 2):
+            took = round(loaded * draw.lognormvariate(0, 0.3))
+            lines.append(call(beside * 1000 + n, HOUR + n * SECOND, took))
+    return history(*lines)
+
+
+def by_name(rows: list[Compared]) -> dict[str, str]:
+    """Return what is said, by the name of the row."""
+    return {row.name: row.says.partition(":")[0] for row in rows}
+
+
+ALONE, LOADED = "latency, no other call in flight", "latency under load"
+
+
+def test_a_call_is_under_load_while_another_is_in_flight() -> None:
+    spans = [(0, 10), (10, 10), (30, 20), (40, 5), (60, 1)]
+    lines = [call(n, sent, took) for n, (sent, took) in enumerate(spans)]
+    lines.append(call(9, 100, 5, status=429))  # a rate limit refuses at once
+    lines.append(call(8, 200, 5, received=None, status=None))
+    found = latencies(history(*lines))
+    assert dict(found.calm) == {"slots.get 200": [(0, 10), (10, 10), (60, 1)]}
+    assert dict(found.loaded) == {"slots.get 200": [(30, 20), (40, 5)]}
+
+
+@pytest.mark.parametrize(("loaded", "says"), [(10, "within"), (20, "left"), (11, "within"), (12, "open")])
+def test_a_run_shows_what_load_adds_and_cannot_tell_that_all_is_slow(loaded: int, says: str) -> None:
+    rows = by_name(against_prediction(run(1, 10 * MILLISECOND, loaded * MILLISECOND), []))
+    assert rows == {ALONE: "could not know", LOADED: says, f"{LOADED}: slots.get 200": says}
+
+
+def test_a_deployment_twice_as_slow_is_seen_beside_an_earlier_run() -> None:
+    earlier = run(1, 10 * MILLISECOND, 30 * MILLISECOND)
+    same = by_name(against_prediction(run(2, 10 * MILLISECOND, 30 * MILLISECOND), [], earlier))
+    twice = by_name(against_prediction(run(2, 20 * MILLISECOND, 60 * MILLISECOND), [], earlier))
+    assert set(same.values()) == {"within"}
+    assert set(twice.values()) == {"left"}
+    assert {ALONE, LOADED} <= set(twice)
+
+
+def test_a_few_calls_leave_it_open() -> None:
+    few = run(2, 20 * MILLISECOND, 60 * MILLISECOND, count=4)
+    rows = against_prediction(few, [], run(1, 10 * MILLISECOND, 30 * MILLISECOND, count=4))
+    assert by_name(rows) == {ALONE: "open", LOADED: "open"}
+
+
+def test_what_was_never_called_without_load_predicts_nothing() -> None:
+    lines = [call(n, n // 2 * SECOND, 10_000) for n in range(100)]
+    assert by_name(against_prediction(history(*lines), [])) == {
+        ALONE: "could not know",
+        LOADED: "could not know",
+    }
+
+
+# Jobs
+
+
+def job(number: int, until: Micros, **state: str) -> list[str]:
+    """Give the creation of a job, and a poll at the end of so many µs that shows a `state`."""
+    began, name = number * HOUR, f"job_{number}"
+    told = {"id": name, "kind": "crawl", "status": "queued", "created_at": iso(began)}
+    replies = [json.dumps({"data": told | change}) for change in ({}, state)]
+    post = {"method": "POST", "path": "/v1/jobs", "status": 202, "request_headers": {}, "body": "{}"}
+    return [
+        call(2 * number, began, 1_000, response=replies[0], **post),
+        call(2 * number + 1, began + until, 1_000, path=f"/v1/jobs/crawl/{name}", response=replies[1]),
+    ]
+
+
+def done(number: int, took: Micros) -> list[str]:
+    """Give a job that was done after so long."""
+    return job(number, HOUR // 2, status="done", finished_at=iso(number * HOUR + took))
+
+
+def jobs(seed: int, median: Micros, count: int = 30) -> History:
+    """Give a run of jobs that take about so long."""
+    draw = Random(seed)
+    lengths = [round(median / SECOND * draw.lognormvariate(0, 0.4)) * SECOND for _ in range(count)]
+    return history(*(line for number, took in enumerate(lengths, 1) for line in done(number, took)))
+
+
+@pytest.mark.parametrize(("median", "says"), [(60, {"within", "open"}), (120, {"left"})])
+def test_jobs_that_take_twice_as_long_are_seen(median: int, says: set[str]) -> None:
+    rows = by_name(against_prediction(jobs(2, median * SECOND), [], jobs(1, 60 * SECOND)))
+    assert {rows["jobs take"], rows["jobs take: crawl"]} <= says
+    alone = by_name(against_prediction(jobs(2, median * SECOND), []))
+    assert alone["jobs take"] == "could not know"
+
+
+def test_a_wait_in_a_queue_is_in_excess_of_a_twin_that_has_none() -> None:
+    twins = [jobs(seed, 60 * SECOND) for seed in (1, 2)]
+    lines = [line for number in range(20) for line in job(number, 2 * HOUR, status="running")]
+    assert by_name(against_prediction(history(*lines), twins))["jobs wait"] == "left"
+    assert by_name(against_prediction(jobs(3, 60 * SECOND), twins))["jobs wait"] == "within"
+
+
+# Refusals
+
+
+def refused(count: int, code: str = "cooldown_active") -> History:
+    """Give a run of a thousand calls, so many of which are refused."""
+    why = {"status": 409, "response": json.dumps({"code": code, "meta": {}})}
+    return history(*(call(n, n * SECOND, 1_000, **(why if n < count else {})) for n in range(1000)))
+
+
+@pytest.mark.parametrize(
+    ("count", "says"), [(50, "within"), (40, "within"), (0, "left"), (90, "left"), (500, "left")]
+)
+def test_a_share_of_refusals_lies_where_those_of_the_twin_do(count: int, says: str) -> None:
+    twins = [refused(n) for n in (48, 50, 52, 49, 51)]
+    assert by_name(against_prediction(refused(count), twins))["calls refused cooldown_active"] == says
+
+
+def test_one_run_of_the_twin_does_not_tell_how_far_runs_differ() -> None:
+    rows = by_name(against_prediction(refused(500), [refused(50)]))
+    assert rows["calls refused cooldown_active"] == "open"
+
+
+def test_what_no_deployment_shows_cannot_be_known() -> None:
+    twins = [refused(n, "cost_cap_reached") for n in (48, 50)]
+    rows = against_prediction(refused(500, "cost_cap_reached"), twins)
+    assert by_name(rows)["calls refused cost_cap_reached"] == "could not know"
+
+
+def test_the_interval_holds_one_more_run() -> None:
+    """Of six values drawn alike the last lies in the interval of the others in about 19 of 20 cases."""
+    draw, held = Random(5), 0
+    for _ in range(1000):
+        *values, last = (draw.gauss(0.5, 0.02) for _ in range(6))
+        _, low, high = one_more(values)
+        assert low is not None
+        assert high is not None
+        held += low <= last <= high
+    assert 940 <= held <= 985
+
+
+def test_what_left_is_told_once_and_shown_first_hand() -> None:
+    twice = run(2, 20 * MILLISECOND, 20 * MILLISECOND)
+    found = against_prediction(twice, [refused(50)], run(1, 10 * MILLISECOND, 20 * MILLISECOND))
+    rows = [asdict(row) for row in found]
+    assert model_sentence(rows) == f"Left the prediction: {ALONE}; 2 within, 1 open or not known"
+    assert model_sentence(rows[2:]) == "Nothing left the prediction; 2 within, 1 open or not known"
+    assert [row["name"] for row in notable(rows)] == [ALONE, f"{ALONE}: slots.get 200", LOADED]
