@@ -144,14 +144,14 @@ def check(
     deployment = options.target()
     if limit_share and not deployment.read_only:
         raise BadInput("--limit-share: expected --read-only beside it, whose pace it is")
-    if model and deployment.read_only:
+    wants_model = model or model_of is not None
+    if wants_model and deployment.read_only:
         raise BadInput("--model: reads faster than --read-only does; leave one of them out")
     pinned = policy or (Path(deployment.policy) if deployment.policy else None)
     pinned_policy = None if pinned is None else Policy.load(pinned)
     agreed = _agreement(deployment, yes=yes, plan_only=plan_only)
     directory = out or Path(options.directory(CHECK))
     _check_free(directory, gzip)
-    wants_model = model or model_of is not None
     request = CheckWanted(options, directory, length, rules, pinned_policy, wants_model)
     fitted = _model(deployment, length, model_of, options.seed) if wants_model and not plan_only else None
     done = carried_out(request, agreed, live_view, _stopping, began)

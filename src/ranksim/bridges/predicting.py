@@ -28,9 +28,9 @@ from ranksim.judge.check.crew import CheckRecording
 from ranksim.judge.check.pacing import Pacer, paced
 from ranksim.judge.check.tasks import tasks
 from ranksim.judge.conformance.calibrate.calibrate import calibrate
-from ranksim.judge.conformance.calibrate.job_lifetimes import lives
 from ranksim.judge.conformance.cli import traces_in
 from ranksim.judge.conformance.history.history import History, Offset
+from ranksim.judge.conformance.history.job_lives import lives
 from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.report.model_fit import Compared
 from ranksim.judge.conformance.report.prediction import BESIDE_TASKS, against_prediction, latencies

@@ -14,9 +14,9 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from ranksim.core.clock import DISTANT_PAST, SECOND, Micros, format_millis
-from ranksim.judge.conformance.calibrate.job_lifetimes import Life, Span, lives
 from ranksim.judge.conformance.calibrate.measures import Bounds, Measure
 from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.history.job_lives import Life, Span, lives
 from ranksim.judge.conformance.history.observation import Observation, job_name
 from ranksim.judge.conformance.spending.cooldown_groups import DRIFT
 from ranksim.judge.conformance.verdict.options import Options

@@ -19,8 +19,8 @@ from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, Micros
 from ranksim.inference.batch_means import mean_difference
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.means import estimate
-from ranksim.judge.conformance.calibrate.job_lifetimes import lives
 from ranksim.judge.conformance.history.history import History
+from ranksim.judge.conformance.history.job_lives import lives
 from ranksim.judge.conformance.report.builds import Series, centred
 from ranksim.judge.conformance.report.model_fit import (
     LEAST_MARGIN,
