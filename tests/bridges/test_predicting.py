@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ranksim.bridges.predicting import Earlier, fitted, hosts_of, play, played, through
+from ranksim.bridges.predicting import Earlier, fitted_world, hosts_of, play, played, through
 from ranksim.bridges.rehearsal import Network, Rehearsal
 from ranksim.bridges.rehearsal_worlds import compact, make_world
 from ranksim.core.callers.steps import Lap, Pause, Program
@@ -71,7 +71,7 @@ def earlier() -> Earlier:
 def rows(folder: Path, seed: int, runs: int = 2, **changes: float) -> list[Compared]:
     """Set a check of a deployment that changed beside what a model of the earlier run predicts."""
     twin, target, history = checked(seed, **changes)
-    world = fitted(twin, earlier().policy, earlier().history, folder / f"twin-{seed}")
+    world = fitted_world(twin, earlier().policy, earlier().history, folder / f"twin-{seed}")
     hosts = hosts_of(history)
     simulated = [played(world, target, hosts, TURNS, ENDED, seed + 1000 * n) for n in range(runs)]
     return against_prediction(history, simulated, earlier().history)
@@ -114,7 +114,7 @@ def test_a_twin_gets_the_tasks_by_its_own_clock(tmp_path: Path) -> None:
     reading, target = deployment(1, 1.0, 1.0)
     twin = world_of(reading.alone(read_mirrored(target)), "https://api.example.com", reading.now)
     history = read_history(play(deployment(1, 1.0, 1.0)[0], turns[:1], MINUTE, 1))
-    world = fitted(twin, calibrate(history).policy(), history, tmp_path / "twin")
+    world = fitted_world(twin, calibrate(history).policy(), history, tmp_path / "twin")
     assert world.network is not None
     run = played(world, target, hosts_of(history), turns, MINUTE, 1)
     tasks = [call for call in run.seen if not call.id.startswith(BESIDE_TASKS)]

@@ -102,7 +102,7 @@ class Model:
                 calibrate(history, checking.policy, enough).policy() if earlier is None else earlier.policy
             )
             reference = history if earlier is None else earlier.history
-            world = fitted(self.twin, policy, reference, recording.trace.parent / TWIN)
+            world = fitted_world(self.twin, policy, reference, recording.trace.parent / TWIN)
             simulated = self._played(world, checking, enough)
         except BadInput as error:
             checking.troubles.append(f"no model predicted anything: {error}")
@@ -120,7 +120,7 @@ class Model:
         return runs
 
 
-def fitted(twin: MirroredWorld, policy: Policy, reference: History, folder: Path) -> Scenario:
+def fitted_world(twin: MirroredWorld, policy: Policy, reference: History, folder: Path) -> Scenario:
     """Fit a twin to what was found of a run, write its files, and return its world. Raises BadInput."""
     fit(twin, _with_failures(policy, reference), _way(reference))
     write_twin(twin, folder)
@@ -174,10 +174,10 @@ def _begun(
     turns: Sequence[Turn], reach: Reach, guard: Guard, rehearsal: Rehearsal, first: Micros, seed: int
 ) -> Program:
     """Begin each task when it was, counted from the `first`."""
-    known, pacer, start = {task.name: task for task in tasks(reach)}, Pacer(window_of(reach)), rehearsal.now
+    by_name, pacer, start = {task.name: task for task in tasks(reach)}, Pacer(window_of(reach)), rehearsal.now
     for turn in turns:
         yield Until(start + turn.began - first)
-        task = known.get(turn.task)
+        task = by_name.get(turn.task)
         if task is None:  # the twin has no place for its keys
             continue
         until = DISTANT_FUTURE if turn.stopped is None else start + turn.stopped - first

@@ -335,8 +335,8 @@ def _model(rows: Sequence[Plain] | None) -> list[str]:
         return []
     view = model_view(rows)
     lines = [f"<tr>{_cells(*row)}</tr>" for row in view.rows]
-    told = f"<p>{escape(model_sentence(rows))}</p><p>{escape(MODEL)}</p>"
-    return ["<h2>Measured against the model</h2>", told, *_table(view.headings, lines)]
+    text = f"<p>{escape(model_sentence(rows))}</p><p>{escape(MODEL)}</p>"
+    return ["<h2>Measured against the model</h2>", text, *_table(view.headings, lines)]
 
 
 def _builds(builds: Plain | None) -> list[str]:

@@ -73,14 +73,14 @@ def latencies(history: History) -> Latencies:
         for seen in history.seen
         if not seen.lost and seen.operation
     ]
-    found, latest = Latencies(), -1
+    took_by, latest = Latencies(), -1
     for place, (sent, received, kind, counts) in enumerate(calls):
         following = calls[place + 1][0] if place + 1 < len(calls) else received
         if counts:
-            side = found.calm if latest <= sent and received <= following else found.loaded
+            side = took_by.calm if latest <= sent and received <= following else took_by.loaded
             side[kind].append((sent, max(1, received - sent)))
         latest = max(latest, received)
-    return found
+    return took_by
 
 
 def against_prediction(
@@ -189,13 +189,13 @@ def _wait_rows(history: History, simulated: Sequence[History]) -> Iterator[Compa
     measured, predicted = _middles([history]), _middles(simulated)
     if not measured or not predicted:
         return
-    change, mean, found = mean_difference(predicted, measured), fmean(predicted), fmean(measured)
+    change, mean, wait = mean_difference(predicted, measured), fmean(predicted), fmean(measured)
     if change.low is None or change.high is None:
-        yield Compared("jobs wait", "duration", found, None, None, mean, None, None, None, TOO_FEW)
+        yield Compared("jobs wait", "duration", wait, None, None, mean, None, None, None, TOO_FEW)
         return
     margin = max(float(LEAST_MARGIN), RELATIVE_MARGIN * mean)
     ends = max(0.0, mean + change.low), mean + change.high
-    yield margin_row("jobs wait", "duration", (found, *ends), (mean, None, None), margin)
+    yield margin_row("jobs wait", "duration", (wait, *ends), (mean, None, None), margin)
 
 
 def _middles(histories: Iterable[History]) -> list[float]:
