@@ -102,7 +102,7 @@ def _supervised(
     ownership = checked.ownership
     assert ownership is not None
     stopped: set[int] = set()
-    judged = changed = start
+    judged = changed = looked = start
 
     def ended(number: int) -> None:
         nonlocal changed
@@ -113,7 +113,9 @@ def _supervised(
             changed = rehearsal.now
 
     while True:
-        while (task := rounds.next(start + checked.plan.time - CLOSING - rehearsal.now)) is not None:
+        anew = changed >= looked or rehearsal.now - looked >= LOOKED_EVERY
+        looked = rehearsal.now if anew else looked
+        while anew and (task := rounds.next(start + checked.plan.time - CLOSING - rehearsal.now)) is not None:
             number = rounds.number
             programs[number] = len(task.users)
             checked.began.setdefault(task.name, rehearsal.now - start)
@@ -127,9 +129,13 @@ def _supervised(
         yield Pause(SECOND)
         if again and changed > judged and rehearsal.now - judged >= JUDGED_EVERY:
             judged, checked.judged = rehearsal.now, checked.judged + 1
+            changed = judged
             rounds.judged(compare(rehearsal.so_far(reach)).findings)
             stopped.update(rounds.needless())
 
+
+LOOKED_EVERY = 10 * SECOND
+"""Between two looks at which task is next, where none has ended meanwhile: each takes a while."""
 
 JUDGED_EVERY = 2 * MINUTE
 """Between two judgements, where a task has ended meanwhile."""

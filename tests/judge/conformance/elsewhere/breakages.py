@@ -335,7 +335,25 @@ def hidden(one: Breakage, numbers: Any) -> str:
     refused = one.chosen.get("at_ceiling") or "cost_cap_reached" in about or switch in AT_A_REFUSAL
     if (refused or one.breaks == "reset cost") and corner["ceiling"] > MOST_STARTED * dearest:
         return "the ceiling of the account near its limits is more than all jobs cost that ten minutes admit"
+    return nothing_of(switch, about, (corner, studio))
+
+
+def nothing_of(switch: str, about: list[str], plans: tuple[dict[str, Any], ...]) -> str:
+    """Why a way is not seen in these plans that has to do with briefs, or with the cooldown of a kind."""
+    briefs = switch in GRANTED_BRIEFS and about[-1:] in (["keyword_briefs"], ["keyword_briefs.create"])
+    briefs = briefs or (switch, *about) in (("quota-free",), ("raced", "quota"))
+    if briefs and not any(plan["quotas"]["brief_refreshes"][0] for plan in plans):
+        return "no plan there has briefs"
+    kind = about[-1] if about else ""
+    cooling = switch in ("other-wait", "raced") or (switch, *about[:1]) == ("granted", "cooldown")
+    lengths = [plan["cooldown_seconds"].get(kind) for plan in plans]
+    if cooling and kind in ("rank_run", "crawl", "site_optimization") and not any(lengths):
+        return "the kind does not cool there"
     return ""
+
+
+GRANTED_BRIEFS = ("twice", "twice-at-once", "other-replay", "any-body-anew", "dry-real")
+"""Switches that only show where what they name is granted."""
 
 
 AT_A_REFUSAL = ("other-ceiling", "ceiling-early")
