@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic_ns
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 DEVIATES, NOTHING_CHECKED = 1, 2
 
 PAGE, JUNIT, JSON, POLICY = "page.html", "junit.xml", "judgement.json", "policy.yaml"
+SCRIPTS = "repro"
 
 
 Host = Annotated[
@@ -214,6 +215,7 @@ def _report(
     from ranksim.judge.conformance.compare import check_required
     from ranksim.judge.conformance.exhibits import exhibits
     from ranksim.judge.conformance.report.as_dict import judgement_data
+    from ranksim.judge.conformance.reproduction.script import write_scripts
     from ranksim.judge.load.summary import RefusedDomains
     from ranksim.judge.report import judgement as report
     from ranksim.judge.report.run_summary import overspent
@@ -221,13 +223,19 @@ def _report(
     assert checking.judgement is not None
     checking.troubles += RefusedDomains.of(recording.lines()).lines()
     judgement = checking.judgement.about({*checking.plan.rules, *check_required(required)})
+    evidence, scripts = None, dict[str, str]()
+    if checking.whole:
+        evidence = exhibits([recording.trace], judgement)
+        with suppress(OSError, BadInput):  # what else cannot be written there is told
+            scripts = write_scripts([recording.trace], judgement, evidence, recording.trace.parent / SCRIPTS)
     document = judgement_data(
         judgement,
         trace=str(recording.trace) if checking.whole else str(recording.directory),
         policy=policy,
         required=required,
         model=None if model is None else model.beside(checking, recording),
-        exhibits=exhibits([recording.trace], judgement) if checking.whole else None,
+        exhibits=evidence,
+        scripts=scripts,
     )
     document["check"] = _about(checking, recording)
     parts = [f"{line}\n" for line in overspent(document["check"])]
@@ -331,6 +339,7 @@ def _write(document: dict[str, Any], checking: "Checking", recording: "CheckReco
                 f"{POLICY}: there was no time to try every option of {untried}; "
                 f"`ranksim calibrate {recording.trace}` does"
             )
+    names += [f"{SCRIPTS}/"] if (folder / SCRIPTS).exists() else []
     return [*lines, f"written to {folder}: {', '.join(names)}"]
 
 

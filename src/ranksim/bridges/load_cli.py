@@ -21,7 +21,7 @@ from ranksim.judge.load.cli_options import (
     TargetFile,
     hold_key,
 )
-from ranksim.report.options import JsonNotSummary
+from ranksim.report.options import JsonNotSummary, Junit
 from ranksim.report.progress import shares, show_progress
 from ranksim.report.terminal import Styled, print_out, rendered
 
@@ -100,9 +100,6 @@ FailOn = Annotated[
         help="Exit with 1 unless this holds, such as 'p95 < 500ms', 'errors < 1 %' or 'p99 of domains.list < "
         "2s'; may be repeated.",
     ),
-]
-Junit = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write JUnit XML here, one test case a threshold.")
 ]
 
 FAILED = 1

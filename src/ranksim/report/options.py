@@ -15,6 +15,10 @@ ResultsDirectory = Annotated[
         "empty, or results of an earlier run, which are replaced.",
     ),
 ]
+Junit = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write JUnit XML here, a test case for each rule or threshold."),
+]
 JsonNotText = Annotated[bool, typer.Option("--json", help="Print JSON, not text.")]
 JsonNotSummary = Annotated[bool, typer.Option("--json", help="Print JSON, not a summary.")]
 JsonNotTables = Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")]

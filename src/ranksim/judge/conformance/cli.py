@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ranksim.judge.load.cli_options import PinnedPolicy
-from ranksim.report.options import JsonNotSummary, JsonNotText
+from ranksim.report.options import JsonNotSummary, JsonNotText, Junit
 from ranksim.report.terminal import print_out, rendered, wrapped
 
 DEVIATES = 1
@@ -46,8 +46,13 @@ Require = Annotated[
     ),
 ]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page here.")]
-Junit = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write JUnit XML here, one test case a rule.")
+Repro = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Write a shell script for each rule that deviates into this directory, which makes what it "
+        "needs, shows the deviation by curl and removes what it made.",
+    ),
 ]
 Processes = Annotated[
     int,
@@ -69,6 +74,7 @@ def compare(
     require: Require = None,
     html: Html = None,
     junit: Junit = None,
+    repro: Repro = None,
     json: JsonNotSummary = False,
     workers: Processes = 1,
     rules: ListRules = False,
@@ -102,7 +108,7 @@ def compare(
     found_in = traces_in(traces)
     check_outputs((html, junit), (*found_in, policy, model))
     baseline = traces_in(against or ())
-    document = _judged(found_in, policy, model, baseline, tuple(require or ()), workers)
+    document = _judged(found_in, policy, model, baseline, tuple(require or ()), workers, repro)
     _write(document, html, junit)
     print_out(as_text(as_document(document)) if json else rendered(report.summary(document)))
     builds = document["builds"]
@@ -210,6 +216,7 @@ def _judged(
     baseline: Sequence[Path],
     required: tuple[str, ...],
     workers: int = 1,
+    repro: Path | None = None,
 ) -> dict[str, Any]:
     from ranksim.core.contract.policy import Policy
     from ranksim.core.errors import BadInput
@@ -218,6 +225,7 @@ def _judged(
     from ranksim.judge.conformance.report.as_dict import judgement_data
     from ranksim.judge.conformance.report.builds import compare_builds
     from ranksim.judge.conformance.report.model_fit import against, read_result
+    from ranksim.judge.conformance.reproduction.script import write_scripts
     from ranksim.report.progress import show_progress
 
     check_required(required)
@@ -228,6 +236,7 @@ def _judged(
     with show_progress("judging") as tell:
         judgement = compare_all(traces, pinned_policy, tell, workers)
         before = compare_all(baseline, pinned_policy, tell, workers) if baseline else None
+    evidence = exhibits(traces, judgement)
     return judgement_data(
         judgement,
         trace=[str(trace) for trace in traces],
@@ -235,7 +244,8 @@ def _judged(
         required=required,
         model=None if result is None else against(judgement.history, result),
         builds=None if before is None else compare_builds(before, judgement),
-        exhibits=exhibits(traces, judgement),
+        exhibits=evidence,
+        scripts={} if repro is None else write_scripts(traces, judgement, evidence, repro),
     )
 
 

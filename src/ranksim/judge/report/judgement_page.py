@@ -22,6 +22,7 @@ from ranksim.judge.report.judgement import (
     model_sentence,
     model_view,
     run_lines,
+    shown_again,
     times_broken,
     verdict,
     why_undecided,
@@ -159,6 +160,7 @@ def _deviations(judgement: Plain) -> list[str]:
             if more:
                 named = escape(", ".join(map(_named, more)))
                 parts.append(f'<p class="soft">and {len(more)} more like it: {named}</p>')
+        parts += [f"<p>{foldable(shown_again(rule))}</p>"] if rule["script"] else []
         follow = consequences(rule, judgement)
         parts += ["<p>What follows from it, and is no cause of its own:</p>"] if follow else []
         for consequence in follow:

@@ -272,7 +272,7 @@ def _check_things(things: list[Json], fields: Fields | None, seen: Observation, 
             value = thing.get(name)
             if value is None or (value == "" and name in LATER):
                 continue
-            if _is_utc(value):
+            if is_utc(value):
                 good_times[name] += 1
             else:
                 check_one(TIMES, False, f"shows {name} {value!r}", seen, tally, name)
@@ -312,7 +312,8 @@ _USUAL = re.compile(
 """How ISO 8601 in UTC is usually written; any other way is read with care."""
 
 
-def _is_utc(value: Json) -> bool:
+def is_utc(value: Json) -> bool:
+    """Return whether a value is a timestamp as ISO 8601 in UTC (S17)."""
     if not isinstance(value, str):
         return False
     named = value.endswith(("Z", "+00:00", "+0000", "+00"))

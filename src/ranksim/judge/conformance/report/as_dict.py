@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from ranksim.core.clock import DISTANT_FUTURE
@@ -39,13 +40,14 @@ def judgement_data(
     model: Sequence[Compared] | None = None,
     builds: BuildComparison | None = None,
     exhibits: Exhibits | None = None,
+    scripts: Mapping[str, str] = MappingProxyType({}),
 ) -> Plain:
     """Return a judgement as mappings, lists, text and numbers (instants and durations in µs).
 
     `trace` and `policy` name the files, `trace` as many as were judged; `required` are the rules that had to
     conform; `model` is what was measured beside what a simulated world predicted; `builds` is how the traces
-    compare with a baseline; `exhibits` are the exchanges that evidence points at, whole. Raises BadInput for
-    a required name that no rule has.
+    compare with a baseline; `exhibits` are the exchanges that evidence points at, whole; `scripts` says for
+    rules that deviate how they are shown again. Raises BadInput for a required name that no rule has.
     """
     histories, names = judgement.histories, [trace] if isinstance(trace, str) else list(trace)
     traces = [_trace(name, history) for name, history in zip(names, histories, strict=True)]
@@ -61,7 +63,10 @@ def judgement_data(
         "required": list(required),
         "missing": [finding.rule.name for finding in judgement.missing(required)],
         "facts": {f"S{number}": fact_text(number) for number in sorted(facts)},
-        "rules": [_finding(finding, judgement, evidence, following) for finding in judgement.findings],
+        "rules": [
+            _finding(finding, judgement, evidence, following) | {"script": scripts.get(finding.rule.name, "")}
+            for finding in judgement.findings
+        ],
         "differences": [_difference(difference, evidence, judgement) for difference in judgement.differences],
         "model": None if model is None else [asdict(row) for row in model],
         "builds": None if builds is None else _builds(builds),
