@@ -146,7 +146,8 @@ def _refused(runs: Sequence[CheckTask], reach: Reach) -> Iterator[str]:
         limits = f"key {key} will be at its rate limits for about {length} ({names})"
         yield f"{limits}: others with it are refused then"
     if runs and not reach.target.read_only:
-        yield f"  else tasks leave {SPARE - SHARE} in {SPARE} calls of each limit to others with these keys"
+        tasks = "else tasks" if alone else "tasks"
+        yield f"{tasks} leave {SPARE - SHARE} in {SPARE} calls of each rate limit to others with these keys"
     ends = sorted({account for task in runs if task.profile == "ceiling" for account in task.spends})
     if ends and reach.target.spend_cap is None and not reach.target.dry_run_only:
         names = ", ".join(ends)
