@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from ranksim.bridges.twin_files import write_twin
 from ranksim.core.callers.steps import Lap, Program, Spawn, Until
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import DISTANT_FUTURE, Micros
+from ranksim.core.contract.plans import CAPABILITY_OF
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.quantities import Distribution
 from ranksim.core.errors import BadInput
@@ -34,8 +35,9 @@ from ranksim.judge.conformance.history.job_lives import lives
 from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.report.model_fit import Compared
 from ranksim.judge.conformance.report.prediction import BESIDE_TASKS, against_prediction, latencies
+from ranksim.judge.conformance.spending.activity import SPENDING, asked_of
 from ranksim.judge.deployment.discovery import Reach
-from ranksim.judge.mirror.world import MirroredWorld, fit
+from ranksim.judge.mirror.world import MirroredWorld, fit, learn_capabilities
 from ranksim.judge.profiles.windows import window_of
 from ranksim.twin.sim.scenario import Scenario
 
@@ -123,6 +125,7 @@ class Model:
 def fitted_world(twin: MirroredWorld, policy: Policy, reference: History, folder: Path) -> Scenario:
     """Fit a twin to what was found of a run, write its files, and return its world. Raises BadInput."""
     fit(twin, _with_failures(policy, reference), _way(reference))
+    learn_capabilities(twin, _entitled(reference))
     write_twin(twin, folder)
     return Scenario.load(folder / "world.yaml")
 
@@ -218,6 +221,14 @@ def _with_failures(policy: Policy, history: History) -> Policy:
     return policy.model_copy(
         update={"catalogue": policy.catalogue.model_copy(update={"job_failure_rates": rates})}
     )
+
+
+def _entitled(history: History) -> Iterator[tuple[str, str, bool]]:
+    """Yield what a key asked for, and whether it was granted or refused for want of a capability."""
+    for call in history.by_operation(*SPENDING):
+        (operation, _), granted = asked_of(call), call.ok and not call.dry_run
+        if operation in CAPABILITY_OF and (granted or call.code == "entitlement_required"):
+            yield call.key, operation, granted
 
 
 def _way(history: History) -> Distribution | None:

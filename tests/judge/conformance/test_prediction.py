@@ -154,6 +154,11 @@ def test_a_share_of_refusals_lies_where_those_of_the_twin_do(count: int, says: s
     assert by_name(against_prediction(refused(count), twins))["calls refused cooldown_active"] == says
 
 
+def test_codes_that_are_not_stated_may_have_other_names() -> None:
+    twins = [refused(n, "not_a_name_of_theirs") for n in (48, 50, 52)]
+    assert by_name(against_prediction(refused(50, "no_name_of_ours"), twins))["calls refused 409"] == "within"
+
+
 def test_one_run_of_the_twin_does_not_tell_how_far_runs_differ() -> None:
     rows = by_name(against_prediction(refused(500), [refused(50)]))
     assert rows["calls refused cooldown_active"] == "open"

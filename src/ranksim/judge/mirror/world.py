@@ -7,7 +7,7 @@ at its default, and told in notes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,6 +97,22 @@ def fit(twin: MirroredWorld, policy: Policy, way: Distribution | None) -> None:
     if way is not None:
         written = way.model_dump(mode="json")
         twin.scenario["network"] = {"before": written, "after": written}
+
+
+def learn_capabilities(twin: MirroredWorld, answers: Iterable[tuple[str, str, bool]]) -> None:
+    """Have plans allow what was granted to a key, and not what was refused it for want of a capability.
+
+    `answers` are the key's name, the operation that spends, and whether it was granted.
+    """
+    plans: dict[str, dict[str, Any]] = {}
+    for account in twin.scenario["accounts"].values():
+        for key in account["keys"]:
+            plans[key if isinstance(key, str) else key["name"]] = twin.catalogue["plans"][account["plan"]]
+    for key, operation, granted in sorted(set(answers), key=lambda answer: (answer[2], answer)):
+        capability = twin.catalogue["capability_of"][operation]
+        if key in plans:
+            others = [name for name in plans[key]["capabilities"] if name != capability]
+            plans[key]["capabilities"] = [*others, capability] if granted else others
 
 
 def _name(given: str, taken: Mapping[str, Any], number: int) -> str:

@@ -19,6 +19,7 @@ from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, Micros
 from ranksim.inference.batch_means import mean_difference
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.means import estimate
+from ranksim.judge.conformance.calls.responses import NAMED
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.job_lives import lives
 from ranksim.judge.conformance.report.builds import Series, centred
@@ -251,6 +252,9 @@ def one_more(values: Sequence[float]) -> tuple[float, float | None, float | None
 
 
 def _shares(history: History) -> dict[str, float]:
+    """Return the share of calls that were refused: by code where it is stated, by status where it is not."""
     answered = [call for call in history.seen if not call.lost and not call.id.startswith(BESIDE_TASKS)]
-    codes = Counter(call.code for call in answered if call.code)
-    return {code: count / len(answered) for code, count in codes.items()}
+    refusals = (
+        call.code if call.code in NAMED else str(call.status) for call in answered if call.status >= 400
+    )
+    return {refusal: count / len(answered) for refusal, count in Counter(refusals).items()}
