@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -194,3 +196,33 @@ def test_the_command_writes_a_trace_that_compare_reads(tmp_path: Path) -> None:
         cli.app, ["trace", "import", str(path), "--out", str(out), "--account", "key-77=a"]
     )
     assert wrong.exit_code == 2
+
+
+def test_accounts_that_nothing_tells_are_asked_for_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked tells the key's calls, as its token is shown nowhere."""
+    tokens = [[{"name": "Authorization", "value": f"Bearer secret-{number}"}] for number in range(3)]
+    hars = [one_call(request={"url": f"{API}/v1/domains", "headers": token}) for token in tokens]
+    entries = [entry for har in hars for entry in har["log"]["entries"]]
+    path, out = written(tmp_path, {"log": {"entries": entries}}), tmp_path / "trace.jsonl"
+    words = ["trace", "import", str(path), "--out", str(out), "--account", "key-2=acct_2"]
+    asked, given = list[str](), iter(["acct_1 ", ""])
+
+    def prompt(question: str, **options: object) -> str:
+        asked.append(question)
+        return next(given)
+
+    monkeypatch.setattr("ranksim.bridges.trace_import_cli.typer.prompt", prompt)
+    for terminal, owners in ((False, ["", "acct_2", ""]), (True, ["acct_1", "acct_2", ""])):
+        stdin = SimpleNamespace(isatty=partial(bool, terminal))
+        monkeypatch.setattr("ranksim.bridges.trace_import_cli.sys", SimpleNamespace(stdin=stdin))
+        done = CliRunner().invoke(cli.app, words)
+        assert done.exit_code == 0, done.output
+        assert [key.account for key in Trace.read(out).header.keys.values()] == owners
+        out.unlink()
+    assert [question.partition(" at ")[0] for question in asked] == [
+        f"The account of key-{number} (1 call, the first GET /v1/domains" for number in (1, 3)
+    ]
+    assert "secret" not in str(asked)
+    assert "whose key-3 is, no GET /v1/account tells" in done.output

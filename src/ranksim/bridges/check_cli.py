@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ranksim.judge.check.checking import Checking
     from ranksim.judge.check.crew import CheckRecording
     from ranksim.judge.check.plan import CheckPlan
+    from ranksim.judge.conformance.compare import Judgement
 
 DEVIATES, NOTHING_CHECKED = 1, 2
 
@@ -155,7 +156,7 @@ def check(
     _check_free(directory, gzip)
     request = CheckWanted(options, directory, length, rules, pinned_policy, wants_model)
     fitted = _model(deployment, length, model_of, options.seed) if wants_model and not plan_only else None
-    done = carried_out(request, agreed, live_view, _stopping, began)
+    done = carried_out(request, agreed, live_view, _stopping, began, _try_report)
     if done is not None:
         _report(*done, fitted, str(pinned or ""), required)
 
@@ -202,6 +203,17 @@ def _agreed(asking: bool, stays: bool) -> bool:
         say("nothing was done but reading")
         return False
     return True
+
+
+def _try_report(judgement: "Judgement") -> None:
+    """Make the reports of a judgement, and throw them away."""
+    from ranksim.judge.conformance.report.as_dict import judgement_data
+    from ranksim.judge.report import judgement as report
+    from ranksim.judge.report.judgement_page import page
+
+    document = judgement_data(judgement)
+    rendered(report.summary(document))
+    page(document)
 
 
 def _report(

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ranksim.judge.load.thresholds import QUANTILES, SHARES, Threshold, value_text
+from ranksim.judge.load.thresholds import QUANTILES, SHARES, UNPROMISED, Threshold, value_text
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.progress import shares, show_progress
@@ -140,7 +140,7 @@ def _scale(metric: str) -> tuple[float, str]:
     """Return what a metric is drawn in."""
     if metric in QUANTILES:
         return 1e-3, ", ms"
-    return (100.0, ", %") if metric in SHARES else (1.0, ", calls a second")
+    return (100.0, ", %") if metric in (*SHARES, UNPROMISED) else (1.0, ", calls a second")
 
 
 def largest_load(measure: Callable[[int], LoadStep], first: int, most: int) -> tuple[LoadStep, ...]:
@@ -193,7 +193,7 @@ class Loads:
                 options, profile=self.profile, length=self.length, users=users, processes=self.processes,
                 progress=shares(tell),
             )  # fmt: skip
-        summary = Summary.of(trace)
+        summary = Summary.held_against(trace, [threshold], self.options.target().policy)
         self.spent += summary.used_up.spent()
         counts, value = summary.all_calls, summary.measured(threshold)
         return LoadStep(

@@ -299,7 +299,7 @@ def _report(
     from ranksim.judge.report.junit import junit_of_checks
     from ranksim.report.document import as_text, document
 
-    summary = Summary.of(trace)
+    summary = Summary.held_against(trace, thresholds, deployment.policy)
     if summary.left is None:
         summary.left = [asdict(part) for part in left_over(recorded_lines(trace.parent))]
     verdicts = summary.judged(thresholds)

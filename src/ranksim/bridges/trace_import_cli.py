@@ -1,11 +1,16 @@
 """`ranksim trace import`: HAR files and access logs as a trace."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranksim.core.printable import printable
 from ranksim.report.terminal import print_out
+
+if TYPE_CHECKING:
+    from ranksim.core.trace import Trace
 
 
 def import_trace(
@@ -39,10 +44,12 @@ def import_trace(
     """Make a trace of what other tools recorded, for `ranksim compare`, `calibrate` and `view`.
 
     Keys are told apart by their tokens, which are written nowhere; accounts come from GET /v1/account. What
-    was not recorded counts neither for nor against the deployment.
+    was not recorded counts neither for nor against the deployment. On a terminal it asks whose the keys are
+    of which no account was recorded.
 
     Example: ranksim trace import session.har --out trace.jsonl
     """
+    from dataclasses import replace
     from secrets import token_bytes
 
     from ranksim.core.clock import duration
@@ -65,8 +72,26 @@ def import_trace(
     hosts = {name: url for name, url in ((PRODUCTION, host), (SANDBOX, sandbox)) if url}
     options = ImportOptions(hosts, accounts, complete, exclusive, one_key, by_client, most, token_bytes(16))
     trace, notes = trace_of(recordings, options)
+    if answers := _accounts_from_terminal(trace):
+        trace, notes = trace_of(recordings, replace(options, accounts={**accounts, **answers}))
     trace.write(out)
     owners = ", ".join(f"{name} of {key.account or 'unknown'}" for name, key in trace.header.keys.items())
     lines = [f"{units.many(len(trace.exchanges), 'call')}; keys: {owners or 'none was recorded'}"]
     lines += [f"note: {note}" for note in notes]
     print_out("\n".join([*lines, f"trace: {out}", f"next: ranksim compare {out}"]) + "\n")
+
+
+def _accounts_from_terminal(trace: "Trace") -> dict[str, str]:
+    """Ask on a terminal whose each key is that no GET /v1/account tells; return the answers, by key."""
+    from ranksim.core.clock import iso
+    from ranksim.report import units
+
+    answers: dict[str, str] = {}
+    for name in [name for name, key in trace.header.keys.items() if not key.account]:
+        if not sys.stdin.isatty():
+            break
+        calls = [call for call in trace.exchanges if call.api_key == name]
+        first = f"the first {calls[0].method} {calls[0].path} at {iso(calls[0].sent)}"
+        question = f"The account of {name} ({units.many(len(calls), 'call')}, {first}); nothing if unknown"
+        answers[name] = typer.prompt(printable(question), default="", show_default=False, err=True).strip()
+    return {name: account for name, account in answers.items() if account}

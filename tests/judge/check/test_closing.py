@@ -134,6 +134,37 @@ def test_what_is_left_after_the_last_judgement_does_for_the_page_and_the_policy(
     assert checking.left_of_time >= min(3 * last, time // 4 - SECOND), checking.left_of_time
 
 
+@pytest.mark.parametrize(("takes", "kept"), [(0, 0), (40, 40), (300, 150)])
+def test_what_reports_take_on_this_machine_is_tried_and_kept(takes: int, kept: int) -> None:
+    """Even those of few calls take seconds: modules to load, figures to draw."""
+    machine, tried = Busy(0), list[Judgement]()
+
+    class Recorded(Nothing):
+        def judged(self, policy: Policy | None) -> Judgement:
+            return compare(Trace())
+
+    def beside(work: Callable[[], Judgement]) -> Future[Judgement]:
+        if not tried:
+            tried.append(work())
+            return Future()
+        return machine.beside(work)
+
+    checking = Checking(
+        planned(10 * MINUTE),
+        machine,
+        Recorded(),
+        None,
+        lambda news: None,
+        0,
+        now=machine.now,
+        beside=beside,
+        report=lambda judgement: machine.pass_on(takes * SECOND),
+    )
+    checking.run()
+    assert kept * SECOND <= checking.left_of_time <= (max(kept, 30) + 2) * SECOND
+    assert checking.closing.reporting(0) == kept * SECOND
+
+
 def test_judging_takes_a_quarter_of_the_time_at_most_while_tasks_run() -> None:
     machine = Busy(15_000)
     checked(machine, planned(20 * MINUTE))

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.kit.traces import a_trace, call
 
 import ranksim.judge.conformance
 from ranksim.core.contract.policy import Policy
@@ -52,16 +53,16 @@ def test_what_breaks_a_rule_with_cases_is_of_one(module: Path) -> None:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("broke", "check"):
+    for one in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if not isinstance(one.func, ast.Attribute) or one.func.attr not in ("broke", "check"):
             continue
-        if not ast.unparse(call.func.value).endswith("tally") or any(
-            one.arg == "case" for one in call.keywords
+        if not ast.unparse(one.func.value).endswith("tally") or any(
+            word.arg == "case" for word in one.keywords
         ):
             continue
-        rule = ast.unparse(call.args[0])
+        rule = ast.unparse(one.args[0])
         name = named.get(rule, rule.strip("'"))
-        assert name not in SPLIT, f"{module}:{call.lineno}: {name}"
+        assert name not in SPLIT, f"{module}:{one.lineno}: {name}"
 
 
 RULES = tuple(Rule(f"a.{name}", "", ()) for name in ("one", "two", "three", "four"))
@@ -254,3 +255,20 @@ def test_texts_of_rules_have_the_numbers_of_the_policy() -> None:
         assert says["paging.default"] == f"Without a limit a page has {page} items where more are there"
         assert says["resource.envelope"] == "A success is {data}, a collection {data, has_more, next_cursor}"
     assert all("$" not in rule.says for rule in ALL_RULES)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in ALL_RULES if rule.refuses], ids=lambda rule: rule.name)
+def test_a_rule_that_tells_refusals_has_a_way_that_is_one(rule: Rule) -> None:
+    cases = [case for way in rule.ways for _, case in way.each()]
+    assert any(re.fullmatch(rule.refuses, case) for case in cases), cases
+
+
+def test_refusals_that_nothing_promises_are_counted_and_no_others() -> None:
+    refused = call("domains.list", 0, 0.1, code="rate_limited", status=429)
+    public = call("webhook_events.list", 1, 1.1, code="unauthorized", status=401, key=None)
+    stranger = call("domains.list", 2, 2.1, code="unauthorized", status=401, key=None)
+    unprotected = call("domains.list", 3, 3.1, [], key=None)
+    assert compare(a_trace([refused, stranger])).unpromised == 0
+    assert compare(a_trace([refused, stranger, unprotected])).finding("access.key").broken == 1
+    assert compare(a_trace([refused, stranger, unprotected])).unpromised == 0
+    assert compare(a_trace([refused, public, stranger])).unpromised == 1

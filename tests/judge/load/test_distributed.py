@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.judge.conformance.elsewhere import sockets
 from tests.kit.runs import LOADTESTS, Start, assert_no_secret, by_users, so_far, until
 
 from ranksim.core.trace import Trace
@@ -106,3 +110,72 @@ def test_processes_of_one_locust_record_what_a_single_one_does(
         trace = Trace.read(out / "trace.jsonl")
         kinds[name] = {one.client for one in trace.exchanges}, {note.text for note in trace.notes}
     assert kinds["single"] == kinds["several"]
+
+
+BOUNDS = ("--fail-on", "unpromised <= 0", "--fail-on", "p95 < 30s")
+BURSTS = pytest.mark.parametrize(
+    ("options", "code"),
+    [((), 0), (("--break", "rate-fewer expensive"), 1)],
+    ids=["limits that are kept", "limits that refuse too early"],
+)
+
+
+@contextmanager
+def two_keys(folder: Path, *options: str) -> Iterator[Path]:
+    """Serve the second deployment; give a target file with two of its keys, which are soon explored."""
+    with sockets.served(folder, *options) as target:
+        given = json.loads(target.read_text(encoding="utf-8"))
+        keys = dict(list(given["keys"].items())[:2])
+        target.write_text(json.dumps({**given, "keys": keys}), encoding="utf-8")
+        yield target
+
+
+@pytest.mark.heavy
+@BURSTS
+def test_thresholds_of_several_processes_are_held_against_all_that_they_sent(
+    options: tuple[str, ...], code: int, start: Start, tmp_path: Path
+) -> None:
+    """Rate limits that refuse when they may fail nothing; those that refuse before do."""
+    with two_keys(tmp_path, *options) as target:
+        run = start(
+            "ranksim", "load", "--target", str(target), "--profile", "burst", "--users", "6",
+            "--duration", "25s", "--processes", "2", "--out", str(tmp_path / "out"), *BOUNDS,
+            "--fail-on", "limited > 0",
+        )  # fmt: skip
+        assert run.wait() == code, run.said()
+    last = run.said().splitlines()[-1]
+    assert last == ("1 of 3 thresholds FAILED: unpromised <= 0" if code else "all 3 thresholds hold")
+
+
+@pytest.mark.heavy
+@BURSTS
+def test_locusts_own_master_holds_the_trace_of_all_workers_against_thresholds(
+    options: tuple[str, ...], code: int, start: Start, tmp_path: Path
+) -> None:
+    out, port, locustfile = tmp_path / "out", free_port(), str(LOADTESTS / "burst.py")
+    with two_keys(tmp_path, *options) as target:
+        address = next(iter(json.loads(target.read_text(encoding="utf-8"))["environments"].values()))
+        shared = ("locust", "-f", locustfile, "--target", str(target))
+        master = start(
+            *shared, "--host", address, "--headless", "--only-summary", "--users", "6", "--spawn-rate", "6",
+            "--run-time", "30s", "--out", str(out), "--master", "--expect-workers", "2",
+            "--master-bind-host", "127.0.0.1", "--master-bind-port", port, "--stop-timeout", "20", *BOUNDS,
+        )  # fmt: skip
+        join = ("--worker", "--master-host", "127.0.0.1", "--master-port", port)
+        workers = [start(*shared, *join, name=f"worker-{number}") for number in range(2)]
+        assert master.wait() == code, master.said()
+        assert [worker.wait() for worker in workers] == [0, 0]
+    parts = {one.id.partition(".")[0] for one in Trace.read(out / "trace.jsonl").exchanges}
+    assert parts == {"0", "w1", "w2"}
+    assert ("1 of 2 thresholds FAILED: unpromised <= 0" if code else "all 2 thresholds hold") in master.said()
+
+
+@pytest.mark.slow
+def test_locust_refuses_a_threshold_that_says_nothing(start: Start, tmp_path: Path) -> None:
+    run = start(
+        "locust", "-f", str(LOADTESTS / "burst.py"), "--host", "http://127.0.0.1:1", "--headless", "--users",
+        "1", "--out", str(tmp_path / "out"), "--fail-on", "p59 < 1s", RANKSIM_KEY="k",
+    )  # fmt: skip
+    assert run.wait() == 2, run.said()
+    assert "--fail-on: expected one of" in run.said()
+    assert not (tmp_path / "out").exists()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.traces import a_trace
+from tests.kit.traces import call as exchange
 
 from ranksim.core.errors import BadInput
 from ranksim.judge.load.summary import Summary
@@ -104,3 +107,17 @@ def test_a_threshold_that_says_nothing_is_refused(said: str, why: str) -> None:
     with pytest.raises(BadInput, match=r"--fail-on: ") as refused:
         Threshold.parse(said)
     assert why in str(refused.value)
+
+
+def test_refusals_that_nothing_promises_are_judged_where_a_threshold_asks(tmp_path: Path) -> None:
+    """Those of a rate limit that come when they may are none."""
+    limited = [exchange("domains.list", n, n + 0.1, code="rate_limited", status=429) for n in range(3)]
+    refused = exchange("webhook_events.list", 9, 9.1, code="unauthorized", status=401, key=None)
+    threshold, other = Threshold.parse("unpromised <= 0"), Threshold.parse("errors <= 0")
+    for exchanges, share in ((limited, 0.0), ([*limited, refused], 0.25)):
+        path = tmp_path / f"{len(exchanges)}.jsonl"
+        a_trace(exchanges).write(path)
+        summary = Summary.held_against(path, [other, threshold])
+        assert summary.measured(threshold) == share
+        assert [verdict.holds for verdict in summary.judged([threshold, other])] == [not share, True]
+        assert Summary.held_against(path, [other]).measured(threshold) is None

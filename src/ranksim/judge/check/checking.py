@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ranksim.core.clock import MINUTE, SECOND, Micros
@@ -76,6 +77,8 @@ class Checking:
     tidy: Callable[[Created, Micros], list[Left]] = lambda created, length: []
     now: Callable[[], Micros] = monotonic
     beside: Callable[[Callable[[], Judgement]], Future[Judgement]] = beside
+    report: Callable[[Judgement], object] | None = None
+    """Makes what is made of a judgement in the end: tried while calls begin, to know what it takes here."""
     rounds: Rounds = field(init=False)
     closing: Closing = field(init=False)
     turns: dict[int, Turn] = field(default_factory=dict)
@@ -144,6 +147,8 @@ class Checking:
     def run(self) -> None:
         """Run the check to its end, whatever that is."""
         self._judged = self.now()
+        if self.report is not None:
+            self.beside(partial(self._try_report, self.report))
         while not self.stopping:
             self._begin_what_fits()
             if not self.rounds.running and not self.stopping:
@@ -159,6 +164,12 @@ class Checking:
                 self._stop(f"--time {units.duration(self.plan.time)} was over", early=False)
             self.show(self)
         self._finish()
+
+    def _try_report(self, report: Callable[[Judgement], object]) -> Judgement:
+        judgement, began = self.recording.judged(self.policy), self.now()
+        report(judgement)
+        self.closing.reported(self.now() - began)
+        return judgement
 
     def _stop(self, why: str, *, early: bool = True) -> None:
         """Begin no further task; the first reason stands."""

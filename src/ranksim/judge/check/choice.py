@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.judge.check.plan import CheckPlan
-from ranksim.judge.check.tasks import CheckTask
+from ranksim.judge.check.tasks import CheckTask, served
 from ranksim.judge.conformance.verdict.verdicts import Finding, Verdict
 
 MOST_ROUNDS = 3
@@ -125,8 +125,9 @@ def choose(
 
 def _unserved(undecided: Mapping[str, int], running: Collection[CheckTask]) -> dict[str, int]:
     """Return the open cases of the rules that no running task is for."""
-    served = {rule for rule in undecided for task in running if task.serves(rule)}
-    return {rule: cases for rule, cases in undecided.items() if rule not in served}
+    rules = tuple(undecided)
+    others = {rule for task in running for rule in served(task.profile, rules)}
+    return {rule: cases for rule, cases in undecided.items() if rule not in others}
 
 
 def _repeats(task: CheckTask, waiting: Collection[CheckTask], fresh: Collection[CheckTask]) -> bool:
@@ -205,7 +206,7 @@ def rounds_in(task: CheckTask, time: Micros) -> int:
 
 def gain_in_cases(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> int:
     """Return how many open cases a task is for, of rules that are sought."""
-    rules = [rule for rule in plan.rules if rule in undecided and task.serves(rule)]
+    rules = [rule for rule in served(task.profile, plan.rules) if rule in undecided]
     return sum(undecided[rule] for rule in rules if plan.sought(rule))
 
 

@@ -13,7 +13,7 @@ from ranksim.core.contract.policy import Policy
 from ranksim.judge.check import plan as planning
 from ranksim.judge.check.checking import Checking, monotonic
 from ranksim.judge.check.crew import CheckRecording, Crew
-from ranksim.judge.check.plan import MODELS, REPORTS
+from ranksim.judge.check.plan import MODELS, REPORTS, Closing
 from ranksim.judge.conformance.compare import RULES, Judgement
 from ranksim.judge.load.leaked_resources import tidy
 from ranksim.judge.load.options import LoadOptions, key_in_environment, length_of
@@ -46,10 +46,12 @@ def carried_out(
     watching: Watching = lambda: nullcontext(lambda checking: None),
     stopping: Stopping = lambda checking: nullcontext(),
     began: Micros | None = None,
+    report: Callable[[Judgement], object] | None = None,
 ) -> tuple[Checking, CheckRecording] | None:
     """Read what there is, plan, and run the check if the plan is `agreed` to; else return None.
 
-    Its time counts from `began`, by `monotonic`, where that is not now.
+    Its time counts from `began`, by `monotonic`, where that is not now. `report` makes what whoever calls it
+    makes of a judgement in the end.
 
     Raises BadInput.
     """
@@ -61,7 +63,7 @@ def carried_out(
             "out": str(wanted.out),
             "seed": wanted.options.seed,
             "gzip": wanted.options.gzip,
-            "opening": max(SECOND, began + wanted.length - monotonic()),
+            "opening": max(SECOND, began + wanted.length - Closing(wanted.length).least - monotonic()),
         }
     )
     try:
@@ -88,6 +90,7 @@ def carried_out(
                 began,
                 reports,
                 lambda created, length: tidy(reach, created, clock, clock.now() + length).listed(),
+                report=report,
             )
             with stopping(checking):
                 checking.run()

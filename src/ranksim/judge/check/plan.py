@@ -49,6 +49,7 @@ class Closing:
     read: Micros = 0
     reports: int = REPORTS
     _per_call: Micros = 0
+    _first_report: Micros = 0
 
     @property
     def least(self) -> Micros:
@@ -59,13 +60,17 @@ class Closing:
         """Note what judging so many calls took."""
         self._per_call = -(-took // max(1, calls))
 
+    def reported(self, took: Micros) -> None:
+        """Note what it took to make the reports of little, which is what any take at least."""
+        self._first_report = took
+
     def judging(self, calls: int) -> Micros:
         """Return what judging so many calls takes."""
         return calls * self._per_call
 
     def reporting(self, calls: int) -> Micros:
         """Return what is kept for all that comes after the last judgement."""
-        return min(self.reports * self.judging(calls), self.time // 4)
+        return min(self._first_report + self.reports * self.judging(calls), self.time // 4)
 
     def after_reading(self, calls: int, removing: Micros) -> Micros:
         """Return what is kept from the moment on at which the state after is read.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import cycle
 from typing import Any
 
@@ -86,6 +87,12 @@ class CheckTask:
         view = reach.with_main(self.main)
         made = [profile(self.profile).program(view, user, self.of, seed) for user in self.users]
         return [alternate_keys(program, self.spare) for program in made] if self.spare else made
+
+
+@cache
+def served(name: str, rules: tuple[str, ...]) -> tuple[str, ...]:
+    """Return which rules a profile is for; planning asks it ten thousand times."""
+    return tuple(rule for rule in rules if profile(name).serves(rule))
 
 
 def alternate_keys(program: Generator[Any, Any, Any], spare: tuple[str, ...]) -> Program:

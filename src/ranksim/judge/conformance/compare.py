@@ -7,6 +7,7 @@ be kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -119,6 +120,16 @@ class Judgement:
     def deviating(self) -> tuple[Finding, ...]:
         """The findings of rules that deviate."""
         return tuple(finding for finding in self.findings if finding.verdict == Verdict.DEVIATES)
+
+    @property
+    def unpromised(self) -> int:
+        """How many refusals were found that no rule promises; of a window, one."""
+        return sum(
+            case.broken
+            for finding in self.findings
+            for case in finding.cases
+            if re.fullmatch(finding.rule.refuses, case.name)
+        )
 
     def about(self, rules: Collection[str]) -> Judgement:
         """The same, of some rules alone and of all that deviate."""

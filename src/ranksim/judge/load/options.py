@@ -60,12 +60,14 @@ class LoadOptions:
     seed: int | None = None
     read_only: bool = False
     limit_share: str = ""
+    fail_on: tuple[str, ...] = ()
+    """Thresholds, where Locust's own command line has them."""
 
     @classmethod
     def of(cls, environment: Any) -> LoadOptions:
         """Read them from a Locust environment."""
         given = {name: value for name, value in vars(environment.parsed_options).items() if value is not None}
-        names = ("out", "spend_cap", "dry_run_only", "sharing", "gzip", "seed")
+        names = ("out", "spend_cap", "dry_run_only", "sharing", "gzip", "seed", "fail_on")
         own = {name: given[name] for name in names if name in given}
         return cls(environment.host or "", given.get("target", ""), **own)
 
@@ -212,6 +214,7 @@ def add_arguments(parser: Any) -> None:
         ("--sharing", "exclusive or shared: whether others use these accounts", {"choices": SHARING}),
         ("--gzip", "pack the trace", {"action": "store_true"}),
         ("--seed", "seed of what the programs draw", {"type": int}),
+        ("--fail-on", "exit with 1 unless this holds, such as 'p95 < 500ms'", {"action": "append"}),
     ):
         variable = "RANKSIM_LOAD_" + name.strip("-").replace("-", "_").upper()
         parser.add_argument(name, help=help_text, env_var=variable, include_in_web_ui=False, **further)

@@ -28,6 +28,8 @@ from ranksim.judge.load import merging
 from ranksim.judge.load.options import LoadOptions, writable
 from ranksim.judge.load.recorder import AnchoredClock, machine
 from ranksim.judge.load.run import LoadRun, Part, RunSettings, Shared, reach_from_message
+from ranksim.judge.load.summary import Summary
+from ranksim.judge.load.thresholds import Threshold, verdict_lines
 
 ASK, TELL, PING, PONG = "ranksim_ask", "ranksim_tell", "ranksim_ping", "ranksim_pong"
 STOP, LINES, DONE, ENDED = "ranksim_stop", "ranksim_lines", "ranksim_done", "ranksim_ended"
@@ -100,6 +102,7 @@ class Leader:
         self._places = count()
         self._working: set[str] = set()
         self._finished = 0
+        self._thresholds: list[Threshold] = []
         context.ended = self._one_ended
         if distributed:
             self.runner.register_message(ASK, self._on_ask)
@@ -127,6 +130,7 @@ class Leader:
         )
         self._opening = gevent.getcurrent()
         try:
+            self._thresholds = [Threshold.parse(text) for text in options.fail_on]
             self.run = LoadRun(writable(options.target()), settings)
         except BadInput as error:
             self._refuse(error)
@@ -146,6 +150,9 @@ class Leader:
         """Finish the run once all users have ended and all parts are closed."""
         run = self.run
         if run is None:
+            if self._thresholds:
+                log.error("nothing was loaded, so no threshold holds")
+                self.environment.process_exit_code = 1
             return
         if self.distributed:
             self._gather()
@@ -158,6 +165,18 @@ class Leader:
             self.environment.process_exit_code = 2
             return
         log.info("%d exchanges and %d deliveries in %s", merged.exchanges, merged.deliveries, run.path)
+        self._judge(run)
+
+    def _judge(self, run: LoadRun) -> None:
+        """Hold the run against the thresholds of Locust's command line; what fails is in the exit code."""
+        if not self._thresholds:
+            return
+        summary = Summary.held_against(run.path, self._thresholds, run.target.policy)
+        verdicts, self._thresholds = summary.judged(self._thresholds), []
+        for line in verdict_lines(verdicts):
+            log.info("%s", line)
+        if not all(each.holds for each in verdicts):
+            self.environment.process_exit_code = 1
 
     def _refuse(self, error: BadInput) -> None:
         log.error("%s", error)

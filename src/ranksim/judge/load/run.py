@@ -269,13 +269,15 @@ class LoadRun:
         self.part.perform(content(reach), "before", until)
         if target.dry_run_only:
             return reach
-        kept = self.part.perform(irremovable(reach.main), "explore", until) or {}
+        kept = self.part.perform(irremovable(reach.main), "explore", until)
+        if kept is None:
+            raise BadInput(self._too_slow)
         return replace(reach, lacks={**reach.lacks, **kept})
 
     @property
     def _too_slow(self) -> str:
         length = units.duration(self.settings.opening)
-        return f"the deployment could not be read within {length}; see why it answers so slowly"
+        return f"the deployment could not be read within {length}; give it longer, or see why it is so slow"
 
     def _write_header(self, reach: Reach) -> None:
         header = Header(

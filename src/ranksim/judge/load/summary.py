@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ranksim.judge.deployment.budget import HELD_BACK
 from ranksim.judge.deployment.cleanup import TIDIED
 from ranksim.judge.load.consumption import UsedUp
 from ranksim.judge.load.session import LOST_ON_PURPOSE
-from ranksim.judge.load.thresholds import METRICS, CallCounts, Threshold, value_text
+from ranksim.judge.load.thresholds import METRICS, UNPROMISED, CallCounts, Threshold, value_text
 from ranksim.judge.load.untouched import Untouched, were
 from ranksim.judge.report.run_summary import left_lines
 from ranksim.report import units
@@ -128,6 +128,23 @@ class Summary:
                         summary.cut.append(str(entry.get("client", "")))
                 case _:
                     summary.used_up.header(entry)
+        return summary
+
+    @classmethod
+    def held_against(
+        cls, trace: Path, thresholds: Collection[Threshold], policy: str | None = None
+    ) -> Summary:
+        """Read a trace with all that thresholds are held against; judged by a policy, where one wants that.
+
+        Raises BadInput.
+        """
+        summary = cls.of(trace)
+        if any(threshold.metric == UNPROMISED for threshold in thresholds):
+            from ranksim.core.contract.policy import Policy
+            from ranksim.judge.conformance.compare import compare  # takes a second to import
+
+            pinned = None if policy is None else Policy.load(policy)
+            summary.all_calls.unpromised = compare(trace, pinned).unpromised
         return summary
 
     def lines(self) -> list[str]:

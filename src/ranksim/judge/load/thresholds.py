@@ -5,6 +5,8 @@ Thresholds are on the calls of users, all or of one operation:
 - p50, p90, p95, p99, longest: latency of what was answered, but for rate limits' refusals, which are quick;
 - errors: the share without a reply, or answered in a way that no documentation promises;
 - limited, refused: the shares that a rate limit, or another documented check, turned away;
+- unpromised: the share of all calls that was refused though no rule refuses it, as the judge finds; of a rate
+  window that admits too few, one;
 - rate: calls a second.
 """
 
@@ -26,6 +28,8 @@ from ranksim.report.heading import ExpectationVerdict
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "longest": 1.0}
 SHARES = ("errors", "limited", "refused")
 METRICS = (*QUANTILES, *SHARES, "rate")
+UNPROMISED = "unpromised"
+"""The metric that only a judgement tells, of all operations together."""
 
 FORM = re.compile(r"\s*(\w+)(?:\s+of\s+([\w.]+))?\s*(<=?|>=?)\s*(.+?)\s*")
 
@@ -40,6 +44,8 @@ class CallCounts:
     errors: int = 0
     limited: int = 0
     refused: int = 0
+    unpromised: int | None = None
+    """Refusals that no rule promises; None where that was not judged."""
     latencies: list[Micros] = field(default_factory=list)
     first: Micros | None = None
     last: Micros = 0
@@ -69,7 +75,8 @@ class CallCounts:
         if metric == "rate":
             span = self.last - (self.first or 0)
             return self.calls * SECOND / span if self.calls and span > 0 else None
-        return getattr(self, metric) / self.calls if self.calls else None
+        count = getattr(self, metric)
+        return count / self.calls if self.calls and count is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +97,13 @@ class Threshold:
         if match is None:
             raise BadInput(f"--fail-on: {EXPECTED}, found {text!r}")
         metric, operation, sign, bound = match.groups()
-        if metric not in METRICS:
+        metrics = (*METRICS, UNPROMISED)
+        if metric not in metrics:
             raise BadInput(
-                f"--fail-on: expected one of {', '.join(METRICS)}, found {metric!r}{near(metric, METRICS)}"
+                f"--fail-on: expected one of {', '.join(metrics)}, found {metric!r}{near(metric, metrics)}"
             )
+        if metric == UNPROMISED and operation is not None:
+            raise BadInput(f"--fail-on: {UNPROMISED} is of all operations together, found {text!r}")
         if operation is not None and operation not in OPERATIONS:
             raise BadInput(
                 f"--fail-on: {operation!r} is no operation of the API{near(operation, list(OPERATIONS))}"

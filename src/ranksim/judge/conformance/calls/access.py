@@ -71,6 +71,7 @@ RULES = declare(
         exercise="scope",
         ways=(Breach(39, "GET /v1/webhook-events wants a key"),),
         by_reading=True,
+        refuses=".*",
     ),
     Rule(
         ACCEPTED,
@@ -80,6 +81,7 @@ RULES = declare(
         exercise="everyday",
         ways=(Breach(1, "a valid key is refused now and then", "{key}"),),
         by_reading=True,
+        refuses=".*",
     ),
     Rule(
         ENVIRONMENT,

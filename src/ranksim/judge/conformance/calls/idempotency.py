@@ -103,6 +103,7 @@ RULES = declare(
         (47,),
         (18, 92),
         ways=(Breach(47, "a key is in progress with no call in flight"),),
+        refuses=".*",
         needs=(Requirement.SPENDING,),
     ),
     Rule(

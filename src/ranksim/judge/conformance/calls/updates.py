@@ -54,6 +54,7 @@ RULES = declare(
             Breach(50, "a PATCH without If-Match is refused", "domains"),
         ),
         looks_at=(">If-Match",),
+        refuses=".*",
     ),
     exercise="everyday",
     needs=(Requirement.SPENDING,),

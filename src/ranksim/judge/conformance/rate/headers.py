@@ -81,6 +81,7 @@ RULES = declare(
         ways=(Breach(100, "a {} call after Retry-After is refused again", "{}", RATE_LABELS),),
         looks_at=(*LIMITS, "Retry-After"),
         follows=(Cause(TRAFFIC_ONLY, "the refusal that comes too early is one with calls left"),),
+        refuses=".*",
         needs=(Requirement.RATE_LIMIT,),
     ),
     Rule(
@@ -97,6 +98,7 @@ RULES = declare(
                 unless=("rate.read", "rate.write", "rate.expensive"),
             ),
         ),
+        refuses=".*",
         needs=(Requirement.RATE_LIMIT,),
     ),
     exercise="burst",

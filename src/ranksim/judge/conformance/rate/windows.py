@@ -64,6 +64,7 @@ RULES = declare(
         ),
         follows=TOO_EARLY,
         essential=NO_REFUSAL,
+        refuses=f".*, {NO_FEWER}",
         needs=(Requirement.RATE_LIMIT,),
     ),
     Rule(
@@ -77,6 +78,7 @@ RULES = declare(
         ),
         follows=(*TOO_EARLY, Cause(READ, ONE_LIMITER, alike=True)),
         essential=NO_REFUSAL,
+        refuses=f".*, {NO_FEWER}",
         needs=(Requirement.RATE_LIMIT, Requirement.SPENDING),
     ),
     Rule(
@@ -90,6 +92,7 @@ RULES = declare(
         ),
         follows=(*TOO_EARLY, Cause(READ, ONE_LIMITER, alike=True), Cause(WRITE, ONE_LIMITER, alike=True)),
         essential=NO_REFUSAL,
+        refuses=f".*, {NO_FEWER}",
         needs=(Requirement.RATE_LIMIT, Requirement.DOMAIN),
     ),
     Rule(

@@ -125,6 +125,7 @@ RULES = declare(
         (57,),
         exercise="ladder: spend on an active account",
         ways=(Breach(61, "an account in order is refused as inactive"),),
+        refuses=".*",
         needs=(Requirement.SPENDING,),
     ),
     Rule(
@@ -137,6 +138,7 @@ RULES = declare(
             Breach(61, "a past-due account cannot read", "past due"),
             Breach(67, "reads are refused at the ceiling", "at the ceiling"),
         ),
+        refuses=".*",
         needs=(Requirement.SPENDING_OR_PAST_DUE,),
     ),
     Rule(

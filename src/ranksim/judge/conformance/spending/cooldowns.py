@@ -68,6 +68,7 @@ RULES = declare(
         exercise="ladder: repeat a job on the same domain and on another",
         cases=(*(f"{spend}, when it is over" for spend in COOLED), "on another domain"),
         ways=(Breach(65, "{} is refused when its cooldown is over", "{}, when it is over", COOLED),),
+        refuses=".*",
         needs=(Requirement.COOLDOWN_END,),
     ),
     Rule(

@@ -46,6 +46,7 @@ RULES = declare(
         exercise="ladder: spend up to the ceiling, and on",
         cases=tuple(spend for spend, row in ROWS.items() if CEILING in row),
         ways=(Breach(62, "cost_cap_reached comes before the ceiling", "crawl"),),
+        refuses=".*",
         needs=(Requirement.CEILING, Requirement.SPENDING, Requirement.ALONE),
     ),
     Rule(

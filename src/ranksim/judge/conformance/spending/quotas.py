@@ -98,6 +98,7 @@ RULES = declare(
         (50, 54),
         exercise="race: use an allowance up, and ask again",
         ways=(Breach(63, "quota_exhausted comes while it would fit", "keyword_briefs"),),
+        refuses=".*",
         needs=(Requirement.SPENDING, Requirement.ALONE, Requirement.NO_BRIEFS),
     ),
     Rule(

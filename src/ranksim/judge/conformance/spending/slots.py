@@ -95,6 +95,7 @@ RULES = declare(
             Breach(64, "slot_limit_exceeded comes for keywords that fit", "keywords"),
             Breach(64, "slot_limit_exceeded comes for a scan that fits", "scans"),
         ),
+        refuses=".*",
         needs=(Requirement.SPENDING, Requirement.ALONE, Requirement.FULL_SLOTS),
     ),
     Rule(

@@ -155,6 +155,8 @@ class Rule:
     They are what a rule is about and serial or kind traffic never meets: several calls at once, the other
     side of a limit, an end that failed.
     """
+    refuses: str = ""
+    """Cases (a regular expression) in which a breach is a refusal that nothing promises."""
     needs: tuple[Requirement, ...] = ()
     """Without what it cannot be decided, or not in every case."""
     by_reading: bool = False
