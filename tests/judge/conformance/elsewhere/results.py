@@ -81,11 +81,12 @@ def cases_of(breakage: Breakage, judgement: Judgement) -> list[Case]:
 
 def unreached(judgement: Judgement) -> dict[str, list[str]]:
     """The ways that no case of a deployment that conforms could have shown, and why its rule was open."""
-    return {
-        one.name: [reason for reason, _ in judgement.finding(one.way.rule).reasons]
-        for one in breakages()
-        if one.way.rule != DIFFERS and not any(case.conforms for case in cases_of(one, judgement))
-    }
+    left = {}
+    for one in breakages():
+        finding = judgement.finding(one.way.rule) if one.way.rule != DIFFERS else None
+        if finding and not any(case.conforms for case in cases_of(one, judgement) or finding.cases):
+            left[one.name] = [reason for reason, _ in finding.reasons]
+    return left
 
 
 def looked_for(breakage: Breakage, judgement: Judgement, alone: bool) -> dict[str, Any]:
