@@ -25,12 +25,13 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.judge.check.in_virtual_time import check_in
 from tests.judge.conformance.elsewhere import sockets
-from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, groups
+from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, groups, hidden
 from tests.judge.conformance.elsewhere.results import (
     SHOWN,
     Results,
@@ -61,8 +62,10 @@ KEYS = ("all", "one")
 """A check with keys of every purpose, or with the main key of an account alone."""
 
 
-def numbers_of(seed: int) -> Any:
-    return tightened(elsewhere.drawn(seed, quick=True), seed)
+def numbers_of(seed: int, keys: str = "all") -> Any:
+    """The numbers of a seed; to one key, what the plans of others keep from their keys does not matter."""
+    numbers = tightened(elsewhere.drawn(seed, quick=True), seed)
+    return numbers if keys == "all" else replace(numbers, corner=numbers.studio)
 
 
 def network_of(numbers: Any, seed: int, **more: Any) -> Network:
@@ -117,9 +120,7 @@ def conforming(seed: int) -> dict[str, Any]:
 
 def tried(group: list[Breakage], seed: int, keys: str) -> list[dict[str, Any]]:
     judgement, about = judged(seed, keys, tuple(group), again=len(group) == 1)
-    numbers = numbers_of(seed)
-    if keys == "one":  # what the plans of others keep from their keys does not matter
-        numbers = replace(numbers, corner=numbers.studio)
+    numbers = numbers_of(seed, keys)
     return [
         {"way": one.name, "breaks": one.breaks, "seed": seed, "beside": len(group) - 1, **about}
         | told(one, judgement, len(group) == 1, numbers)
@@ -217,27 +218,46 @@ def _settings() -> list[tuple[int, str]]:
 def page() -> str:
     rows = RESULTS.rows()
     runs, real, two = ([row for row in rows if name in row] for name in ("conforming", "sockets", "pair"))
-    alarms, real_alarms = (sum(bool(row["alarms"]) for row in some) for some in (runs, real))
+    alarming, real_alarming = (sum(bool(row["alarms"]) for row in some) for some in (runs, real))
     named = sum(any(way["found"] in SHOWN for way in row["ways"]) for row in two)
+    of_keys = [(keys, [reached(row) for row in runs if row["column"] == keys]) for keys in KEYS]
     lines = [
-        f"- Conforming runs: {len(runs)}, false alarms in {alarms} of them; over sockets, in real time: "
-        f"{len(real)}, in {real_alarms}.",
+        f"- Conforming runs: {len(runs)}, false alarms in {alarming} of them; over sockets, in real time: "
+        f"{len(real)}, in {real_alarming}.",
+        "- The cases that they decide would show, of the ways that their numbers do not hide:",
+        *(
+            f"  - with {keys}: {mean(some):.0%}, from {min(some):.0%} to {max(some):.0%}, in {len(some)} runs"
+            for keys, some in of_keys
+            if some
+        ),
         f"- Pairs of ways of different rules: {len(two)}, at least one of them shown in {named}.",
         "",
         *head("seed", "keys", "ways", "shown", "by another rule", "hidden", "missed", "under *conforms*"),
     ]
+    left = []
     for seed, keys in _settings():
         found = RESULTS.became(seed, keys)
         count = Counter(row["found"] for row in found)
-        under = sum(
-            bool(row.get("conforms")) for row in found if row["found"] == "missed" and not row["beside"]
-        )
+        lost = [row for row in found if row["found"] == "missed"]
+        under = sum(bool(row.get("conforms")) for row in lost if not row["beside"])
         shown = sum(count[how] for how in SHOWN)
         lines.append(
-            f"| {seed} | {keys} | {len(found)} | {shown} | {count['other']} | {count['hidden']} "
-            f"| {count['missed']} | {under} |"
+            f"| {seed} | {keys} | {len(found)} | {shown} ({shown / (len(found) - count['hidden']):.0%}) "
+            f"| {count['other']} | {count['hidden']} | {count['missed']} | {under} |"
         )
-    return "\n".join(lines)
+        rules = Counter(row["rule"] for row in lost)
+        names = ", ".join(f"`{rule}` {number}" for rule, number in rules.most_common())
+        left.append(f"- Missed at seed {seed} with {keys}, by rule: {names or 'none'}.")
+    return "\n".join([*lines, "", *left])
+
+
+def reached(row: dict[str, Any]) -> float:
+    """The share of the ways that a run that conforms would have shown, of those that its numbers leave."""
+    numbers = numbers_of(row["conforming"], row["column"])
+    plain = [
+        one.name for one in breakages() if not one.chosen and one.scale == 1 and not hidden(one, numbers)
+    ]
+    return 1 - len(row["unreached"].keys() & set(plain)) / len(plain)
 
 
 def write_page() -> None:
