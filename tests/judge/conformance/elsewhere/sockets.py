@@ -103,9 +103,9 @@ def conforming(seed: int, folder: Path) -> dict[str, Any]:
 
 
 def tight(seed: int, folder: Path, *breaks: str) -> dict[str, Any]:
-    """Run a check of two minutes of a deployment of tight numbers, broken or not, and tell its alarms."""
+    """Run a check of four minutes of a deployment of tight numbers, broken or not, and tell its alarms."""
     options = [word for one in breaks for word in ("--break", one)]
     with served(folder, "--tight", "--seed", str(seed), *options) as target:
-        path = ran("check", target, "--time", "2m", "--spend-cap", "none", "--seed", str(seed), out="out")
+        path = ran("check", target, "--time", "4m", "--spend-cap", "none", "--seed", str(seed), out="out")
     trace = Trace.read(path)
     return {"sockets": seed, "exchanges": len(trace.exchanges), "alarms": alarms(compare(trace))}
