@@ -95,7 +95,7 @@ def call(
     lost = received is None
     told = {
         "X-Request-Id": "req",
-        "Content-Type": "application/json",
+        "Content-Type": "application/problem+json" if status >= 400 else "application/json",
         "Date": http_date(at(sent, start) // SECOND * SECOND),
     }
     sends = {} if once is None else {"Idempotency-Key": once}

@@ -364,6 +364,40 @@ def test_what_begins_a_cooldown_is_not_found_where_nothing_was_refused_for_one(d
         assert (choice.left, choice.pinned) == (("finish",), pinned)
 
 
+@pytest.mark.fact("S65")
+def test_a_cooldown_that_is_a_fifth_too_short_shows_in_its_last_fifth(d: ModuleType) -> None:
+    def cases(*again: Any, seconds: int = 100) -> dict[str, bool]:
+        steps = lasting(d, d.job(0, id="a"), d.shown(10, "a"), *again, d.shown(120, "a"), seconds=seconds)
+        finding = d.finding(d.judged(steps), "cooldown.enforced")
+        return {case.name: case.conforms for case in finding.cases if case.exercised}
+
+    late = "crawl, in its last fifth"
+    assert cases(d.job(50, **d.cooling(50))) == {"crawl": True}
+    assert cases(d.job(90, **d.cooling(10))) == {"crawl": True, late: True}
+    assert cases(d.job(90, id="b")) == {late: False}
+    assert cases(d.job(60, id="b")) == {"crawl": False}
+
+
+@pytest.mark.fact("S52")
+def test_two_rank_runs_at_once_of_which_one_is_joined_are_not_both_granted(d: ModuleType) -> None:
+    def run(sent: float, key: str) -> Any:
+        return d.job(sent, kind="rank_run", id="a", took=2, idempotency_key=key)
+
+    for second, met in ((run(1, "k2"), True), (run(3, "k2"), False), (run(1, "k1"), False)):
+        finding = d.finding(d.judged(lasting(d, run(0, "k1"), second)), "cooldown.enforced")
+        assert ("rank_run, at once" in [case.name for case in finding.cases if case.conforms]) == met
+
+
+@pytest.mark.fact("U46")
+@pytest.mark.parametrize(("first", "differing"), [("failed", {46}), ("done", set())])
+def test_a_refusal_after_failed_runs_alone_shows_that_these_arm(
+    d: ModuleType, first: str, differing: set[int]
+) -> None:
+    """The domain was there before, and its first run shows that nothing cooled."""
+    steps = [d.entitled(-2, crawl=100), d.job(0, id="a", on="d9"), d.shown(5, "a", first)]
+    assert d.differing([*steps, d.job(10, on="d9", **d.cooling(90))]) == differing
+
+
 @pytest.mark.fact("U46")
 def test_a_refusal_on_another_domain_excludes_one_cooldown_a_domain(d: ModuleType) -> None:
     steps = lasting(d, d.job(0), d.domain(1, "d2"), d.job(2, on="d2", **d.cooling(98)))

@@ -207,6 +207,26 @@ def test_cost_that_is_never_reserved_is_booked_at_the_start_or_at_the_end(
     assert 49 not in d.differing(steps("0.30"))
 
 
+@pytest.mark.fact("U49")
+@pytest.mark.parametrize(
+    ("after", "beside", "kept"),
+    [("0.30", [], True), ("0.00", [], False), ("0.30", ["j2"], False)],
+    ids=["kept", "released", "another may reserve it"],
+)
+def test_what_a_failed_job_had_reserved_is_released(
+    d: ModuleType, after: str, beside: list[str], kept: bool
+) -> None:
+    steps = [
+        d.cost(0, "1.00", "0.00"),
+        d.job(1, id="j1"),
+        d.cost(2, "1.00", "0.30"),
+        *(d.job(3, id=name, kind="ai_scan") for name in beside),
+        d.shown(4, "j1", "failed"),
+        d.cost(5, "1.00", after),
+    ]
+    assert (49 in d.differing(steps)) == kept
+
+
 RESERVING = Policy().replace(
     assumptions={"cost_timing": "reserve", "spent_counts": "settled_and_reserved", "cost_gate": "at_ceiling"}
 )

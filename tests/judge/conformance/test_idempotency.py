@@ -265,3 +265,13 @@ def test_evidence_is_the_pair() -> None:
     [finding] = [finding for finding in tally.findings() if finding.rule.name == ONCE]
     assert finding.evidence[0].exchanges == ("x1", "x2")
     assert "dom_1 and dom_2" in finding.evidence[0].says
+
+
+@pytest.mark.fact("S47")
+def test_a_twin_that_was_refused_while_the_first_was_in_flight_did_no_work() -> None:
+    for refused, met in ((again(1, 2, **BUSY), True), (again(4, 5, **BUSY), False)):
+        finding = next(
+            one for one in judged(idempotency, [post(0, 3), refused]).findings() if one.rule.name == ONCE
+        )
+        held = [case.name for case in finding.cases if case.held]
+        assert (f"domains.create{idempotency.AT_ONCE}" in held) == met

@@ -262,3 +262,13 @@ def test_a_full_crawl_that_was_shown_has_happened(entries: list[Entry], expected
 def test_others_may_have_changed_a_domain() -> None:
     entries = [read(0, CRAWLED), read(2, DOMAIN)]
     assert found(judged(schema_checks, entries, exclusive=False), schema_checks.FIELDS) == "held"
+
+
+@pytest.mark.fact("U25")
+@pytest.mark.parametrize(
+    ("said", "differing"), [("application/json", [25]), ("application/problem+json", [])]
+)
+def test_errors_of_another_media_type_are_told(said: str, differing: list[int]) -> None:
+    reply, path = error("not_found", 404), {"id": "x"}
+    entry = call("domains.get", 0, 1, status=404, path=path, reply=reply, headers={"Content-Type": said})
+    assert [one.number for one in judged(schema_checks, [entry]).differences] == differing

@@ -543,4 +543,6 @@ def test_a_job_is_asked_for_just_before_and_just_after_its_stated_cooldown() -> 
         mine = [one for one in mine if json.loads(one.body)["domain_id"] == domain]
         refused = [one.sent - first.sent for one in mine if code(one) == "cooldown_active"]
         again = next(one.sent - first.sent for one in mine if one.status == 202 and one is not first)
-        assert (seconds - 2) * SECOND < max(refused) < seconds * SECOND <= again < (seconds + 1) * SECOND
+        before = max(gap for gap in refused if gap < again)
+        assert again in refused  # of two at once one is granted
+        assert (seconds - 2) * SECOND < before < seconds * SECOND <= again < (seconds + 1) * SECOND

@@ -164,6 +164,7 @@ def _statuses() -> Iterator[Departure]:
 
 FORMS: Final[tuple[tuple[int, str], ...]] = (
     (7, "the code of a 429 is not rate_limited"),
+    (25, "an error is of another media type"),
     (31, "a replay is not marked"),
     (33, "mutations ignore the key"),
     (35, "a limit cannot be changed in a walk"),
@@ -173,6 +174,7 @@ FORMS: Final[tuple[tuple[int, str], ...]] = (
     (42, "a job has no progress"),
     (43, "what has not happened is left out"),
     (44, "a job is found under another kind"),
+    (49, "what a job had reserved stays reserved when it has failed"),
     (52, "a week begins at another hour"),
     (54, "a set of briefs costs one unit"),
     (60, "an operation needs another capability"),

@@ -14,7 +14,7 @@ from typing import Any
 
 from ranksim.core.callers.requests import create, job_body
 from ranksim.core.callers.retry import bounded_wait, is_limited, politely
-from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Until
+from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Spawn, Until
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.judge.deployment.discovery import Reach
 from ranksim.judge.profiles.fixtures import Chance, User, has_ended, id_of
@@ -111,6 +111,7 @@ def _asked_again(
     # A rank run is joined while it runs, which hides what cools then.
     is_stated = yield from _before(send, before, draw, hidden=kind == "rank_run")
     if is_stated is None:
+        yield from politely(Send("jobs.get", me.key, path={"kind": kind, "id": id_of(first)}))
         return length, done
     answered = yield from _after(send, first.received + length // scale, scale)
     return length, done and is_stated and answered
@@ -181,7 +182,8 @@ def _at_place(
     done = yield from _seen_over(me, kind, id_of(first), soon - SECOND // 2 // scale)
     yield Until(soon)
     again: Received = yield replace(send, idempotency_key=f"{once}-soon")
-    if id_of(again):
+    if id_of(again):  # too soon, unless the first had failed
+        yield from politely(Send("jobs.get", me.key, path={"kind": kind, "id": id_of(first)}))
         yield from _seen_over(me, kind, id_of(again), again.received + 10 * SECOND // scale)
     return done and (again.ok or again.code == "cooldown_active")
 
@@ -203,21 +205,39 @@ def _seen_over(
 def _after(send: Send, over: Micros, scale: int) -> Generator[Any, Any, bool]:
     """Ask once the cooldown is over, once more when whole seconds hide nothing of that, then as it is told.
 
-    Tell if any was answered.
+    The first time two ask at once, of which one is granted. Tell if any was answered.
     """
     yield Until(over + MARGIN)
-    is_stated = False
+    is_stated, twin = False, list[Received]()
+    yield Spawn(_twin(replace(send, idempotency_key=f"{send.idempotency_key}-over-beside"), twin))
     for number in range(AFTER):
         answer: Received = yield replace(send, idempotency_key=f"{send.idempotency_key}-over-{number}")
         if answer.code == "cooldown_active":
-            wait = HIDDEN // scale if not is_stated else min(bounded_wait(answer) // scale, LONGEST)
+            wait = HIDDEN // scale if not is_stated else bounded_wait(answer) // scale
             is_stated = True
-            yield Pause(wait + 4 * MARGIN)
+            yield Pause(min(wait, LONGEST) + 4 * MARGIN)
+            if any(answered.ok for answered in twin):
+                return True
         elif answer.status == 429:
             yield Pause(bounded_wait(answer))
         elif answer.status:
+            yield from _look(send, answer)
             return is_stated or answer.ok
     return is_stated
+
+
+def _twin(send: Send, answers: list[Received]) -> Program:
+    """Send, note the answer, and look at the job."""
+    answers.append((yield send))
+    yield from _look(send, answers[-1])
+
+
+def _look(send: Send, answer: Received) -> Program:
+    """Look at what was begun, once all that met it is answered: had it failed, both were in order."""
+    if id_of(answer):
+        yield Pause(answer.received - answer.sent + MARGIN)
+        path = {"kind": str((send.body or {})["kind"]), "id": id_of(answer)}
+        yield from politely(Send("jobs.get", send.key, path=path))
 
 
 def _needs(reach: Reach, users: int) -> Needs:

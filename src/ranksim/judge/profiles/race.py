@@ -12,8 +12,9 @@ from typing import Any
 from ranksim.core.callers.requests import briefs_body, create, job_body, keywords_body, named_body, scan_body
 from ranksim.core.callers.steps import Lap, Pause, Program, Send
 from ranksim.core.clock import MINUTE, SECOND
+from ranksim.core.service.calls import Body
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.profiles.fixtures import User, meet, send_creation
+from ranksim.judge.profiles.fixtures import User, id_of, meet, send_creation
 from ranksim.judge.profiles.profile import Needs, Profile
 
 ROUND = 12 * SECOND
@@ -93,9 +94,17 @@ def _ask(me: User, stake: Stake, turn: int, own: str) -> Program:
     elif what == 1:
         yield from _briefs(me, stake, once, stake.share(key.left("brief"), 1))
     elif what == 2:
-        yield create("jobs", key.name, job_body(KINDS[turn // 4 % len(KINDS)], stake.domain), once)
+        yield from _job(key, job_body(KINDS[turn // 4 % len(KINDS)], stake.domain), once)
     else:
-        yield create("jobs", key.name, job_body("ai_scan" if turn % 8 == 3 else "crawl", own), once)
+        yield from _job(key, job_body("ai_scan" if turn % 8 == 3 else "crawl", own), once)
+
+
+def _job(key: KeyReach, body: Body, once: str) -> Program:
+    """Ask for a job, and look at it once all were answered: had it failed, the next would be in order."""
+    job = id_of((yield create("jobs", key.name, body, once)))
+    if job:
+        yield Pause(SECOND)
+        yield Send("jobs.get", key.name, path={"kind": str(body["kind"]), "id": job})
 
 
 def _briefs(me: User, stake: Stake, once: str, count: int) -> Program:

@@ -901,7 +901,7 @@ def cools(call, spend):
     if spend.op == "rank_run" and account.wrong("joins-some"):
         return None
     if account.wrong("cools-shorter", spend.op):
-        seconds *= 0.7
+        seconds *= 0.8
     domain_id = "any" if account.wrong("cools-account") else spend.domain_id
     started = max(account.started[domain_id, spend.op], default=-400 * DAY)
     wait = started + int(seconds * SECOND) - now()
@@ -1084,11 +1084,12 @@ def finish_job(deployment, account, job, fails):
         if wrong("changes", ended):
             deployment.later(1, lambda: job.update(finished_at=iso(now())))
         if deployment.numbers.booking == "reserve" and not job["_quietly"]:
-            account.reserved[job["_month"]] -= spend.cost
+            account.reserved[job["_month"]] -= 0 if fails and wrong("reserve-kept") else spend.cost
             account.spent[job["_month"]] += 0 if fails else spend.cost * 4 // 5
         if wrong("cost-falls"):
             account.spent[job["_month"]] -= spend.cost // 2
-        if fails and not deployment.numbers.failed_arms and not job["_quietly"]:
+        arms = deployment.numbers.failed_arms or wrong("failed-arms")
+        if fails and not arms and not job["_quietly"]:
             accepted = account.started[job["domain_id"], spend.op]
             before = [one for one in accepted if one <= job["_at"]]
             if before:
@@ -1766,7 +1767,8 @@ class Deployment:
             status, body = spoil(breaks, name, status, headers, json.loads(json.dumps(body)))
         if body is None:
             return status, headers, b""
-        kind = "application/json" if status < 400 else "application/problem+json"
+        plain = status < 400 or self.wrong("plain-errors")
+        kind = "application/json" if plain else "application/problem+json"
         headers["content-type"] = f"{kind}; charset=utf-8"
         return status, headers, body if isinstance(body, bytes) else json.dumps(body).encode()
 

@@ -67,7 +67,7 @@ RULES = declare(
         ways=(
             Breach(111, "a key is forgotten before 24 h", "jobs.create"),
             Breach(47, "{} repeated under one key works twice", "{}", SPENT),
-            Breach(47, "{} sent twice at once works twice", f"{{}}{AT_ONCE}", SPENT),
+            Breach(47, "{} sent twice at once works twice", f"{{}}{AT_ONCE}", POSTS),
             Breach(28, "a POST ignores the key", "webhooks.test"),
         ),
         essential={MET_AT_ONCE: "no two calls under one Idempotency-Key met at once"},
@@ -350,6 +350,7 @@ class Group:
                     self.tally.held(IN_FLIGHT, by=(seen.id,))
             elif latest > seen.sent:
                 self.tally.held(IN_FLIGHT, case=None)
+                self._cover_at_once(seen)
             elif latest > seen.sent - LANDING:
                 self.tally.open(IN_FLIGHT, "its twin had been answered just before")
             elif not self.captured:
@@ -357,6 +358,14 @@ class Group:
             else:
                 says = f"{seen.id} was told that its key is in progress, and no call under it was in flight"
                 self.tally.broke(IN_FLIGHT, self._evidence(says, seen))
+
+    def _cover_at_once(self, refused: Observation) -> None:
+        """A call refused for a twin in flight, which did the work, did not do it again."""
+        for other in self.posts:
+            met = other.sent < refused.received and refused.sent < other.received
+            if met and other.ok and other.fingerprint == refused.fingerprint and _made(other) is not None:
+                self.tally.covers(ONCE, f"{other.operation}{AT_ONCE}", (other.id, refused.id))
+                return
 
 
 # Of one exchange, or of two

@@ -6,6 +6,7 @@ from typing import Any, get_args, get_type_hints
 
 from ranksim.core.contract.facts import CHECK_OF
 from ranksim.core.contract.views import NOT_SHOWN, ProblemView, QuotaMeta
+from ranksim.core.service.errors import PROBLEM_JSON
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.history.exchange_reader import lowered
 from ranksim.judge.conformance.history.fields import (
@@ -169,6 +170,9 @@ def check_json(reply: Json, headers: Mapping[str, str], seen: Observation, tally
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     says = f"is no JSON object, or says {media_type or 'no type'}"
     good = isinstance(reply, dict) and (not media_type or "json" in media_type)
+    if good and media_type not in ("", PROBLEM_JSON) and seen.status >= 400 and seen.surface == "rest":
+        evidence = evidence_of(f"{seen.id} is an error, and says {media_type}", seen, about=seen.operation)
+        tally.differs(25, PROBLEM_JSON, media_type, evidence)
     return check_one(JSON, good, says, seen, tally, kind_of_answer(seen))
 
 

@@ -174,6 +174,13 @@ class CooldownGroups:
         length = self.lengths[work.spend]
         return work.low + (length - self.slack(length // self.rate)) // self.rate
 
+    def latest_end(self, work: SpendWork, kind: CooldownInterpretation) -> Micros:
+        """Return the latest instant at which the cooldown of a work can be over; DISTANT_FUTURE: unbound."""
+        begun, length = self.latest_beginning(work, kind), self.lengths.get(work.spend)
+        if begun == DISTANT_FUTURE or length is None:
+            return DISTANT_FUTURE
+        return begun + (length + self.slack(length // self.rate)) // self.rate
+
     def begun_by(self, refused: SpendCall, wait: tuple[Micros, Micros]) -> Span:
         """Return when a cooldown of which so much is left began.
 

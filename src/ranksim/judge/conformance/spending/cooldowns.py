@@ -40,6 +40,9 @@ COOLED = tuple(spend for spend, row in ROWS.items() if COOLDOWN in row)
 STATING = dict(zip(COOLED, (52, 53, 54), strict=True))
 """The fact that states each."""
 
+LATE = ", in its last fifth"
+"""Behind what cools: asked for again when a cooldown that is a fifth too short would be over."""
+
 COOLDOWN_FIELDS = (">kind", ">domain_id", "Retry-After", "meta.available_at", "data.id")
 
 RULES = declare(
@@ -53,6 +56,10 @@ RULES = declare(
             *(Breach(number, f"{kind} is granted while it cools", kind) for kind, number in STATING.items()),
             *(
                 Breach(number, f"{kind} is granted to several at once", f"{kind}{AT_ONCE}")
+                for kind, number in STATING.items()
+            ),
+            *(
+                Breach(number, f"{kind} cools a fifth too short", f"{kind}{LATE}")
                 for kind, number in STATING.items()
             ),
             Breach(4, "crawl over GraphQL is granted while it cools", "crawl"),
@@ -170,7 +177,7 @@ def judge(audit: AccountAudit) -> None:
         tally.differs(46, default.kind, instead, default.broke[0][2])
     chosen.tell(tally)
     for refused in waits:
-        _note_arming(runs, refused, tally)
+        _note_arming(left_of(trials), refused, tally)
 
 
 def _waits(runs: CooldownGroups) -> list[RefusedSpend]:
@@ -198,14 +205,23 @@ def readings_left(runs: CooldownGroups) -> list[CooldownInterpretation]:
     return [trial.kind for trial in left_of(tried(runs))]
 
 
-def _note_arming(runs: CooldownGroups, refused: SpendCall, tally: Tally) -> None:
-    """A refusal on a domain of this trace where all that ran had failed: a failed run arms (U46)."""
-    if not runs.activity.alone or refused.domain not in runs.activity.domains:
-        return
-    before = [work for work in runs.works[refused.spend] + runs.works[""] if work.low <= refused.high]
-    if before and all(runs.unfailed(work, refused.low) is False for work in before):
+def _note_arming(left: Sequence[Trial], refused: SpendCall, tally: Tally) -> None:
+    """A refusal where all that can have begun its cooldown had failed: a failed run arms (U46).
+
+    What went before the trace had not, on a domain that was made in it, or where a run was accepted since. So
+    it is under every reading that is `left`.
+    """
+    runs, failed = left[0].runs, list[SpendWork]()
+    for trial in left if runs.activity.alone else ():
+        before = runs.sharing(refused, trial.kind).upto(refused.high)
+        failed = [work for work in before if runs.latest_end(work, trial.kind) >= refused.low]
+        made = trial.by_domain and refused.domain in runs.activity.domains
+        begun = made or any(work.sure for work in before)
+        if not (failed and begun and all(runs.unfailed(work, refused.low) is False for work in failed)):
+            return
+    if failed:
         says = f"{refused.spend} was refused as cooldown_active, and each run before it had failed"
-        evidence = _evidence(runs, says, (before[-1], refused), refused.low)
+        evidence = _evidence(runs, says, (failed[-1], refused), refused.low)
         tally.differs(46, "a failed run does not arm", "it does", evidence)
 
 
@@ -241,6 +257,8 @@ def judge_enforced(trial: Trial) -> None:
         early: list[tuple[SpendWork, SpendWork]] = []
         sure = (work for work in works if work.sure and (work.domain or not by_domain))
         for work in sorted(sure, key=lambda work: work.low):
+            if len(work.calls) > 1 and _met(work):
+                trial.covers("cooldown.enforced", f"{spend}{AT_ONCE}", work)
             subject = work.domain if by_domain else ""
             first, last[subject] = last.get(subject), work
             if first is not None:
@@ -250,6 +268,17 @@ def judge_enforced(trial: Trial) -> None:
             elif by_domain and work.domain in runs.activity.domains and len(last) > 1:
                 trial.covers("cooldown.refused", "on another domain", work)
         _judge_early(trial, early)
+
+
+def _met(work: SpendWork) -> bool:
+    """Return whether two requests that overlapped got one run: each might have been granted its own."""
+    first = work.answered_first
+    return not first.lost and any(
+        not other.lost
+        and other.sent <= first.received
+        and None is not other.idempotency_key != first.idempotency_key
+        for other in work.calls
+    )
 
 
 def _early(trial: Trial, first: SpendWork, second: SpendWork) -> bool:
@@ -295,7 +324,7 @@ def _judge_early(trial: Trial, pairs: Sequence[tuple[SpendWork, SpendWork]]) -> 
             )
             calls, expected = [work for pair in near for work in pair], f"{spend} accepted once in {lasts}"
             evidence = _evidence(runs, says, calls, near[0][1].low, expected)
-            trial.add("cooldown.enforced", False, evidence, spend)
+            trial.add("cooldown.enforced", False, evidence, f"{spend}{LATE}")
             return
 
 
@@ -342,7 +371,8 @@ def _judge_pair(trial: Trial, first: SpendWork, second: SpendWork) -> None:
     )
     expected = f"{spend} accepted once in {format_millis(length)}"
     evidence = _evidence(runs, says, (first, second), second.low, expected)
-    case = f"{spend}{AT_ONCE if at_once else ''}"
+    late = not at_once and _is_late(trial, first, second)
+    case = f"{spend}{AT_ONCE if at_once else LATE if late else ''}"
     trial.add("cooldown.enforced", False if broken else None, evidence, case)
 
 
@@ -388,8 +418,21 @@ def _cover_enforced(trial: Trial, refused: SpendCall) -> None:
     first, beside = group.last_before(refused.low), group.beside(refused)
     if first is not None:
         trial.covers("cooldown.enforced", refused.spend, first, refused)
+        if beside is None and _is_late(trial, first, refused):
+            trial.covers("cooldown.enforced", f"{refused.spend}{LATE}", first, refused)
     if beside is not None:
         trial.covers("cooldown.enforced", f"{refused.spend}{AT_ONCE}", beside, refused)
+
+
+def _is_late(trial: Trial, first: SpendWork, again: SpendCall) -> bool:
+    """Return whether a call came when the cooldown lasts that would be over if it were a fifth too short."""
+    runs, length = trial.runs, trial.runs.lengths.get(again.spend)
+    begun = runs.latest_beginning(first, trial.kind)
+    return (
+        length is not None
+        and length * 4 // 5 <= (again.low - begun) * runs.rate
+        and (again.high - first.low) * runs.rate <= length
+    )
 
 
 def judge_stated(trial: Trial, refused: SpendCall) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros, iso
@@ -119,6 +121,7 @@ def judge(audit: AccountAudit) -> None:
     if audit.activity.alone:
         judge_additions(audit)
         judge_timing(audit, ordered)
+        judge_released(audit, ordered)
         if not falls:
             judge_columns(audit, "cost.counted", COST, month_spend(audit, ordered), "the month's spend")
     judge_resets(audit, "cost.reset", AHEAD, ordered)
@@ -281,6 +284,49 @@ def judge_timing(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
             ids = (before.exchange.id, during.exchange.id, after.exchange.id)
             audit.differs(49, "reserve", timing, says, ids, during.low)
             return
+
+
+def judge_released(audit: AccountAudit, ordered: Sequence[CostStatement]) -> None:
+    """What a job had reserved is released as it fails (U49), as readings before it and after its end show.
+
+    All that was accepted between them reserves nothing or was over, so what is reserved can only be less.
+    """
+    activity = audit.activity
+    works = [work for work in activity.works if work.spend not in ADDS]
+    for work, before, after in islice(_around_failures(activity, works, ordered), MOST_TRIED):
+        between = (other for other in works if other.high >= before.low and other.low <= after.high)
+        if all(_over(activity, accepted, after.low) for accepted in between):
+            more = _usd((after.reserved or 0) - (before.reserved or 0))
+            says = f"{work.id} had failed, and {more} more were reserved than before it was asked for"
+            ids = (before.exchange.id, work.exchange.id, after.exchange.id)
+            audit.differs(49, "a failure is released", "it stays reserved", says, ids, after.low)
+            return
+
+
+def _over(activity: AccountActivity, work: SpendWork, by: Micros) -> bool:
+    return work.id in activity.fates and activity.fates[work.id].over < by
+
+
+LOOKS, MOST_TRIED = 20, 200
+"""Readings after a failure that are held against the last before its job; and how often all that lies between
+two is looked through."""
+
+
+def _around_failures(
+    activity: AccountActivity, works: Sequence[SpendWork], ordered: Sequence[CostStatement]
+) -> Iterator[tuple[SpendWork, CostStatement, CostStatement]]:
+    """Yield the jobs that failed, with readings before and after of one month, more reserved by the later."""
+    readings = [cost for cost in ordered if cost.reserved is not None]
+    bracket = Bracket(readings)
+    for work in works:
+        before = bracket.before(work.low)
+        if before is None or work.spend not in JOBS or work.id not in activity.fates:
+            continue
+        start = bisect_right(readings, activity.fates[work.id].failed, key=lambda cost: cost.low)
+        for after in readings[start : start + LOOKS]:
+            more = (after.reserved or 0) - (before.reserved or 0)
+            if more > before.blur + after.blur and before.ends == after.ends:
+                yield work, before, after
 
 
 BOOKED = {"acceptance": "began", "completion": "ended"}
