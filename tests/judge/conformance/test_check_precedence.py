@@ -326,6 +326,12 @@ TABLE: list[tuple[str, str, Steps, str]] = [
     ("reads: go on", "guards.reads", lambda d: late(d, d.usage(1)), "held"),
     ("reads: go on at the ceiling", "guards.reads", lambda d: spent(d, d.slots(1, 0)), "held"),
     (
+        "reads: of briefs go on when these are used up",
+        "guards.reads",
+        lambda d: used_up(d, d.briefs(1, **d.exhausted()), d.call(2, "keyword_briefs.list", [])),
+        "held",
+    ),
+    (
         "reads: stop",
         "guards.reads",
         lambda d: late(d, d.call(1, "domains.list", **d.INACTIVE)),

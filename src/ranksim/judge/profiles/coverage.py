@@ -11,13 +11,28 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ranksim.core.callers.requests import create, domain_body, job_body, keywords_body, named_body
+from ranksim.core.callers.requests import (
+    create,
+    domain_body,
+    job_body,
+    keywords_body,
+    named_body,
+)
 from ranksim.core.callers.retry import politely
-from ranksim.core.callers.steps import Pause, Program, Received, Send
+from ranksim.core.callers.steps import Pause, Program, Received, Send, Spawn
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.core.service.calls import Body
 from ranksim.judge.deployment.discovery import GRAPHQL
-from ranksim.judge.profiles.fixtures import WIDE, User, bodies, id_of, ids_of_keywords, meet, send_creation
+from ranksim.judge.profiles.fixtures import (
+    NARROW,
+    WIDE,
+    User,
+    bodies,
+    id_of,
+    ids_of_keywords,
+    meet,
+    send_creation,
+)
 from ranksim.judge.profiles.graphql import over_graphql
 from ranksim.judge.profiles.profile import Needs, Profile
 
@@ -27,8 +42,8 @@ ORIGIN = "https://app.example.com"
 MEETING = 3 * SECOND
 """Between two instants at which two users send the same POST."""
 
-MULTIPLIED = 10
-"""Slots of two words on two pairings in two places, and of the same on one in one by a second scan."""
+ROOMY = 40
+"""Slots free from which many are taken to see what multiplies them, and what is held."""
 
 PAGES = 60
 """Pages of a walk at most."""
@@ -121,7 +136,10 @@ def _multiplied(me: User, domain: str) -> Program:
     """
     key, name = me.key, me.named("breadth", "multiplied")
     room = me.reach.keys[key].room()
-    listed = "" if room is not None and room < MULTIPLIED else (yield from me.keyword_list(domain, name))
+    if room is not None and room < ROOMY:
+        yield from _frugally(me, domain, room)
+        return
+    listed = yield from me.keyword_list(domain, name)
     if not listed:
         return
     tracked = partial(me.scan, domain, shape=WIDE)
@@ -156,6 +174,26 @@ def _multiplied(me: User, domain: str) -> Program:
         scan = yield from tracked([listed, second], f"{name}-both")
         yield from politely(slots)
         yield from removed("scans", scan)
+
+
+def _frugally(me: User, domain: str, room: int) -> Program:
+    """Track two words on two pairings, and one in two places, as far as there is room; and remove it."""
+    key, slots = me.key, Send("slots.get", me.key)
+    for shape, count in (((WIDE[0], NARROW[1]), 2), ((NARROW[0], WIDE[1]), 1)):
+        name = me.named("breadth", "frugal", count)
+        room -= 2 * count
+        listed = "" if room < 0 else (yield from me.keyword_list(domain, name))
+        scan = (yield from me.scan(domain, [listed], name, shape)) if listed else ""
+        if not scan:
+            continue
+        words = keywords_body(listed, me.words("breadth", "frugal", count, count=count))
+        yield from politely(slots)
+        answer = yield from politely(create("keywords", key, words, f"{name}-words"))
+        yield from politely(slots)
+        removals = [("keywords", thing) for thing in ids_of_keywords(answer)[1:]]
+        for noun, thing in (*removals, ("scans", scan)):
+            yield from politely(Send(f"{noun}.delete", key, path={"id": thing}))
+            yield from politely(slots)
 
 
 def _walked(me: User, noun: str, filters: Mapping[str, str], made: Sequence[str]) -> Generator[Any, Any, str]:
@@ -257,7 +295,7 @@ def _body(me: User, noun: str, domain: str, listed: str, name: str) -> Body:
 
 
 def twins(me: User) -> Program:
-    """Send each POST at the instant at which the other user sends it, and once more."""
+    """Send each POST at the instant at which the other user does, and once more; one, a test event."""
     if me.number > 1:
         return
     domain, listed = yield from me.domain_with_list("twins")
@@ -271,6 +309,16 @@ def twins(me: User) -> Program:
         yield send
         yield Pause(SECOND)
         yield from politely(send)
+    endpoint = "" if me.number else (yield from me.endpoint("200", types=("job.failed",)))
+    if endpoint:
+        once = me.named("twins", "test")
+        test = Send("webhooks.test", me.key, path={"id": endpoint}, idempotency_key=once)
+        yield Spawn(_alone(test))
+        yield test
+
+
+def _alone(send: Send) -> Program:
+    yield send
 
 
 BREADTH = Profile(

@@ -23,7 +23,7 @@ from ranksim.judge.profiles.precedence import KINDS, LAST, Rung, at_a_pace, at_o
 from ranksim.judge.profiles.profile import Needs, Profile
 
 LEFT_OVER = 3
-"""Units of an allowance that are used up where so few are left to an account near its limits."""
+"""Units of an allowance that are used up where so few are left."""
 
 SOON = 10 * SECOND
 """The longest cooldown, by what a refusal says of it, that a ladder waits for (business time)."""
@@ -205,7 +205,7 @@ def _alone(send: Send) -> Program:
 
 def _few_free(rung: Rung) -> Generator[Any, Any, int | None]:
     """Return how many slots are free where they are few: one word more exceeds them, and hardly a quota."""
-    if rung.key.purpose != "near_limit" or "slots.get" in rung.key.lacks:
+    if rung.key.purpose == "past_due" or "slots.get" in rung.key.lacks:
         return None
     answer: Received = yield from politely(Send("slots.get", rung.key.name))
     free = answer.data.get("available") if isinstance(answer.data, Mapping) else None
@@ -213,11 +213,11 @@ def _few_free(rung: Rung) -> Generator[Any, Any, int | None]:
 
 
 def _rest_of_briefs(rung: Rung) -> Generator[Any, Any, int]:
-    """Return how many briefs are left to an account near its limits, where they are few; else 0."""
+    """Return how many briefs are left where they are few; else, and to an account past due, 0."""
     usage = yield from read_used(rung)
     left = replace(rung.key, reads={"account.usage": usage}).left("brief")
-    near = rung.key.purpose == "near_limit"
-    return left if near and left is not None and 0 < left <= LEFT_OVER else 0
+    lasting = rung.key.purpose == "past_due" or left is None or left > LEFT_OVER
+    return 0 if lasting or left is None else max(0, left)
 
 
 def _rank_runs_used_up(rung: Rung) -> Program:

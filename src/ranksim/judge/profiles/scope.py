@@ -7,7 +7,7 @@ from typing import Any
 
 from ranksim.core.callers.requests import create, domain_body, job_body, named_body, webhook_body
 from ranksim.core.callers.retry import politely
-from ranksim.core.callers.steps import Lap, Pause, Program, Send
+from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send
 from ranksim.core.callers.target import UNKNOWN
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.judge.deployment.discovery import GRAPHQL, KeyReach, Reach
@@ -167,7 +167,18 @@ def _others(me: User, turn: int) -> Program:
         for kind in ("domains", "keyword_lists", "scans", "webhooks"):
             for which in other.ids(f"{kind}.list")[:2]:
                 yield Send(f"{kind}.get", own.name, path={"id": which})
+        for kind in ("keywords", "jobs"):
+            yield from _anothers(own, other, kind)
         yield Pause(200 * MILLISECOND)
+
+
+def _anothers(own: KeyReach, other: KeyReach, noun: str) -> Program:
+    """List what an account has, and ask for one of it with the key of another."""
+    answer: Received = yield Send(f"{noun}.list", other.name, query={"limit": "1"})
+    items = answer.data if answer.ok and isinstance(answer.data, list) else []
+    for item in items[:1] if items and isinstance(items[0], dict) else ():
+        path = {name: str(item.get(name, "")) for name in ("kind", "id") if noun == "jobs" or name == "id"}
+        yield Send(f"{noun}.get", own.name, path=path)
 
 
 def _apart(me: User, turn: int) -> Generator[Any, Any, dict[str, str]]:

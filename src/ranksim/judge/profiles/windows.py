@@ -13,7 +13,7 @@ from typing import Any
 
 from ranksim.core.callers.requests import create, job_body
 from ranksim.core.callers.retry import bounded_wait
-from ranksim.core.callers.steps import Pause, Program, Received, Send, Until
+from ranksim.core.callers.steps import Pause, Program, Received, Send, Spawn, Until
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.core.contract.facts import Facts, RateClass
 from ranksim.judge.deployment.discovery import Reach
@@ -26,6 +26,9 @@ CLASSES = (RateClass.EXPENSIVE, RateClass.WRITE, RateClass.READ)
 
 P1 = ((0.0, 1), (29.0, -1), (35.0, 1), (60.5, 0), (89.5, 0))
 """Second, of a window of 60 s, and calls; a number that is not positive counts from the limit."""
+
+MOST_LANES = 8
+"""Calls of one partner that are under way at once, at most."""
 
 PHASES = (45, 10)
 """Second of the minute at which the plan begins, then begins again off phase."""
@@ -61,9 +64,22 @@ class Probe:
             admitted += answer.status not in (0, 429)
         return admitted
 
-    def share(self, count: int) -> Generator[Any, Any, int]:
-        """Send this partner's share of so many in a row."""
-        return self.burst(count // self.partners + (self.partner < count % self.partners))
+    def lane(self, count: int) -> Program:
+        """Send so many in a row, beside others."""
+        yield from self.burst(count)
+
+    def share(self, count: int) -> Program:
+        """Send this partner's share of so many, in a row or, where calls take long, in several beside it.
+
+        One after another they would not come to the limit within a window.
+        """
+        left = count // self.partners + (self.partner < count % self.partners) - 1
+        answer: Received = yield self.send()
+        took = (answer.received - answer.sent) * left
+        lanes = max(1, min(MOST_LANES, -(-took // (self.window * 2 // 3))))
+        for _ in range(lanes - 1):
+            yield Spawn(self.lane(left // lanes))
+        yield from self.burst(left - (lanes - 1) * (left // lanes))
 
     def honoured(self) -> Program:
         """Meet a refusal, wait for as long as it says, and try again (S100)."""

@@ -207,6 +207,8 @@ class AccountActivity:
     """Those of them that change scans."""
     reads: list[Interval] = field(default_factory=list)
     """When each read that was answered was made."""
+    brief_reads: list[Interval] = field(default_factory=list)
+    """Those of them that read briefs."""
     refused_reads: list[Observation] = field(default_factory=list)
     """Reads that one of the six checks refused."""
     polls: list[Observation] = field(default_factory=list)

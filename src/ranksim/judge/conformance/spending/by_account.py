@@ -55,6 +55,7 @@ class AccountLog:
     sent: array[int] = field(default_factory=lambda: array("q"))
     received: array[int] = field(default_factory=lambda: array("q"))
     """When other reads that were answered were sent and received."""
+    brief_reads: list[Interval] = field(default_factory=list)
 
     def add(self, exchange: Observation) -> None:
         """Keep what matters of the next call."""
@@ -71,6 +72,8 @@ class AccountLog:
         elif exchange.ok:
             self.sent.append(exchange.sent)
             self.received.append(exchange.received)
+            if exchange.operation == "keyword_briefs.list":
+                self.brief_reads.append(Interval(exchange.sent, exchange.received))
 
     def activity(self, rate: int) -> AccountActivity:
         """Return all that the account did; `rate` is that of its business time."""
@@ -79,6 +82,7 @@ class AccountLog:
             record.add(exchange)
         activity = record.finished(rate)
         activity.reads += map(Interval, self.sent, self.received)
+        activity.brief_reads = self.brief_reads
         return activity
 
 

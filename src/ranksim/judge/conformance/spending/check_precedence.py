@@ -369,3 +369,7 @@ def judge_reads(audit: AccountAudit, failures: FailedChecks) -> None:
         failing = failures.unhealthy(read) or failures.at_ceiling(read)
         if failing:
             audit.tally.held("guards.reads", case=READ_AT[failing.check], by=failing.ids)
+    for read in audit.activity.brief_reads:
+        used_up = failures.used_up("keyword_briefs", read)
+        if used_up:
+            audit.tally.held("guards.reads", by=used_up.ids)

@@ -216,14 +216,20 @@ class FailedChecks:
         return CheckFailure(3, says, (before.exchange.id,))
 
     def exhausted(self, call: SpendCall) -> CheckFailure | None:
-        """Return evidence that the allowance was used up: nothing gives units back but failed jobs (U50).
+        """Return evidence that the allowance of a call was used up."""
+        if call.spend == "keywords":  # words that stand in the list already ask for nothing
+            return None
+        return self.used_up(call.spend, call)
+
+    def used_up(self, spend: str, call: Interval) -> CheckFailure | None:
+        """Return evidence that an allowance was used up: nothing gives units back but failed jobs (U50).
 
         Of what jobs consume, a reading after the call says the same where nothing was accepted in between.
         """
-        metric = self.metrics.get(call.spend, "")
+        metric = self.metrics.get(spend, "")
         meters = self.meters.get(metric)
         around = None if meters is None else meters.around(call)
-        if call.spend == "keywords" or around is None:  # words that stand in the list already ask for nothing
+        if around is None:
             return None
         before, after = around
         if before.limit is None or before.used < before.limit:
