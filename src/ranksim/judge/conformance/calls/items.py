@@ -81,11 +81,13 @@ Writes: TypeAlias = Callable[[], Iterable[tuple[str, ModelCall]]]
 """Gives what created and deleted items of a list, each with the item's id."""
 
 
-def write_between(pages: Sequence[Page | Return], writes: Iterable[tuple[str, ModelCall]]) -> Between:
+def write_between(
+    pages: Sequence[Page | Return], writes: Iterable[tuple[str, ModelCall]], likely: str = DELETE
+) -> Between:
     """Return the write of a list that may explain what was wrong with pages that followed each other.
 
-    It came between two of them, and surely so rather than perhaps; a DELETE of what was shown by then moves
-    more than any other write.
+    It came between two of them, and surely so rather than perhaps. Where places are counted, what comes anew
+    shows items again, and a DELETE of what was shown by then leaves others out: one of them is `likely`.
     """
     best, write, sighted = 0, Between(), set[str]()
     done = [(item, call) for item, call in writes if call.answered and call.reply != ABSENT]
@@ -94,7 +96,7 @@ def write_between(pages: Sequence[Page | Return], writes: Iterable[tuple[str, Mo
         for item, call in done:
             if call.sent < other.received and call.received > page.sent:
                 sure = page.received <= call.sent and call.received <= other.sent
-                weight = 1 + sure + 2 * (call.question == DELETE and item in sighted)
+                weight = 1 + sure + 2 * (call.question == likely and (likely == CREATE or item in sighted))
                 if weight > best:
                     did = f"{call.id} {'created' if call.question == CREATE else 'deleted'} {item}"
                     when = f"{'between' if sure else 'about'} {page.id} and {other.id}"

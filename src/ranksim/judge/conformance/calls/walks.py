@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ranksim.core.clock import HOUR, Micros
 from ranksim.judge.conformance.calls.items import (
+    CREATE,
     Deletion,
     ListedItems,
     Walk,
@@ -97,7 +98,9 @@ def judge_once(walk: Walk, moved: Set[str], writes: Writes, tally: Tally) -> Non
         for item in page.items:
             if item in pages and item not in moved:
                 says = f"{item} is shown by {pages[item].id} and again by {page.id} of one walk"
-                between = write_between(walk[walk.index(pages[item]) : walk.index(page) + 1], writes())
+                between = write_between(
+                    walk[walk.index(pages[item]) : walk.index(page) + 1], writes(), CREATE
+                )
                 tally.broke(ONCE, _pair(pages[item], page, says, between), case=page.query.case)
                 return
             pages[item] = page
