@@ -311,6 +311,11 @@ def test_what_is_made_first_is_found_in_what_gave_out_its_id() -> None:
             "header.json",
             "it changes what was there before",
         ),
+        (
+            [call("domains.get", 0, 1, {"id": "7"}, path={"id": "7"}, headers=PLAIN)],
+            "header.json",
+            "its ids are plain numbers, which each kind of thing may have",
+        ),
     ],
 )
 def test_where_no_calls_show_it_the_reason_is_told(entries: list[Any], rule: str, why: str) -> None:

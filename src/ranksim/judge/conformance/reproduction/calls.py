@@ -14,7 +14,7 @@ from ranksim.core.trace import Header
 from ranksim.judge.conformance.exhibits import HIDDEN, UNSENT, VARIABLE
 from ranksim.judge.conformance.history.exchange_reader import lowered, route
 from ranksim.judge.conformance.reproduction.needed import Provenance
-from ranksim.judge.conformance.reproduction.signs import Expression
+from ranksim.judge.conformance.reproduction.signs import Expression, ReplyRead
 from ranksim.judge.deployment.cleanup import MARK
 
 
@@ -40,6 +40,11 @@ class ScriptCalls:
     def step(self, name: str) -> str:
         """Return what the script calls an exchange."""
         return f"s{self.names.index(name) + 1}"
+
+    def read(self, name: str) -> ReplyRead:
+        """Return the reply of an exchange, as signs look at it."""
+        exchange = self.origin.exchanges[name]
+        return ReplyRead(self.step(name), name, exchange, self.header.keys.get(exchange.api_key or ""))
 
     def gaps(self) -> list[Micros]:
         """Return how long after the reply before it each call of the proof was sent, less than 0 at once."""

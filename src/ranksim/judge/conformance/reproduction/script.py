@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -18,8 +18,8 @@ from ranksim.judge.conformance.following import causes
 from ranksim.judge.conformance.history.observation import asks_dry
 from ranksim.judge.conformance.history.trace_reader import Source
 from ranksim.judge.conformance.reproduction.calls import ScriptCalls
-from ranksim.judge.conformance.reproduction.needed import Provenance, items_of, provenance
-from ranksim.judge.conformance.reproduction.signs import DEPENDS, SIGNS, Expression, ReplyRead, Signs
+from ranksim.judge.conformance.reproduction.needed import Provenance, items_of, provenance, tokens_of
+from ranksim.judge.conformance.reproduction.signs import DEPENDS, SIGNS, Expression, Signs
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Finding
 
 LONGEST_WAIT = 2 * MINUTE
@@ -75,46 +75,46 @@ def _reproduction(
         return Reproduction(why_not=why)
     header = exhibits.headers[proof[0]]
     calls = ScriptCalls(names, proof, origin, header, waits=family == "cooldown")
-    steps, loop, gaps = [*calls.steps()], "TRIES=${TRIES:-1} UNTIL=yes", calls.gaps()
+    gaps, steps = calls.gaps(), [*calls.steps()]
+    loop = f"TRIES=${{TRIES:-{RACES if min(gaps, default=0) < 0 else 1}}} UNTIL=yes"
     if bursts:
         steps, loop, signs = _burst(finding, judgement, calls)
     else:
-        looked = names if walk else proof
-        keys = [header.keys.get(origin.exchanges[name].api_key or "") for name in looked]
-        reads = [
-            ReplyRead(calls.step(name), name, origin.exchanges[name], key)
-            for name, key in zip(looked, keys, strict=True)
-        ]
-        signs = SIGNS[rule.name](reads, piece)
-        if min(gaps, default=0) < 0:
-            loop = f"TRIES=${{TRIES:-{RACES}}} UNTIL=yes"
+        signs = SIGNS[rule.name]([calls.read(name) for name in (names if walk else proof)], piece)
     if not signs or (calls.waits and max(gaps, default=0) > LONGEST_WAIT):
         return depends
+    says = {
+        "expected": piece.expected or rule.under(judgement.facts),
+        "found": found_in(rule, piece, exhibits)[:LONGEST],
+        "difference": piece.says,
+    }
+    about = f"{rule.name}: {rule.under(judgement.facts)} (S{', S'.join(map(str, rule.facts))})"
+    return Reproduction(_text(about, says, calls, steps, loop, signs))
+
+
+def _text(
+    about: str, says: Mapping[str, str], calls: ScriptCalls, steps: Sequence[str], loop: str, signs: Signs
+) -> str:
+    """Return the script: what is its own, and what all have."""
     shows = [
         f"  sign {shlex.quote(name)} {calls.words(sign.recorded)} {calls.evaluated(sign)}"
         for name, sign in signs.items()
     ]
-    text = " ".join([*steps, *shows])
-    steps = [line for line in steps if line[:1] != "v" or f"${{{line.partition('=')[0]}}}" in text]
-    expected = piece.expected or rule.under(judgement.facts)
-    says = {
-        "expected": expected,
-        "found": found_in(rule, piece, exhibits)[:LONGEST],
-        "difference": piece.says,
-    }
+    used = " ".join([*steps, *shows])
     lines = [
         "#!/bin/sh",
-        f"# {rule.name}: {rule.under(judgement.facts)} (S{', S'.join(map(str, rule.facts))})",
+        f"# {about}",
         "# Exit code 1: the deviation shows; 0: it does not; 2: what it needs could not be made.",
         "# Keys come from the environment, where BASE may name another address. What is made is removed.",
         *calls.settings(),
         f"{loop} NO_KEY= UNKNOWN_KEY=sk_live_nobody",
         *(f"echo {shlex.quote(f'{label}: {text}')}" for label, text in says.items()),
-        *("", "steps() {", *(f"  {line}" for line in steps), "}"),
-        *("", "signs() {", *shows, "}", ""),
+        *("", "steps() {"),
+        *(f"  {line}" for line in steps if line[0] != "v" or f"${{{line.partition('=')[0]}}}" in used),
+        *("}", "", "signs() {", *shows, "}", ""),
     ]
     runtime = files("ranksim").joinpath("data/reproduction.sh").read_text("utf-8")
-    return Reproduction("\n".join(lines) + "\n" + runtime)
+    return "\n".join(lines) + "\n" + runtime
 
 
 def _why_not(names: Sequence[str], proof: Sequence[str], origin: Provenance) -> str:
@@ -125,6 +125,8 @@ def _why_not(names: Sequence[str], proof: Sequence[str], origin: Provenance) -> 
         return f"it needs {len(names)} calls"
     for name in names:
         exchange = origin.exchanges[name]
+        if any(token.isdecimal() for token in tokens_of(exchange)):
+            return "its ids are plain numbers, which each kind of thing may have"
         changes = exchange.method in ("PATCH", "DELETE") and 200 <= (exchange.status or 0) <= 299
         if changes and origin.tokens(name).isdisjoint(origin.given):
             return "it changes what was there before"

@@ -302,5 +302,7 @@ DEPENDS: Mapping[str, str] = {
     "idempotency": "it depends on calls in flight, or on a day's wait",
     "cooldown": "it depends on how long a wait is",
     "access": "it depends on what a key was accepted for before",
+    "paging": "it is of pages over GraphQL",
+    "resource": "it depends on more than one reply",
 }
 """Why no script shows a finding, by family; of others it depends on what the account has used."""
