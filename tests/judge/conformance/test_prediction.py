@@ -140,9 +140,9 @@ def test_a_wait_in_a_queue_is_in_excess_of_a_twin_that_has_none() -> None:
 # Refusals
 
 
-def refused(count: int, code: str = "cooldown_active") -> History:
+def refused(count: int, code: str = "cooldown_active", status: int = 409) -> History:
     """Give a run of a thousand calls, so many of which are refused."""
-    why = {"status": 409, "response": json.dumps({"code": code, "meta": {}})}
+    why = {"status": status, "response": json.dumps({"code": code, "meta": {}})}
     return history(*(call(n, n * SECOND, 1_000, **(why if n < count else {})) for n in range(1000)))
 
 
@@ -154,9 +154,14 @@ def test_a_share_of_refusals_lies_where_those_of_the_twin_do(count: int, says: s
     assert by_name(against_prediction(refused(count), twins))["calls refused cooldown_active"] == says
 
 
-def test_codes_that_are_not_stated_may_have_other_names() -> None:
-    twins = [refused(n, "not_a_name_of_theirs") for n in (48, 50, 52)]
-    assert by_name(against_prediction(refused(50, "no_name_of_ours"), twins))["calls refused 409"] == "within"
+@pytest.mark.parametrize(
+    ("status", "other", "row"),
+    [(409, 409, "409"), (400, 422, "400 or 422"), (403, 404, "403 or 404"), (401, 401, "401")],
+)
+def test_what_is_not_stated_may_have_another_name_and_status(status: int, other: int, row: str) -> None:
+    twins = [refused(n, "not_a_name_of_theirs", status) for n in (48, 50, 52)]
+    rows = by_name(against_prediction(refused(50, "no_name_of_ours", other), twins))
+    assert rows[f"calls refused {row}"] == "within"
 
 
 def test_one_run_of_the_twin_does_not_tell_how_far_runs_differ() -> None:

@@ -56,6 +56,9 @@ FITTED_HERE = "could not know: fitted to this very run; --model-of an earlier on
 BESIDE_TASKS = "0."
 """What the ids of calls begin with in the trace of a check that no task made."""
 
+EITHER: Mapping[int, str] = dict.fromkeys((400, 422), "400 or 422") | dict.fromkeys((403, 404), "403 or 404")
+"""Statuses that a deployment may choose between for one refusal (U13, U24)."""
+
 TOO_FEW = "open: too few"
 
 
@@ -254,7 +257,8 @@ def one_more(values: Sequence[float]) -> tuple[float, float | None, float | None
 def _shares(history: History) -> dict[str, float]:
     """Return the share of calls that were refused: by code where it is stated, by status where it is not."""
     answered = [call for call in history.seen if not call.lost and not call.id.startswith(BESIDE_TASKS)]
-    refusals = (
-        call.code if call.code in NAMED else str(call.status) for call in answered if call.status >= 400
+    refused = (call for call in answered if call.status >= 400)
+    counts = Counter(
+        call.code if call.code in NAMED else EITHER.get(call.status, str(call.status)) for call in refused
     )
-    return {refusal: count / len(answered) for refusal, count in Counter(refusals).items()}
+    return {refusal: count / len(answered) for refusal, count in counts.items()}
