@@ -124,7 +124,7 @@ def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) 
     assert rows["latency, no other call in flight"]["says"].startswith("could not know: fitted to this very")
     assert rows["calls refused invalid_cursor"]["predicted_low"] > 0.01
     assert "network:" in (out / "twin" / "world.yaml").read_text(encoding="utf-8")
-    assert "first_hit" in (out / "twin" / "policy.yaml").read_text(encoding="utf-8")
+    assert "invalid_cursor: 400" in (out / "twin" / "policy.yaml").read_text(encoding="utf-8")
     again = CliRunner().invoke(app, ["run", str(out / "twin" / "world.yaml"), "--json"])
     assert again.exit_code == 0, again.output
 
