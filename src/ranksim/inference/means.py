@@ -54,3 +54,16 @@ def _reach(values: Sequence[float], mean: float, level: float) -> tuple[float, f
     skewness = math.fsum((x / deviation) ** 3 for x in off) * n / ((n - 1) * (n - 2))
     a = skewness / (6 * math.sqrt(n))
     return max(t, skewed(t, a)) * error, max(t, -skewed(-t, a)) * error
+
+
+def one_more(values: Sequence[float], level: float = LEVEL) -> Estimate:
+    """Return the mean of independent values, and the interval in which one more of them lies at `level`.
+
+    It is as many times as wide as that of the mean as one value varies more with it than their mean does.
+    Source: G. J. Hahn and W. Q. Meeker, "Statistical Intervals", 4.6.
+    """
+    mean, low, high = estimate(values, level)
+    if mean is None or low is None or high is None:
+        return Estimate(mean, low, high)
+    wider = math.sqrt(len(values) + 1)
+    return Estimate(mean, mean + (low - mean) * wider, mean + (high - mean) * wider)

@@ -18,7 +18,7 @@ from statistics import fmean
 from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, Micros
 from ranksim.inference.batch_means import mean_difference
 from ranksim.inference.estimate import LEVEL, Estimate
-from ranksim.inference.means import estimate
+from ranksim.inference.means import one_more
 from ranksim.judge.conformance.calls.responses import NAMED
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.job_lives import lives
@@ -230,6 +230,7 @@ def _refusal_rows(history: History, simulated: Sequence[History]) -> Iterator[Co
     for code in sorted(measured.keys() | {code for run in runs for code in run}):
         share = measured.get(code, 0.0)
         mean, low, high = one_more([run.get(code, 0.0) for run in runs])
+        low = None if low is None else max(0.0, low)
         row = Compared(f"calls refused {code}", "share", share, None, None, mean, low, high, SHARE_MARGIN, "")
         yield replace(row, says=_place(row, NOT_SHOWN.get(code)))
 
@@ -242,16 +243,6 @@ def _place(row: Compared, why: str | None) -> str:
     if row.predicted_low - SHARE_MARGIN <= row.measured <= row.predicted_high + SHARE_MARGIN:
         return "within"
     return "left" if why is None else f"could not know: {why}"
-
-
-def one_more(values: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """Return the mean of a metric over runs, and the interval in which that of one more run lies."""
-    mean, low, high = estimate(values)
-    assert mean is not None
-    wider = math.sqrt(len(values) + 1)
-    ends = (None if end is None else mean + (end - mean) * wider for end in (low, high))
-    least, most = ends
-    return mean, None if least is None else max(0.0, least), None if most is None else min(1.0, most)
 
 
 def _shares(history: History) -> dict[str, float]:
