@@ -59,6 +59,21 @@ TABLE: dict[str, tuple[str, list[Entry], str]] = {
         "broken",
     ),
     "running, then queued": (jobs.PROGRESS, [poll(0, **RUNNING), poll(2, **QUEUED)], "differs 39"),
+    "progress that grows": (
+        jobs.PROGRESS,
+        [poll(0, **RUNNING, progress=3), poll(2, **RUNNING, progress=5)],
+        "held",
+    ),
+    "progress that falls": (
+        jobs.PROGRESS,
+        [poll(0, **RUNNING, progress=5), poll(2, **RUNNING, progress=3)],
+        "differs 42",
+    ),
+    "progress that may have been told in another order": (
+        jobs.PROGRESS,
+        [poll(0, 3, **RUNNING, progress=5), poll(1, 2, **RUNNING, progress=3), poll(5)],
+        "held",
+    ),
     "a replayed creation": (jobs.PROGRESS, [poll(0), start(2)], "nothing"),
     "another state": (jobs.PROGRESS, [poll(0, status="paused"), poll(2)], "differs 39"),
     "the same end": (jobs.FINAL, [poll(0), poll(2)], "held"),

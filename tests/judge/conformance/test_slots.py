@@ -278,15 +278,25 @@ def test_what_is_held_names_what_was_removed(d: ModuleType) -> None:
 
 @pytest.mark.fact("S26", "S27")
 def test_what_frees_its_slots_at_once_is_the_case(d: ModuleType) -> None:
+    def tracked() -> list[Any]:
+        return [*made(d), d.scan(3, id="s"), words, d.slots(5, 2)]
+
     def broken(*steps: Any) -> set[str]:
-        tracked = [*made(d), d.scan(3, id="s"), words, d.slots(5, 2)]
-        found = d.finding(d.judged([*tracked, *steps]), "slots.held")
+        found = d.finding(d.judged([*tracked(), *steps]), "slots.held")
         return {case.name for case in found.cases if case.broken}
 
     words = d.words(4, "a", "b")
     assert broken(gone_word(d, 6, words), d.slots(7, 1)) == {"keywords removed"}
     assert broken(gone_scan(d, 6), d.slots(7, 0)) == {"a scan removed"}
     assert broken(gone_word(d, 6, words), gone_scan(d, 6.5), d.slots(7, 0)) == {"any"}
+    for operation, which, case in (
+        ("keyword_lists.delete", "l1", "a list removed"),
+        ("domains.delete", "d1", "a domain removed"),
+    ):
+        removal = d.call(6, operation, path={"id": which}, status=204)
+        assert broken(removal, d.slots(7, 0)) == {case}
+        held = d.finding(d.judged([*tracked(), removal, d.slots(7, 0, 2)]), "slots.held")
+        assert case in {one.name for one in held.cases if one.conforms}
 
 
 @pytest.mark.fact("S23", "S25")

@@ -92,6 +92,11 @@ UNSEEN: Final[tuple[tuple[int, str, str], ...]] = (
         "research_lookups is no metric",
         "usage lists the metrics of a plan, which need not have this one (U60)",
     ),
+    (
+        62,
+        "calls at once pass the ceiling together",
+        "what each comes to is not stated: the last may cost all that is beyond it (U48)",
+    ),
     (109, "an add-on gives another number than 50", "a client cannot buy one (S7)"),
     (113, "an addition breaks a client", "what a client does with it, no deployment shows"),
     (
@@ -172,6 +177,7 @@ FORMS: Final[tuple[tuple[int, str], ...]] = (
     (38, "has_more is not exact"),
     (39, "a job has other states"),
     (42, "a job has no progress"),
+    (42, "the progress of a job falls"),
     (43, "what has not happened is left out"),
     (44, "a job is found under another kind"),
     (49, "what a job had reserved stays reserved when it has failed"),

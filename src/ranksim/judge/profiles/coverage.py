@@ -174,6 +174,7 @@ def _multiplied(me: User, domain: str) -> Program:
         scan = yield from tracked([listed, second], f"{name}-both")
         yield from politely(slots)
         yield from removed("scans", scan)
+    yield from _taken_away(me)
 
 
 def _frugally(me: User, domain: str, room: int) -> Program:
@@ -194,6 +195,26 @@ def _frugally(me: User, domain: str, room: int) -> Program:
         for noun, thing in (*removals, ("scans", scan)):
             yield from politely(Send(f"{noun}.delete", key, path={"id": thing}))
             yield from politely(slots)
+    if room >= 2:
+        yield from _taken_away(me)
+
+
+def _taken_away(me: User) -> Program:
+    """Track a word of each of two lists; remove one list, then the domain."""
+    slots, domain = Send("slots.get", me.key), (yield from me.domain("breadth", "away"))
+    listed = ""
+    for part in ("one", "two") if domain else ():
+        name = me.named("breadth", "away", part)
+        listed = yield from me.keyword_list(domain, name)
+        scan = (yield from me.scan(domain, [listed], name)) if listed else ""
+        if not scan:
+            return
+        words = keywords_body(listed, me.words("breadth", "away", part))
+        yield from politely(create("keywords", me.key, words, f"{name}-words"))
+        yield from politely(slots)
+        removed = ("keyword_lists", listed) if part == "one" else ("domains", me.to_change(domain))
+        yield from politely(Send(f"{removed[0]}.delete", me.key, path={"id": removed[1]}))
+        yield from politely(slots)
 
 
 def _walked(me: User, noun: str, filters: Mapping[str, str], made: Sequence[str]) -> Generator[Any, Any, str]:

@@ -1110,7 +1110,8 @@ def finish_job(deployment, account, job, fails):
 
 def shown_job(deployment, job):
     if job["finished_at"] is None:
-        job["progress"] = round(min(0.99, (now() - job["_at"]) / SECOND / job["_seconds"]), 3)
+        done = min(0.99, (now() - job["_at"]) / SECOND / job["_seconds"])
+        job["progress"] = round(0.99 - done if deployment.wrong("progress-falls") else done, 3)
     return public(job)
 
 

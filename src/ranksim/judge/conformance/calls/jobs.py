@@ -168,6 +168,8 @@ class ObservedJob:
     """All kinds that were stated of the job."""
     asked_for: list[JobStatement] = field(default_factory=list)
     """What was stated to calls that asked for a kind, until the job's own is known."""
+    furthest: tuple[float, Observation] | None = None
+    """The most progress that was shown while it ran, and the first reply that did."""
 
 
 @dataclass(slots=True)
@@ -245,6 +247,7 @@ class JobJudge(Judge):
         )
         if since != DISTANT_FUTURE:
             self._compare(name, named, observed, statement)
+            self._note_progress(observed, job, seen)
         _note(observed.replied, statement)
         kind = str(job.get("kind"))
         if kind not in observed.kinds:
@@ -257,6 +260,18 @@ class JobJudge(Judge):
             for statement in observed.asked_for:
                 self._judge_kind(name, observed.kind, statement)
             observed.asked_for.clear()
+
+    def _note_progress(self, observed: ObservedJob, job: Mapping[str, Json], seen: Observation) -> None:
+        """Progress that is less at a later look, while the job goes on, is none that grows (U42)."""
+        progress, before = job.get("progress"), observed.furthest
+        if isinstance(progress, bool) or not isinstance(progress, int | float) or state_of(job) in ENDED:
+            return
+        if before is not None and before[1].received < seen.sent and progress < before[0]:
+            says = f"{seen.id} shows progress {progress}, and {before[1].id} had shown {before[0]}"
+            evidence = evidence_of(says, before[1], seen, about=str(job.get("id")))
+            self.tally.differs(42, "progress grows", "it falls", evidence)
+        if before is None or progress > before[0]:
+            observed.furthest = progress, seen
 
     # One statement
 

@@ -32,7 +32,12 @@ CHOICES: Final = {
 }
 """What is open, and the number under which it is told."""
 
-REMOVED: Final = {"keywords.delete": "keywords removed", "scans.delete": "a scan removed"}
+REMOVED: Final = {
+    "keywords.delete": "keywords removed",
+    "scans.delete": "a scan removed",
+    "keyword_lists.delete": "a list removed",
+    "domains.delete": "a domain removed",
+}
 """The cases of what is held: what was removed, and surely took slots."""
 
 MOST_TRACKED: Final = 400
@@ -235,6 +240,10 @@ def _apply(audit: AccountAudit, call: Call, keywords: Keywords, domain: TrackedD
             domain.lists[list_id].pop(plainest(word), None)
         elif call.operation == "scans.delete":
             domain.scans.pop(name, None)
+        elif call.operation == "keyword_lists.delete":
+            domain.lists.pop(name, None)
+        elif call.operation == "domains.delete":
+            domain.scans.clear()
         elif "active" in body and name in domain.scans:
             domain.scans[name].active = body["active"]
     domain.lost = not readable or domain.count() > MOST_TRACKED

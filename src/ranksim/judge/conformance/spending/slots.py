@@ -63,10 +63,12 @@ RULES = declare(
         (26, 27, 37),
         (62,),
         exercise="everyday: remove keywords and scans, and read slots",
-        cases=("keywords removed", "a scan removed", "held before"),
+        cases=(*slot_choices.REMOVED.values(), "held before"),
         ways=(
             Breach(26, "removed keywords free their slots at once", "keywords removed"),
             Breach(27, "a removed scan frees its slots at once", "a scan removed"),
+            Breach(27, "a removed list frees its slots at once", "a list removed"),
+            Breach(27, "a removed domain frees its slots at once", "a domain removed"),
         ),
         follows=(Cause("slots.counted", "the same reading"),),
         needs=(Requirement.SPENDING,),
