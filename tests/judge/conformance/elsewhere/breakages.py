@@ -142,6 +142,7 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     (f"{WORD} cools a fifth too short", r"cools-shorter \1"),
     ("a second rank run starts beside the first", "never-joins"),
     ("a rank run that runs is joined now, and not another time", "joins-some"),
+    ("a joined rank run is paid again", "join-paid", RESERVE),
     ("a rank run that has ended is joined", "joins-ended rank_run"),
     (f"a second {WORD} is joined", r"joins \1"),
     ("keywords are paid when they are added", "tracking-costs keywords"),

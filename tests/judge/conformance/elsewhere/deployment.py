@@ -1031,6 +1031,7 @@ def start_job(call):
             begin_job(deployment, account, domain, spend, quietly=True)
         return rehearsed(call, spend, outcome, cost_estimate=usd(cost), would_join=joined and joined["id"])
     if joined:
+        account.reserved[account.month()[0]] += cost if wrong("join-paid") else 0
         return Reply(200, {"data": shown_job(deployment, joined)})
     take(call, spend)
     if numbers.booking == "acceptance":

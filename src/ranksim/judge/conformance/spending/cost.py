@@ -73,10 +73,13 @@ RULES = declare(
     Rule(
         "cost.counted",
         "Within a month settled cost only grows, and reserved cost grows only as work is accepted.",
-        (62, 66),
+        (52, 62, 66),
         (49,),
         exercise="everyday: read usage that states settled cost and when it resets, around jobs",
-        ways=(Breach(62, "settled cost falls within a month"),),
+        ways=(
+            Breach(62, "settled cost falls within a month"),
+            Breach(52, "a joined rank run is paid again"),
+        ),
         follows=(DRY_RUN_QUEUED,),
     ),
     Rule(
