@@ -217,13 +217,16 @@ def _envelope(replies: Reads, piece: Evidence) -> Signs:
     return signs and [read.answer(), *signs]
 
 
+_PLAIN = re.compile(r'"[ -.0-9:-\[\]-~]*"|true|false|null|[0-9]+')
+
+
 def _patched(replies: Reads, piece: Evidence) -> Signs:
-    """The newest PATCH is not what is shown of its fields."""
+    """The newest PATCH is not what is shown of a field whose JSON can be written in one way alone."""
     last = replies[-1]
     patch = next((read for read in reversed(replies) if read.exchange.method == "PATCH"), last)
     for at, value in places(parsed(patch.exchange.body)):
         sent, shows = _literal(_scalar(value)), last.place(f"data.{at}")
-        if "none" != shows.recorded != sent.recorded:
+        if "none" != shows.recorded != sent.recorded and _PLAIN.fullmatch(sent.recorded):
             return [*_answers(replies, piece), _relation(f"{at} as sent and as shown", sent, shows)]
     return []
 
