@@ -32,7 +32,7 @@ TASKS = (
     "walk",
     "webhooks",
     "retry",
-    "twins",
+    "smoke",
     "cooldowns",
     "race",
 )

@@ -27,6 +27,7 @@ from ranksim.core.trace import Trace
 from ranksim.judge.check.checking import Checking, Turn
 from ranksim.judge.check.crew import CheckRecording
 from ranksim.judge.check.pacing import Pacer, paced
+from ranksim.judge.check.ration import Ration, rationed
 from ranksim.judge.check.tasks import tasks
 from ranksim.judge.conformance.calibrate.calibrate import calibrate
 from ranksim.judge.conformance.cli import traces_in
@@ -178,6 +179,7 @@ def _begun(
 ) -> Program:
     """Begin each task when it was, counted from the `first`."""
     by_name, pacer, start = {task.name: task for task in tasks(reach)}, Pacer(window_of(reach)), rehearsal.now
+    ration = Ration.of(reach, by_name.values())
     for turn in turns:
         yield Until(start + turn.began - first)
         task = by_name.get(turn.task)
@@ -185,7 +187,8 @@ def _begun(
             continue
         until = DISTANT_FUTURE if turn.stopped is None else start + turn.stopped - first
         for program in task.programs(reach, seed + turn.number):
-            calls = guard(paced(program, pacer, waits=task.waits))
+            steps = rationed(paced(program, pacer, waits=task.waits), ration, task.name)
+            calls = guard(steps)
             yield Spawn(through(calls, task.laps, partial(_past, rehearsal, until)))
 
 

@@ -18,6 +18,7 @@ from ranksim.core.trace import Trace
 from ranksim.judge.check.choice import Rounds
 from ranksim.judge.check.pacing import Pacer, paced
 from ranksim.judge.check.plan import CLOSING, CheckPlan, make_plan
+from ranksim.judge.check.ration import Ration, rationed
 from ranksim.judge.check.tasks import CheckTask
 from ranksim.judge.conformance.compare import RULES, compare
 from ranksim.judge.deployment.budget import Budget, account_named, guarded
@@ -97,6 +98,7 @@ def _supervised(
     permitted: Callable[[Program], Program],
 ) -> Program:
     rounds, pacer = Rounds.of(checked.plan), Pacer(window_of(reach))
+    ration = Ration.of(reach, checked.plan.tasks)
     checked.begun = rounds.begun
     programs: Counter[int] = Counter()
     ownership = checked.ownership
@@ -109,6 +111,7 @@ def _supervised(
         programs[number] -= 1
         if not programs[number]:
             task = rounds.ended(number)
+            ration.ended(task.name)
             checked.ended.setdefault(task.name, rehearsal.now - start)
             changed = rehearsal.now
 
@@ -121,7 +124,8 @@ def _supervised(
             checked.began.setdefault(task.name, rehearsal.now - start)
             checked.together.append(frozenset(one.name for one in rounds.running.values()))
             for program in task.programs(reach, seed + number):
-                steps = kept(paced(program, pacer, waits=task.waits), ownership)
+                steps = rationed(paced(program, pacer, waits=task.waits), ration, task.name)
+                steps = kept(steps, ownership)
                 steps = permitted(guarded(steps, checked.budget))
                 yield Spawn(_once(steps, task, number, stopped, ended))
         if not rounds.running:  # what was not begun has no time left

@@ -53,26 +53,33 @@ def ended(plan: CheckPlan, begun: Iterable[str] = (), cut: Iterable[str] = ()) -
     return checking
 
 
+RATES = "bursts of writes and reads, rate limits, how rates are limited"
+
 NOTHING = "nothing came up that would show it"
 
 
 def test_what_had_no_time_says_how_much_it_wants() -> None:
     plan = planned("rate.read", "paging")
-    assert ended(plan, ["walk"]).undecided_because()["rate.read"] == f"{NOTHING}; wants --time 6m, for burst"
-    cut = ended(plan, ["walk", "burst"], cut=["burst"]).undecided_because()
-    assert cut["rate.read"] == f"{NOTHING}; wants a longer --time, for burst"
+    assert (
+        ended(plan, ["walk"]).undecided_because()["rate.read"]
+        == f"{NOTHING}; wants --time 5m, for rate limits"
+    )
+    cut = ended(plan, ["walk", "bursts", "burst"], cut=["burst"]).undecided_because()
+    assert cut["rate.read"] == f"{NOTHING}; wants a longer --time, for rate limits"
 
 
 def test_what_was_stopped_does_not_want_more_time() -> None:
     checking = ended(planned("rate.read", "paging"), ["walk"], cut=["walk"])
     checking._stop("it was asked to stop")
     said = checking.undecided_because()
-    assert said["paging.once"] == f"{NOTHING}; it was asked to stop before walk had run through"
-    assert said["rate.read"] == f"{NOTHING}; it was asked to stop before burst, windows had run through"
+    assert said["paging.once"] == f"{NOTHING}; it was asked to stop before pages of lists had run through"
+    assert said["rate.read"] == f"{NOTHING}; it was asked to stop before {RATES} had run through"
 
 
 def test_where_all_tasks_ran_it_says_what_would_show_it() -> None:
-    checking = ended(planned("guards.slots", "cooldown.enforced"), ["ladder of main", "race", "cooldowns"])
+    checking = ended(
+        planned("guards.slots", "cooldown.enforced"), ["ladder of main", "race", "cooldowns", "smoke", "last"]
+    )
     assert checking.undecided_because() == {
         "guards.slots": f"{NOTHING}; would show it: no slots left, best with a cooldown running on the same "
         "operation",

@@ -147,7 +147,7 @@ RUNS = [
     Run("burst", "first_hit", "slow-back", None, 61_006, odds=50),
     Run("ladder", "first_hit", "usual", None, 61_007, odds=10),
     Run("webhooks", "clock", "usual", None, 61_008, odds=4),
-    Run("twins", "first_hit", "lossy", None, 61_009, odds=4),
+    Run("smoke", "first_hit", "lossy", None, 61_009, odds=4),
     Run("walk", "gcra", "slow-back", None, 61_010, odds=50),
 ]
 

@@ -110,7 +110,7 @@ def choices(draw: Random) -> list[tuple[str, Any]]:
     return found
 
 
-LATER = ("breadth", "twins", "cooldowns", "endpoints")
+LATER = ("breadth", "smoke", "cooldowns", "endpoints", "limits", "bursts", "last")
 """Profiles that came later: their runs come last, so that the others keep their seeds."""
 
 PARTS = ("rungs", "ceiling")

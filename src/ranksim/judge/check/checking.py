@@ -77,7 +77,7 @@ class Checking:
     tidy: Callable[[Created, Micros], list[Left]] = lambda created, length: []
     now: Callable[[], Micros] = monotonic
     beside: Callable[[Callable[[], Judgement]], Future[Judgement]] = beside
-    report: Callable[[Checking, Judgement], object] | None = None
+    report: Callable[[Judgement], object] | None = None
     """Makes what is made of a judgement in the end: tried while calls begin, to know what it takes here."""
     rounds: Rounds = field(init=False)
     closing: Closing = field(init=False)
@@ -165,9 +165,9 @@ class Checking:
             self.show(self)
         self._finish()
 
-    def _try_report(self, report: Callable[[Checking, Judgement], object]) -> Judgement:
+    def _try_report(self, report: Callable[[Judgement], object]) -> Judgement:
         judgement, began = self.recording.judged(self.policy), self.now()
-        report(self, judgement)
+        report(judgement)
         self.closing.reported(self.now() - began)
         return judgement
 
@@ -325,12 +325,12 @@ class Checking:
             takes = f"takes {units.duration(task.needs.length)}"
             if self.plan.too_long(task):
                 time, left = units.duration(self.plan.time), units.duration(self.plan.for_calls)
-                reasons[task.name] = f"{takes}, and --time {time} leaves {left} for calls"
+                reasons[task.title] = f"{takes}, and --time {time} leaves {left} for calls"
             elif not self.rounds.begun[task.name]:
-                reasons[task.name] = f"{takes}, and {self.stopping or 'it never had its turn'}"
+                reasons[task.title] = f"{takes}, and {self.stopping or 'it never had its turn'}"
             elif task.name in self.cut:
                 cut = f"{self.cut[task.name]} of {units.many(len(task.users), 'program')}"
-                reasons[task.name] = f"{self.stopping}; {cut} had not been once through"
+                reasons[task.title] = f"{self.stopping}; {cut} had not been once through"
         return reasons
 
     def undecided_because(self) -> dict[str, str]:
@@ -356,13 +356,14 @@ class Checking:
     def _waits_for(self, rule: Rule, times: Mapping[str, Micros]) -> str:
         """Return what would decide a rule: tasks that did not run through, else what they try."""
         serving = [task for task in self.plan.tasks if task.serves(rule.name)]
-        waits = [task.name for task in serving if not self.rounds.begun[task.name] or task.name in self.cut]
+        waits = [task for task in serving if not self.rounds.begun[task.name] or task.name in self.cut]
         if not waits:
             often = all(self.rounds.begun[task.name] >= MOST_ROUNDS for task in serving)
             return (f", in {MOST_ROUNDS} rounds" if often else "") + _would_show(rule)
         if self.early:
-            return f"; {self.stopping} before {', '.join(waits)} had run through"
-        wants = {name: times.get(name, self.plan.time) for name in waits}
+            titles = ", ".join(task.title for task in waits)
+            return f"; {self.stopping} before {titles} had run through"
+        wants = {task.title: times.get(task.name, self.plan.time) for task in waits}
         least = min(wants.values())
         names = ", ".join(name for name, time in wants.items() if time == least)
         longer = "a longer --time" if least == self.plan.time else f"--time {units.duration(least)}"

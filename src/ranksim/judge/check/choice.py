@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.judge.check.plan import CheckPlan
-from ranksim.judge.check.tasks import CheckTask, served
+from ranksim.judge.check.tasks import CheckTask, Stage, served
 from ranksim.judge.conformance.verdict.verdicts import Finding, Verdict
 
 MOST_ROUNDS = 3
 """How often a task is begun: what three rounds left open, a fourth hardly decides."""
 
-LONGER = 5
-"""A task comes before one that it would wait for so many times as long as it takes itself."""
+EACH = 3 * SECOND
+"""What an expensive call takes where all tasks share the 20 of a minute (S104)."""
 
-QUIET = 3
-"""The part of the time that one task may have others wait for its account."""
+FEW_KEYS = 3
+"""So many keys have such calls enough for all."""
+
+CROWD = 2
+"""Tasks that spend with one key at a time: of more than these none comes to its end."""
+
+HURRY = MINUTE
+"""What is left beyond its length when a task of the last stage begins, whatever runs beside it."""
 
 
 def open_cases(findings: Collection[Finding]) -> dict[str, int]:
@@ -94,33 +100,32 @@ def choose(
 
     `rounds` says how often each was begun, `undecided` how many cases of each rule are open, and `left` is
     how much time there is (µs). Every task that time allows is begun once, since one case that held is thin
-    evidence; the first is the one that decides most a second and a unit spent of what no running task is for.
-    Before it comes one that wants an account quiet for a third of the time at most, where what it keeps
-    waiting has time after it: later, something would always be under way there; and first of all what would
-    wait there for `LONGER` times as long as it takes. What wants a key alone keeps it from those that come
-    after it, since a call that gets lost there blurs all that is counted later; what else wants an account
-    quiet keeps nothing waiting, or it would for half the time. A task is begun `again` while it is for
-    something undecided, unless it would slow down one that runs for the first time and calls with its keys,
-    or keep one waiting that was not begun yet.
+    evidence, in the order of the plan, which is that of what matters. What wants a key alone or an account
+    quiet keeps those from it that come after it: later, something would always be under way there. A task is
+    begun `again` while it is for something undecided, the one first that decides most a second and a unit
+    spent of what no running task is for, unless it would slow down one that runs for the first time and calls
+    with its keys, or keep one waiting that was not begun yet.
     """
+    past = max(0, plan.for_calls - left)
+    able = [task for task in plan.tasks if max(task.needs.length, task.left) <= left]
+    able = [task for task in able if task.after <= past and task not in running]
+    new = [task for task in able if not rounds.get(task.name)]
+    hurried = [task for task in new if task.stage == Stage.LAST and left < task.needs.length + HURRY]
+    waiting = _in_stage(new)
+    first = hurried[0] if hurried else _fitting(waiting, running)
+    if first is not None or not again:
+        return first
     others = _unserved(undecided, running)
 
     def rank(task: CheckTask) -> tuple[Fraction, Fraction]:
         return worth(plan, task, others), worth(plan, task, undecided)
 
-    able = [task for task in plan.tasks if task.needs.length <= left and task not in running]
-    waiting = sorted(_new(able, rounds), key=rank, reverse=True)
-    quiet = [task for task in waiting if _quiet_first(task, waiting, left)]
-    waiting.sort(key=lambda task: 2 * _is_brief(task, quiet) + (task in quiet), reverse=True)
-    first = _fitting(waiting, running, quiet)
-    if first is not None or not again:
-        return first
     fresh = [other for other in running if rounds.get(other.name, 0) <= 1]
     begun = [task for task in able if 0 < rounds.get(task.name, 0) < MOST_ROUNDS]
     repeated = (
         task for task in begun if gain_in_cases(plan, task, undecided) and _repeats(task, waiting, fresh)
     )
-    return _fitting(sorted(repeated, key=rank, reverse=True), running, quiet)
+    return _fitting(sorted(repeated, key=rank, reverse=True), running)
 
 
 def _unserved(undecided: Mapping[str, int], running: Collection[CheckTask]) -> dict[str, int]:
@@ -135,35 +140,30 @@ def _repeats(task: CheckTask, waiting: Collection[CheckTask], fresh: Collection[
     return task.beside_all(waiting) and not any(task.uses & other.uses for other in fresh)
 
 
-def _fitting(
-    candidates: Collection[CheckTask], running: Collection[CheckTask], quiet: Collection[CheckTask]
-) -> CheckTask | None:
+def _fitting(candidates: Iterable[CheckTask], running: Collection[CheckTask]) -> CheckTask | None:
     """Return the first that can go beside those that run, and beside what must come before it."""
     kept = list(running)
     for task in candidates:
-        if task.beside_all(kept):
+        if task.beside_all(kept) and not _is_crowded(task, running):
             return task
-        if task.alone or task in quiet:
+        if task.alone or task.quiet:
             kept.append(task)
     return None
 
 
-def _new(able: Collection[CheckTask], rounds: Mapping[str, int]) -> list[CheckTask]:
-    """Return the tasks that had no turn yet, and after which all others of these can still spend."""
-    new = [task for task in able if not rounds.get(task.name)]
-    return [task for task in new if not any(task.ends & other.spends for other in new if other is not task)]
+def _is_crowded(task: CheckTask, running: Collection[CheckTask]) -> bool:
+    """Return whether as many tasks as go together well spend with the keys that a task uses."""
+    beside = [other for other in running if other.spends and other.uses & task.uses]
+    return bool(task.spends) and task.waits and len(beside) >= CROWD
 
 
-def _is_brief(task: CheckTask, quiet: Collection[CheckTask]) -> bool:
-    """Return whether a task would wait for a quiet one many times as long as it takes."""
-    return any(not task.beside(other) and task.needs.length * LONGER <= other.needs.length for other in quiet)
-
-
-def _quiet_first(task: CheckTask, waiting: Collection[CheckTask], left: Micros) -> bool:
-    """Return whether a task wants an account quiet, not for long, and what it keeps waiting fits after it."""
-    kept = [other.needs.length for other in waiting if other is not task and not task.beside(other)]
-    brief = task.needs.length <= left // QUIET
-    return bool(task.quiet and kept) and brief and task.needs.length + max(kept) <= left
+def _in_stage(new: Collection[CheckTask]) -> list[CheckTask]:
+    """Return the tasks before which none of an earlier stage that spends on the same account has its turn."""
+    return [
+        task
+        for task in new
+        if not any(other.stage < task.stage and other.spends & task.spends for other in new)
+    ]
 
 
 def turns(plan: CheckPlan, time: Micros) -> dict[str, tuple[Micros, Micros]]:
@@ -213,6 +213,6 @@ def gain_in_cases(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]
 def worth(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> Fraction:
     """Return what a task may decide for each second that it takes and each job and brief that it spends."""
     needs = task.needs
-    return Fraction(
-        gain_in_cases(plan, task, undecided), needs.length // SECOND + needs.jobs + needs.briefs + 1
-    )
+    paced = needs.expensive * EACH if len(plan.reach.keys) < FEW_KEYS else 0
+    seconds = max(needs.length, paced) // SECOND
+    return Fraction(gain_in_cases(plan, task, undecided), seconds + needs.jobs + needs.briefs + 1)

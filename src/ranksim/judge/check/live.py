@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LINE_EVERY = 20.0
 """Seconds between two lines in a pipe."""
 
+MOST_NAMES = 4
+"""Rules that deviate and are named."""
+
 MOST_ANSWERS = 6
 """Answers that are shown, the most frequent first."""
 
@@ -54,9 +57,9 @@ class _Lines:
 def line(checking: Checking) -> str:
     """Return how a check stands in one line."""
     calls = checking.answers.total()
-    tasks = ", ".join(task.name for task in checking.rounds.running.values())
+    tasks = ", ".join(task.title for task in checking.rounds.running.values())
     pace = calls / max(1, checking.elapsed // SECOND)
-    doing = f"running {tasks}" if tasks and not checking.stopping else "ending"
+    doing = f"trying {tasks}" if tasks and not checking.stopping else "ending"
     return (
         f"{units.duration(checking.elapsed // SECOND * SECOND)}: {_decided(checking)}, "
         f"{units.many(calls, 'call')} ({pace:.3g} a second), "
@@ -108,7 +111,10 @@ def _decided(checking: Checking) -> str:
     ]
     decided, broken = _counts(findings)
     cases = sum(finding.exercised for finding in findings)
-    deviate = f", {units.many(broken, 'rule')} deviating" if broken else ""
+    names = [finding.rule.name for finding in findings if finding.verdict == Verdict.DEVIATES]
+    more = f" and {broken - MOST_NAMES} more" if broken > MOST_NAMES else ""
+    verb = "deviates" if broken == 1 else "deviate"
+    deviate = f", {', '.join(names[:MOST_NAMES])}{more} {verb}" if names else ""
     return (
         f"{decided} of {units.many(len(findings), 'rule')} decided{deviate}, "
         f"{cases} of {units.many(sum(len(finding.cases) for finding in findings), 'case')}"

@@ -9,13 +9,17 @@ from ranksim.core.clock import Micros
 from ranksim.judge.check.choice import rounds_in, times_for, turns
 from ranksim.judge.check.pacing import SHARE, SPARE
 from ranksim.judge.check.plan import CheckPlan
-from ranksim.judge.check.tasks import CheckTask
+from ranksim.judge.check.ration import BRIEFS, SLOTS, Ration
+from ranksim.judge.check.tasks import PROBES, CheckTask
 from ranksim.judge.conformance.compare import RULE_NAMED
 from ranksim.judge.deployment.discovery import KeyReach, Reach
 from ranksim.judge.deployment.prices import LARGE_JOB, micros_of, spent_amount
 from ranksim.judge.load.leaked_resources import staying
 from ranksim.judge.report.run_summary import amounts
 from ranksim.report import units
+
+BURSTS = ("limits", "bursts", *PROBES)
+"""Profiles that use up what a key may call in a minute."""
 
 FEW = 4
 """So many rules are named one by one, more by their families."""
@@ -33,11 +37,11 @@ def plan_lines(plan: CheckPlan) -> list[str]:
     texts += _held_back(plan)
     for tasks, rules in waiting.items():
         would = min(times[task.name] for task in tasks)
-        names = ", ".join(task.name for task in tasks)
+        names = ", ".join(task.title for task in tasks)
         texts.append(f"  not {', '.join(rules)}: no time for {names}; wants --time {units.duration(would)}")
     texts += _in_part(plan)
-    lengths = ", ".join(f"{task.name} {units.duration(task.needs.length)}" for task in runs)
-    texts.append(f"takes at most {time}: {lengths or 'no task has the time'}")
+    texts.append(f"takes at most {time}, in this order" if runs else f"{time}: no task has the time")
+    texts += [f"  {units.duration(task.needs.length)} {task.title}: {task.aim}" for task in runs]
     texts += _no_turn(plan, times)
     texts += _spending(plan)
     texts += _refused(runs, reach)
@@ -91,8 +95,8 @@ def _no_turn(plan: CheckPlan, times: Mapping[str, Micros]) -> Iterator[str]:
     for task in plan.tasks:
         if task.name not in times:
             continue
-        takes = f"  not {task.name}: going through takes {units.duration(task.needs.length)}"
-        first = "" if plan.too_long(task) else ", and what decides more in its time comes first"
+        takes = f"  not {task.title}: going through takes {units.duration(task.needs.length)}"
+        first = "" if plan.too_long(task) else ", and what matters more comes first"
         yield f"{takes}{first}; would want --time {units.duration(times[task.name])}"
 
 
@@ -113,11 +117,10 @@ def _spending(plan: CheckPlan) -> list[str]:
         return ["spends nothing"]
     rounds = [(task, rounds_in(task, plan.for_calls)) for task in plan.runs]
     most = amounts([task.needs.times(task.laps * count) for task, count in rounds])
-    texts = [f"uses up at most {once}; slots stay held to the month's end"]
+    texts = [f"asks for at most {once}; slots stay held to the month's end"]
     if most != once:
-        texts.append(
-            f"  with further rounds, for what is undecided then: {most} in all, as far as accounts have it"
-        )
+        texts.append(f"  with further rounds, for what is undecided then: {most} in all")
+    texts += _scarce(plan)
     left = _left(plan.reach)
     cap = (
         "no --spend-cap bounds it"
@@ -134,15 +137,34 @@ def _spending(plan: CheckPlan) -> list[str]:
     return texts
 
 
+def _scarce(plan: CheckPlan) -> Iterator[str]:
+    """Say what accounts have of slots and briefs where it is less than tasks ask for, and who gets it."""
+    ration = Ration.of(plan.reach, plan.runs)
+    most = {BRIEFS: 0, SLOTS: 0}
+    for task in plan.runs:
+        most[BRIEFS] += task.needs.briefs
+        most[SLOTS] += task.needs.slots
+    for scarce, left in ration.left.items():
+        account, name = scarce
+        if left >= most[name]:
+            continue
+        given = {task.title: ration.claims.get(task.name, {}).get(scarce, 0) for task in plan.runs}
+        kept = ", ".join(f"{units.count(number)} for {title}" for title, number in given.items() if number)
+        yield f"  account {account} has {units.count(left)} {name} left" + (f": {kept}" if kept else "")
+        for task in plan.runs:
+            if wanting := ration.wanting.get(task.name, {}).get(scarce):
+                yield f"    {task.title} would want {units.count(wanting)} more"
+
+
 def _refused(runs: Sequence[CheckTask], reach: Reach) -> Iterator[str]:
     """Say of which keys and accounts other clients are refused meanwhile, and for how long."""
     alone = defaultdict[str, list[CheckTask]](list)
     for task in runs:
-        for key in sorted(task.alone):
+        for key in sorted(task.uses) if task.profile in BURSTS else ():
             alone[key].append(task)
     for key, probes in alone.items():
         length = units.duration(sum(task.needs.length for task in probes))
-        names = ", ".join(task.name for task in probes)
+        names = ", ".join(task.title for task in probes)
         limits = f"key {key} will be at its rate limits for about {length} ({names})"
         yield f"{limits}: others with it are refused then"
     if runs and not reach.target.read_only:

@@ -39,6 +39,7 @@ from ranksim.core.callers.steps import Send
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.judge.check.pacing import Pacer, paced
+from ranksim.judge.check.ration import KEPT, Ration, rationed
 from ranksim.judge.check.tasks import CheckTask, tasks
 from ranksim.judge.deployment.budget import account_named
 from ranksim.judge.load.consumption import READINGS, UsedUp
@@ -75,6 +76,7 @@ class Runner:
         self.run = run
         self.tasks = {task.name: task for task in tasks(run.reach)}
         self.pacer = Pacer(window_of(run.reach))
+        self.ration = Ration.of(run.reach, self.tasks.values())
         self.began: dict[int, RunningTask] = {}
         self.seeds = [run.shared.seed]
         self.answers: Counter[str] = Counter()
@@ -134,6 +136,8 @@ class Runner:
         for running in self.began.values():
             running.join(max(0, stopped - clock.now()) / SECOND)
         self._ended.set()
+        if self.ration.held_back:
+            self.run.part.recorder.note(KEPT, calls=self.ration.held_back)
         try:
             self.run.finish(removing=False, until=until)
             self.say(written=True)
@@ -201,7 +205,8 @@ class RunningTask:
 
     def _perform(self, user: int, program: Generator[Any, Any, Any]) -> None:
         # What is held for a call is held no longer than it takes: it waits for its pace before.
-        steps = self.runner.run.part.guarded(paced(program, self.runner.pacer, waits=self.task.waits))
+        steps = paced(program, self.runner.pacer, waits=self.task.waits)
+        steps = self.runner.run.part.guarded(rationed(steps, self.runner.ration, self.task.name))
 
         def lap() -> bool:
             self.laps[user] = self.laps.get(user, 0) + 1
@@ -267,6 +272,8 @@ class RunningTask:
         with self.runner.steps:
             self._left -= 1
             last = self._left == 0
+            if last:
+                self.runner.ration.ended(self.task.name)
         if last:
             cut = [user for user in self.task.users if not self.laps.get(user)]
             self.runner.say(ended=self.number, cut=len(cut), stopped=self.stop.is_set())

@@ -8,22 +8,65 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import cache
 from itertools import cycle
 from typing import Any
 
 from ranksim.core.callers.steps import Program, Send
+from ranksim.core.clock import Micros
 from ranksim.core.service.operations import OPERATIONS
+from ranksim.judge.deployment.budget import account_named
 from ranksim.judge.deployment.discovery import KeyReach, Reach
 from ranksim.judge.profiles import cost_cap, ladder, profile
 from ranksim.judge.profiles.precedence import climbers
-from ranksim.judge.profiles.profile import Needs
+from ranksim.judge.profiles.profile import Claim, Needs
+from ranksim.judge.profiles.windows import window_of
 
 FIRST = (
-    *("scope", "breadth", "everyday", "walk", "endpoints", "webhooks"),
-    *("retry", "twins", "cooldowns", "race"),
+    *("smoke", "scope", "breadth", "everyday", "walk", "endpoints", "webhooks"),
+    *("retry", "cooldowns", "race", "last"),
 )
 """Profiles that go side by side with the main key."""
+
+TITLES = {
+    "smoke": "calls twice at once",
+    "limits": "a burst",
+    "bursts": "bursts of writes and reads",
+    "scope": "keys out of place",
+    "breadth": "each resource",
+    "walk": "pages of lists",
+    "endpoints": "webhooks",
+    "ladder": "the six checks{}",
+    "cooldowns": "ends of cooldowns",
+    "burst": "rate limits",
+    "retry": "retries",
+    "webhooks": "webhooks of jobs",
+    "race": "races",
+    "everyday": "everyday calls",
+    "last": "the last slots and briefs",
+    "ceiling": "the cost ceiling{}",
+    "windows": "how rates are limited",
+    "webhooks-long": "webhook retries of hours",
+}
+"""What tasks are called where people read, by the first word of their names; the rest is whose key climbs."""
+
+ORDER = (
+    *("smoke", "limits", "bursts", "scope", "breadth", "walk", "endpoints", "ladder", "cooldowns"),
+    *(
+        "bursts",
+        "burst",
+        "retry",
+        "webhooks",
+        "race",
+        "everyday",
+        "last",
+        "ceiling",
+        "windows",
+        "webhooks-long",
+    ),
+)
+"""Which task comes before which of its stage: what decides most for what it takes."""
 
 FREE = ("walk", "endpoints")
 """Profiles of these that use up nothing which is counted."""
@@ -32,7 +75,7 @@ USERS = {"everyday": (0, 1), "walk": (0, 1), "webhooks": (2, 3)}
 """Fewer users than a profile's own: expensive calls, 20 a minute and key, are what time goes to. Those of
 "webhooks" that make endpoints and count failures are there as "endpoints", from the start."""
 
-MEETING = ("twins", "cooldowns", "race")
+MEETING = ("smoke", "cooldowns", "race", "last")
 """Profiles whose calls are for an instant, which no pace may put off."""
 
 READING = ("scope", "breadth", "everyday", "walk")
@@ -42,6 +85,19 @@ PROBES = ("burst", "windows")
 """Profiles that use up what a key may call, so that no other task can use it meanwhile."""
 
 
+class Stage(IntEnum):
+    """When a task has its turn: what matters first, all else, what uses up slots and briefs, then money."""
+
+    SMOKE = 0
+    BROAD = 1
+    LAST = 2
+    END = 3
+
+
+STAGES = {"smoke": Stage.SMOKE, "last": Stage.LAST}
+"""The stage of those of these profiles that are not broad."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckTask:
     """A profile, or the part of it that some of its users have.
@@ -49,9 +105,11 @@ class CheckTask:
     `users` are the numbers of its users that run, of `of` in all, and `laps` how often they go through.
     `main` is the key that stands for the main one. `uses` are the keys that it calls with, and of these it
     takes `alone` what no other task may use meanwhile; `spends` are the accounts that it spends on, of which
-    `quiet` are those where no other task may spend, and `ends` those where none can after it. `needs` is what
-    once through takes, and `waits` says that its calls can be put off to keep a pace. What spends is sent
-    with the `spare` keys of its account in turn.
+    `quiet` are those where no other task may spend. `needs` is what once through takes, `waits` says that its
+    calls can be put off to keep a pace, and `stage` that tasks of an earlier one which spend on its accounts
+    come before it. It begins `after` so much time, where so much is `left` (µs). What spends is sent
+    with the `spare` keys of its
+    account in turn.
     """
 
     name: str
@@ -65,13 +123,31 @@ class CheckTask:
     alone: frozenset[str] = frozenset()
     waits: bool = True
     quiet: frozenset[str] = frozenset()
-    ends: frozenset[str] = frozenset()
+    stage: Stage = Stage.BROAD
+    after: Micros = 0
+    left: Micros = 0
     laps: int = 1
     spare: tuple[str, ...] = ()
 
     def serves(self, rule: str) -> bool:
         """Return whether it is for a rule."""
         return profile(self.profile).serves(rule)
+
+    @property
+    def title(self) -> str:
+        """What it tries, in the words of those who read of it."""
+        first, _, key = self.name.partition(" of ")
+        return TITLES[first].format(f" (key {key})")
+
+    @property
+    def aim(self) -> str:
+        """What its profile is for."""
+        return profile(self.profile).aim
+
+    @property
+    def claim(self) -> Claim:
+        """What it claims of each account that it spends on."""
+        return profile(self.profile).claim
 
     def beside(self, other: CheckTask) -> bool:
         """Return whether it can go side by side with another."""
@@ -117,28 +193,64 @@ def tasks(reach: Reach) -> list[CheckTask]:
     """Return all that a check can do with the keys of a target; nothing without a key that works."""
     if not reach.main:
         return []
-    return [*_side_by_side(reach), *_ladders(reach), *_ceilings(reach), *_probes(reach), _long(reach)]
+    unordered = (
+        *_limits(reach),
+        *_side_by_side(reach),
+        *_ladders(reach),
+        *_ceilings(reach),
+        *_probes(reach),
+        _long(reach),
+    )
+    return sorted(unordered, key=lambda task: (task.stage, ORDER.index(task.name.partition(" of ")[0])))
+
+
+def _limits(reach: Reach) -> Iterator[CheckTask]:
+    """A burst of expensive calls, and of writes and reads where no other task makes it.
+
+    With the one key that all use they come after a minute, as they leave none of these calls for one; that
+    of writes and reads only where time is left for what it puts off.
+    """
+    second, window = _second(reach).name, window_of(reach)
+    task = replace(_at_once(reach, "limits", second), stage=Stage.SMOKE)
+    if second != reach.main:
+        yield task
+        return
+    yield replace(task, after=window)
+    yield replace(_at_once(reach, "bursts", second), after=window, left=4 * window)
+
+
+def _at_once(reach: Reach, name: str, key: str) -> CheckTask:
+    """Return a task of a profile, all of whose users call with one key and never wait."""
+    task = _of_profile(reach, name, tuple(range(profile(name).users)), key, (key,), ())
+    return replace(task, waits=False)
 
 
 def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
-    main_account, second = _account(reach.keys[reach.main]), _second(reach)
+    main_account, second = owner_of(reach.keys[reach.main]), _second(reach)
     third = next(iter(_spare(reach)), reach.keys[reach.main])
     instead = {"retry": second.name, "breadth": third.name, "cooldowns": third.name}
     keys: Mapping[str, Iterable[KeyReach]] = {
         "scope": reach.usable(),
         "retry": (reach.keys[reach.main], *reach.of("second"), *reach.of("other_account")),
         "race": (*reach.of("second")[:1], *reach.of("near_limit")),
+        "last": reach.of("near_limit"),
         "endpoints": reach.of("scoped", "other_account"),
         "walk": (*reach.of("other_account"), *reach.of("scoped")),
     }
     for name in FIRST:
         users, spends = USERS.get(name, tuple(range(profile(name).users))), {main_account}
-        if name == "race":
-            spends |= {_account(key) for key in reach.of("near_limit")}
+        if name in ("race", "last"):
+            spends |= {owner_of(key) for key in reach.of("near_limit")}
         main = instead.get(name, reach.main)
         uses = (main, *(key.name for key in keys.get(name, ())))
         task = _of_profile(reach, name, users, main, uses, () if name in FREE else spends)
-        yield replace(task, waits=name not in MEETING, laps=4 if name == "walk" else 1)
+        yield replace(
+            task,
+            waits=name not in MEETING,
+            laps=2 if name == "walk" else 1,
+            stage=STAGES.get(name, Stage.BROAD),
+            quiet=task.spends if name == "last" else frozenset(),
+        )
 
 
 def _of_profile(
@@ -162,10 +274,10 @@ def _ladders(reach: Reach) -> Iterator[CheckTask]:
 
 def _ceilings(reach: Reach) -> Iterator[CheckTask]:
     """The climb to the cost ceiling of an account; to that of the main one, once all others spent there."""
-    main_account = _account(reach.keys[reach.main])
+    main_account = owner_of(reach.keys[reach.main])
     for task, _ in _climbs(reach, "ceiling", "ceiling", cost_cap.steep_ones(reach), cost_cap.needs_of):
-        last = task.spends & {main_account}
-        yield replace(task, quiet=last, ends=last)
+        ends = task.spends & {main_account}
+        yield replace(task, quiet=ends, stage=Stage.END if ends else Stage.BROAD)
 
 
 def _climbs(
@@ -177,7 +289,7 @@ def _climbs(
 ) -> Iterator[tuple[CheckTask, KeyReach]]:
     """Yield a task for each of the keys that climb, a user of the profile each."""
     for number, key in enumerate(keys):
-        uses, spends, needs = frozenset({key.name}), frozenset({_account(key)}), needs_of(reach, [key], 1)
+        uses, spends, needs = frozenset({key.name}), frozenset({owner_of(key)}), needs_of(reach, [key], 1)
         title = f"{name} of {key.name}"
         yield CheckTask(title, played, (number,), len(keys), reach.main, uses, spends, needs), key
 
@@ -186,13 +298,13 @@ def _probes(reach: Reach) -> Iterator[CheckTask]:
     """Probes of rate windows, by a second key of the account where there is one, so that others go on."""
     second = _second(reach).name
     for name in PROBES:
-        task = _of_profile(reach, name, tuple(range(profile(name).users)), second, (second,), ())
-        yield replace(task, alone=task.uses, waits=False)
+        task = _at_once(reach, name, second)
+        yield replace(task, alone=task.uses)
 
 
 def _long(reach: Reach) -> CheckTask:
     main = reach.main
-    return _of_profile(reach, "webhooks-long", (0,), main, (main,), (_account(reach.keys[main]),))
+    return _of_profile(reach, "webhooks-long", (0,), main, (main,), (owner_of(reach.keys[main]),))
 
 
 def _spare(reach: Reach) -> Sequence[KeyReach]:
@@ -207,6 +319,6 @@ def _second(reach: Reach) -> KeyReach:
     return next((key for key in reach.of("second") if key.account == main.account), main)
 
 
-def _account(key: KeyReach) -> str:
-    """Whose books a key touches, as far as that is known."""
-    return key.account or key.name
+def owner_of(key: KeyReach) -> str:
+    """Return whose books a key touches, as far as that is known."""
+    return account_named(key.environment, key.account) or key.name

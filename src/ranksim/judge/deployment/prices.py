@@ -66,9 +66,9 @@ class Prices:
             case "domains.create":
                 self._made.add(made)
             case "keyword_lists.create" | "scans.create":
-                self._domains[made] = str(_fields(send).get("domain_id"))
+                self._domains[made] = str(fields_of(send).get("domain_id"))
         if send.operation in GROWING:
-            fields = _fields(send)
+            fields = fields_of(send)
             place = str(fields.get("list_id") or send.path.get("id") or made)
             domain = self._domains.get(place, "")
             self._grown |= {like for like in self.seen if like.kind and domain in ("", like.domain)}
@@ -97,19 +97,19 @@ def like_of(send: Send) -> Priced:
     """Return what a spending call is like in price; a job that does not name its kind may be any."""
     if send.operation != "jobs.create":
         return Priced(send.operation, "", "")
-    body = _fields(send)
+    body = fields_of(send)
     return Priced(send.operation, str(body.get("kind", "any")), str(body.get("domain_id", "")))
 
 
 def priced_units(send: Send) -> int:
     """Return how many times what is priced a call asks for: keywords of briefs."""
-    body = _fields(send)
+    body = fields_of(send)
     lists = [body.get(name) for name in ("keyword_ids", "keywords")]
     counts = [len(items) for items in lists if isinstance(items, list)]
     return max(1, *counts) if counts and send.operation == "keyword_briefs.create" else 1
 
 
-def _fields(send: Send) -> Mapping[str, Any]:
+def fields_of(send: Send) -> Mapping[str, Any]:
     """Return the fields of a call under the names that REST has for them, as far as it shows any."""
     body: Any = send.body
     if send.raw is not None:

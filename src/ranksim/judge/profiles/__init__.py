@@ -4,13 +4,14 @@ from ranksim.core.errors import BadInput, near
 from ranksim.judge.profiles.calibration import CALIBRATION
 from ranksim.judge.profiles.cooldowns import COOLDOWNS
 from ranksim.judge.profiles.cost_cap import CEILING
-from ranksim.judge.profiles.coverage import BREADTH, TWINS
+from ranksim.judge.profiles.coverage import BREADTH
 from ranksim.judge.profiles.everyday import EVERYDAY, SOAK
 from ranksim.judge.profiles.ladder import LADDER, RUNGS
 from ranksim.judge.profiles.profile import Profile
 from ranksim.judge.profiles.race import RACE
 from ranksim.judge.profiles.retry import RETRY
 from ranksim.judge.profiles.scope import SCOPE
+from ranksim.judge.profiles.smoke import BURSTS, LAST, LIMITS, SMOKE
 from ranksim.judge.profiles.walk import WALK
 from ranksim.judge.profiles.webhooks import ENDPOINTS, WEBHOOKS, WEBHOOKS_LONG
 from ranksim.judge.profiles.windows import BURST, WINDOWS
@@ -18,8 +19,8 @@ from ranksim.judge.profiles.windows import BURST, WINDOWS
 __all__ = ["OF_LOADS", "PROFILES", "Profile", "profile"]
 
 PROFILES = (
-    *(EVERYDAY, BREADTH, BURST, WINDOWS, RACE, RETRY, TWINS, WALK, LADDER, RUNGS, CEILING),
-    *(COOLDOWNS, ENDPOINTS, WEBHOOKS, WEBHOOKS_LONG, SCOPE, SOAK, CALIBRATION),
+    *(EVERYDAY, BREADTH, BURST, WINDOWS, RACE, RETRY, SMOKE, LIMITS, BURSTS, WALK, LADDER, RUNGS, CEILING),
+    *(COOLDOWNS, ENDPOINTS, WEBHOOKS, WEBHOOKS_LONG, SCOPE, LAST, SOAK, CALIBRATION),
 )
 """All profiles, the most general first."""
 

@@ -250,6 +250,7 @@ def _needs(reach: Reach, users: int) -> Needs:
     return Needs(
         -(-len(KINDS) // users) * (each + 5 * SECOND + places),
         jobs=3 * TRIES * len(KINDS) + 4 * PLACES * len(short),
+        expensive=6 * len(KINDS) + 3 * PLACES * len(short),
     )
 
 

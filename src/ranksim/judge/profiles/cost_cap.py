@@ -148,7 +148,11 @@ def _cost(usage: Mapping[str, Any]) -> tuple[int, int]:
 def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:
     """Return what it takes so many users to climb once with these keys."""
     each = 4 * MINUTE // reach.target.traffic_scale
-    return Needs(-(-len(climbing) // max(1, users)) * each, (MOST_JOBS + len(KINDS)) * len(climbing))
+    return Needs(
+        -(-len(climbing) // max(1, users)) * each,
+        (MOST_JOBS + len(KINDS)) * len(climbing),
+        expensive=60 * len(climbing),
+    )
 
 
 def needs(reach: Reach, users: int) -> Needs:

@@ -19,7 +19,7 @@ from ranksim.core.callers.requests import (
     named_body,
 )
 from ranksim.core.callers.retry import politely
-from ranksim.core.callers.steps import Pause, Program, Received, Send, Spawn
+from ranksim.core.callers.steps import Pause, Program, Received, Send
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND
 from ranksim.core.service.calls import Body
 from ranksim.judge.deployment.discovery import GRAPHQL
@@ -30,26 +30,28 @@ from ranksim.judge.profiles.fixtures import (
     bodies,
     id_of,
     ids_of_keywords,
-    meet,
     send_creation,
 )
 from ranksim.judge.profiles.graphql import over_graphql
-from ranksim.judge.profiles.profile import Needs, Profile
+from ranksim.judge.profiles.profile import Claim, Needs, Profile
 
 ORIGIN = "https://app.example.com"
 """The page that calls are made for, as a browser would say."""
 
-MEETING = 3 * SECOND
-"""Between two instants at which two users send the same POST."""
-
 ROOMY = 40
 """Slots free from which many are taken to see what multiplies them, and what is held."""
+
+FRUGAL = 8
+"""Slots that are taken where fewer are free."""
 
 PAGES = 60
 """Pages of a walk at most."""
 
-REPEATED = tuple(bodies("", "", "", ""))
-"""What is made by a POST that is repeated; test events are repeated beside."""
+READS = (
+    *("positions.list", "positions.history", "crawled_pages.list", "ai_visibility.list"),
+    *("ai_visibility.industries", "backlinks.list", "integrations.list"),
+)
+"""What is read beside what is made."""
 
 DRY = ("keywords", "scans", "jobs", "keyword_briefs")
 """What can be tried by a dry run."""
@@ -92,6 +94,9 @@ def _resources(me: User) -> Program:
     for noun in ("jobs", "keyword_briefs"):
         yield from _walked(me, noun, {}, ())
         yield from politely(Send(f"{noun}.list", me.key, query={"limit": "200"}))
+    for operation in READS:
+        if me.reach.can(operation):
+            yield from politely(Send(operation, me.key))
     analyses: Received = yield from politely(Send("analyses.list", me.key))
     items = analyses.data if isinstance(analyses.data, list) else []
     for item in items[:1]:
@@ -127,6 +132,9 @@ def _each(
     path = {"id": next(made_id for made_id in reversed(made) if made_id != deleted or len(made) == 1)}
     yield from _identified(me, Send(f"{noun}.delete", me.key, path=path))
     yield from _identified(me, replace(read, path=path))
+    for made_id in made if noun == "scans" else ():  # of which a plan may have few
+        if made_id not in (deleted, path["id"]):
+            yield from politely(Send("scans.delete", me.key, path={"id": made_id}))
 
 
 def _multiplied(me: User, domain: str) -> Program:
@@ -286,60 +294,22 @@ def _answers(me: User) -> Program:
 
 
 def _repeats(me: User) -> Program:
-    """Repeat each POST as it is, then with another body; and what can be dry, dry, then for real."""
+    """Repeat each POST that can be dry, dry, then for real; and a test event, then with another body."""
     domain, listed = yield from me.domain_with_list("repeats")
     if not listed:
         return
-    for noun in REPEATED:
-        body = _body(me, noun, domain, listed, "one")
-        send = create(noun, me.key, body, me.named("repeat", noun))
-        for variant in (body, body, _body(me, noun, domain, listed, "other")):
-            yield from politely(replace(send, body=variant))
-        if noun in DRY:
-            dry = replace(send, idempotency_key=f"{send.idempotency_key}-dry", body={**body, "dry_run": True})
-            for again in (dry, dry, replace(dry, body=body)):
-                yield from politely(again)
-        yield Pause(SECOND)
+    for noun in DRY:
+        name, once = me.named("repeat", noun), me.named("repeat", noun, "dry")
+        body = bodies(domain, listed, name, me.host("repeat"), me.words("repeat"))[noun]
+        dry = create(noun, me.key, {**body, "dry_run": True}, once)
+        for again in (dry, dry, replace(dry, body=body)):
+            yield from politely(again)
     endpoint = yield from me.endpoint("201", types=("job.failed",))
     if endpoint:
         once = me.named("repeat", "test")
         test = Send("webhooks.test", me.key, path={"id": endpoint}, idempotency_key=once)
         for note in (None, None, {"note": "another"}):
             yield from politely(replace(test, body=note))
-
-
-def _body(me: User, noun: str, domain: str, listed: str, name: str) -> Body:
-    """Return a body that makes something of a kind, told from others by a name."""
-    parts, kind = ("repeat", noun, name), "crawl" if name == "other" else "ai_scan"
-    text, host, keywords = me.named(*parts), me.host(*parts), me.words("repeat", name)
-    return bodies(domain, listed, text, host, keywords, kind)[noun]
-
-
-def twins(me: User) -> Program:
-    """Send each POST at the instant at which the other user does, and once more; one, a test event."""
-    if me.number > 1:
-        return
-    domain, listed = yield from me.domain_with_list("twins")
-    if not listed:
-        return
-    for _ in REPEATED:
-        instant = yield from meet(MEETING, SECOND // 2)
-        noun = REPEATED[instant // MEETING % len(REPEATED)]  # by the instant, lest one is behind the other
-        body = _body(me, noun, domain, listed, f"twins-{instant // MEETING}")
-        send = create(noun, me.key, body, me.named("twins", noun, instant))
-        yield send
-        yield Pause(SECOND)
-        yield from politely(send)
-    endpoint = "" if me.number else (yield from me.endpoint("200", types=("job.failed",)))
-    if endpoint:
-        once = me.named("twins", "test")
-        test = Send("webhooks.test", me.key, path={"id": endpoint}, idempotency_key=once)
-        yield Spawn(_alone(test))
-        yield test
-
-
-def _alone(send: Send) -> Program:
-    yield send
 
 
 BREADTH = Profile(
@@ -352,18 +322,9 @@ BREADTH = Profile(
     users=2,
     duration=2 * MINUTE,
     plays=breadth,
-    needs=lambda reach, users: Needs((60 if users == 1 else 40) * SECOND, jobs=5, briefs=4, slots=96),
+    needs=lambda reach, users: Needs(
+        (60 if users == 1 else 40) * SECOND, jobs=3, briefs=1, slots=90, expensive=30
+    ),
     ends=True,
-)
-
-TWINS = Profile(
-    name="twins",
-    aim="Each POST sent twice at one instant under one Idempotency-Key: its work is done once.",
-    rules=("idempotency.once", "idempotency.in_flight"),
-    users=2,
-    duration=MINUTE,
-    plays=twins,
-    # where each of the four sendings does the work
-    needs=lambda reach, users: Needs(len(REPEATED) * MEETING + 5 * SECOND, jobs=4, briefs=4, slots=16),
-    ends=True,
+    claim=Claim(briefs=1, slots=FRUGAL),
 )

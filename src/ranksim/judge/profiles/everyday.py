@@ -135,7 +135,11 @@ def _needs(reach: Reach, users: int) -> Needs:
     calls = TURNS * users
     slots = 4 * most_by_chance(calls, 8)
     return Needs(
-        calls // users * 800 * MILLISECOND, most_by_chance(calls, 4), most_by_chance(calls, 2), slots
+        calls // users * 800 * MILLISECOND,
+        most_by_chance(calls, 4),
+        most_by_chance(calls, 2),
+        slots,
+        calls // 5,
     )
 
 

@@ -20,7 +20,7 @@ from ranksim.judge.profiles import cost_cap, precedence
 from ranksim.judge.profiles.fixtures import WIDE, User, failing_domain, id_of, ids_of_keywords
 from ranksim.judge.profiles.graphql import over_graphql
 from ranksim.judge.profiles.precedence import KINDS, LAST, Rung, at_a_pace, at_once, dry, promptly, read_used
-from ranksim.judge.profiles.profile import Needs, Profile
+from ranksim.judge.profiles.profile import Claim, Needs, Profile
 
 LEFT_OVER = 3
 """Units of an allowance that are used up where so few are left."""
@@ -247,6 +247,7 @@ def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:
         12 * len(climbing) + failing,
         sum(503 if left is None else min(left, 503) for left in most),
         60 * len(climbing),
+        60 * len(climbing),
     )
 
 
@@ -267,6 +268,7 @@ LADDER = Profile(
     duration=6 * MINUTE,
     plays=ladder,
     needs=_all_needs,
+    claim=Claim(briefs=2, slots=3),
 )
 
 RUNGS = replace(

@@ -18,16 +18,27 @@ class Needs:
 
     `jobs` they start, `briefs` they ask for and `slots` they fill, at the most where a deployment admits all
     of it. What a job costs no deployment says before it has run, so money is bounded by a spend cap alone.
+    About so many calls are of the `expensive` class, of which a key makes few a minute.
     """
 
     length: Micros
     jobs: int = 0
     briefs: int = 0
     slots: int = 0
+    expensive: int = 0
 
     def times(self, laps: int) -> Needs:
         """Return what it takes to go through so many times."""
-        return Needs(self.length * laps, self.jobs * laps, self.briefs * laps, self.slots * laps)
+        each = (self.length, self.jobs, self.briefs, self.slots, self.expensive)
+        return Needs(*(amount * laps for amount in each))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the cases of a profile want at least of what each account has only once: units, not calls."""
+
+    briefs: int = 0
+    slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,7 @@ class Profile:
     says what going through it once takes there, None where nobody knows. What a user `plays` ends by itself
     where the profile `ends`, or says at each `Lap` that it has been once through, and goes on until it is
     stopped. Where it `spreads`, users of a load share all keys of whole accounts; those of a check do not.
+    A check keeps for it what it makes `claim` to.
     """
 
     name: str
@@ -50,6 +62,7 @@ class Profile:
     needs: Callable[[Reach, int], Needs] | None = None
     ends: bool = False
     spreads: bool = False
+    claim: Claim = Claim()
 
     def program(self, reach: Reach, user: int, users: int, seed: int, *, load: bool = False) -> Program:
         """Return the program of a user, by its number; it is empty where no key works."""

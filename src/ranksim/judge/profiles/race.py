@@ -130,6 +130,7 @@ def _needs(reach: Reach, users: int) -> Needs:
         TURNS // 2 * racers,
         sum(racers * most if amount is None else min(amount, racers * most) for amount in left),
         sum(users * most if amount is None else min(amount, users * most) for amount in room),
+        TURNS * 3 * racers,
     )
 
 

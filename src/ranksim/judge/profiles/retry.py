@@ -185,6 +185,7 @@ def _needs(reach: Reach, users: int) -> Needs:
         len(CASES) * max(users, 2) * 2 * SECOND + 10 * SECOND + min(cooled, LONGEST_COOLDOWN),
         3 * users + most_by_chance(calls, 9),
         2 * most_by_chance(calls, 9),
+        expensive=calls,
     )
 
 

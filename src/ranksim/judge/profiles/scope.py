@@ -210,7 +210,7 @@ def _kinds(me: User, turn: int) -> Program:
 def _needs(reach: Reach, users: int) -> Needs:
     scoped = len(reach.of("scoped"))
     jobs = 1 + (1 + len(JOBS) * scoped if scoped else 0)
-    return Needs((-(-60 // users) + 2 * scoped) * SECOND, jobs, 2 * scoped, 2 * scoped)
+    return Needs((-(-60 // users) + 2 * scoped) * SECOND, jobs, 2 * scoped, 2 * scoped, 4 + 10 * scoped)
 
 
 SCOPE = Profile(

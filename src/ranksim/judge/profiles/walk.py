@@ -148,16 +148,16 @@ def _connected(
 
 
 def _write(me: User, draw: Chance, turn: int, lists: list[str], domain: str) -> Program:
-    """Add keywords and labels, and take some away again."""
+    """Add keywords now and then, labels else, and take some away again."""
     listed = draw.choice([listed for listed in lists if listed] or [""])
-    if listed:
+    if listed and turn % 3 == 1:
         body = keywords_body(listed, me.words("walk", me.number, turn, count=3))
         answer: Received = yield from politely(create("keywords", me.key, body))
         removes = created_by(answer.data) is not None and draw.randrange(2)  # drawn even if none was new
         if removes and (added := ids_of_keywords(answer)):
             yield Pause(draw.randrange(2 * SECOND))
             yield from politely(Send("keywords.delete", me.key, path={"id": added[0]}))
-    if domain and turn % 3 == 0:
+    elif domain:
         body = named_body(domain, me.named("walk", me.number, turn))
         label = yield from send_creation(create("labels", me.key, body))
         if turn % 6 == 0 and label:

@@ -225,7 +225,9 @@ def _lasts_long(reach: Reach) -> Micros:
 
 def _needs(reach: Reach, users: int) -> Needs:
     jobs = TURNS * (users * 4 * SECOND + 10 * SECOND)
-    return Needs(DELAYS[0] // reach.target.time_scale + 45 * SECOND + jobs, TURNS * users)
+    return Needs(
+        DELAYS[0] // reach.target.time_scale + 45 * SECOND + jobs, TURNS * users, expensive=TURNS * users
+    )
 
 
 ENDPOINTS = Profile(

@@ -81,9 +81,9 @@ class Probe:
             yield Spawn(self.lane(left // lanes))
         yield from self.burst(left - (lanes - 1) * (left // lanes))
 
-    def honoured(self) -> Program:
-        """Meet a refusal, wait for as long as it says, and try again (S100)."""
-        for _ in range(self.limit):
+    def honoured(self, tries: int) -> Program:
+        """Meet a refusal in so many calls, wait for as long as it says, and try again (S100)."""
+        for _ in range(tries):
             answer: Received = yield self.send()
             if answer.status == 429:
                 yield Pause(bounded_wait(answer) * self.window // WINDOW + 50 * MILLISECOND)
@@ -166,7 +166,7 @@ def bursts(me: User) -> Program:
             continue
         for second in me.reach.of("second"):
             yield from probe.burst(3, second.name)
-        yield from probe.honoured()
+        yield from probe.honoured(probe.limit)
         yield from probe.drip(probe.limit // 2)
         reopened = yield from probe.until_admitted()
         yield Until(max(reopened, began + 2 * probe.window - probe.window // 100))

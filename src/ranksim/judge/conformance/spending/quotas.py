@@ -83,7 +83,7 @@ RULES = declare(
         "Never more is admitted in a period than the allowance.",
         (63, 108, 110),
         (50, 54),
-        exercise="race: several ask at once for the last units of an allowance",
+        exercise="last: several ask at once for the last units of an allowance",
         ways=(
             Breach(63, "more is admitted than the allowance", "{metric}"),
             Breach(63, "calls at once pass the allowance together", "{metric}, at once"),

@@ -78,7 +78,7 @@ RULES = declare(
         "No more slots are given than the plan has.",
         (33, 64),
         (64,),
-        exercise="race: several ask at once for the last slots",
+        exercise="last: several ask at once for the last slots",
         ways=(
             Breach(33, "more slots are given than the plan has", "reached"),
             Breach(64, "calls at once pass the slots together", "at once"),

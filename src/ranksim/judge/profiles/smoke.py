@@ -1,0 +1,234 @@
+"""What matters first, in half a minute; and in the end, the last units of an account, asked for at once.
+
+Three users meet: two of them send each call under one Idempotency-Key, as twins, the third under another.
+So each meeting shows whether work with a key is done once, and whether a cooldown or what is left admits one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from ranksim.core.callers.requests import briefs_body, create, keywords_body
+from ranksim.core.callers.retry import politely
+from ranksim.core.callers.steps import Pause, Program, Received, Send, Spawn
+from ranksim.core.clock import MINUTE, SECOND
+from ranksim.core.contract.facts import RateClass
+from ranksim.core.service.calls import Body
+from ranksim.judge.deployment.discovery import KeyReach, Reach
+from ranksim.judge.profiles.fixtures import User, bodies, id_of, meet
+from ranksim.judge.profiles.profile import Claim, Needs, Profile
+from ranksim.judge.profiles.windows import a_probe, window_of
+
+MEETING = 2 * SECOND
+"""Between two instants at which all send the same."""
+
+NOUNS = tuple(bodies("", "", "", ""))
+"""What is made by a POST, one kind a meeting."""
+
+THIRD = 2
+"""The number of the user who sends under a key of its own."""
+
+USERS = 3
+
+Shares: TypeAlias = tuple[tuple[RateClass, int], ...]
+"""Classes, and how many users ask together for more than each admits: replies may take a while."""
+
+TRIES = 5
+"""Calls after a burst in which a refusal is met, mostly."""
+
+MOST_UNITS = 60
+"""The last units of what an account has are asked for where there are no more of them."""
+
+
+def smoke(me: User) -> Program:
+    """Make one of each kind at once, and two jobs beside each other; have a webhook come, and again."""
+    if me.number > THIRD:
+        return
+    domain, listed = yield from me.domain_with_list("smoke")
+    if not listed:
+        return
+    if me.number == 0:
+        yield from _signed(me)
+    scans: list[str] = []
+    for _ in NOUNS:
+        instant = yield from meet(MEETING, MEETING // 4)
+        noun = NOUNS[instant // MEETING % len(NOUNS)]  # by the instant, lest one is behind the other
+        if me.number != THIRD or noun in _raced(me):
+            parts = ("smoke", noun, instant)
+            text, host, words = me.named(*parts), me.host(*parts), me.words(*parts)
+            body = bodies(domain, listed, text, host, words, "crawl")[noun]
+            send = create(noun, me.key, body, _once(me, noun, instant))
+            answer: Received = yield send
+            yield Pause(MEETING // 4)
+            if me.number == 0:
+                yield send
+                scans += [id_of(answer)] if noun == "scans" else []
+            elif me.number == 1:
+                yield replace(send, body={**body, **_otherwise(body)})
+    for scan in filter(None, scans):  # of which a plan may have few
+        yield from politely(Send("scans.delete", me.key, path={"id": scan}))
+
+
+def _raced(me: User) -> set[str]:
+    """Return what admits one of two at once: jobs, which cool, and the last unit of what an account has."""
+    key = me.reach.keys[me.key]
+    left = {"keyword_briefs": key.left("brief"), "keywords": key.room()}
+    return {"jobs", *(noun for noun, amount in left.items() if amount == 1)}
+
+
+def _otherwise(body: Body) -> Body:
+    """Return a field of a body as another call has it."""
+    name = next(name for name in ("host", "name", "keywords", "kind", "url") if name in body)
+    value = body[name]
+    if name == "keywords":
+        return {name: [*value, "one more"]}
+    return {name: "ai_scan" if name == "kind" else f"{value}-other"}
+
+
+def _signed(me: User) -> Program:
+    """Have a test event, asked for twice at once, come to a receiver that fails once: signed, and again."""
+    endpoint = yield from me.endpoint("500,200", types=("job.failed",))
+    if endpoint:
+        once = me.named("smoke-test")
+        test = Send("webhooks.test", me.key, path={"id": endpoint}, idempotency_key=once)
+        yield Spawn(_alone(test))
+        yield test
+
+
+def _alone(send: Send) -> Program:
+    yield send
+
+
+def _once(me: User, *parts: object) -> str:
+    """Return an Idempotency-Key that the first two users share and the third does not."""
+    return me.named("smoke", *parts, "alone" if me.number == THIRD else "twin")
+
+
+def exceed(me: User, shares: Shares) -> Program:
+    """Ask at once for a third more than a minute admits, with partners; then try again as one is told.
+
+    Of expensive calls none is tried again: all tasks of a check share them.
+    """
+    first = 0
+    for rate_class, partners in shares:
+        if first <= me.number < first + partners:
+            probe = yield from a_probe(me, rate_class, me.number - first, partners)
+            yield from meet(MEETING, MEETING // 4)
+            yield from probe.share(probe.limit * 13 // 10)
+            if me.number == first and rate_class != RateClass.EXPENSIVE:
+                yield from probe.honoured(TRIES)
+        first += partners
+
+
+def exhaust(me: User) -> Program:
+    """Ask at once for all slots and for all briefs that are left, where they are few, then for one more."""
+    if me.number > THIRD:
+        return
+    for key in _scarce(me.reach):
+        yield from _last_of(me, key)
+
+
+def _scarce(reach: Reach) -> list[KeyReach]:
+    """Return the keys near their limits, and the main one."""
+    return [*reach.of("near_limit"), reach.keys[reach.main]]
+
+
+def _last_of(me: User, key: KeyReach) -> Program:
+    domain, listed = yield from me.domain_with_list("last", key=key.name)
+    scan = (yield from me.scan(domain, [listed], me.named("last"), key=key.name)) if listed else ""
+    for noun in ("keywords", "keyword_briefs") if scan else ():
+        yield from meet(MEETING, MEETING // 4)
+        slots, usage = yield from _read(key)
+        now = replace(key, reads={"slots.get": slots, "account.usage": usage})
+        left = now.room() if noun == "keywords" else now.left("brief")
+        yield from meet(MEETING, MEETING // 4)
+        if left is None or not 0 < left <= MOST_UNITS:
+            continue
+        words = me.words("last", noun, "third" if me.number == THIRD else "", count=left)
+        body = keywords_body(listed, words) if noun == "keywords" else briefs_body(domain, words)
+        yield create(noun, key.name, body, _once(me, "last", noun))
+        yield from meet(MEETING)
+        if me.number == 0:
+            more = me.words("last", noun, "more")
+            body = keywords_body(listed, more) if noun == "keywords" else briefs_body(domain, more)
+            yield from politely(create(noun, key.name, body, me.named("last", noun, "more")))
+            if noun == "keywords":  # a scan of a list that has words takes slots, too
+                yield from me.scan(domain, [listed], me.named("last", "more"), key=key.name)
+            else:
+                yield from politely(Send("keyword_briefs.list", key.name))
+            yield from _read(key)
+
+
+def _read(key: KeyReach) -> Generator[Any, Any, tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Read what is used of an account."""
+    read: list[Mapping[str, Any]] = []
+    for operation in ("slots.get", "account.usage"):
+        answer: Received = yield from politely(Send(operation, key.name))
+        read.append(answer.data if isinstance(answer.data, Mapping) else {})
+    return read[0], read[1]
+
+
+def _needs_last(reach: Reach, users: int) -> Needs:
+    keys = _scarce(reach) if reach.main else []
+    few = [left for key in keys for left in (key.left("brief"), key.room())]
+    return Needs(
+        len(keys) * 12 * SECOND,
+        briefs=sum(left for left in few[::2] if left is not None and left <= MOST_UNITS),
+        slots=sum(left for left in few[1::2] if left is not None and left <= MOST_UNITS),
+    )
+
+
+SMOKE = Profile(
+    name="smoke",
+    aim="What matters first: work with a key done once, a cooldown raced for, a signed webhook.",
+    rules=(
+        *("idempotency.once", "idempotency.in_flight", "idempotency.replay", "idempotency.mismatch"),
+        *("cooldown.enforced", "webhook.signature", "webhook.fresh", "webhook.headers", "webhook.body"),
+        *("webhook.event", "webhook.test", "webhook.attempts", "webhook.retried"),
+    ),
+    users=USERS,
+    duration=30 * SECOND,
+    plays=smoke,
+    needs=lambda reach, users: Needs(
+        len(NOUNS) * MEETING + 4 * SECOND, jobs=2, briefs=1, slots=2, expensive=17
+    ),
+    ends=True,
+    claim=Claim(briefs=1, slots=1),
+)
+
+LIMITS = Profile(
+    name="limits",
+    aim="One burst beyond the limit of expensive calls.",
+    rules=("rate.expensive", "rate.retry_after", "rate.traffic_only"),
+    users=3,
+    duration=MINUTE,
+    plays=partial(exceed, shares=((RateClass.EXPENSIVE, 3),)),
+    needs=lambda reach, users: Needs(5 * SECOND, expensive=26),
+    ends=True,
+)
+
+BURSTS = Profile(
+    name="bursts",
+    aim="One burst beyond the limits of writes and of reads, and what is tried again after it.",
+    rules=("rate.",),
+    users=18,
+    duration=2 * MINUTE,
+    plays=partial(exceed, shares=((RateClass.WRITE, 3), (RateClass.READ, 15))),
+    needs=lambda reach, users: Needs(window_of(reach) + 15 * SECOND),
+    ends=True,
+)
+
+LAST = Profile(
+    name="last",
+    aim="The last slots and briefs of an account, asked for by several at once, and one more.",
+    rules=("quota.limit", "quota.refused", "slots.limit", "slots.refused", "guards.quota", "guards.slots"),
+    users=USERS,
+    duration=30 * SECOND,
+    plays=exhaust,
+    needs=_needs_last,
+    ends=True,
+    claim=Claim(briefs=1, slots=1),
+)
