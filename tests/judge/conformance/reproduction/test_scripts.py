@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.judge.conformance.elsewhere.sockets import ran, served
 from tests.judge.conformance.elsewhere.virtual import elsewhere
 from tests.kit.traces import a_trace, call, created, hook
 from typer.testing import CliRunner
@@ -351,3 +352,24 @@ def test_compare_writes_scripts_and_its_reports_name_them(
         text = re.sub(r"<wbr>", "", " ".join(text.split()))
         assert "to show it again: sh repro/header.json.sh" in text
         assert "to show it again: no script, as it needs a webhook receiver" in text
+
+
+@pytest.mark.heavy
+def test_a_check_writes_scripts_that_show_what_it_found(tmp_path: Path) -> None:
+    ways = (
+        "error-lacks 404",
+        "reads-beyond labels",
+        "no-header x-request-id 404",
+        "twice keyword_lists.create",
+    )
+    with served(tmp_path, "--seed", "1", *(word for way in ways for word in ("--break", way))) as target:
+        keys = json.loads(target.read_text(encoding="utf-8"))["keys"]
+        options = ["--time", "3m", "--only", "error,header,access,idempotency", "--yes", "--seed", "1"]
+        folder = ran("check", target, *options, out="out").parent / "repro"
+        env = {f"RANKSIM_KEY_{name.upper()}": key["token"] for name, key in keys.items()}
+        codes = {
+            path.stem: subprocess.run([path], env={**os.environ, **env}, capture_output=True).returncode
+            for path in folder.iterdir()
+        }
+    assert set(codes.values()) == {1}, codes
+    assert {"error.body", "access.scope", "header.request_id", "idempotency.once"} <= codes.keys()
