@@ -92,7 +92,7 @@ def test_an_equal_deployment_is_predicted(tmp_path: Path) -> None:
     says = {row.name: row.says for row in found}
     assert {says[name] for name in LATENCIES} == {"within"}
     shares = [row.says for row in found if row.quantity == "share"]
-    assert len(shares) > 10
+    assert len(shares) >= 8
     assert shares.count("within") >= len(shares) - 1, found
 
 
