@@ -51,7 +51,7 @@ def smoke(me: User) -> Program:
     if not listed:
         return
     if me.number == 0:
-        yield from _signed(me)
+        yield Spawn(_signed(me))
     scans: list[str] = []
     for _ in NOUNS:
         instant = yield from meet(MEETING, MEETING // 4)
