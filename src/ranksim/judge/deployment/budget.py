@@ -115,8 +115,9 @@ class Budget:
     is under way meanwhile, it asks for few units, and it is taken to cost at most a few times what its kind
     did elsewhere, or there before keywords or scans were added, or what `UNSEEN` says; a job on a domain that
     was there before the run, `LARGE_JOB`. So the cap is passed by one call at most, which costs more than
-    that, and by what a deployment books of a job beyond what it showed at first. Without readings nothing
-    that spends is permitted. Where accounts are shared by several processes, each needs its share of the cap.
+    that, and by what a deployment books of a job beyond what it showed at first. What repeats a call under
+    way is taken to be done once. Without readings nothing that spends is permitted. Where accounts are shared
+    by several processes, each needs its share of the cap.
     """
 
     cap: int | None = None
@@ -136,7 +137,7 @@ class Budget:
         permitted: Send | None = send
         if self.dry_run_only:
             permitted = without_effect(send)
-        elif self.cap is not None and spends(send):
+        elif self.cap is not None and spends(send) and not self._is_again(send):
             permitted = self._hold(send) if self._fits(send) else None
         self.refused += permitted is None
         return permitted
@@ -152,6 +153,8 @@ class Budget:
         """Return whether a call may fit once it is known what others cost that are under way."""
         if self.cap is None or self.dry_run_only or not spends(send) or self._fits(send):
             return False
+        if self._is_again(send):
+            return False
         if self._of(send.key).first is None:
             return False
         alone = self.prices.most(like_of(send), priced_units(send))
@@ -159,7 +162,7 @@ class Budget:
 
     def wanted(self, send: Send, now: Micros) -> Send | None:
         """Return what is to be read before it can be said whether a spending call is permitted, or None."""
-        if self.cap is None or self.dry_run_only or not spends(send):
+        if self.cap is None or self.dry_run_only or not spends(send) or self._is_again(send):
             return None
         account = self._of(send.key)
         if account.first is None:
@@ -246,6 +249,13 @@ class Budget:
                 if job.get("finished_at") is not None:
                     call.shown_from = received.received
                     call.accepted = job.get("status") != "failed"
+
+    def _is_again(self, send: Send) -> bool:
+        """Whether a call repeats one under way, which is done once (S47): nothing more is held for it."""
+        return send.idempotency_key is not None and any(
+            (call.send.key, call.send.idempotency_key) == (send.key, send.idempotency_key)
+            for call in self._outstanding
+        )
 
     def _fits(self, send: Send) -> bool:
         """Whether what a call may cost at most is left."""

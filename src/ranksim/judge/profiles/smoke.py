@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from ranksim.core.callers.requests import briefs_body, create, keywords_body
+from ranksim.core.callers.requests import briefs_body, create, job_body, keywords_body
 from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Pause, Program, Received, Send, Spawn
 from ranksim.core.clock import MINUTE, SECOND
@@ -70,13 +70,24 @@ def smoke(me: User) -> Program:
                 yield replace(send, body={**body, **_otherwise(body)})
     for scan in filter(None, scans):  # of which a plan may have few
         yield from politely(Send("scans.delete", me.key, path={"id": scan}))
+    yield from _cooled(me)
+
+
+def _cooled(me: User) -> Program:
+    """Ask at once for a job that cools, where none was before: twins, and one beside them.
+
+    By now it is known what such a job costs, so that a spend cap admits both at a time.
+    """
+    domain = yield from me.domain("smoke", "raced")
+    instant = yield from meet(2 * MEETING, MEETING // 4)
+    yield create("jobs", me.key, job_body("crawl", domain or "none"), _once(me, "raced", instant))
 
 
 def _raced(me: User) -> set[str]:
-    """Return what admits one of two at once: jobs, which cool, and the last unit of what an account has."""
+    """Return what admits one of two at once: the last unit of what an account has."""
     key = me.reach.keys[me.key]
     left = {"keyword_briefs": key.left("brief"), "keywords": key.room()}
-    return {"jobs", *(noun for noun, amount in left.items() if amount == 1)}
+    return {noun for noun, amount in left.items() if amount == 1}
 
 
 def _otherwise(body: Body) -> Body:
@@ -193,7 +204,7 @@ SMOKE = Profile(
     duration=30 * SECOND,
     plays=smoke,
     needs=lambda reach, users: Needs(
-        len(NOUNS) * MEETING + 4 * SECOND, jobs=2, briefs=1, slots=2, expensive=17
+        len(NOUNS) * MEETING + 8 * SECOND, jobs=3, briefs=1, slots=2, expensive=19
     ),
     ends=True,
     claim=Claim(briefs=1, slots=1),
