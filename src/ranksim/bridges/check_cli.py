@@ -174,11 +174,12 @@ def _model(deployment: "Target", length: Micros, earlier: Path | None, seed: int
     return Model(mirrored(deployment, length), reference, seed or 0)
 
 
-def _agreement(deployment: "Target", *, yes: bool, plan_only: bool) -> "Callable[[CheckPlan], bool]":
-    """Return what prints a plan, and says whether to carry it out; somebody is asked beyond this machine.
+def _agreement(deployment: "Target", *, yes: bool, plan_only: bool) -> "Callable[[CheckPlan], Micros | None]":
+    """Return what prints a plan, and asks somebody beyond this machine whether to carry it out.
 
-    Raises BadInput where nobody can be asked.
+    It returns how long it waited for an answer, None for a no. Raises BadInput where nobody can be asked.
     """
+    from ranksim.judge.check.checking import monotonic
     from ranksim.judge.check.plan_text import plan_lines
     from ranksim.judge.load.leaked_resources import staying
     from ranksim.judge.load.options import is_local
@@ -189,9 +190,11 @@ def _agreement(deployment: "Target", *, yes: bool, plan_only: bool) -> "Callable
             "--yes: expected beyond this machine where nobody can be asked; --plan-only shows the plan first"
         )
 
-    def agreed(plan: "CheckPlan") -> bool:
+    def agreed(plan: "CheckPlan") -> Micros | None:
         print_out(wrapped("".join(f"{line}\n" for line in plan_lines(plan))))
-        return not plan_only and _agreed(asking, bool(staying(plan.reach.lacks)))
+        start = monotonic()
+        go = not plan_only and _agreed(asking, bool(staying(plan.reach.lacks)))
+        return monotonic() - start if go else None
 
     return agreed
 
@@ -205,13 +208,14 @@ def _agreed(asking: bool, stays: bool) -> bool:
     return True
 
 
-def _try_report(judgement: "Judgement") -> None:
+def _try_report(checking: "Checking", judgement: "Judgement") -> None:
     """Make the reports of a judgement, and throw them away."""
     from ranksim.judge.conformance.report.as_dict import judgement_data
     from ranksim.judge.report import judgement as report
     from ranksim.judge.report.judgement_page import page
 
     document = judgement_data(judgement)
+    document["check"] = _about(checking, checking.recording)
     rendered(report.summary(document))
     page(document)
 

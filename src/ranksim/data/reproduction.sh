@@ -71,9 +71,11 @@ text() { place "$1" "$2" | sed 's/^"\(.*\)"$/\1/'; }
 # kind STEP PLACE: what sort of value is there.
 kind() {
   awk -F '\t' -v at="$2" '
-    $1 == at { k = $2 ~ /^"/ ? "text" : $2 ~ /^(true|false)$/ ? "boolean" : $2 ~ /^(null|\{\}|\[\])$/ ? $2 : "number" }
+    $1 == at { k = $2 == "{}" || $2 == "[]" ? "more" : $2 == "null" ? $2 : "number" }
+    $1 == at && $2 ~ /^"/ { k = "text" }
+    $1 == at && $2 ~ /^(true|false)$/ { k = "boolean" }
     index($1, at ".") == 1 && k == "" { k = "more" }
-    END { print k == "" ? "none" : k }' "$T/$1.flat" | sed 's/^\({}\|\[]\)$/more/'
+    END { print k == "" ? "none" : k }' "$T/$1.flat"
 }
 
 # answer STEP: the status and the code of an error; header STEP NAME: a header, or none.

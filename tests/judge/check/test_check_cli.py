@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from ranksim.bridges.check_cli import _agreed as agreed
+from ranksim.bridges.check_cli import _agreement as agreement
 from ranksim.cli import app
 from ranksim.core.callers.target import Target
+from ranksim.core.clock import SECOND
 from ranksim.judge.load.options import is_local
 from ranksim.judge.report.run_summary import spent_lines
 from ranksim.testing import Server
+
+from .test_plan import planned, reached
 
 ELSEWHERE = ("--host", "https://api.example.com")
 
@@ -127,6 +132,26 @@ def test_a_check_leaves_its_results_and_removes_what_it_created(tmp_path: Path) 
     assert "invalid_cursor: 400" in (out / "twin" / "policy.yaml").read_text(encoding="utf-8")
     again = CliRunner().invoke(app, ["run", str(out / "twin" / "world.yaml"), "--json"])
     assert again.exit_code == 0, again.output
+
+
+def test_of_planning_only_the_wait_for_an_answer_is_no_time_of_the_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan, clock = planned(reached("main", environments=1)), [0]
+    monkeypatch.setattr("ranksim.judge.check.checking.monotonic", lambda: clock[0])
+    elsewhere = Target.simple("https://api.example.com", "k")
+
+    def answered(text: str, **options: object) -> bool:
+        clock[0] += 90 * SECOND
+        return True
+
+    monkeypatch.setattr("ranksim.bridges.check_cli.typer.confirm", answered)
+    assert agreement(elsewhere, yes=True, plan_only=False)(plan) == 0
+    assert agreement(elsewhere, yes=False, plan_only=True)(plan) is None
+    monkeypatch.setattr("ranksim.bridges.check_cli.sys.stdin", SimpleNamespace(isatty=lambda: True))
+    assert agreement(elsewhere, yes=False, plan_only=False)(plan) == 90 * SECOND
+    alone = elsewhere.model_copy(update={"read_only": True})
+    assert agreement(alone, yes=False, plan_only=False)(plan) == 0  # nothing is to be agreed to
 
 
 @pytest.mark.parametrize(

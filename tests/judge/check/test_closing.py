@@ -158,7 +158,7 @@ def test_what_reports_take_on_this_machine_is_tried_and_kept(takes: int, kept: i
         0,
         now=machine.now,
         beside=beside,
-        report=lambda judgement: machine.pass_on(takes * SECOND),
+        report=lambda checking, judgement: machine.pass_on(takes * SECOND),
     )
     checking.run()
     assert kept * SECOND <= checking.left_of_time <= (max(kept, 30) + 2) * SECOND

@@ -378,6 +378,21 @@ def test_a_cooldown_that_is_a_fifth_too_short_shows_in_its_last_fifth(d: ModuleT
     assert cases(d.job(60, id="b")) == {"crawl": False}
 
 
+@pytest.mark.fact("S65", "U46")
+@pytest.mark.parametrize(
+    ("refused_at", "wait", "broken"), [(22, 98, True), (40, 88, False)], ids=["while it ran", "once it ended"]
+)
+def test_what_is_refused_while_it_runs_is_not_granted_to_two_at_once(
+    d: ModuleType, refused_at: float, wait: int, broken: bool
+) -> None:
+    """By a cooldown from its finish alone both were in order, and the refusal while it ran was not."""
+    steps = [d.shown(26, "j3", "running"), d.job(refused_at, on="d3", **d.cooling(wait)), d.domain(200, "d4")]
+    twins = [d.job(201, id=name, on="d4", took=2) for name in ("b", "c")]
+    looks = [d.shown(at, name, "running") for at, name in ((205, "b"), (206, "c"))]
+    finding = d.finding(d.judged(apart(d, *steps, *twins, *looks)), "cooldown.enforced")
+    assert [case.name for case in finding.cases if case.broken] == ["crawl, at once"] * broken
+
+
 @pytest.mark.fact("S52")
 def test_two_rank_runs_at_once_of_which_one_is_joined_are_not_both_granted(d: ModuleType) -> None:
     def run(sent: float, key: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from pathlib import Path
@@ -12,9 +13,11 @@ from tests.kit.runs import Act, Scripted, reply
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import SECOND
 from ranksim.core.errors import BadInput
+from ranksim.judge.deployment.cleanup import marks_of
 from ranksim.judge.load.leaked_resources import kept_by
 from ranksim.judge.load.recorder import AnchoredClock
-from ranksim.judge.load.run import LoadRun, Part, RunSettings, Shared
+from ranksim.judge.load.run import LoadRun, Part, RunSettings, Shared, reach_from_message
+from ranksim.judge.profiles.fixtures import User
 from ranksim.twin.receiver.receiver import Receiver
 
 
@@ -115,6 +118,20 @@ def test_a_run_that_may_change_nothing_sends_nothing_but_reading(server: Scripte
     run.finish()
     sent = {(method, path.partition("?")[0]) for method, path in map(asked, server.requests)}
     assert {path for method, path in sent if method != "GET"} == {"/graphql"}
+
+
+def test_two_runs_with_one_seed_share_no_name_or_idempotency_key(server: Scripted, tmp_path: Path) -> None:
+    """Else a deployment gives the second one the stored replies of the first (S47)."""
+    names = set()
+    for number in range(2):
+        server.acts = [without_deletes(server)]
+        target = Target.simple(server.url, "rk_1")
+        run = LoadRun(target, RunSettings(tmp_path / f"out-{number}", seed=5))
+        message = json.loads(json.dumps(run.shared.reach))
+        run.abandon()
+        names.add(User(reach_from_message(message, target), 0, 1, run.shared.seed).named("x"))
+    assert len(names) == 2
+    assert all(marks_of({"name": name}) for name in names)
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])

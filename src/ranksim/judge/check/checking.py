@@ -77,7 +77,7 @@ class Checking:
     tidy: Callable[[Created, Micros], list[Left]] = lambda created, length: []
     now: Callable[[], Micros] = monotonic
     beside: Callable[[Callable[[], Judgement]], Future[Judgement]] = beside
-    report: Callable[[Judgement], object] | None = None
+    report: Callable[[Checking, Judgement], object] | None = None
     """Makes what is made of a judgement in the end: tried while calls begin, to know what it takes here."""
     rounds: Rounds = field(init=False)
     closing: Closing = field(init=False)
@@ -165,9 +165,9 @@ class Checking:
             self.show(self)
         self._finish()
 
-    def _try_report(self, report: Callable[[Judgement], object]) -> Judgement:
+    def _try_report(self, report: Callable[[Checking, Judgement], object]) -> Judgement:
         judgement, began = self.recording.judged(self.policy), self.now()
-        report(judgement)
+        report(self, judgement)
         self.closing.reported(self.now() - began)
         return judgement
 

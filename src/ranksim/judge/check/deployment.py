@@ -42,13 +42,15 @@ Stopping = Callable[[Checking], AbstractContextManager[None]]
 
 def carried_out(
     wanted: CheckWanted,
-    agreed: Callable[[planning.CheckPlan], bool],
+    agreed: Callable[[planning.CheckPlan], Micros | None],
     watching: Watching = lambda: nullcontext(lambda checking: None),
     stopping: Stopping = lambda checking: nullcontext(),
     began: Micros | None = None,
-    report: Callable[[Judgement], object] | None = None,
+    report: Callable[[Checking, Judgement], object] | None = None,
 ) -> tuple[Checking, CheckRecording] | None:
     """Read what there is, plan, and run the check if the plan is `agreed` to; else return None.
+
+    What agrees returns how long it waited for somebody (µs), which does not count, or None for a no.
 
     Its time counts from `began`, by `monotonic`, where that is not now. `report` makes what whoever calls it
     makes of a judgement in the end.
@@ -73,11 +75,12 @@ def carried_out(
         plan = planning.make_plan(
             reach, RULES, wanted.length, wanted.only, receiver=opened["receiver"], read=read
         )
-        if not agreed(plan):
+        waited = agreed(plan)
+        if waited is None:
             crew.tell(abandon=True)
             return None
         planning.check_runs(plan)
-        recording, began = CheckRecording.of(opened), monotonic() - read  # it does not count to be asked
+        recording = CheckRecording.of(opened)
         reports = REPORTS + MODELS * wanted.model
         with watching() as show:
             clock = recording.clock
@@ -87,7 +90,7 @@ def carried_out(
                 recording,
                 wanted.policy,
                 show,
-                began,
+                began + waited,
                 reports,
                 lambda created, length: tidy(reach, created, clock, clock.now() + length).listed(),
                 report=report,
@@ -131,7 +134,7 @@ def check(
     )
     wanted = CheckWanted(options, options.directory("check"), length_of(length), tuple(only), policy)
     with key_in_environment(key):
-        done = carried_out(wanted, lambda plan: True)
+        done = carried_out(wanted, lambda plan: 0)
     assert done is not None  # all plans are agreed to
     checking, recording = done
     return checking.judgement or recording.judged(policy)

@@ -119,7 +119,8 @@ class Reach:
     """What can be exercised. `main` is the first key that works for a whole account, else any; "" for none.
 
     `lacks` says of an operation (or "graphql") that the main key cannot use it, and why. `date` is the
-    deployment's own clock (µs) when that was found out, None where it dates no reply.
+    deployment's own clock (µs) when that was found out, None where it dates no reply. `run` keeps the names
+    and Idempotency-Keys of a run apart from those of another one with the same seed.
     """
 
     target: Target
@@ -127,6 +128,7 @@ class Reach:
     main: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict)
     date: Micros | None = None
+    run: int = 0
 
     def can(self, operation: str, key: str = "") -> bool:
         """Return whether nothing speaks against an operation (or "graphql") with a key, or the main one."""

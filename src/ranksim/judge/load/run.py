@@ -155,6 +155,9 @@ class RunSettings:
     opening: Micros = 10 * MINUTE
 
 
+MARK_BITS = 32
+"""How long a number keeps the marks of runs apart."""
+
 TIDYING: Micros = 3 * MINUTE
 """How long a load may take to remove what it created."""
 
@@ -188,7 +191,7 @@ class LoadRun:
             self._write_header(Reach(target))
             self.part = Part(shared, target, "0")
             try:
-                self.reach = self._explore()
+                self.reach = replace(self._explore(), run=secrets.randbits(MARK_BITS))
             except BaseException:
                 self.part.recorder.close()
                 raise
@@ -214,7 +217,7 @@ class LoadRun:
     def remove(self, seeds: Sequence[int], until: Micros) -> list[Left]:
         """Remove what programs created that ran with these seeds, until an instant; return what is left."""
         urls = (f"{self.shared.receiver}/{self.shared.run}/",) if self.shared.receiver else ()
-        created = Created(frozenset(map(mark, seeds)), urls)
+        created = Created(frozenset(mark(seed + self.reach.run) for seed in seeds), urls)
         return tidy(self.reach, created, self.clock, until).listed()
 
     def finish(
@@ -330,7 +333,8 @@ def trace_path(out: Path, packed: bool) -> Path:
 def reach_to_message(reach: Reach) -> dict[str, Any]:
     """Return what can be exercised as plain data, without the target and its keys' tokens."""
     keys = {name: asdict(key) for name, key in reach.keys.items()}
-    return {"keys": keys, "main": reach.main, "lacks": dict(reach.lacks), "date": reach.date}
+    lacks = dict(reach.lacks)
+    return {"keys": keys, "main": reach.main, "lacks": lacks, "date": reach.date, "run": reach.run}
 
 
 def reach_from_message(data: Mapping[str, Any], target: Target) -> Reach:

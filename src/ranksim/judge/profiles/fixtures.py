@@ -69,7 +69,7 @@ class User:
 
     def named(self, *parts: object) -> str:
         """Write a name or Idempotency-Key."""
-        return "-".join([mark(self.seed), *map(str, parts)])
+        return "-".join([mark(self.seed + self.reach.run), *map(str, parts)])
 
     def host(self, *parts: object) -> str:
         """Write a host name."""
@@ -77,7 +77,7 @@ class User:
 
     def words(self, *parts: object, count: int = 1, first: int = 0) -> list[str]:
         """Write keywords that nobody else has."""
-        stem = " ".join([mark(self.seed), *map(str, parts)])
+        stem = " ".join([mark(self.seed + self.reach.run), *map(str, parts)])
         return [f"{stem} {index}" for index in range(first, first + count)]
 
     def chance(self, profile: str) -> Chance:

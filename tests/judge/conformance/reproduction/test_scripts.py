@@ -323,6 +323,15 @@ def test_where_no_calls_show_it_the_reason_is_told(entries: list[Any], rule: str
     assert reproduced(entries)[rule] == Reproduction(why_not=why)
 
 
+@pytest.mark.parametrize(("value", "scripts"), [("new", True), ("née", False), ("a/b", False), (7, True)])
+def test_values_that_json_may_write_otherwise_are_not_compared(value: Any, scripts: bool) -> None:
+    made = call("domains.create", 0, 1, {"id": "dom_7", "label": "old"}, status=201)
+    of: Any = {"path": {"id": "dom_7"}}
+    patch = call("domains.update", 2, 3, {"id": "dom_7", "label": value}, body={"label": value}, **of)
+    read = call("domains.get", 4, 5, {"id": "dom_7", "label": "old"}, **of)
+    assert bool(reproduced([made, patch, read])["resource.patch"].script) is scripts
+
+
 @pytest.mark.parametrize("odd", ["$(touch x)", "`touch x`", '"; touch x; "', "'; touch x; '", "a\ntouch x"])
 def test_what_a_trace_says_is_never_run(odd: str, tmp_path: Path) -> None:
     key, headers = {"main": TraceKey(variable=odd)}, {"X-Odd": odd}

@@ -97,8 +97,8 @@ def _text(
 ) -> str:
     """Return the script: what is its own, and what all have."""
     shows = [
-        f"  sign {shlex.quote(name)} {calls.words(sign.recorded)} {calls.evaluated(sign)}"
-        for name, sign in signs.items()
+        f"  sign {shlex.quote(sign.label)} {calls.words(sign.recorded)} {calls.evaluated(sign)}"
+        for sign in signs
     ]
     used = " ".join([*steps, *shows])
     lines = [
@@ -145,9 +145,9 @@ def _burst(finding: Finding, judgement: Judgement, calls: ScriptCalls) -> tuple[
     setup = [line for line in calls.steps() if not line.startswith(f"call {calls.step(name)} ")]
     count = limit if fewer else limit + limit // 4 + 5
     loop = f"TRIES=${{TRIES:-2}} UNTIL=no WINDOW=${{WINDOW:-{judgement.facts.rate_window // SECOND}}}"
-    sign = Expression(("below" if fewer else "beyond", str(limit)), "yes")
     label = f"{'fewer' if fewer else 'more'} than {limit} are admitted"
-    return [*setup, wait, f"burst {count} {calls.request(name)}"], loop, {label: sign}
+    sign = Expression(label, ("below" if fewer else "beyond", str(limit)), "yes")
+    return [*setup, wait, f"burst {count} {calls.request(name)}"], loop, [sign]
 
 
 def _repeatable(exchange: Exchange) -> bool:

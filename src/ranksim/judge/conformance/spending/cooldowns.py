@@ -123,6 +123,8 @@ class Trial:
     """The cases of rules that were exercised, with the first exchanges that did."""
     begun: dict[str, tuple[Micros, Micros, SpendCall]] = field(default_factory=dict)
     """When works began their cooldown, as refusals told."""
+    while_running: bool = False
+    """Whether what cools from its finish was seen refused while it ran, so that none is granted beside it."""
 
     @property
     def by_domain(self) -> bool:
@@ -188,11 +190,23 @@ def tried(runs: CooldownGroups) -> list[Trial]:
     """Try each reading of U46 on what was accepted, and on the refusals of check 6."""
     trials, waits = [Trial(runs, kind) for kind in kinds_of(runs.options)], _waits(runs)
     for trial in trials:
+        trial.while_running = any(_ran(trial, refused) for refused in waits)
         judge_enforced(trial)
         for refused in waits:
             judge_refused(trial, refused)
             judge_stated(trial, refused)
     return trials
+
+
+def _ran(trial: Trial, refused: SpendCall) -> bool:
+    """Return whether all that can be the reason of a refusal surely ran, on a domain of this trace."""
+    runs = trial.runs
+    if not (trial.by_domain and trial.from_finish(refused.spend) and refused.domain in runs.activity.domains):
+        return False
+    before = runs.sharing(refused, trial.kind).upto(refused.high)
+    running = [work for work in before if runs.fate(work).alive >= refused.high]
+    over = (work for work in before if work not in running)
+    return bool(running) and all(runs.latest_end(work, trial.kind) < refused.low for work in over)
 
 
 def left_of(trials: Sequence[Trial]) -> Sequence[Trial]:
@@ -361,7 +375,8 @@ def _judge_pair(trial: Trial, first: SpendWork, second: SpendWork) -> None:
         ):  # it could have been refused all the same
             trial.covers("cooldown.refused", f"{spend}, when it is over", first, second)
         return
-    lasted = runs.unfailed(first, latest) and (finished or not from_finish)
+    running = trial.while_running and runs.fate(first).alive >= latest
+    lasted = runs.unfailed(first, latest) and (finished or running or not from_finish)
     if at_once:  # either may have been the first
         lasted = lasted and runs.unfailed(second, latest)
     broken = lasted and not runs.may_clear(first, second, trial.kind)
