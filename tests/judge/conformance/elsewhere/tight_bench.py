@@ -11,8 +11,8 @@
 
 What each run came to is kept in `.cache/bench-tight` as `bench.py` beside this keeps it, which see for
 RANKSIM_BENCH_PART; RANKSIM_TIGHT_RESULTS is another folder. Each run is a check of ten minutes without a
-spend cap. Each task comes once, but for where one way alone is tried, and one run in ten of those that
-conform: to judge meanwhile takes longer than the rest.
+spend cap. Each task comes once, but for where one way alone is tried with one key, and one run in ten of
+those that conform: to judge meanwhile takes longer than the rest.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def conforming(seed: int) -> dict[str, Any]:
 
 
 def tried(group: list[Breakage], seed: int, keys: str) -> list[dict[str, Any]]:
-    judgement, about = judged(seed, keys, tuple(group), again=len(group) == 1)
+    judgement, about = judged(seed, keys, tuple(group), again=keys == "one" and len(group) == 1)
     numbers = numbers_of(seed, keys)
     return [
         {"way": one.name, "breaks": one.breaks, "seed": seed, "beside": len(group) - 1, **about}
@@ -173,8 +173,9 @@ def run_alone(seed: int, keys: str = "all", pattern: str = "") -> None:
     """
     rows = _rows_of(seed, keys)
     seen = {row["way"] for row in rows if row["found"] in SHOWN or not row["beside"]}
-    left = [one for one in breakages() if one.name not in seen and re.search(pattern, one.name)]
-    never = unreached(judged(seed, keys)[0]) if left else {}
+    lost = {row["way"] for row in rows} - seen
+    left = [one for one in breakages() if one.name in lost and re.search(pattern, one.name)]
+    never = unreached(judged(seed, keys, again=keys == "one")[0]) if left else {}
     for one in part_of(one for one in left if one.chosen or one.scale > 1 or one.name not in never):
         RESULTS.note(tried([one], seed, keys))
 
