@@ -25,6 +25,7 @@ def test_a_run_that_is_being_opened_is_undone_when_locust_quits(monkeypatch: pyt
 
     monkeypatch.setattr(processes, "LoadRun", Opening)
     monkeypatch.setattr(processes.LoadOptions, "target", lambda self: None)
+    monkeypatch.setattr(processes, "writable", lambda target: target)
     given = ("target", "out", "spend_cap", "dry_run_only", "sharing", "gzip", "seed")
     runner = SimpleNamespace(
         register_message=lambda *_: None, worker_count=2, target_user_count=2, stop=lambda: None
