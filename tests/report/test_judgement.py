@@ -447,6 +447,7 @@ CHECKED = CONFORMING | {
         "rules": ["paging.once", "rate.read", "rate.write", "slots.limit", "header.request_id"],
         "tasks": {"walk": 1, "scope": 1},
         "not_run": {"burst": "takes 3m, and --time 2m leaves 1m30s", "walk": "it was asked to stop"},
+        "titles": {"burst": "rate limits", "walk": "pages of lists"},
         "undecided": {
             "rate.read": "nothing came up; a longer --time runs burst",
             "rate.write": "nothing came up; a longer --time runs burst",
@@ -475,7 +476,7 @@ def test_the_page_of_a_check_tells_what_it_did_and_what_not() -> None:
     rows = page(CHECKED).replace("<wbr>", "")
     assert "<td>nothing came up; a longer --time runs burst</td><td>rate.read, rate.write</td>" in rows
     assert "there is no room; wants an account with <less>" in text
-    assert "<td>burst</td><td>takes 3m, and --time 2m leaves 1m30s</td>" in rows
+    assert "<td>rate limits</td><td>takes 3m, and --time 2m leaves 1m30s</td>" in rows
     assert "takes at most 2m: walk 30s" in text
     assert "the process that makes the calls was ended" in text
     assert "untouched: what was there before reads the same after: 4 domains" in text
@@ -529,7 +530,7 @@ def test_junit_of_a_check_has_its_tasks_and_why_rules_are_open() -> None:
     }
     assert skipped["rate.read"] == "not exercised: nothing came up; a longer --time runs burst"
     assert skipped["rate.per_key"] == "not exercised: it was not asked for"
-    assert skipped["task burst"] == "takes 3m, and --time 2m leaves 1m30s"
+    assert skipped["task rate limits"] == "takes 3m, and --time 2m leaves 1m30s"
     assert "task scope" not in skipped
     tasks = root[-1]
     assert (tasks.attrib["tests"], tasks.attrib["skipped"]) == ("3", "2")

@@ -284,6 +284,7 @@ def _about(checking: "Checking", recording: "CheckRecording") -> dict[str, Any]:
         "rules": list(checking.plan.rules),
         "tasks": {name: count for name, count in sorted(checking.rounds.begun.items()) if count},
         "not_run": checking.not_run(),
+        "titles": {task.name: task.title for task in checking.plan.tasks},
         "undecided": checking.undecided_because(),
         "troubles": checking.troubles,
         "left": [asdict(part) for part in checking.left],
@@ -303,7 +304,7 @@ def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecord
     decided = len(check["rules"]) - len(check["undecided"])
     lines = ["", f"decided: {decided} of {units.many(len(check['rules']), 'rule')}"]
     lines += [f"  not {names}: {why}" for why, names in by_reason(check["undecided"])]
-    lines += [f"did not run: {name}: {why}" for name, why in check["not_run"].items()]
+    lines += [f"did not run: {check['titles'][name]}: {why}" for name, why in check["not_run"].items()]
     lines.append(
         f"{units.many(checking.answers.total(), 'call')} of tasks in {units.duration(checking.elapsed)}"
     )

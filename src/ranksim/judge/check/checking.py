@@ -325,12 +325,12 @@ class Checking:
             takes = f"takes {units.duration(task.needs.length)}"
             if self.plan.too_long(task):
                 time, left = units.duration(self.plan.time), units.duration(self.plan.for_calls)
-                reasons[task.title] = f"{takes}, and --time {time} leaves {left} for calls"
+                reasons[task.name] = f"{takes}, and --time {time} leaves {left} for calls"
             elif not self.rounds.begun[task.name]:
-                reasons[task.title] = f"{takes}, and {self.stopping or 'it never had its turn'}"
+                reasons[task.name] = f"{takes}, and {self.stopping or 'it never had its turn'}"
             elif task.name in self.cut:
                 cut = f"{self.cut[task.name]} of {units.many(len(task.users), 'program')}"
-                reasons[task.title] = f"{self.stopping}; {cut} had not been once through"
+                reasons[task.name] = f"{self.stopping}; {cut} had not been once through"
         return reasons
 
     def undecided_because(self) -> dict[str, str]:

@@ -113,12 +113,13 @@ def _numbers(judgement: Plain) -> list[str]:
 def _not_done(check: Plain) -> list[str]:
     """Return what a check did not decide, run or remove, and why; then its plan, folded."""
     plan = "\n".join(check["plan"])
+    skipped = [(check["titles"].get(name, name), why) for name, why in check["not_run"].items()]
     return [
         *_listed("Trouble", check["troubles"]),
         *_listed("What was there before", check["untouched"]),
         *_listed("Created, and not removed", left_lines(check["left"])),
         *_pairs("Not decided, and what it waits for", ("why", "rules"), by_reason(check["undecided"])),
-        *_pairs("What did not run", ("task", "why"), check["not_run"].items()),
+        *_pairs("What did not run", ("task", "why"), skipped),
         f'<details class="piece"><summary>The plan</summary><pre>{escape(plan)}</pre></details>',
     ]
 

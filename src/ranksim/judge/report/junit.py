@@ -60,7 +60,8 @@ def _tasks(check: Plain) -> Element:
     """Return a suite with a test case for each task of a check, skipped where it did not run to its end."""
     cases = []
     for name in dict.fromkeys((*check["tasks"], *check["not_run"])):
-        cases.append(Element("testcase", classname="ranksim.check", name=f"task {name}"))
+        title = check["titles"].get(name, name)
+        cases.append(Element("testcase", classname="ranksim.check", name=f"task {title}"))
         if name in check["not_run"]:
             SubElement(cases[-1], "skipped", message=check["not_run"][name])
     suite = _suite("check", cases)
