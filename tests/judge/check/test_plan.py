@@ -303,8 +303,8 @@ def test_what_can_be_decided_is_what_can_in_this_time() -> None:
     said = plan_lines(short)
     assert "can decide 7 of 8 rules with these keys in 3m" in said
     where = "bursts of writes and reads, rate limits, how rates are limited"
-    assert f"  not rate.read: no time for {where}; wants --time 5m" in said
-    assert "can decide 8 of 8 rules with these keys in 5m" in plan_lines(replace(short, time=5 * MINUTE))
+    assert f"  not rate.read: no time for {where}; wants --time 6m" in said
+    assert "can decide 8 of 8 rules with these keys in 6m" in plan_lines(replace(short, time=6 * MINUTE))
 
 
 def test_where_no_task_can_be_run_there_is_no_check() -> None:
@@ -504,11 +504,26 @@ def test_what_does_not_fit_the_time_or_the_running_tasks_is_not_begun() -> None:
     by_name = {task.name: task for task in plan.tasks}
     both = [by_name["everyday"], by_name["breadth"]]
     begun = dict.fromkeys(("everyday", "breadth"), 1)
-    assert choose(plan, both, begun, undecided, plan.time) is None  # a burst wants the key alone
-    chosen = choose(plan, [], begun, undecided, plan.time)
+    assert choose(plan, both, begun, undecided, plan.time, again=False) is None
+    long = replace(plan, time=HOUR)
+    assert choose(long, both, begun, undecided, HOUR, again=False) is None  # a burst wants the key alone
+    chosen = choose(long, [], begun, undecided, HOUR, again=False)
     assert chosen is not None
     assert chosen.name == "burst"
-    assert choose(plan, [], begun, undecided, SECOND) is None
+    assert choose(long, [], begun, undecided, SECOND, again=False) is None
+
+
+def test_the_ceiling_comes_while_there_is_time_for_it_after_the_last_units() -> None:
+    """Both before what spends and was not begun, once just their time is left."""
+    plan = planned(reached("main", environments=1))
+    by_name = {task.name: task for task in plan.tasks}
+    assert by_name["ceiling of main"].needs.length == 150 * SECOND  # few dollars are left
+    begun, undecided = dict.fromkeys(("smoke", "limits", "bursts"), 1), dict.fromkeys(plan.rules, 1)
+    [early, late] = [choose(plan, [], begun, undecided, left) for left in (5 * MINUTE, 210 * SECOND)]
+    assert (early, late) == (by_name["scope"], by_name["last"])
+    assert choose(plan, [], begun | {"last": 1}, undecided, 200 * SECOND) is by_name["ceiling of main"]
+    busy = [by_name["ladder of main"]]
+    assert choose(plan, busy, begun, undecided, 210 * SECOND) is not by_name["last"]
 
 
 def test_a_task_comes_again_only_for_what_is_undecided_and_keeps_no_first_one_waiting() -> None:

@@ -25,7 +25,10 @@ CROWD = 2
 """Tasks that spend with one key at a time: of more than these none comes to its end."""
 
 HURRY = MINUTE
-"""What is left beyond its length when a task of the last stage begins, whatever runs beside it."""
+"""What is left beyond their lengths when tasks of the last stages begin, whatever runs beside them."""
+
+PART = 3
+"""The part of the time that such a task may take."""
 
 
 def open_cases(findings: Collection[Finding]) -> dict[str, int]:
@@ -110,9 +113,8 @@ def choose(
     able = [task for task in plan.tasks if max(task.needs.length, task.left) <= left]
     able = [task for task in able if task.after <= past and task not in running]
     new = [task for task in able if not rounds.get(task.name)]
-    hurried = [task for task in new if task.stage == Stage.LAST and left < task.needs.length + HURRY]
     waiting = _in_stage(new)
-    first = hurried[0] if hurried else _fitting(waiting, running)
+    first = _hurried(plan, new, running, left) or _fitting(waiting, running)
     if first is not None or not again:
         return first
     others = _unserved(undecided, running)
@@ -126,6 +128,22 @@ def choose(
         task for task in begun if gain_in_cases(plan, task, undecided) and _repeats(task, waiting, fresh)
     )
     return _fitting(sorted(repeated, key=rank, reverse=True), running)
+
+
+def _hurried(
+    plan: CheckPlan, new: Collection[CheckTask], running: Collection[CheckTask], left: Micros
+) -> CheckTask | None:
+    """Return what uses up slots, briefs or money, where there is just the time for it, else None.
+
+    It waits for what wants its account quiet. What takes more than a third of the time comes in its turn.
+    """
+    using_up = [
+        task for task in new if task.stage >= Stage.LAST and PART * task.needs.length <= plan.for_calls
+    ]
+    if left >= sum(task.needs.length for task in using_up) + HURRY:
+        return None
+    quiet = {account for other in running for account in other.quiet}
+    return next((task for task in using_up if not task.spends & quiet), None)
 
 
 def _unserved(undecided: Mapping[str, int], running: Collection[CheckTask]) -> dict[str, int]:

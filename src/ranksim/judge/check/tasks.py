@@ -14,7 +14,7 @@ from itertools import cycle
 from typing import Any
 
 from ranksim.core.callers.steps import Program, Send
-from ranksim.core.clock import Micros
+from ranksim.core.clock import MINUTE, Micros
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.judge.deployment.budget import account_named
 from ranksim.judge.deployment.discovery import KeyReach, Reach
@@ -80,6 +80,9 @@ MEETING = ("smoke", "cooldowns", "race", "last")
 
 READING = ("scope", "breadth", "everyday", "walk")
 """Profiles of these that decide something where nothing but reading is done."""
+
+LONG: Micros = 15 * MINUTE
+"""What must be left where probes would keep the one key from all else."""
 
 PROBES = ("burst", "windows")
 """Profiles that use up what a key may call, so that no other task can use it meanwhile."""
@@ -299,7 +302,7 @@ def _probes(reach: Reach) -> Iterator[CheckTask]:
     second = _second(reach).name
     for name in PROBES:
         task = _at_once(reach, name, second)
-        yield replace(task, alone=task.uses)
+        yield replace(task, alone=task.uses, left=LONG if second == reach.main else 0)
 
 
 def _long(reach: Reach) -> CheckTask:

@@ -19,6 +19,9 @@ from ranksim.judge.profiles.profile import Needs, Profile
 MOST_JOBS = 100
 """Jobs that are started in order to reach the cost ceiling, at most."""
 
+NEAR = 10_000_000
+"""µUSD under a ceiling that few jobs spend."""
+
 TRIED = 9
 """Jobs from which on a ceiling is given up that `MOST_JOBS` would not reach, by what the dearest cost."""
 
@@ -145,9 +148,17 @@ def _cost(usage: Mapping[str, Any]) -> tuple[int, int]:
     return spent_amount(cost) or 0, micros_of(cost.get("ceiling")) or 0
 
 
+def _left(key: KeyReach) -> int | None:
+    """Return what is left under the ceiling of a key's account, µUSD, where usage tells."""
+    usage = key.reads.get("account.usage")
+    spent, limit = _cost(usage) if isinstance(usage, Mapping) else (0, 0)
+    return limit - spent if limit else None
+
+
 def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:
     """Return what it takes so many users to climb once with these keys."""
-    each = 4 * MINUTE // reach.target.traffic_scale
+    near = all((left := _left(key)) is not None and left <= NEAR for key in climbing)
+    each = (150 * SECOND if near else 4 * MINUTE) // reach.target.traffic_scale
     return Needs(
         -(-len(climbing) // max(1, users)) * each,
         (MOST_JOBS + len(KINDS)) * len(climbing),
