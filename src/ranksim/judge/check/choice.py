@@ -114,7 +114,7 @@ def choose(
     able = [task for task in able if task.after <= past and task not in running]
     new = [task for task in able if not rounds.get(task.name)]
     waiting = _in_stage(new)
-    first = _hurried(plan, new, running, left) or _fitting(waiting, running)
+    first = _hurried(plan, new, running, left) or _fitting(plan, waiting, running)
     if first is not None or not again:
         return first
     others = _unserved(undecided, running)
@@ -127,7 +127,7 @@ def choose(
     repeated = (
         task for task in begun if gain_in_cases(plan, task, undecided) and _repeats(task, waiting, fresh)
     )
-    return _fitting(sorted(repeated, key=rank, reverse=True), running)
+    return _fitting(plan, sorted(repeated, key=rank, reverse=True), running)
 
 
 def _hurried(
@@ -158,19 +158,23 @@ def _repeats(task: CheckTask, waiting: Collection[CheckTask], fresh: Collection[
     return task.beside_all(waiting) and not any(task.uses & other.uses for other in fresh)
 
 
-def _fitting(candidates: Iterable[CheckTask], running: Collection[CheckTask]) -> CheckTask | None:
+def _fitting(
+    plan: CheckPlan, candidates: Iterable[CheckTask], running: Collection[CheckTask]
+) -> CheckTask | None:
     """Return the first that can go beside those that run, and beside what must come before it."""
     kept = list(running)
     for task in candidates:
-        if task.beside_all(kept) and not _is_crowded(task, running):
+        if task.beside_all(kept) and not _is_crowded(plan, task, running):
             return task
         if task.alone or task.quiet:
             kept.append(task)
     return None
 
 
-def _is_crowded(task: CheckTask, running: Collection[CheckTask]) -> bool:
-    """Return whether as many tasks as go together well spend with the keys that a task uses."""
+def _is_crowded(plan: CheckPlan, task: CheckTask, running: Collection[CheckTask]) -> bool:
+    """Return whether as many tasks as go together well spend with the few keys that there are."""
+    if len(plan.reach.keys) >= FEW_KEYS:
+        return False
     beside = [other for other in running if other.spends and other.uses & task.uses]
     return bool(task.spends) and task.waits and len(beside) >= CROWD
 
