@@ -323,7 +323,7 @@ BREADTH = Profile(
     duration=2 * MINUTE,
     plays=breadth,
     needs=lambda reach, users: Needs(
-        (60 if users == 1 else 40) * SECOND, jobs=3, briefs=1, slots=90, expensive=30
+        (36 if users == 1 else 22) * SECOND, jobs=3, briefs=1, slots=90, expensive=30
     ),
     ends=True,
     claim=Claim(briefs=1, slots=FRUGAL),

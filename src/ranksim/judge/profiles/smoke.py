@@ -187,7 +187,7 @@ def _needs_last(reach: Reach, users: int) -> Needs:
     few = [left for key in keys for left in (key.left("brief"), key.room())]
     return Needs(
         len(keys) * 12 * SECOND,
-        briefs=sum(left for left in few[::2] if left is not None and left <= MOST_UNITS),
+        briefs=len(keys) + sum(left for left in few[::2] if left is not None and left <= MOST_UNITS),
         slots=sum(left for left in few[1::2] if left is not None and left <= MOST_UNITS),
     )
 
@@ -204,7 +204,7 @@ SMOKE = Profile(
     duration=30 * SECOND,
     plays=smoke,
     needs=lambda reach, users: Needs(
-        len(NOUNS) * MEETING + 8 * SECOND, jobs=3, briefs=1, slots=2, expensive=19
+        len(NOUNS) * MEETING + 8 * SECOND, jobs=5, briefs=3, slots=2, expensive=19
     ),
     ends=True,
     claim=Claim(briefs=1, slots=1),
