@@ -250,7 +250,7 @@ def _side_by_side(reach: Reach) -> Iterator[CheckTask]:
         yield replace(
             task,
             waits=name not in MEETING,
-            laps=2 if name == "walk" else 1,
+            laps=4 if name == "walk" else 1,
             stage=STAGES.get(name, Stage.BROAD),
             quiet=task.spends if name == "last" else frozenset(),
         )
