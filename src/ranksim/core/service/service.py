@@ -4,14 +4,9 @@ The order of one call (U86): advance → access → traffic → faults of form �
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
-from functools import cache
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heappop
 from typing import Any, Self
-
-from pydantic import TypeAdapter
-from pydantic_core import from_json
 
 from ranksim.core.clock import instant
 from ranksim.core.contract.facts import JobKind, RateClass
@@ -20,7 +15,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.rules import idempotency
 from ranksim.core.rules.access import resolve
 from ranksim.core.rules.books import Books
-from ranksim.core.service import administration, deliveries, jobs
+from ranksim.core.service import administration, deliveries, jobs, saved_state
 from ranksim.core.service.calls import Answer, Call, Fault, Reply, StartJob, Step
 from ranksim.core.service.consulted import Consulting
 from ranksim.core.service.context import JOB_ENDS, Context, Request
@@ -39,8 +34,6 @@ from ranksim.core.service.rate_limits import (
 )
 from ranksim.core.service.replies import nothing
 from ranksim.core.service.state import Account, Event, Key, State, Stored
-
-STATE_FIELDS = {field.name for field in fields(State)}
 
 FAULTS = {
     "internal_error": "The service failed to answer.",
@@ -515,44 +508,18 @@ class Service:
 
     def save(self) -> bytes:
         """Return the whole state as JSON; `restore` reads it back under the same policy."""
-        return _state_schema().dump_json(self._ctx.state)
+        return saved_state.dump(self._ctx.state)
 
     @classmethod
     def restore(cls, saved: bytes, policy: Policy | None = None, pooled: Iterable[str] = ()) -> Self:
         """Make a service from a saved state. Raises BadInput when it is not one, or not of the policy."""
-        try:
-            complete = from_json(saved).keys() == STATE_FIELDS
-            state = _state_schema().validate_json(saved, strict=True)
-        except (ValueError, AttributeError):
-            complete = False
-        if not complete:
-            raise BadInput("saved state: expected the JSON that a service of this version saved")
         service = cls(policy, pooled=pooled)
-        for misfit in _misfits(state, service.policy):
-            raise BadInput(f"saved state: {misfit}")
-        service._ctx.state = state
+        service._ctx.state = saved_state.parse(saved, service.policy)
         return service
 
     def fork(self) -> Self:
         """Make a second service that continues from this one's state and shares nothing with it."""
         return self.restore(self.save(), self.policy, self._ctx.pooled)
-
-
-def _misfits(state: State, policy: Policy) -> Iterator[str]:
-    """Return what a policy lacks that a state has, or the other way round."""
-    plans, add_ons = policy.catalogue.plans, policy.catalogue.add_ons
-    for account in state.accounts.values():
-        at = f"accounts.{account.id}"
-        if account.plan not in plans:
-            yield f"{at}.plan: expected a plan of the policy, found {account.plan!r}"
-        elif missing := plans[account.plan].quotas.keys() - account.meters.keys():
-            yield f"{at}.meters: expected {min(missing)!r}, which plan {account.plan!r} of the policy meters"
-        if unknown := account.add_ons.keys() - add_ons.keys():
-            yield f"{at}.add_ons: expected add-ons of the policy, found {min(unknown)!r}"
-    windows = administration.windows_of_a_key(policy)
-    for key in state.keys.values():
-        if len(key.windows) != windows:
-            yield f"keys of {key.account}: expected {windows} rate windows (U11), found {len(key.windows)}"
 
 
 _NOBODY = Account("", "", "", "", "", 0, Books())
@@ -619,8 +586,3 @@ def _forget_expired(stored: dict[str, Stored], now: int) -> None:
         if stored[oldest].expires > now:
             return
         del stored[oldest]
-
-
-@cache
-def _state_schema() -> TypeAdapter[State]:
-    return TypeAdapter(State)  # building it takes as long as a tenth of starting, and few dump a state
