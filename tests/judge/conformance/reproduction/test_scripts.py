@@ -21,6 +21,7 @@ from tests.kit.traces import a_trace, call, created, hook
 from typer.testing import CliRunner
 
 from ranksim import cli
+from ranksim.core.clock import MILLISECOND, SECOND
 from ranksim.core.trace import Exchange, Header, Note, Trace, TraceKey
 from ranksim.judge.conformance.compare import compare
 from ranksim.judge.conformance.exhibits import exhibits
@@ -59,11 +60,11 @@ class Live:
         token = {} if key is None else {"authorization": f"Bearer {self.deployment.named[key]}"}
         text = "" if body is None else json.dumps(body)
         told |= {"content-type": "application/json"} if text else {}
-        sent = time.time_ns() // 1000
+        sent = elsewhere.now()
         reply = self.http.request(method, path, content=text, params=query, headers=told | token)
         self.trace.exchanges.append(
             Exchange(
-                id=f"x{sent}", sent=sent, received=time.time_ns() // 1000, operations=(), method=method,
+                id=f"x{sent}", sent=sent, received=elsewhere.now(), operations=(), method=method,
                 path=path, status=reply.status_code, target="it", api_key=key, query=query or {},
                 request_headers=told, body=text, response_headers=dict(reply.headers), response=reply.text,
             )
@@ -148,7 +149,9 @@ def mismatched(live: Live) -> None:
 def cooled(live: Live) -> None:
     live.call("main", "GET", "/v1/account/entitlements")
     job = crawl(live)["data"]["id"]
-    time.sleep(5)
+    token = {"authorization": f"Bearer {live.deployment.named['main']}"}
+    while live.http.get(f"/v1/jobs/crawl/{job}", headers=token).json()["data"]["status"] != "done":
+        pass
     live.call("main", "GET", f"/v1/jobs/crawl/{job}")
     crawl(live)
 
@@ -255,14 +258,27 @@ def test_a_script_shows_what_deviates_and_nothing_else(
     assert code == 0, f"{made.script}\n{says}"
 
 
+def machine() -> int:
+    return time.time_ns() // 1000
+
+
+@pytest.fixture
+def clock() -> Iterator[Any]:
+    """The deployments' clock, which goes by the machine's again at the end."""
+    yield elsewhere.now
+    elsewhere.now.set(machine)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["more", "fewer"])
-def test_a_burst_shows_a_limit(way: str, live: Callable[..., Live], tmp_path: Path) -> None:
+def test_a_burst_shows_a_limit(way: str, live: Callable[..., Live], tmp_path: Path, clock: Any) -> None:
     one = live(f"rate-{way} expensive", traffic_scale=10)
     body = {"kind": "crawl", "domain_id": one.domain, "dry_run": True}
-    until = time.monotonic() + 14
-    while time.monotonic() < until:
+    start = elsewhere.now()
+    for instant in range(start, start + 14 * SECOND, 20 * MILLISECOND):
+        clock.set(lambda at=instant: at)
         one.call("main", "POST", "/v1/jobs", body)
+    clock.set(machine)
     made = one.made("rate.expensive", tmp_path)
     assert made.script, made.why_not
     once = {"TRIES": "1", "WINDOW": "60" if way == "more" else "1"}
