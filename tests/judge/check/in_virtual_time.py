@@ -118,7 +118,8 @@ def _supervised(
     while True:
         anew = changed >= looked or rehearsal.now - looked >= LOOKED_EVERY
         looked = rehearsal.now if anew else looked
-        while anew and (task := rounds.next(start + checked.plan.time - CLOSING - rehearsal.now)) is not None:
+        left = start + checked.plan.time - CLOSING - rehearsal.now
+        while anew and (task := rounds.next(left)) is not None:
             number = rounds.number
             programs[number] = len(task.users)
             checked.began.setdefault(task.name, rehearsal.now - start)
@@ -128,7 +129,7 @@ def _supervised(
                 steps = kept(steps, ownership)
                 steps = permitted(guarded(steps, checked.budget))
                 yield Spawn(_once(steps, task, number, stopped, ended))
-        if not rounds.running:  # what was not begun has no time left
+        if not rounds.running and not rounds.later(left):  # what was not begun has no time left
             return
         yield Pause(SECOND)
         if again and changed > judged and rehearsal.now - judged >= JUDGED_EVERY:

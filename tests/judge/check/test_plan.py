@@ -13,7 +13,7 @@ from ranksim.core.callers.steps import Received, Send
 from ranksim.core.callers.target import Target
 from ranksim.core.clock import HOUR, MINUTE, SECOND, instant
 from ranksim.core.errors import BadInput
-from ranksim.judge.check.choice import Rounds, choose, gain_in_cases, open_cases, turns
+from ranksim.judge.check.choice import Rounds, choose, gain_in_cases, open_cases, turns, worth
 from ranksim.judge.check.plan import CheckPlan, check_runs, make_plan
 from ranksim.judge.check.plan_text import plan_lines
 from ranksim.judge.check.tasks import alternate_keys, tasks
@@ -123,14 +123,14 @@ def test_what_other_keys_would_decide_is_said() -> None:
 
 
 def test_it_is_said_whose_calls_are_refused_meanwhile() -> None:
-    at_limits = "key second will be at its rate limits for about 3m5s (a burst, rate limits): others with it "
+    at_limits = "key second will be at its rate limits for about 3m4s (a burst, rate limits): others with it "
     others = "else tasks leave 1 in 10 calls of each rate limit to others with these keys"
     ceiling = "what spends is refused on"
     said = "\n".join(plan_lines(planned(reached(*ALL))))
     assert (at_limits in said, others in said, ceiling in said) == (True, True, True)
     assert "key main will be at its rate limits" in "\n".join(plan_lines(planned(reached("main"))))
     brief = "\n".join(plan_lines(planned(reached(*ALL), time=2 * MINUTE)))
-    assert "key second will be at its rate limits for about 5s (a burst): others with it" in brief
+    assert "key second will be at its rate limits for about 4s (a burst): others with it" in brief
     assert others in brief
     capped = "\n".join(plan_lines(planned(with_target(reached(*ALL), spend_cap=2_000_000))))
     assert (at_limits in capped, ceiling in capped) == (True, False)
@@ -303,8 +303,8 @@ def test_what_can_be_decided_is_what_can_in_this_time() -> None:
     said = plan_lines(short)
     assert "can decide 7 of 8 rules with these keys in 3m" in said
     where = "bursts of writes and reads, rate limits, how rates are limited"
-    assert f"  not rate.read: no time for {where}; wants --time 7m" in said
-    assert "can decide 8 of 8 rules with these keys in 7m" in plan_lines(replace(short, time=7 * MINUTE))
+    assert f"  not rate.read: no time for {where}; wants --time 6m" in said
+    assert "can decide 8 of 8 rules with these keys in 6m" in plan_lines(replace(short, time=6 * MINUTE))
 
 
 def test_where_no_task_can_be_run_there_is_no_check() -> None:
@@ -354,7 +354,7 @@ def test_what_it_takes_is_said() -> None:
     careful = with_target(careful, use_domains=())
     assert f"{changes_nothing}on no domain, as `use_domains` names none" in plan_lines(planned(careful))
     [long] = [line for line in said if line.startswith("  not webhook retries of hours")]
-    assert long.endswith("; would want --time 10h39m")
+    assert long.endswith("; would want --time 9h44m")
 
 
 def test_what_stays_for_good_is_said() -> None:
@@ -538,6 +538,28 @@ def test_a_task_comes_again_only_for_what_is_undecided_and_keeps_no_first_one_wa
     assert gain_in_cases(plan, chosen, {"webhook.sent": 2, "rate.read": 7}) == 2
     held = planned(reached(*ALL), "webhook", receiver=False)
     assert gain_in_cases(held, chosen, {"webhook.sent": 2}) == 0
+
+
+def test_what_decides_most_for_its_time_and_cost_comes_again_first() -> None:
+    plan = planned(reached(*ALL))
+    rounds, undecided = {task.name: 1 for task in plan.tasks}, dict.fromkeys(plan.rules, 1)
+    first = choose(plan, [], rounds, undecided, plan.time)
+    assert first is not None
+    assert all(worth(plan, first, undecided) >= worth(plan, task, undecided) for task in plan.runs)
+
+
+def test_a_task_that_waits_for_its_instant_alone_keeps_a_check_going() -> None:
+    """With one key, the burst of expensive calls comes after a minute (S104)."""
+    plan = planned(reached("main", environments=1), "rate.expensive", time=3 * MINUTE)
+    rounds = Rounds.of(plan)
+    rounds.begun.update(task.name for task in plan.tasks if task.name != "limits")
+    waits = plan.for_calls - 30 * SECOND
+    assert (rounds.next(waits), rounds.later(waits)) == (None, True)
+    begun = rounds.next(plan.for_calls - MINUTE)
+    assert begun is not None
+    assert begun.name == "limits"
+    assert not rounds.later(plan.for_calls - MINUTE)
+    assert not Rounds.of(replace(plan, time=MINUTE)).later(SECOND)
 
 
 def test_open_cases_are_those_that_nothing_decided() -> None:

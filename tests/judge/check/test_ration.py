@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ranksim.bridges.rehearsal_worlds import make_world
 from ranksim.core.callers.requests import GERMANY, briefs_body, create, keywords_body, scan_body
 from ranksim.core.callers.steps import Program, Received, Send
 from ranksim.judge.check.ration import BRIEFS, SLOTS, Ration, rationed
@@ -15,6 +15,7 @@ from ranksim.judge.deployment.discovery import KeyReach, Reach
 from ranksim.judge.profiles.profile import Needs
 
 OWNER = "production acc_1"
+_, TARGET = make_world(seed=1)
 
 
 def account(slots: int | None, briefs: int | None) -> Reach:
@@ -26,7 +27,7 @@ def account(slots: int | None, briefs: int | None) -> Reach:
         metrics = [{"metric": "brief_refreshes", "limit": briefs + 1, "used": 1}]
         reads["account.usage"] = {"metrics": metrics}
     key = KeyReach("main", "production", "full", usable=True, account="acc_1", reads=reads)
-    return Reach(None, {"main": key}, "main")  # type: ignore[arg-type]  # nothing asks for the target
+    return Reach(TARGET, {"main": key}, "main")
 
 
 def task(name: str, profile: str) -> CheckTask:
@@ -63,7 +64,8 @@ def test_what_others_claim_is_not_taken_and_what_nobody_claims_is() -> None:
 def test_what_asks_for_more_than_is_left_is_sent_as_it_takes_nothing() -> None:
     ration = Ration.of(account(20, 3), TASKS)
     assert ration.permits("everyday", briefs(4))
-    assert ration.permits("everyday", replace(briefs(2), body={**briefs(2).body, "dry_run": True}))  # type: ignore[dict-item]
+    body = briefs_body("dom_1", ["word"] * 2) | {"dry_run": True}
+    assert ration.permits("everyday", create("keyword_briefs", "main", body))
 
 
 def test_what_is_sent_again_under_its_key_takes_nothing_more() -> None:

@@ -62,7 +62,7 @@ def test_what_had_no_time_says_how_much_it_wants() -> None:
     plan = planned("rate.read", "paging")
     assert (
         ended(plan, ["walk"]).undecided_because()["rate.read"]
-        == f"{NOTHING}; wants --time 7m, for bursts of writes and reads"
+        == f"{NOTHING}; wants --time 6m, for bursts of writes and reads"
     )
     cut = ended(plan, ["walk", "bursts", "burst"], cut=["burst"]).undecided_because()
     assert cut["rate.read"] == f"{NOTHING}; wants a longer --time, for rate limits"

@@ -151,7 +151,7 @@ class Checking:
             self.beside(partial(self._try_report, self.report))
         while not self.stopping:
             self._begin_what_fits()
-            if not self.rounds.running and not self.stopping:
+            if not self.rounds.running and not self.rounds.later(self.remaining) and not self.stopping:
                 self._stop("nothing is left to run that time allows", early=False)
             self._hear(HEARD_EVERY)
             self._judge_when_due()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache
 
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.judge.check.plan import CheckPlan
@@ -19,7 +20,7 @@ EACH = 3 * SECOND
 """What an expensive call takes where all tasks share the 20 of a minute (S104)."""
 
 FEW_KEYS = 3
-"""So many keys have such calls enough for all."""
+"""So many keys have such calls enough for all; fewer do not."""
 
 CROWD = 2
 """Tasks that spend with one key at a time: of more than these none comes to its end."""
@@ -72,6 +73,16 @@ class Rounds:
             self.running[self.number] = task
             self.begun[task.name] += 1
         return task
+
+    def later(self, left: Micros) -> bool:
+        """Return whether a task that was not begun waits only for its instant; `left` is in µs."""
+        past = self.plan.for_calls - left
+        return any(
+            task.after > past
+            and not self.begun[task.name]
+            and max(task.needs.length, task.left) <= self.plan.for_calls - task.after
+            for task in self.plan.tasks
+        )
 
     def ended(self, number: int) -> CheckTask:
         """Note that a task has ended, and return it."""
@@ -173,10 +184,8 @@ def _fitting(
 
 def _is_crowded(plan: CheckPlan, task: CheckTask, running: Collection[CheckTask]) -> bool:
     """Return whether as many tasks as go together well spend with the few keys that there are."""
-    if len(plan.reach.keys) >= FEW_KEYS:
-        return False
     beside = [other for other in running if other.spends and other.uses & task.uses]
-    return bool(task.spends) and task.waits and len(beside) >= CROWD
+    return _has_few_keys(plan) and bool(task.spends) and task.waits and len(beside) >= CROWD
 
 
 def _in_stage(new: Collection[CheckTask]) -> list[CheckTask]:
@@ -197,28 +206,39 @@ def turns(plan: CheckPlan, time: Micros) -> dict[str, tuple[Micros, Micros]]:
         while (task := rounds.next(time - now)) is not None:
             ends[rounds.number] = now + task.needs.times(task.laps).length
             begun.setdefault(task.name, (now, ends[rounds.number]))
-        if not rounds.running:
+        instants = [ends[number] for number in rounds.running]
+        if rounds.later(time - now):
+            instants += [task.after for task in plan.tasks if task.after > now]
+        if not instants:
             return begun
-        number = min(rounds.running, key=lambda running: ends[running])
-        now = ends[number]
-        rounds.ended(number)
+        now = min(instants)
+        for number in [number for number in rounds.running if ends[number] <= now]:
+            rounds.ended(number)
 
 
 def times_for(plan: CheckPlan, tasks: Collection[CheckTask]) -> dict[str, Micros]:
-    """Return in how much time each task would get a turn, if all take what they say: about, in whole minutes.
+    """Return in how many whole minutes (µs) each task would get a turn, if all take what they say."""
 
-    It is looked for from the time of the plan on, a minute or a tenth longer each time.
-    """
-    times: dict[str, Micros] = {}
-    time = plan.time + -plan.time % MINUTE
-    while waiting := [task for task in tasks if task.name not in times]:
-        longer = replace(plan, time=time)
-        in_time = turns(longer, longer.for_calls)
-        times |= {task.name: time for task in waiting if task.name in in_time}
-        wanting = min(task.needs.length for task in waiting) - longer.for_calls
-        step = wanting + -wanting % MINUTE if wanting > 0 else time // 10 // MINUTE * MINUTE
-        time += max(MINUTE, step)
+    @cache
+    def having_turns(minutes: int) -> Collection[str]:
+        longer = replace(plan, time=minutes * MINUTE)
+        return turns(longer, longer.for_calls)
+
+    least = -(-plan.time // MINUTE)
+    times = {}
+    for task in tasks:
+        short, long = least - 1, least
+        while task.name not in having_turns(long):
+            short, long = long, 2 * long
+        while long - short > 1:
+            middle = (short + long) // 2
+            short, long = (short, middle) if task.name in having_turns(middle) else (middle, long)
+        times[task.name] = long * MINUTE
     return times
+
+
+def _has_few_keys(plan: CheckPlan) -> bool:
+    return len(plan.reach.keys) < FEW_KEYS
 
 
 def rounds_in(task: CheckTask, time: Micros) -> int:
@@ -235,6 +255,6 @@ def gain_in_cases(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]
 def worth(plan: CheckPlan, task: CheckTask, undecided: Mapping[str, int]) -> Fraction:
     """Return what a task may decide for each second that it takes and each job and brief that it spends."""
     needs = task.needs
-    paced = needs.expensive * EACH if len(plan.reach.keys) < FEW_KEYS else 0
+    paced = needs.expensive * EACH if _has_few_keys(plan) else 0
     seconds = max(needs.length, paced) // SECOND
     return Fraction(gain_in_cases(plan, task, undecided), seconds + needs.jobs + needs.briefs + 1)

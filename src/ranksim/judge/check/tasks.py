@@ -52,19 +52,8 @@ TITLES = {
 """What tasks are called where people read, by the first word of their names; the rest is whose key climbs."""
 
 ORDER = (
-    *("smoke", "limits", "bursts", "scope", "breadth", "walk", "endpoints", "ladder", "cooldowns"),
-    *(
-        "bursts",
-        "burst",
-        "retry",
-        "webhooks",
-        "race",
-        "everyday",
-        "last",
-        "ceiling",
-        "windows",
-        "webhooks-long",
-    ),
+    *("smoke", "limits", "bursts", "scope", "breadth", "walk", "endpoints", "ladder", "cooldowns", "burst"),
+    *("retry", "webhooks", "race", "everyday", "last", "ceiling", "windows", "webhooks-long"),
 )
 """Which task comes before which of its stage: what decides most for what it takes."""
 
@@ -111,8 +100,7 @@ class CheckTask:
     `quiet` are those where no other task may spend. `needs` is what once through takes, `waits` says that its
     calls can be put off to keep a pace, and `stage` that tasks of an earlier one which spend on its accounts
     come before it. It begins `after` so much time, where so much is `left` (µs). What spends is sent
-    with the `spare` keys of its
-    account in turn.
+    with the `spare` keys of its account in turn.
     """
 
     name: str

@@ -11,10 +11,10 @@ from ranksim.judge.profiles.profile import Profile
 from ranksim.judge.profiles.race import RACE
 from ranksim.judge.profiles.retry import RETRY
 from ranksim.judge.profiles.scope import SCOPE
-from ranksim.judge.profiles.smoke import BURSTS, LAST, LIMITS, SMOKE
+from ranksim.judge.profiles.smoke import LAST, SMOKE
 from ranksim.judge.profiles.walk import WALK
 from ranksim.judge.profiles.webhooks import ENDPOINTS, WEBHOOKS, WEBHOOKS_LONG
-from ranksim.judge.profiles.windows import BURST, WINDOWS
+from ranksim.judge.profiles.windows import BURST, BURSTS, LIMITS, WINDOWS
 
 __all__ = ["OF_LOADS", "PROFILES", "Profile", "profile"]
 

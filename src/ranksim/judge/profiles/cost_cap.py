@@ -62,7 +62,7 @@ def to_the_ceiling(rung: Rung) -> Program:
     """
     lacking = yield from _climbed(rung)
     yield from politely(Send("jobs.list", rung.key.name, query={"limit": "200"}))
-    yield from read_used(rung)
+    yield from read_used(rung.key)
     plain = yield from rung.me.keyword_list(rung.domain, "ladder-free", rung.me.number, key=rung.key.name)
     untracked = rung.create("keywords", keywords_body(plain, rung.words()))
     over, _, beyond = precedence.too_much(rung)
@@ -87,7 +87,7 @@ def _climbed(rung: Rung) -> Generator[Any, Any, list[str]]:
     cooled: dict[str, Micros] = {rung.domain: 0}  # domains, and when nothing cools there any more
     lacking: list[str] = []
     begun = False
-    spent, limit = _cost((yield from read_used(rung)))
+    spent, limit = _cost((yield from read_used(rung.key)))
     for number in range(MOST_JOBS):
         turn = number % len(prices)
         kind = list(prices)[turn] if number < TRIED else max(prices, key=lambda kind_name: prices[kind_name])
@@ -97,7 +97,7 @@ def _climbed(rung: Rung) -> Generator[Any, Any, list[str]]:
         send = rung.create("jobs", job_body(kind, where))
         answer = yield from promptly(rung.anew(send))
         before = spent
-        spent, limit = _cost((yield from read_used(rung)))
+        spent, limit = _cost((yield from read_used(rung.key)))
         if id_of(answer):
             begun = True
             prices[kind] = max(prices[kind], spent - before)
@@ -114,7 +114,7 @@ def _climbed(rung: Rung) -> Generator[Any, Any, list[str]]:
             # The ceiling, whatever it is called: what ends may give back what was reserved for it (U49).
             begun = False
             yield from _all_over(rung)
-            spent, limit = _cost((yield from read_used(rung)))
+            spent, limit = _cost((yield from read_used(rung.key)))
         elif answer.code != "cooldown_active":
             break
     return lacking
@@ -140,25 +140,24 @@ def _free(rung: Rung, cooled: dict[str, Micros]) -> Making:
     return made or rung.domain
 
 
-def _cost(usage: Mapping[str, Any]) -> tuple[int, int]:
-    """Return what is spent and the ceiling by a reading of usage, µUSD; 0 for what it does not tell."""
-    cost = usage.get("cost")
+def _cost(key: KeyReach) -> tuple[int, int]:
+    """Return what is spent and the ceiling by what was read of usage, µUSD; 0 for what it does not tell."""
+    usage = key.reads.get("account.usage")
+    cost = usage.get("cost") if isinstance(usage, Mapping) else None
     if not isinstance(cost, Mapping):
         return 0, 0
     return spent_amount(cost) or 0, micros_of(cost.get("ceiling")) or 0
 
 
-def _left(key: KeyReach) -> int | None:
-    """Return what is left under the ceiling of a key's account, µUSD, where usage tells."""
-    usage = key.reads.get("account.usage")
-    spent, limit = _cost(usage) if isinstance(usage, Mapping) else (0, 0)
-    return limit - spent if limit else None
+def _is_near(key: KeyReach) -> bool:
+    """Return whether few jobs spend what is left under the ceiling of a key's account."""
+    spent, limit = _cost(key)
+    return 0 < limit <= spent + NEAR
 
 
 def needs_of(reach: Reach, climbing: Sequence[KeyReach], users: int) -> Needs:
     """Return what it takes so many users to climb once with these keys."""
-    near = all((left := _left(key)) is not None and left <= NEAR for key in climbing)
-    each = (150 * SECOND if near else 4 * MINUTE) // reach.target.traffic_scale
+    each = (150 * SECOND if all(map(_is_near, climbing)) else 4 * MINUTE) // reach.target.traffic_scale
     return Needs(
         -(-len(climbing) // max(1, users)) * each,
         (MOST_JOBS + len(KINDS)) * len(climbing),

@@ -157,6 +157,22 @@ def bodies(
     }
 
 
+def another_body(body: Body) -> dict[str, Any]:
+    """Return a body that asks for something else."""
+    name = next((name for name in ("host", "name", "keywords", "kind", "url") if name in body), "label")
+    value = body.get(name)
+    if name == "keywords":
+        return {**body, name: [*(value or []), "one more"]}
+    if name == "kind":
+        return {**body, name: "crawl" if value != "crawl" else "ai_scan"}
+    return {**body, name: f"{value}-other" if name == "url" else f"other-{value}"}
+
+
+def one_call(send: Send) -> Program:
+    """Send once: a program to spawn beside others."""
+    yield send
+
+
 def send_creation(send: Send) -> Making:
     """Send a creation, politely."""
     return id_of((yield from politely(send)))

@@ -17,7 +17,7 @@ from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Spaw
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.judge.deployment.discovery import GRAPHQL, KeyReach, Reach
 from ranksim.judge.profiles import cost_cap, precedence
-from ranksim.judge.profiles.fixtures import WIDE, User, failing_domain, id_of, ids_of_keywords
+from ranksim.judge.profiles.fixtures import WIDE, User, failing_domain, id_of, ids_of_keywords, one_call
 from ranksim.judge.profiles.graphql import over_graphql
 from ranksim.judge.profiles.precedence import KINDS, LAST, Rung, at_a_pace, at_once, dry, promptly, read_used
 from ranksim.judge.profiles.profile import Claim, Needs, Profile
@@ -69,20 +69,20 @@ def _both(rung: Rung, send: Send, *, again: bool = True) -> Program:
     spend, near = precedence.spend_of(send), rung.key.purpose == "near_limit"
     cools = bool(rung.key.cooldown(spend))
     again = again and not (spend == "keyword_briefs" and near and cools)
-    yield from read_used(rung)
+    yield from read_used(rung.key)
     yield from at_a_pace(rung, dry(send))
-    yield from read_used(rung)
+    yield from read_used(rung.key)
     if again and near and (spend == "scans" or cools):
-        yield Spawn(_alone(rung.anew(send)))
+        yield Spawn(one_call(rung.anew(send)))
     asking = promptly if again and cools else partial(at_a_pace, rung)
     answer: Received = yield from asking(rung.anew(send))
-    yield from read_used(rung)
+    yield from read_used(rung.key)
     again = again and answer.code not in FOREVER
     begun = id_of(answer) if again and send.operation == "jobs.create" else ""
     if again:
         answer = yield from at_a_pace(rung, rung.anew(send))
         yield from _look(rung, spend, begun)
-        yield from read_used(rung)
+        yield from read_used(rung.key)
     yield from _over_graphql(rung, send)
     yield from at_a_pace(rung, dry(send))
     if answer.code == "cooldown_active":
@@ -110,7 +110,7 @@ def _over_graphql(rung: Rung, send: Send) -> Program:
     over = over_graphql(send) if rung.me.reach.can(GRAPHQL) and rung.key.purpose not in LAST else None
     if over is not None:
         yield from at_a_pace(rung, rung.anew(over))
-        yield from read_used(rung)
+        yield from read_used(rung.key)
 
 
 def _look(rung: Rung, kind: str, job: str) -> Program:
@@ -126,7 +126,7 @@ def _widen(rung: Rung) -> Program:
     many = [{"country": f"{a}{b}"} for a in "ABCDE" for b in "ABCDEFGH"]
     for body in ({"geographies": WIDE[1]}, {"geographies": many}, {"active": False}, {"active": True}):
         yield from politely(Send("scans.update", rung.key.name, path=path, body=body))
-        yield from read_used(rung)
+        yield from read_used(rung.key)
 
 
 def _failures(rung: Rung) -> Program:
@@ -138,10 +138,10 @@ def _failures(rung: Rung) -> Program:
     for kind in KINDS if domain else ():
         for _ in range(2):
             job = id_of((yield from at_a_pace(rung, rung.anew(rung.create("jobs", job_body(kind, domain))))))
-            yield from read_used(rung)
+            yield from read_used(rung.key)
             if job:
                 yield from rung.me.wait_for_job(kind, job, key=rung.key.name)
-                yield from read_used(rung)
+                yield from read_used(rung.key)
 
 
 def _pairs(rung: Rung) -> Program:
@@ -192,15 +192,11 @@ def _breath(rung: Rung, spend: str) -> Program:
 def _for_the_last(rung: Rung, *sends: Send) -> Program:
     """Ask twice at once for all that is left, of which one is granted; and read what is used around it."""
     first, second = map(rung.anew, sends)
-    yield from read_used(rung)
-    yield Spawn(_alone(first))
+    yield from read_used(rung.key)
+    yield Spawn(one_call(first))
     yield second
     yield Pause(SECOND)
-    yield from read_used(rung)
-
-
-def _alone(send: Send) -> Program:
-    yield send
+    yield from read_used(rung.key)
 
 
 def _few_free(rung: Rung) -> Generator[Any, Any, int | None]:
@@ -214,8 +210,7 @@ def _few_free(rung: Rung) -> Generator[Any, Any, int | None]:
 
 def _rest_of_briefs(rung: Rung) -> Generator[Any, Any, int]:
     """Return how many briefs are left where they are few; else, and to an account past due, 0."""
-    usage = yield from read_used(rung)
-    left = replace(rung.key, reads={"account.usage": usage}).left("brief")
+    left = (yield from read_used(rung.key)).left("brief")
     lasting = rung.key.purpose == "past_due" or left is None or left > LEFT_OVER
     return 0 if lasting or left is None else max(0, left)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,11 +156,11 @@ def dry(send: Send) -> Send:
 
 def at_once(rung: Rung, *sends: Send) -> Program:
     """Send each for real and dry, right behind each other, and read what is used."""
-    yield from read_used(rung)
+    yield from read_used(rung.key)
     for send in sends:
         yield from promptly(rung.anew(send))
         yield from promptly(dry(send))
-    yield from read_used(rung)
+    yield from read_used(rung.key)
 
 
 def promptly(send: Send) -> Generator[Any, Any, Received]:
@@ -188,15 +188,14 @@ def at_a_pace(rung: Rung, send: Send) -> Generator[Any, Any, Received]:
     return answer
 
 
-def read_used(rung: Rung) -> Generator[Any, Any, Mapping[str, Any]]:
-    """Read what is used, where the key may; return the usage."""
-    usage: Mapping[str, Any] = {}
+def read_used(key: KeyReach) -> Generator[Any, Any, KeyReach]:
+    """Read what is used, where a key may; return the key with that as what was read."""
+    reads: dict[str, Any] = {}
     for operation in ("account.usage", "slots.get"):
-        if operation not in rung.key.lacks:
-            answer: Received = yield from politely(Send(operation, rung.key.name))
-            if operation == "account.usage" and isinstance(answer.data, Mapping):
-                usage = answer.data
-    return usage
+        if operation not in key.lacks:
+            answer: Received = yield from politely(Send(operation, key.name))
+            reads[operation] = answer.data
+    return replace(key, reads=reads)
 
 
 def read_on(rung: Rung) -> Program:

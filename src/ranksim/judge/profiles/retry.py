@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ranksim.core.callers.requests import (
     briefs_body,
@@ -20,7 +18,7 @@ from ranksim.core.callers.steps import Lap, Pause, Program, Received, Send, Unti
 from ranksim.core.clock import MILLISECOND, MINUTE, SECOND, Micros
 from ranksim.core.contract.facts import Facts
 from ranksim.judge.deployment.discovery import Reach
-from ranksim.judge.profiles.fixtures import Chance, User, next_meeting
+from ranksim.judge.profiles.fixtures import Chance, User, another_body, next_meeting
 from ranksim.judge.profiles.profile import Needs, Profile, most_by_chance
 
 CASES = ("lost", "mismatch", "dry_then_real", "permuted", "refused", "two_keys", "test_event")
@@ -105,7 +103,7 @@ def _case(retrier: Retrier, turn: int) -> Program:
 
 
 def _plain(case: str, send: Send, draw: Chance) -> Program:
-    body: Mapping[str, Any] = send.body or {}
+    body = send.body or {}
     if case == "lost":
         yield replace(send, lose=True)
         yield Pause(draw.randrange(300) * MILLISECOND)
@@ -120,19 +118,8 @@ def _plain(case: str, send: Send, draw: Chance) -> Program:
         yield replace(send, body=None, raw=backwards)
     else:
         yield send
-        yield replace(send, body=_another(body))
+        yield replace(send, body=another_body(body))
         yield from _again(send, 1)
-
-
-def _another(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a body that asks for something else."""
-    name = next((name for name in ("host", "name", "keywords", "kind") if name in body), "label")
-    value = body.get(name)
-    if name == "keywords":
-        return {**body, name: [*(value or []), "one more"]}
-    if name == "kind":
-        return {**body, name: "crawl" if value != "crawl" else "ai_scan"}
-    return {**body, name: f"other-{value}"}
 
 
 def _again(send: Send, times: int) -> Program:

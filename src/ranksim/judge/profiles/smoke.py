@@ -6,21 +6,16 @@ So each meeting shows whether work with a key is done once, and whether a cooldo
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeAlias
 
 from ranksim.core.callers.requests import briefs_body, create, job_body, keywords_body
 from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Pause, Program, Received, Send, Spawn
-from ranksim.core.clock import MINUTE, SECOND
-from ranksim.core.contract.facts import RateClass
-from ranksim.core.service.calls import Body
+from ranksim.core.clock import SECOND
 from ranksim.judge.deployment.discovery import KeyReach, Reach
-from ranksim.judge.profiles.fixtures import User, bodies, id_of, meet
+from ranksim.judge.profiles.fixtures import User, another_body, bodies, id_of, meet, one_call
+from ranksim.judge.profiles.precedence import read_used
 from ranksim.judge.profiles.profile import Claim, Needs, Profile
-from ranksim.judge.profiles.windows import a_probe, window_of
 
 MEETING = 2 * SECOND
 """Between two instants at which all send the same."""
@@ -32,12 +27,6 @@ THIRD = 2
 """The number of the user who sends under a key of its own."""
 
 USERS = 3
-
-Shares: TypeAlias = tuple[tuple[RateClass, int], ...]
-"""Classes, and how many users ask together for more than each admits: replies may take a while."""
-
-TRIES = 5
-"""Calls after a burst in which a refusal is met, mostly."""
 
 MOST_UNITS = 60
 """The last units of what an account has are asked for where there are no more of them."""
@@ -67,7 +56,7 @@ def smoke(me: User) -> Program:
                 yield send
                 scans += [id_of(answer)] if noun == "scans" else []
             elif me.number == 1:
-                yield replace(send, body={**body, **_otherwise(body)})
+                yield replace(send, body=another_body(body))
     for scan in filter(None, scans):  # of which a plan may have few
         yield from politely(Send("scans.delete", me.key, path={"id": scan}))
     yield from _cooled(me)
@@ -90,48 +79,19 @@ def _raced(me: User) -> set[str]:
     return {noun for noun, amount in left.items() if amount == 1}
 
 
-def _otherwise(body: Body) -> Body:
-    """Return a field of a body as another call has it."""
-    name = next(name for name in ("host", "name", "keywords", "kind", "url") if name in body)
-    value = body[name]
-    if name == "keywords":
-        return {name: [*value, "one more"]}
-    return {name: "ai_scan" if name == "kind" else f"{value}-other"}
-
-
 def _signed(me: User) -> Program:
     """Have a test event, asked for twice at once, come to a receiver that fails once: signed, and again."""
     endpoint = yield from me.endpoint("500,200", types=("job.failed",))
     if endpoint:
         once = me.named("smoke-test")
         test = Send("webhooks.test", me.key, path={"id": endpoint}, idempotency_key=once)
-        yield Spawn(_alone(test))
+        yield Spawn(one_call(test))
         yield test
-
-
-def _alone(send: Send) -> Program:
-    yield send
 
 
 def _once(me: User, *parts: object) -> str:
     """Return an Idempotency-Key that the first two users share and the third does not."""
     return me.named("smoke", *parts, "alone" if me.number == THIRD else "twin")
-
-
-def exceed(me: User, shares: Shares) -> Program:
-    """Ask at once for a third more than a minute admits, with partners; then try again as one is told.
-
-    Of expensive calls none is tried again: all tasks of a check share them.
-    """
-    first = 0
-    for rate_class, partners in shares:
-        if first <= me.number < first + partners:
-            probe = yield from a_probe(me, rate_class, me.number - first, partners)
-            yield from meet(MEETING, MEETING // 4)
-            yield from probe.share(probe.limit * 13 // 10)
-            if me.number == first and rate_class != RateClass.EXPENSIVE:
-                yield from probe.honoured(TRIES)
-        first += partners
 
 
 def exhaust(me: User) -> Program:
@@ -152,8 +112,7 @@ def _last_of(me: User, key: KeyReach) -> Program:
     scan = (yield from me.scan(domain, [listed], me.named("last"), key=key.name)) if listed else ""
     for noun in ("keywords", "keyword_briefs") if scan else ():
         yield from meet(MEETING, MEETING // 4)
-        slots, usage = yield from _read(key)
-        now = replace(key, reads={"slots.get": slots, "account.usage": usage})
+        now = yield from read_used(key)
         left = now.room() if noun == "keywords" else now.left("brief")
         yield from meet(MEETING, MEETING // 4)
         if left is None or not 0 < left <= MOST_UNITS:
@@ -170,16 +129,7 @@ def _last_of(me: User, key: KeyReach) -> Program:
                 yield from me.scan(domain, [listed], me.named("last", "more"), key=key.name)
             else:
                 yield from politely(Send("keyword_briefs.list", key.name))
-            yield from _read(key)
-
-
-def _read(key: KeyReach) -> Generator[Any, Any, tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Read what is used of an account."""
-    read: list[Mapping[str, Any]] = []
-    for operation in ("slots.get", "account.usage"):
-        answer: Received = yield from politely(Send(operation, key.name))
-        read.append(answer.data if isinstance(answer.data, Mapping) else {})
-    return read[0], read[1]
+            yield from read_used(key)
 
 
 def _needs_last(reach: Reach, users: int) -> Needs:
@@ -208,28 +158,6 @@ SMOKE = Profile(
     ),
     ends=True,
     claim=Claim(briefs=1, slots=1),
-)
-
-LIMITS = Profile(
-    name="limits",
-    aim="One burst beyond the limit of expensive calls.",
-    rules=("rate.expensive", "rate.retry_after", "rate.traffic_only"),
-    users=3,
-    duration=MINUTE,
-    plays=partial(exceed, shares=((RateClass.EXPENSIVE, 3),)),
-    needs=lambda reach, users: Needs(5 * SECOND, expensive=26),
-    ends=True,
-)
-
-BURSTS = Profile(
-    name="bursts",
-    aim="One burst beyond the limits of writes and of reads, and what is tried again after it.",
-    rules=("rate.",),
-    users=18,
-    duration=2 * MINUTE,
-    plays=partial(exceed, shares=((RateClass.WRITE, 3), (RateClass.READ, 15))),
-    needs=lambda reach, users: Needs(window_of(reach) + 15 * SECOND),
-    ends=True,
 )
 
 LAST = Profile(

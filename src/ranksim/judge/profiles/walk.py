@@ -160,7 +160,7 @@ def _write(me: User, draw: Chance, turn: int, lists: list[str], domain: str) -> 
     elif domain:
         body = named_body(domain, me.named("walk", me.number, turn))
         label = yield from send_creation(create("labels", me.key, body))
-        if turn % 6 == 0 and label:
+        if turn % 3 == 0 and label:
             yield Send("labels.delete", me.key, path={"id": label})
     yield Pause(2 * SECOND + draw.randrange(2 * SECOND))
 

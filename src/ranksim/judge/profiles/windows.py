@@ -6,7 +6,7 @@ class each; those of one class meet at instants that all of them can work out.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,6 +32,10 @@ MOST_LANES = 8
 
 PHASES = (45, 10)
 """Second of the minute at which the plan begins, then begins again off phase."""
+
+
+TRIES = 5
+"""Calls after a burst in which a refusal is met, mostly."""
 
 
 def window_of(reach: Reach) -> Micros:
@@ -174,6 +178,20 @@ def bursts(me: User) -> Program:
         yield from probe.burst(probe.limit // 2)
 
 
+def exceed(me: User, classes: Sequence[RateClass]) -> Program:
+    """Send a third more than a minute admits at once, a class a user; then try again as the refusal says.
+
+    Of expensive calls none is tried again: all tasks of a check share them.
+    """
+    if me.number >= len(classes):
+        return
+    rate_class = classes[me.number]
+    probe = yield from a_probe(me, rate_class)
+    yield from probe.share(probe.limit * 13 // 10)
+    if rate_class != RateClass.EXPENSIVE:
+        yield from probe.honoured(TRIES)
+
+
 def plan(me: User) -> Program:
     """Follow the plan P1 in each class, twice, off phase the second time."""
     for part in parts(me.number, me.users):
@@ -185,6 +203,28 @@ def _needs(reach: Reach, users: int, windows: int) -> Needs:
     """Return what so many windows for each class take that the busiest user probes."""
     return Needs(max(1, -(-len(CLASSES) // users)) * windows * window_of(reach))
 
+
+LIMITS = Profile(
+    name="limits",
+    aim="One burst beyond the limit of expensive calls.",
+    rules=("rate.expensive", "rate.retry_after", "rate.traffic_only"),
+    users=1,
+    duration=MINUTE,
+    plays=partial(exceed, classes=(RateClass.EXPENSIVE,)),
+    needs=lambda reach, users: Needs(4 * SECOND, expensive=26),
+    ends=True,
+)
+
+BURSTS = Profile(
+    name="bursts",
+    aim="One burst beyond the limits of writes and of reads, and what is tried again after it.",
+    rules=("rate.",),
+    users=2,
+    duration=2 * MINUTE,
+    plays=partial(exceed, classes=(RateClass.WRITE, RateClass.READ)),
+    needs=lambda reach, users: Needs(window_of(reach) + 15 * SECOND),
+    ends=True,
+)
 
 BURST = Profile(
     name="burst",
