@@ -15,7 +15,7 @@ from ranksim.core.service.state import State
 FIELDS = {field.name for field in fields(State)}
 
 
-def dump(state: State) -> bytes:
+def dump_state(state: State) -> bytes:
     """Return the whole state as JSON."""
     return _schema().dump_json(state)
 

@@ -508,7 +508,7 @@ class Service:
 
     def save(self) -> bytes:
         """Return the whole state as JSON; `restore` reads it back under the same policy."""
-        return saved_state.dump(self._ctx.state)
+        return saved_state.dump_state(self._ctx.state)
 
     @classmethod
     def restore(cls, saved: bytes, policy: Policy | None = None, pooled: Iterable[str] = ()) -> Self:
