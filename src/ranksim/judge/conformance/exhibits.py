@@ -12,9 +12,10 @@ import json
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -67,7 +68,8 @@ def exhibits(sources: Sequence[Source], judgement: Judgement) -> Exhibits:
     for number, source in enumerate(sources, 1):
         prefix = f"{number}/" if len(sources) > 1 else ""
         wanted = {name.removeprefix(prefix) for name in calls if name.startswith(prefix)}
-        for entry in _entries(source, wanted, events) if wanted or events else ():
+        names = {*wanted, *(name.rpartition("/")[0] for name in events)}
+        for entry in entries_in(source, partial(_has_id, names)) if names else ():
             match entry:
                 case Header():
                     header = entry
@@ -90,15 +92,21 @@ def _pointed_at(judgement: Judgement) -> tuple[set[str], set[str]]:
 _ID: Final = re.compile(r'"(?:id|[sS]ervice-[eE]vent-[iI]d)"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
-def _entries(source: Source, calls: Collection[str], events: Collection[str]) -> Iterator[object]:
-    """Yield the header and all entries that may be named; other lines are not parsed."""
+def _has_id(names: Collection[str], line: str) -> bool:
+    return any(json.loads(text) in names for text in _ID.findall(line))
+
+
+def entries_in(source: Source, matters: Callable[[str], bool]) -> Iterator[object]:
+    """Yield the header of a trace and the entries of lines that matter, of one in memory all entries.
+
+    Other lines are not parsed.
+    """
     if isinstance(source, Trace):
         yield from (source.header, *source.exchanges, *source.deliveries)
         return
-    wanted = {*calls, *(name.rpartition("/")[0] for name in events)}
     lines = read_lines(source) if isinstance(source, str | Path) else source
     for number, line in enumerate(lines):
-        if number == 0 or not wanted.isdisjoint(json.loads(text) for text in _ID.findall(line)):
+        if number == 0 or matters(line):
             yield ENTRY.validate_json(line)
 
 

@@ -17,6 +17,7 @@ import httpx
 import pytest
 from tests.judge.conformance.elsewhere.sockets import ran, served
 from tests.judge.conformance.elsewhere.virtual import elsewhere
+from tests.judge.conformance.test_graphql_lists import page
 from tests.kit.traces import a_trace, call, created, hook
 from typer.testing import CliRunner
 
@@ -319,6 +320,7 @@ def test_what_is_made_first_is_found_in_what_gave_out_its_id() -> None:
     ("entries", "rule", "why"),
     [
         ([created(), hook(0, valid=False)], "webhook.signature", "it needs a webhook receiver"),
+        ([page(0, "abcdefghijk", "e", first=3)], "paging.limit", "it is of pages over GraphQL"),
         (
             [
                 call(

@@ -32,7 +32,7 @@ class ScriptCalls:
 
     def __post_init__(self) -> None:
         prefix = self.names[0].removesuffix(self.origin.exchanges[self.names[0]].id)
-        for token, (name, _) in self.origin.given.items():
+        for token, (name, _) in self.origin.issuers.items():
             if name in self.names and token.startswith(prefix):
                 self._variables[token.removeprefix(prefix)] = f"${{v{len(self._variables) + 1}}}"
         self._tokens = {**self._variables}
@@ -77,7 +77,7 @@ class ScriptCalls:
         return re.sub(r"\W", "_", about.variable or named.upper(), flags=re.ASCII)
 
     def steps(self) -> Iterator[str]:
-        """Yield the calls, with what each gives to later ones."""
+        """Yield the calls, with what each issues for later ones."""
         before, group = "", list[str]()
         for name, following in zip(self.names, (*self.names[1:], ""), strict=True):
             gap = self._gap(before, name) if self.waits and {before, name} <= {*self.proof} else 0
@@ -121,8 +121,8 @@ class ScriptCalls:
             yield f"made {step} {self._key(exchange.api_key)} {self._url(name)}"
         prefix = name.removesuffix(exchange.id)
         for token, variable in self._tokens.items():
-            giver, place = self.origin.given[prefix + token]
-            if giver == name:
+            issuer, place = self.origin.issuers[prefix + token]
+            if issuer == name:
                 yield f"{variable[2:-1]}=$(text {step} {self.words(place)})"
 
     def words(self, text: str) -> str:

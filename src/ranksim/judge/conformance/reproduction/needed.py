@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
-from ranksim.core.records import parsed, read_lines
-from ranksim.core.trace import ENTRY, Exchange, Trace
+from ranksim.core.records import parsed
+from ranksim.core.trace import Exchange
+from ranksim.judge.conformance.exhibits import entries_in
 from ranksim.judge.conformance.history.trace_reader import Source
-
-Given = dict[str, tuple[str, str]]
-"""By id or cursor: the exchange whose reply gave it out, and where in it."""
 
 _STATIC = re.compile(r"v1|[a-z-]+")
 _NAMES_THINGS = re.compile(r"(.*_)?ids?|cursor")
@@ -23,10 +21,11 @@ _NAMES_THINGS = re.compile(r"(.*_)?ids?|cursor")
 
 @dataclass(slots=True)
 class Provenance:
-    """Exchanges by their names in reports, and which of them gave out what others name."""
+    """Exchanges by their names in reports, and which of them issued what others name."""
 
     exchanges: dict[str, Exchange] = field(default_factory=dict)
-    given: Given = field(default_factory=dict)
+    issuers: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By id or cursor, behind the prefix of its trace: the exchange whose reply issued it, and where."""
 
     def needed(self, names: Iterable[str]) -> list[str]:
         """Return exchanges and all that they stand on, in order of sending."""
@@ -35,12 +34,13 @@ class Provenance:
             name = left.pop()
             if name not in names_needed:
                 names_needed.add(name)
-                left += [self.given[token][0] for token in self.tokens(name) if token in self.given]
+                left += self.issuers_of(name, tokens_of(self.exchanges[name]))
         return sorted(names_needed, key=lambda name: self.exchanges[name].sent)
 
-    def tokens(self, name: str) -> set[str]:
-        """Return the ids and cursors that an exchange names, as `given` has them."""
-        return {_prefix(name, self.exchanges) + token for token in tokens_of(self.exchanges[name])}
+    def issuers_of(self, name: str, tokens: Iterable[str]) -> list[str]:
+        """Return the exchanges that issued ids and cursors of another one."""
+        prefix = _prefix(name, self.exchanges)
+        return [self.issuers[prefix + token][0] for token in tokens if prefix + token in self.issuers]
 
 
 def _prefix(name: str, exchanges: Mapping[str, Exchange]) -> str:
@@ -64,34 +64,21 @@ def provenance(
                 sought |= dict.fromkeys((*tokens_of(exchange), *listed), exchange.sent)
         while fresh := sought.keys() - searched:
             searched |= fresh
-            for exchange in _giving(source, fresh):
-                for token, place in gives(exchange):
-                    again = exchange.method == "POST" and prefix + token in origin.given
+            entries = entries_in(source, partial(_may_issue, fresh))
+            for exchange in (entry for entry in entries if isinstance(entry, Exchange)):
+                for token, place in issued(exchange):
+                    again = exchange.method == "POST" and prefix + token in origin.issuers
                     before = (exchange.received or DISTANT_FUTURE) <= sought.get(token, -1)
                     if token in fresh and before and not again:
-                        origin.given[prefix + token] = prefix + exchange.id, place
+                        origin.issuers[prefix + token] = prefix + exchange.id, place
                         origin.exchanges[prefix + exchange.id] = exchange
                         sought = dict.fromkeys(tokens_of(exchange), exchange.sent) | sought
     return origin
 
 
-def _giving(source: Source, tokens: Set[str]) -> Iterator[Exchange]:
-    """Yield the exchanges that may give out ids, which are POSTs, or cursors; few other lines are parsed."""
-    if isinstance(source, Trace):
-        yield from (
-            entry for entry in source.exchanges if _may_give(entry.method, entry.response or "", tokens)
-        )
-        return
-    for line in read_lines(source) if isinstance(source, str | Path) else source:
-        if _may_give("POST" * ('"POST"' in line), line, tokens):
-            entry = ENTRY.validate_json(line)
-            if isinstance(entry, Exchange):
-                yield entry
-
-
-def _may_give(method: str, text: str, tokens: Set[str]) -> bool:
-    words = _WORD.findall(text) if method == "POST" else _CURSOR.findall(text)
-    return not tokens.isdisjoint(words)
+def _may_issue(tokens: Collection[str], line: str) -> bool:
+    """Return whether a line may have a POST with one of these ids, or a page with such a cursor."""
+    return not set(tokens).isdisjoint((_WORD if '"POST"' in line else _CURSOR).findall(line))
 
 
 _WORD = re.compile(r"""[^"\\\s,{}\[\]]+""")
@@ -110,7 +97,7 @@ def tokens_of(exchange: Exchange) -> set[str]:
     return named - {""}
 
 
-def gives(exchange: Exchange) -> Iterator[tuple[str, str]]:
+def issued(exchange: Exchange) -> Iterator[tuple[str, str]]:
     """Yield the ids of what a call made, and the cursor of a page, each with its place in the reply."""
     if exchange.surface != "rest" or exchange.status is None or not 200 <= exchange.status <= 299:
         return

@@ -31,6 +31,9 @@ MOST_CALLS = 60
 RACES = 5
 """How often calls at once are tried."""
 
+HEADERS = ("header", "rate")
+"""Families of rules on what replies over GraphQL have, too."""
+
 BURSTS = ("rate.read", "rate.write", "rate.expensive")
 
 
@@ -67,14 +70,14 @@ def _reproduction(
     proof = [name for name in piece.exchanges if name in origin.exchanges]
     if bursts:
         proof = [name for name in proof if _repeatable(origin.exchanges[name])][:1]
-    if not proof or rule.name not in (*SIGNS, *BURSTS):
+    shows = rule.name in (*SIGNS, *BURSTS)
+    if not proof or not shows or (family not in HEADERS and origin.exchanges[proof[-1]].surface != "rest"):
         return depends
     walk = family == "paging"
     names = origin.needed(_with_items(piece, origin) if walk else proof)
     if why := _why_not(names, proof, origin):
         return Reproduction(why_not=why)
-    header = exhibits.headers[proof[0]]
-    calls = ScriptCalls(names, proof, origin, header, waits=family == "cooldown")
+    calls = ScriptCalls(names, proof, origin, exhibits.headers[proof[0]], waits=family == "cooldown")
     gaps, steps = calls.gaps(), [*calls.steps()]
     loop = f"TRIES=${{TRIES:-{RACES if min(gaps, default=0) < 0 else 1}}} UNTIL=yes"
     if bursts:
@@ -128,7 +131,7 @@ def _why_not(names: Sequence[str], proof: Sequence[str], origin: Provenance) -> 
         if any(token.isdecimal() for token in tokens_of(exchange)):
             return "its ids are plain numbers, which each kind of thing may have"
         changes = exchange.method in ("PATCH", "DELETE") and 200 <= (exchange.status or 0) <= 299
-        if changes and origin.tokens(name).isdisjoint(origin.given):
+        if changes and not origin.issuers_of(name, tokens_of(exchange)):
             return "it changes what was there before"
     return ""
 
@@ -159,11 +162,7 @@ def _with_items(piece: Evidence, origin: Provenance) -> list[str]:
     """Return the exchanges of evidence on a walk, and those that made the items of its pages."""
     makers = list[str]()
     for name in origin.needed(piece.named):
-        exchange = origin.exchanges[name]
-        prefix = name.removesuffix(exchange.id)
-        makers += [
-            origin.given[prefix + item][0] for item in items_of(exchange) if prefix + item in origin.given
-        ]
+        makers += origin.issuers_of(name, items_of(origin.exchanges[name]))
     return [*piece.named, *makers]
 
 

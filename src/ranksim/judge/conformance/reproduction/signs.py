@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import methodcaller
 from typing import Any
 
 from ranksim.core.records import parsed
@@ -27,10 +26,6 @@ class Expression:
     recorded: str
 
 
-_NOTHING = object()
-_KINDS = {str: "text", bool: "boolean", type(None): "null", dict: "more", list: "more"}
-
-
 @dataclass(frozen=True, slots=True)
 class ReplyRead:
     """A reply, by the step of a script that asks for it, and the key that asked."""
@@ -41,66 +36,61 @@ class ReplyRead:
     key: TraceKey | None
 
     @property
-    def reply(self) -> Any:
-        """The parsed body."""
-        return parsed(self.exchange.response)
+    def body(self) -> dict[str, Any]:
+        """The parsed body, empty where it is no object."""
+        body = parsed(self.exchange.response)
+        return body if isinstance(body, dict) else {}
 
     @property
     def values(self) -> dict[str, Any]:
-        """The scalars of the reply, by place."""
-        return dict(places(self.reply))
+        """The scalars of the body, by place."""
+        return dict(places(parsed(self.exchange.response)))
 
-    def _of(self, function: str, label: str, recorded: str, *words: str) -> Expression:
-        return Expression(label, (function, self.step, *words), recorded)
-
-    def answer(self) -> Expression:
-        """Return the status, and the code of an error."""
-        code = self.values.get("code", "")
-        return self._of("answer", f"{self.name} was answered", f"{self.exchange.status} {code}".strip())
-
-    def header(self, name: str) -> Expression:
-        """Return a header, or none."""
-        value = lowered(self.exchange.response_headers).get(name.lower(), "none")
-        return self._of("header", f"{name} of {self.name}", value, name)
-
-    def place(self, at: str) -> Expression:
-        """Return a scalar as JSON, or none."""
-        value = self.values.get(at, _NOTHING)
-        return self._of("place", f"{at} of {self.name}", "none" if value is _NOTHING else _scalar(value), at)
-
-    def kind(self, at: str) -> Expression:
-        """Return what sort of value stands at a place."""
-        value = self.reply
-        for name in at.split("."):
-            inside = value if isinstance(value, dict) else {}
-            if isinstance(value, list):
-                inside = {str(number): part for number, part in enumerate(value)}
-            value = inside.get(name, _NOTHING)
-        sort = "none" if value is _NOTHING else _KINDS.get(type(value), "number")
-        return self._of("kind", f"{at} of {self.name} is", sort, at)
-
-    def listed(self, item: str) -> Expression:
-        """Return whether a page shows an item."""
-        there = item in [value for value in self.values.values() if isinstance(value, str)]
-        return self._of("listed", f"{self.name} shows it", "yes" if there else "no", item)
-
-    def others(self, field: str, own: str) -> Expression:
-        """Return whether a page shows a thing with another value than one's own in a field."""
-        values = [value for at, value in self.values.items() if re.fullmatch(rf"data\.[0-9]+\.{field}", at)]
-        other = "yes" if {*values} - {own, None} else "no"
-        return self._of("others", f"{self.name} lists another domain's", other, field, own)
-
-    def count(self) -> Expression:
-        """Return how many items a page shows."""
-        return self._of("count", f"items of {self.name}", str(len(items_of(self.exchange))))
-
-    def content(self) -> Expression:
-        """Return all that it says."""
-        content = sorted((at, _scalar(value)) for at, value in self.values.items())
-        return self._of("content", f"what {self.name} says", str(content))
+    def sign(self, function: str, *words: str) -> Expression:
+        """Return what one of `RUNTIME` makes of the reply."""
+        label, recorded = RUNTIME[function]
+        return Expression(
+            label.format(*words, of=self.name), (function, self.step, *words), recorded(self, *words)
+        )
 
 
-def _scalar(value: Any) -> str:
+def _kind(read: ReplyRead, at: str) -> str:
+    values = read.values
+    if any(place.startswith(f"{at}.") for place in values):
+        return "more"
+    return _KINDS.get(type(values[at]), "number") if at in values else "none"
+
+
+_KINDS = {str: "text", bool: "boolean", type(None): "null", dict: "more", list: "more"}
+
+
+def _others(read: ReplyRead, field: str, own: str) -> str:
+    values = {value for at, value in read.values.items() if re.fullmatch(rf"data\.[0-9]+\.{field}", at)}
+    return _YES[bool(values - {own, None})]
+
+
+_YES = {True: "yes", False: "no"}
+
+RUNTIME: Mapping[str, tuple[str, Callable[..., str]]] = {
+    "answer": (
+        "{of} was answered",
+        lambda read: f"{read.exchange.status} {read.values.get('code', '')}".strip(),
+    ),
+    "header": (
+        "{} of {of}",
+        lambda read, name: lowered(read.exchange.response_headers).get(name.lower(), "none"),
+    ),
+    "place": ("{} of {of}", lambda read, at: _json(read.values[at]) if at in read.values else "none"),
+    "kind": ("{} of {of} is", _kind),
+    "listed": ("{of} shows it", lambda read, item: _YES[item in [*read.values.values()]]),
+    "others": ("{of} lists another domain's", _others),
+    "count": ("items of {of}", lambda read: str(len(items_of(read.exchange)))),
+    "content": ("what {of} says", lambda read: str(sorted((at, _json(v)) for at, v in read.values.items()))),
+}
+"""What `data/reproduction.sh` makes of a reply, by its function: in words, and as it was in the trace."""
+
+
+def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -125,36 +115,24 @@ Signs = list[Expression]
 """None where replies alone do not show a finding."""
 
 Showing = Callable[[Reads, Evidence], Signs]
-"""Says what shows a finding again, by the replies of its evidence."""
+"""Returns what shows a finding again, by the replies of its evidence."""
 
 
 def _answers(replies: Reads, piece: Evidence) -> Signs:
-    """How each call was answered; over GraphQL that tells nothing."""
-    return [read.answer() for read in replies] if replies[-1].exchange.surface == "rest" else []
+    """How each call was answered."""
+    return [read.sign("answer") for read in replies]
 
 
-def _last(*looks: Callable[[ReplyRead], Expression]) -> Showing:
+def _last(*looks: str) -> Showing:
     """What the last reply says at some places is what it said there."""
-    return lambda replies, piece: [look(replies[-1]) for look in looks]
-
-
-def _accessed(replies: Reads, piece: Evidence) -> Signs:
-    """A call succeeds that should not; a list has what is another domain's or account's."""
-    last, answers = replies[-1], _answers(replies, piece)
-    if not isinstance(last.reply, dict) or not isinstance(last.reply.get("data"), list):
-        return answers
-    own = last.key.domain_id if last.key is not None else None
-    foreign = re.search(r"was shown (\S+), which", piece.says)
-    if own:
-        return [*answers, last.others("id" if last.exchange.path.endswith("/domains") else "domain_id", own)]
-    return [*answers, last.listed(foreign[1])] if foreign else []
+    return lambda replies, piece: [replies[-1].sign(*look.split()) for look in looks]
 
 
 def _headers(*names: str) -> Showing:
     """A header is missing, or of another form; numbers in it do not matter, and whole ones are right."""
 
     def signs(replies: Reads, piece: Evidence) -> Signs:
-        looks = [_masked(replies[-1].header(name)) for name in names]
+        looks = [_masked(replies[-1].sign("header", name)) for name in names]
         return [sign for sign in looks if sign.recorded != "9"]
 
     return signs
@@ -163,58 +141,48 @@ def _headers(*names: str) -> Showing:
 def _echo(replies: Reads, piece: Evidence) -> Signs:
     read = replies[-1]
     sent = _literal(lowered(read.exchange.request_headers).get("x-request-id", ""))
-    return [_relation("X-Request-Id sent and got", sent, read.header("X-Request-Id"))]
-
-
-def _error(replies: Reads, piece: Evidence) -> Signs:
-    """Fields of an error are missing or misshapen, or its status is another one."""
-    read, body = replies[-1], replies[-1].reply
-    body = body if isinstance(body, dict) else {}
-    signs = [read.kind(name) for name in wrong_fields(body, ERROR_FIELDS)]
-    signs += [read.place("status")] if body.get("status") != read.exchange.status else []
-    return signs and [read.answer(), *signs]
+    return [_relation("X-Request-Id sent and got", sent, read.sign("header", "X-Request-Id"))]
 
 
 def _error_id(replies: Reads, piece: Evidence) -> Signs:
     read = replies[-1]
     plain = Expression("", ("text", read.step, "request_id"), str(read.values.get("request_id", "none")))
-    return [read.answer(), _relation("request_id and X-Request-Id", plain, read.header("X-Request-Id"))]
+    same = _relation("request_id and X-Request-Id", plain, read.sign("header", "X-Request-Id"))
+    return [read.sign("answer"), same]
 
 
 def _fields(replies: Reads, piece: Evidence) -> Signs:
-    """A field of a resource is missing or misshapen."""
-    read = replies[-1]
+    """Fields that the evidence names are missing or misshapen, of the first thing that lacks one."""
+    read, names = replies[-1], piece.says.partition(" missing ")[2].split(", ")
     operation, _ = route(read.exchange.method, read.exchange.path)
     fields = SINGLES.get(operation) or COLLECTIONS.get(operation) or {}
-    data = read.reply.get("data") if isinstance(read.reply, dict) else None
-    things = (
-        {f"data.{at}": thing for at, thing in enumerate(data)} if isinstance(data, list) else {"data": data}
-    )
-    for at, thing in things.items():
+    data = read.body.get("data")
+    for number, thing in enumerate(data if isinstance(data, list) else [data]):
+        at = f"data.{number}" if isinstance(data, list) else "data"
         wrong = wrong_fields(thing, fields) if isinstance(thing, dict) else []
-        signs = [read.kind(f"{at}.{name}") for name in wrong if name in piece.says.partition(" missing ")[2]]
-        if signs:
-            return [read.answer(), *signs, read.kind(at)]
+        if signs := [read.sign("kind", f"{at}.{name}") for name in wrong if name in names]:
+            return [read.sign("answer"), *signs, read.sign("kind", at)]
     return []
+
+
+def _accessed(replies: Reads, piece: Evidence) -> Signs:
+    """A call succeeds that should not; a list has what is another domain's or account's."""
+    last, answers = replies[-1], _answers(replies, piece)
+    if not isinstance(last.body.get("data"), list):
+        return answers
+    if last.key is not None and last.key.domain_id:
+        field = "id" if last.exchange.path.endswith("/domains") else "domain_id"
+        return [*answers, last.sign("others", field, last.key.domain_id)]
+    foreign = re.search(r"was shown (\S+), which", piece.says)
+    return [*answers, last.sign("listed", foreign[1])] if foreign else []
 
 
 def _times(replies: Reads, piece: Evidence) -> Signs:
     """A timestamp is of another form."""
     values = replies[-1].values.items()
-    wrong = [
-        at for at, value in values if at.rpartition(".")[2] in TIMESTAMPS and value and not is_utc(value)
-    ]
-    return [_masked(replies[-1].place(at)) for at in wrong[:1]]
-
-
-def _envelope(replies: Reads, piece: Evidence) -> Signs:
-    """A list has no has_more or next_cursor, any other success no data."""
-    read = replies[-1]
-    right = {"has_more": ("boolean",), "next_cursor": ("text", "null")}
-    if not isinstance(read.reply, dict) or not isinstance(read.reply.get("data"), list):
-        right = {"data": ("text", "more", "null", "boolean", "number")}
-    signs = [read.kind(name) for name, kinds in right.items() if read.kind(name).recorded not in kinds]
-    return signs and [read.answer(), *signs]
+    stated = ((at, value) for at, value in values if at.rpartition(".")[2] in TIMESTAMPS)
+    wrong = [at for at, value in stated if value and not is_utc(value)]
+    return [_masked(replies[-1].sign("place", at)) for at in wrong[:1]]
 
 
 _PLAIN = re.compile(r'"[ -.0-9:-\[\]-~]*"|true|false|null|[0-9]+')
@@ -225,7 +193,7 @@ def _patched(replies: Reads, piece: Evidence) -> Signs:
     last = replies[-1]
     patch = next((read for read in reversed(replies) if read.exchange.method == "PATCH"), last)
     for at, value in places(parsed(patch.exchange.body)):
-        sent, shows = _literal(_scalar(value)), last.place(f"data.{at}")
+        sent, shows = _literal(_json(value)), last.sign("place", f"data.{at}")
         if "none" != shows.recorded != sent.recorded and _PLAIN.fullmatch(sent.recorded):
             return [*_answers(replies, piece), _relation(f"{at} as sent and as shown", sent, shows)]
     return []
@@ -234,47 +202,43 @@ def _patched(replies: Reads, piece: Evidence) -> Signs:
 def _replayed(replies: Reads, piece: Evidence) -> Signs:
     """Two replies to one key are not the same, though both did something."""
     first, last, answers = replies[0], replies[-1], _answers(replies, piece)
-    same = _relation(f"{first.name} and {last.name} say", first.content(), last.content())
-    return [*answers, same] if answers and same.recorded == "different" else []
+    same = _relation(f"{first.name} and {last.name} say", first.sign("content"), last.sign("content"))
+    return [*answers, same] if same.recorded == "different" else []
 
 
 def _paged(replies: Reads, piece: Evidence) -> Signs:
     """An item is on pages on which it should not be, or on none."""
     pages = [read for read in replies if read.exchange.method == "GET" and "has_more" in read.values]
-    return [read.listed(piece.says.partition(" is ")[0]) for read in pages]
+    return [read.sign("listed", piece.says.partition(" is ")[0]) for read in pages]
 
-
-_SIZE = _last(methodcaller("count"), methodcaller("place", "has_more"))
 
 SIGNS: Mapping[str, Showing] = {
+    **dict.fromkeys(
+        (
+            *("access.key", "access.public", "access.environment"),
+            *("access.scoped_endpoints", "access.scoped_writes", "cooldown.enforced", "cooldown.refused"),
+            *("idempotency.mismatch", "paging.cursor", "paging.walk", "resource.unconditional"),
+        ),
+        _answers,
+    ),
     **dict.fromkeys(("access.scope", "access.tenant"), _accessed),
-    **dict.fromkeys(("access.key", "access.public", "access.environment"), _answers),
-    **dict.fromkeys(("access.scoped_endpoints", "access.scoped_writes"), _answers),
-    **dict.fromkeys(("cooldown.enforced", "cooldown.refused"), _answers),
     **dict.fromkeys(("cooldown.join", "idempotency.once", "idempotency.replay"), _replayed),
-    "idempotency.mismatch": _answers,
-    **dict.fromkeys(("paging.cursor", "paging.walk"), _answers),
     **dict.fromkeys(("paging.once", "paging.complete"), _paged),
-    **dict.fromkeys(("paging.limit", "paging.default"), _SIZE),
-    "paging.end": _last(methodcaller("place", "has_more"), methodcaller("kind", "next_cursor")),
+    **dict.fromkeys(("paging.limit", "paging.default"), _last("count", "place has_more")),
+    "paging.end": _last("place has_more", "kind next_cursor"),
     "header.request_id": _headers("X-Request-Id"),
     "header.request_id_echo": _echo,
-    "header.json": _last(
-        methodcaller("header", "Content-Type"), methodcaller("kind", "data"), methodcaller("kind", "code")
-    ),
+    "header.json": _last("header Content-Type", "kind data", "kind code"),
     "header.deprecation": _headers("Deprecation", "Sunset"),
     "header.cross_origin": _headers("Access-Control-Allow-Origin", "Access-Control-Allow-Headers"),
-    "error.body": _error,
-    "error.type": _last(
-        methodcaller("answer"), *(methodcaller("place", at) for at in ("type", "documentation_url"))
-    ),
+    "error.body": _last("answer", "place status", *(f"kind {name}" for name in ERROR_FIELDS)),
+    "error.type": _last("answer", "place type", "place documentation_url"),
     "error.request_id": _error_id,
     "rate.headers": _headers("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"),
-    "resource.envelope": _envelope,
+    "resource.envelope": _last("answer", "kind data", "kind has_more", "kind next_cursor"),
     "resource.fields": _fields,
     "resource.timestamps": _times,
     "resource.patch": _patched,
-    "resource.unconditional": _answers,
 }
 """What shows a finding on each rule; on others no script is written."""
 
