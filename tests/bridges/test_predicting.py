@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import cache
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from ranksim.bridges.predicting import Earlier, fitted_world, hosts_of, play, played, through
+from ranksim.bridges import predicting
+from ranksim.bridges.predicting import Model, Reference, fitted_world, hosts_of, play, played, through
 from ranksim.bridges.rehearsal import Network, Rehearsal
 from ranksim.bridges.rehearsal_worlds import compact, make_world
 from ranksim.core.callers.steps import Lap, Pause, Program
@@ -62,16 +65,16 @@ def checked(seed: int, slower: float = 1.0, jobs: float = 1.0) -> tuple[Mirrored
 
 
 @cache
-def earlier() -> Earlier:
+def earlier() -> Reference:
     """Return an earlier run of the deployment, and what was calibrated."""
     _, _, history = checked(100)
-    return Earlier(history, calibrate(history).policy())
+    return Reference(history, calibrate(history).policy())
 
 
 def rows(folder: Path, seed: int, runs: int = 2, **changes: float) -> list[Compared]:
     """Set a check of a deployment that changed beside what a model of the earlier run predicts."""
     twin, target, history = checked(seed, **changes)
-    world = fitted_world(twin, earlier().policy, earlier().history, folder / f"twin-{seed}")
+    world = fitted_world(twin, earlier(), folder / f"twin-{seed}")
     hosts = hosts_of(history)
     simulated = [played(world, target, hosts, TURNS, ENDED, seed + 1000 * n) for n in range(runs)]
     return against_prediction(history, simulated, earlier().history)
@@ -114,7 +117,7 @@ def test_a_twin_gets_the_tasks_by_its_own_clock(tmp_path: Path) -> None:
     reading, target = deployment(1, 1.0, 1.0)
     twin = world_of(reading.alone(read_mirrored(target)), "https://api.example.com", reading.now)
     history = read_history(play(deployment(1, 1.0, 1.0)[0], turns[:1], MINUTE, 1))
-    world = fitted_world(twin, calibrate(history).policy(), history, tmp_path / "twin")
+    world = fitted_world(twin, Reference(history, calibrate(history).policy()), tmp_path / "twin")
     assert world.network is not None
     run = played(world, target, hosts_of(history), turns, MINUTE, 1)
     tasks = [call for call in run.seen if not call.id.startswith(BESIDE_TASKS)]
@@ -136,14 +139,32 @@ def test_a_program_runs_until_its_lap_or_until_it_is_stopped() -> None:
     assert list(through(program(), 9, lambda: True)) == []
 
 
+@pytest.mark.parametrize(
+    ("error", "why"), [(BadInput("no key"), "no key"), (ZeroDivisionError("by 0"), "a fault of ranksim")]
+)
+def test_a_model_that_fails_costs_no_report(
+    error: Exception, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(predicting, "fitted_world", Mock(side_effect=error))
+    checking = Mock(troubles=[], judgement=Mock(history=read_history(['{"ranksim_trace": 1}'])))
+    twin, reference = MirroredWorld({}, {}), Reference(read_history(['{"ranksim_trace": 1}']), compact())
+    assert Model(twin, reference).beside(checking, tmp_path / "twin") is None
+    [trouble] = checking.troubles
+    assert trouble.startswith(f"no model predicted anything: {why}")
+    faults = [path.read_text("utf-8") for path in tmp_path.glob("ranksim-fault-*")]
+    assert len(faults) == (type(error) is ZeroDivisionError)
+    assert all("ZeroDivisionError: by 0" in text for text in faults)
+
+
 def test_an_earlier_run_is_one_trace(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "trace.jsonl").write_text('{"ranksim_trace": 1}\n', encoding="utf-8")
     with pytest.raises(BadInput, match=r"--model-of .*: expected one trace, found 2; name one"):
-        Earlier.read(tmp_path)
+        Reference.read(tmp_path)
     (tmp_path / "a" / "policy.yaml").write_text("name: found\n", encoding="utf-8")
-    assert Earlier.read(tmp_path / "a").policy.name == "found"
-    assert Earlier.read(tmp_path / "b" / "trace.jsonl").policy.name == "calibrated"
+    assert Reference.read(tmp_path / "a").policy.name == "found"
+    assert Reference.read(tmp_path / "b" / "trace.jsonl").policy.name == "calibrated"
     with pytest.raises(BadInput, match="no such file"):
-        Earlier.read(tmp_path / "a" / "gone")
+        Reference.read(tmp_path / "a" / "gone")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DEVIATES, NOTHING_CHECKED = 1, 2
 
 PAGE, JUNIT, JSON, POLICY = "page.html", "junit.xml", "judgement.json", "policy.yaml"
-SCRIPTS = "repro"
+SCRIPTS, TWIN = "repro", "twin"
 
 
 Host = Annotated[
@@ -167,10 +167,10 @@ CHECK = "check"
 
 def _model(deployment: "Target", length: Micros, earlier: Path | None, seed: int | None) -> "Model":
     """Read the accounts for a twin, and the run that it is to be fitted to instead of the check."""
-    from ranksim.bridges.predicting import Earlier, Model
+    from ranksim.bridges.predicting import Model, Reference
     from ranksim.judge.mirror.mirror import mirrored
 
-    reference = None if earlier is None else Earlier.read(earlier)
+    reference = None if earlier is None else Reference.read(earlier)
     return Model(mirrored(deployment, length), reference, seed or 0)
 
 
@@ -249,7 +249,7 @@ def _report(
         trace=str(recording.trace) if checking.whole else str(recording.directory),
         policy=policy,
         required=required,
-        model=None if model is None else model.beside(checking, recording),
+        model=None if model is None else model.beside(checking, recording.trace.parent / TWIN),
         exhibits=evidence,
         scripts=scripts,
     )

@@ -25,7 +25,6 @@ from ranksim.core.errors import BadInput
 from ranksim.core.service.service import Service
 from ranksim.core.trace import Trace
 from ranksim.judge.check.checking import Checking, Turn
-from ranksim.judge.check.crew import CheckRecording
 from ranksim.judge.check.pacing import Pacer, paced
 from ranksim.judge.check.ration import Ration, rationed
 from ranksim.judge.check.tasks import tasks
@@ -40,10 +39,8 @@ from ranksim.judge.conformance.spending.activity import SPENDING, asked_of
 from ranksim.judge.deployment.discovery import Reach
 from ranksim.judge.mirror.world import MirroredWorld, fit, learn_capabilities
 from ranksim.judge.profiles.windows import window_of
+from ranksim.report.command_line import reported_fault
 from ranksim.twin.sim.scenario import Scenario
-
-TWIN = "twin"
-"""The directory of the twin's files, beside the trace."""
 
 RUNS = 5
 """How often the tasks are played to the twin: how far runs differ is how sure the prediction is."""
@@ -61,14 +58,14 @@ STEPS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """An earlier run that a model is fitted to, and the policy that was found of it."""
+class Reference:
+    """A run that a model is fitted to, and the policy that was calibrated from it."""
 
     history: History
     policy: Policy
 
     @classmethod
-    def read(cls, path: Path) -> Earlier:
+    def read(cls, path: Path) -> Reference:
         """Read a trace, or the one in a directory, and the policy beside it or what it is calibrated to.
 
         Raises BadInput.
@@ -83,50 +80,45 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A twin as it was read before a check, and what it is fitted to: an earlier run, or the check itself."""
+    """A twin as it was read before a check, and the earlier run that it is fitted to, if not the check."""
 
     twin: MirroredWorld
-    earlier: Earlier | None = None
+    earlier: Reference | None = None
     seed: int = 0
 
-    def beside(self, checking: Checking, recording: CheckRecording) -> list[Compared] | None:
-        """Set a check beside what is predicted of it, and write the twin's files beside its trace.
+    def beside(self, checking: Checking, folder: Path) -> list[Compared] | None:
+        """Set a check beside what is predicted of it, and write the twin's files into a folder.
 
-        None, and a trouble that says why, where that cannot be done.
+        None, and a trouble that says why, where that cannot be done, be it for a fault of ranksim.
         """
-        assert checking.judgement is not None
-        history, earlier = checking.judgement.history, self.earlier
+        try:
+            return self._predicted(checking, folder)
+        except Exception as error:  # whatever it is, it costs nobody the report of a check
+            why = str(error) if isinstance(error, BadInput) else reported_fault(error)
+            checking.troubles.append(f"no model predicted anything: {why}")
+            return None
+
+    def _predicted(self, checking: Checking, folder: Path) -> list[Compared]:
+        """Fit the twin, play the tasks to it for some seeds, until there is no more time. Raises BadInput."""
 
         def enough() -> bool:
             return checking.left_of_time < checking.closing.judging(checking.answers.total())
 
-        try:
-            policy = (
-                calibrate(history, checking.policy, enough).policy() if earlier is None else earlier.policy
-            )
-            reference = history if earlier is None else earlier.history
-            world = fitted_world(self.twin, policy, reference, recording.trace.parent / TWIN)
-            simulated = self._played(world, checking, enough)
-        except BadInput as error:
-            checking.troubles.append(f"no model predicted anything: {error}")
-            return None
-        return against_prediction(history, simulated, None if earlier is None else earlier.history)
-
-    def _played(self, world: Scenario, checking: Checking, enough: Callable[[], bool]) -> list[History]:
-        """Play the tasks until it is `enough`: some seeds."""
         assert checking.judgement is not None
-        target, hosts = checking.plan.reach.target, hosts_of(checking.judgement.history)
-        turns, runs = list(checking.turns.values()), list[History]()
+        history, runs = checking.judgement.history, list[History]()
+        reference = self.earlier or Reference(history, calibrate(history, checking.policy, enough).policy())
+        world = fitted_world(self.twin, reference, folder)
+        target, hosts, turns = checking.plan.reach.target, hosts_of(history), checking.turns.values()
         while len(runs) < RUNS and not (len(runs) >= FEWEST_RUNS and enough()):
             seed = self.seed + 1000 * len(runs)
             runs.append(played(world, target, hosts, turns, checking.calls_ended, seed))
-        return runs
+        return against_prediction(history, runs, None if self.earlier is None else self.earlier.history)
 
 
-def fitted_world(twin: MirroredWorld, policy: Policy, reference: History, folder: Path) -> Scenario:
-    """Fit a twin to what was found of a run, write its files, and return its world. Raises BadInput."""
-    fit(twin, _with_failures(policy, reference), _way(reference))
-    learn_capabilities(twin, _entitled(reference))
+def fitted_world(twin: MirroredWorld, reference: Reference, folder: Path) -> Scenario:
+    """Fit a twin to a run, write its files, and return its world. Raises BadInput."""
+    fit(twin, _with_failures(reference.policy, reference.history), _way(reference.history))
+    learn_capabilities(twin, _entitled(reference.history))
     write_twin(twin, folder)
     return Scenario.load(folder / "world.yaml")
 

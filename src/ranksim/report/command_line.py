@@ -55,7 +55,7 @@ def run_app(app: typer.Typer) -> None:
         say("interrupted; nothing was written")
         sys.exit(INTERRUPTED)
     except Exception as error:
-        say(_fault(error))
+        say(reported_fault(error))
         sys.exit(FAULT)
 
 
@@ -71,7 +71,7 @@ def _interrupt_again(unraised: "sys.UnraisableHookArgs") -> None:
     again.start()
 
 
-def _fault(error: Exception) -> str:
+def reported_fault(error: Exception) -> str:
     """Return the sentence about an unexpected exception; its traceback goes to a file of its own."""
     lines = traceback.format_exception(error)
     where = "its traceback could not be written"

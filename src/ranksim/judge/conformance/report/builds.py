@@ -116,10 +116,11 @@ def _latencies(histories: Sequence[History]) -> dict[str, Series]:
 
 
 def _change(operation: str, before: Series, after: Series) -> LatencyChange:
-    return _row(operation, before, after, mean_difference(_logs(before), _logs(after)))
+    return _row(operation, before, after, mean_difference(logs(before), logs(after)))
 
 
-def _logs(series: Series) -> list[float]:
+def logs(series: Series) -> list[float]:
+    """Return the logarithm of what each call took."""
     return [math.log(took) for _, took in series]
 
 
@@ -133,7 +134,7 @@ def centred(
     before: Mapping[str, Series], after: Mapping[str, Series], both: Sequence[str]
 ) -> tuple[list[float], list[float]]:
     """Return the logarithms of both sides in order of sending, each less its kind's mean over both."""
-    middles = {name: (fmean(_logs(before[name])) + fmean(_logs(after[name]))) / 2 for name in both}
+    middles = {name: (fmean(logs(before[name])) + fmean(logs(after[name]))) / 2 for name in both}
 
     def of(side: Mapping[str, Series]) -> list[float]:
         values = [(sent, math.log(took) - middles[name]) for name in both for sent, took in side[name]]

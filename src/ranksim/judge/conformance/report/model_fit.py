@@ -45,6 +45,8 @@ RELATIVE_MARGIN = 0.2
 LEAST_MARGIN: Micros = 100_000
 """Durations that differ by less than this are within in any case, µs."""
 
+TOO_FEW = "open: too few"
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -213,9 +215,12 @@ def duration_row(name: str, spans: Sequence[tuple[Micros, Micros]], q: float, mo
     measured = middle, _bootstrap(least, q)[0], _bootstrap(most, q)[1]
     if model[0] is None:
         return Compared(title, "duration", *measured, *UNKNOWN, None, "not predicted")
-    return margin_row(
-        title, "duration", measured, model, max(float(LEAST_MARGIN), RELATIVE_MARGIN * model[0])
-    )
+    return margin_row(title, "duration", measured, model, duration_margin(model[0]))
+
+
+def duration_margin(predicted: float, least: Micros = LEAST_MARGIN) -> float:
+    """Return how far a duration may differ from the predicted one and still be within, µs."""
+    return max(float(least), RELATIVE_MARGIN * predicted)
 
 
 def _title(name: str, q: float) -> str:
@@ -241,12 +246,14 @@ def _bootstrap(values: Floats, q: float) -> tuple[float, float]:
 
 
 def margin_row(
-    name: str, quantity: str, measured: tuple[float, float, float], predicted: Estimated, margin: float
+    name: str, quantity: str, measured: Estimated, predicted: Estimated, margin: float
 ) -> Compared:
     """Return whether what was measured lies within a margin of what was predicted, where both are known."""
-    model = predicted[0] or 0.0
+    (value, low, high), model = measured, predicted[0] or 0.0
+    if low is None or high is None:
+        return Compared(name, quantity, value, None, None, *predicted, None, TOO_FEW)
     model_low, model_high = (model if end is None else end for end in predicted[1:])
-    least, most = measured[1] - model_high, measured[2] - model_low
+    least, most = low - model_high, high - model_low
     if -margin <= least and most <= margin:
         says = "within"
     elif least > margin or most < -margin:

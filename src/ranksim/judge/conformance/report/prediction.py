@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from statistics import fmean
@@ -22,13 +22,14 @@ from ranksim.inference.means import one_more
 from ranksim.judge.conformance.calls.responses import NAMED
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.job_lives import lives
-from ranksim.judge.conformance.report.builds import Series, centred
+from ranksim.judge.conformance.report.builds import Series, centred, logs
 from ranksim.judge.conformance.report.model_fit import (
     LEAST_MARGIN,
-    RELATIVE_MARGIN,
+    TOO_FEW,
     UNKNOWN,
     Compared,
     delivery_delays,
+    duration_margin,
     duration_row,
     job_waits,
     margin_row,
@@ -58,8 +59,6 @@ BESIDE_TASKS = "0."
 
 EITHER: Mapping[int, str] = dict.fromkeys((400, 422), "400 or 422") | dict.fromkeys((403, 404), "403 or 404")
 """Statuses that a deployment may choose between for one refusal (U13, U24)."""
-
-TOO_FEW = "open: too few"
 
 
 @dataclass(slots=True)
@@ -134,7 +133,7 @@ def _by_kind(
     level = 1 - (1 - LEVEL) / (1 + len(own))
     yield _ratio(title, change(*centred(before, after, both), level), _joined(after, both), least)
     for kind in own:
-        of_kind = change(_logs(before[kind]), _logs(after[kind]), level)
+        of_kind = change(logs(before[kind]), logs(after[kind]), level)
         yield _ratio(f"{title}: {kind}", of_kind, after[kind], least)
 
 
@@ -144,27 +143,21 @@ Changed = Callable[[Sequence[float], Sequence[float], float], Estimate]
 
 def _ratio(title: str, change: Estimate, after: Series, least: Micros) -> Compared:
     """A row of geometric means, by the change of the mean logarithm from what predicts them."""
-    measured = math.exp(fmean(_logs(after)))
+    measured = math.exp(fmean(logs(after)))
     predicted = measured / math.exp(change.mean or 0.0)
-    if change.low is None or change.high is None:
-        return Compared(title, "duration", measured, None, None, predicted, None, None, None, TOO_FEW)
-    margin = max(float(least), RELATIVE_MARGIN * predicted)
-    ends = predicted * math.exp(change.low), predicted * math.exp(change.high)
-    return margin_row(title, "duration", (measured, *ends), (predicted, None, None), margin)
+    low, high = (None if end is None else predicted * math.exp(end) for end in (change.low, change.high))
+    margin = duration_margin(predicted, least)
+    return margin_row(title, "duration", (measured, low, high), (predicted, None, None), margin)
 
 
 def _not_known(title: str, series: Mapping[str, Series], why: str = FITTED_HERE) -> Compared:
-    logs = _logs(_joined(series, series))
-    measured = math.exp(fmean(logs)) if logs else None
+    took = logs(_joined(series, series))
+    measured = math.exp(fmean(took)) if took else None
     return Compared(title, "duration", measured, None, None, *UNKNOWN, None, why)
 
 
 def _joined(series: Mapping[str, Series], kinds: Iterable[str]) -> Series:
     return list(chain.from_iterable(series[kind] for kind in kinds))
-
-
-def _logs(series: Series) -> list[float]:
-    return [math.log(took) for _, took in series]
 
 
 # Jobs
@@ -193,13 +186,10 @@ def _wait_rows(history: History, simulated: Sequence[History]) -> Iterator[Compa
     measured, predicted = _middles([history]), _middles(simulated)
     if not measured or not predicted:
         return
-    change, mean, wait = mean_difference(predicted, measured), fmean(predicted), fmean(measured)
-    if change.low is None or change.high is None:
-        yield Compared("jobs wait", "duration", wait, None, None, mean, None, None, None, TOO_FEW)
-        return
-    margin = max(float(LEAST_MARGIN), RELATIVE_MARGIN * mean)
-    ends = max(0.0, mean + change.low), mean + change.high
-    yield margin_row("jobs wait", "duration", (wait, *ends), (mean, None, None), margin)
+    mean, (_, least, most) = fmean(predicted), mean_difference(predicted, measured)
+    ends = None if least is None else max(0.0, mean + least), None if most is None else mean + most
+    row = fmean(measured), *ends
+    yield margin_row("jobs wait", "duration", row, (mean, None, None), duration_margin(mean))
 
 
 def _middles(histories: Iterable[History]) -> list[float]:
@@ -231,18 +221,14 @@ def _refusal_rows(history: History, simulated: Sequence[History]) -> Iterator[Co
         share = measured.get(code, 0.0)
         mean, low, high = one_more([run.get(code, 0.0) for run in runs])
         low = None if low is None else max(0.0, low)
-        row = Compared(f"calls refused {code}", "share", share, None, None, mean, low, high, SHARE_MARGIN, "")
-        yield replace(row, says=_place(row, NOT_SHOWN.get(code)))
-
-
-def _place(row: Compared, why: str | None) -> str:
-    """Say whether one run lies where the twin's do, or `why` it may not."""
-    assert row.measured is not None
-    if row.predicted_low is None or row.predicted_high is None:
-        return TOO_FEW
-    if row.predicted_low - SHARE_MARGIN <= row.measured <= row.predicted_high + SHARE_MARGIN:
-        return "within"
-    return "left" if why is None else f"could not know: {why}"
+        if low is None or high is None:
+            says = TOO_FEW
+        elif low - SHARE_MARGIN <= share <= high + SHARE_MARGIN:
+            says = "within"
+        else:
+            says = f"could not know: {NOT_SHOWN[code]}" if code in NOT_SHOWN else "left"
+        name = f"calls refused {code}"
+        yield Compared(name, "share", share, None, None, mean, low, high, SHARE_MARGIN, says)
 
 
 def _shares(history: History) -> dict[str, float]:
