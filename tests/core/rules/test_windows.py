@@ -456,3 +456,23 @@ def test_the_same_functions_compile_and_agree() -> None:
                     getattr(limiter.w, name) for name in rows.dtype.names
                 ]
                 assert ring.tolist() == limiter.ring
+
+
+@given(st.sampled_from(KINDS), st.integers(1, 9), st.integers(0, 30), st.integers(1, 9))
+def test_another_limit_counts_what_was_counted(kind: int, limit: int, calls: int, other: int) -> None:
+    limiter = Limiter(kind, limit)
+    taken = limiter.burst(NOON, calls)
+    limiter.ring = windows.set_limit(NOON, limiter.w, limiter.ring, other)
+    assert limiter.remaining(NOON) == max(0, other - taken)
+    assert limiter.burst(NOON, 20) == max(0, other - taken)
+
+
+def test_calls_leave_a_log_of_another_limit_when_they_are_as_old_as_it_is_long() -> None:
+    limiter = Limiter(SLIDING_LOG, 4)
+    admitted = [limiter.take(NOON + second * SECOND) for second in (0, 1, 2, 3, 4)]
+    limiter.ring = windows.set_limit(NOON + 5 * SECOND, limiter.w, limiter.ring, 2)
+    assert admitted == [1, 1, 1, 1, 0]
+    assert limiter.retry_after(NOON + 5 * SECOND) == MINUTE - 3 * SECOND
+    limiter.ring = windows.set_limit(NOON + 5 * SECOND, limiter.w, limiter.ring, 3)
+    assert limiter.burst(NOON + 5 * SECOND, 5) == 1
+    assert limiter.retry_after(NOON + 5 * SECOND) == MINUTE - 3 * SECOND

@@ -446,3 +446,11 @@ def test_what_is_taken_to_be_simpler_is_told() -> None:
         "These clients are taken to spread their starts evenly: ranks.",
         "Calls are taken to need no time, though these clients have a network: ranks.",
     )
+
+
+def test_what_a_timeline_sets_is_left_out_and_told() -> None:
+    still = agency(6, ranks={"spread": "2m"})
+    ceiling = "policy.catalogue.plans.agency.cost_ceiling"
+    answer = fit(still.replace(timeline=[{"do": "set", "at": "10d", "path": ceiling, "value": "0 USD"}]))
+    assert f"The timeline sets {ceiling}: this is about what holds before." in answer.notes
+    assert answer.rows() == fit(still).rows()

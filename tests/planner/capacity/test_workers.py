@@ -231,6 +231,9 @@ def test_workers_of_a_scenario_say_of_which_jobs() -> None:
     assert answer.notes[0].startswith("Taken are the jobs that scenario starts in 2d from 2026-03-01")
     assert (answer.rows()[0]["jobs"], answer.rows()[0]["by_formula"]) == (80, None)
     assert {text.get_text() for text in answer.kinds[0].plot().texts} == {"target", "simulated"}
+    pool = {"at": "1h", "do": "set", "path": "scenario.pools.rank_run.capacity", "value": 1}
+    later = workers_of_scenario(rs.Scenario.parse(TWO_NIGHTS).replace(timeline=[pool]), replications=2)
+    assert later.notes == (*answer.notes, "Left out is what the timeline changes of pools.")
     idle = rs.Scenario.parse(TWO_NIGHTS).model_copy(update={"clients": {}})
     with pytest.raises(BadInput, match="no client of it starts a job; say with --jobs"):
         workers_of_scenario(idle)

@@ -153,6 +153,12 @@ def test_plans_and_add_ons_are_paid_for_the_time_that_they_are_bought() -> None:
     assert answer.row("add_ons")["a"] == pytest.approx(2 * pack / 3, abs=1)
 
 
+def test_a_timeline_that_sets_what_is_compared_is_refused() -> None:
+    price = {"at": "9d", "do": "set", "path": "policy.catalogue.plans.pro.price", "value": "1 USD"}
+    with pytest.raises(BadInput, match=r"the timeline sets policy.catalogue.plans.pro.price, but catalogues"):
+        compare_account(SMALL.replace(timeline=[price]), SHIPPED, replications=2)
+
+
 def test_a_shorter_scenario_is_gone_on_with_for_a_month() -> None:
     week = of_groups(group(2, 100), clients={"all": {"every": "day", "at": "02:00"}}, length="7d")
     answer = compare_account(week, SHIPPED, replications=2)

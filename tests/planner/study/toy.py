@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, ValidationError
 
 from ranksim.core.contract.located import Located, explain_mistakes
+from ranksim.core.contract.parameters import Settings, check_path, laid, tree_of
 from ranksim.core.contract.quantities import Duration, Frozen, Money
 from ranksim.core.draws import Purpose, entity, uniform
 from ranksim.inference.kinds import Kind
 from ranksim.planner.study.engines import Measurement
-from ranksim.planner.study.parameters import Settings, check_path, laid, tree_of
 
 UNITS = {"chance": "share", "cost": "money"}
 METRICS = ("level", "own", "linear", "steady", "chance", "cost", "seen")

@@ -87,3 +87,20 @@ def test_a_history_keeps_no_more_states_than_it_may(
         history.service.handle(Call("account.get"), scenario.start + number)
     assert len(history._saved) <= 4
     assert history.at(scenario.start + 150).save() != b""
+
+
+def test_the_state_after_changes_of_a_timeline_is_that_of_a_world(scenario: Scenario) -> None:
+    account = next(iter(scenario.accounts))
+    changes = [
+        {"at": "1d", "do": "set_add_on", "account": account, "add_on": "brief_pack", "count": 2},
+        {"at": "1d", "do": "set", "path": "policy.catalogue.plans.agency.slot_limit", "value": 77},
+        {"at": "2d", "do": "change_plan", "account": account, "plan": "agency"},
+    ]
+    changing = scenario.replace(timeline=changes)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(simulated, "INPUTS", 20)
+        history = SimulatedRun(changing, seed=5)._history
+    for hours in (71, 12, 25, 49):
+        instant = scenario.start + hours * HOUR
+        assert saved(history.at(instant)) == saved(world_at(changing, instant))
+    assert history.at(scenario.end - 1).policy.catalogue.plans["agency"].slot_limit == 77

@@ -11,10 +11,10 @@ from pydantic import BaseModel, Field, ValidationError
 from ranksim.core.contract.assumptions import Assumptions, Statuses
 from ranksim.core.contract.facts import Facts
 from ranksim.core.contract.located import Located, explain_mistakes, validate
+from ranksim.core.contract.parameters import Leaf, Settings, laid, merged, tree_of
 from ranksim.core.contract.plans import HOW_JOBS_RUN, Catalogue
 from ranksim.core.contract.public import Public
-from ranksim.core.contract.quantities import Distribution
-from ranksim.core.errors import near
+from ranksim.core.errors import BadInput, near
 
 if TYPE_CHECKING:
     from ruamel.yaml.comments import CommentedMap
@@ -94,11 +94,41 @@ class Policy(Public):
             changes["catalogue"] = read_catalogue(
                 Located("replace", changes["catalogue"], {}, ("catalogue",)), Path()
             )
-        merged = _merged(self, changes)
         try:
-            return type(self).model_validate(merged)
+            return type(self).model_validate(merged(self, changes))
         except ValidationError as error:
             raise explain_mistakes(type(self), error, Located("replace", changes, {})) from None
+
+    def changed(self, settings: Settings, folder: Path = Path()) -> Self:
+        """The policy with parameters set by path, `{"policy.assumptions.window": "gcra"}`; others are left.
+
+        The setting of `policy` itself may be the path of a policy file in `folder`. How jobs run is as before
+        where another catalogue does not say, so that variants differ in what they state. Raises BadInput.
+        """
+        try:
+            tree = tree_of(settings, "policy")
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+        if isinstance(tree, Leaf):
+            if isinstance(tree.value, str):
+                return type(self).load(folder / tree.value)._running_as(self)
+            if not isinstance(tree.value, Mapping):
+                raise BadInput(f"policy: expected the path of a file or a mapping, found {tree.value!r}")
+            tree = {name: Leaf(value) for name, value in tree.value.items()}
+        policy = self
+        if "catalogue" in tree and not isinstance(tree["catalogue"], dict):
+            named = tree.pop("catalogue").value
+            if isinstance(named, str) and named.endswith((".yaml", ".yml")):
+                from ranksim.core.contract.yamlfile import read_yaml
+
+                named = str(folder / named)
+                check_whole(read_yaml(named))
+            policy = self.replace(catalogue=named)._running_as(self)
+        return policy.replace(**laid(policy, tree)) if tree else policy
+
+    def _running_as(self, other: Self) -> Self:
+        """The policy with what its catalogue leaves out of how jobs run as another policy states it."""
+        return self.model_copy(update={"catalogue": self.catalogue.completed_by(other.catalogue)})
 
     def dump(self) -> str:
         """YAML that reads back as an equal policy: what differs from the default, each with its S or U."""
@@ -158,15 +188,6 @@ def read_catalogue(located: Located, folder: Path) -> Catalogue:
         f"expected one of {', '.join(CATALOGUES)}, or a catalogue's YAML file, found {name!r}"
         f"{near(name, CATALOGUES)}"
     )
-
-
-def _merged(old: Any, new: Any) -> Any:
-    if isinstance(new, list):
-        return tuple(new)
-    if not isinstance(new, Mapping) or isinstance(old, Distribution):
-        return new
-    kept = dict(old) if isinstance(old, BaseModel | Mapping) else {}
-    return kept | {key: _merged(kept.get(key), value) for key, value in new.items()}
 
 
 def _changed_fields(section: BaseModel) -> list[str]:

@@ -85,6 +85,10 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
+class Atomic(Frozen):
+    """Base of models that files write in short forms, and that are set as a whole, never in parts."""
+
+
 def also(*forms: Mapping[str, Any]) -> ConfigDict:
     """Let the JSON Schema of a model tell the short forms in which a file may write it."""
 
@@ -132,7 +136,7 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
 }
 
 
-class Distribution(Frozen):
+class Distribution(Atomic):
     """How long something takes: a distribution of durations, drawn through its inverse CDF.
 
     Written '4m' (always four minutes), {constant: 4m}, {uniform: {low: 1m, high: 5m}},

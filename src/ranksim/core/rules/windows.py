@@ -22,7 +22,7 @@ Integers and attributes only: the same functions run interpreted on slotted rows
 NumPy records and int64 arrays.
 """
 
-from collections.abc import MutableSequence
+from collections.abc import MutableSequence, Sequence
 
 from ranksim.core.clock import DISTANT_PAST
 from ranksim.core.rules.books import Window
@@ -119,6 +119,20 @@ def retry_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
     if w.kind == GCRA:
         return max(0, _refill(w.length - _level(now, w), w.limit))
     return w.opened + w.length - now if now < w.opened + w.length and w.count >= w.limit else 0
+
+
+def set_limit(now: int, w: Window, ring: Sequence[int], limit: int) -> list[int]:
+    """Give a row another limit from `now` on, and return its ring; what it counted stays counted."""
+    newest: list[int] = []
+    if w.kind == GCRA:
+        w.opened, w.level = now, _level(now, w) + (limit - w.limit) * w.length
+    elif w.kind == SLIDING_LOG:
+        newest = [ring[(w.head - age) % w.limit] for age in range(min(w.count, limit), 0, -1)]
+        w.count, w.head = len(newest), len(newest) % limit
+    else:
+        w.count = min(w.count, limit) if w.kind <= CLOCK else w.count
+    w.limit = limit
+    return newest + [0] * (limit - len(newest)) if w.kind == SLIDING_LOG else []
 
 
 # SLIDING_LOG: `ring` holds the newest `count` calls, and the next is written at `head`

@@ -93,6 +93,22 @@ def change_plan(ctx: Context, account: Account, plan: str, now: int) -> None:
         row.length = new.cooldown_of(name.partition("/")[2])
 
 
+def renew_terms(ctx: Context, now: int) -> None:
+    """Give accounts and keys what the policy now in force says: what is used stays used.
+
+    Callers without a key go on with the windows they have.
+    """
+    for account in ctx.state.accounts.values():
+        change_plan(ctx, account, account.plan, now)
+        set_status(ctx, account, account.status)
+    rates = ctx.policy.facts.rates
+    for key in ctx.state.keys.values():
+        for number, window in enumerate(key.windows):
+            limit = rates.of(RateClass(number % len(RateClass)))
+            if limit != window.limit:
+                key.rings[number] = windows.set_limit(now, window, key.rings[number], limit)
+
+
 def set_usage(
     ctx: Context, account: Account, metrics: Mapping[str, int], spent: int, held: int, now: int
 ) -> None:

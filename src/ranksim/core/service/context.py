@@ -43,6 +43,11 @@ class Context:
     """The billing month that was last asked for by its anchor."""
 
     def __post_init__(self) -> None:
+        self.adopt(self.policy)
+
+    def adopt(self, policy: Policy) -> None:
+        """Put a policy in force, and what follows from it."""
+        self.policy = policy
         self.terms = terms.terms_of(self.policy)
         self.bits = terms.capability_bits(self.policy.catalogue)
         self.checks = {spend: terms.checks_of(self.policy, spend) for spend in Spend}

@@ -79,10 +79,20 @@ class Service:
         if unknown := kinds - frozenset(JobKind):
             raise BadInput(f"pooled: expected job kinds ({', '.join(JobKind)}), found {min(unknown)!r}")
         policy = policy or Policy()
-        self._consulting = Consulting(policy) if consulting else None
-        self._ctx = Context(self._consulting.policy if self._consulting else policy, State(seed=seed), kinds)
-        if self._consulting is not None:
-            self._ctx.terms = self._consulting.noted(self._ctx.terms)
+        self._consulting = consulting
+        self._policies: list[Consulting] = []
+        self._ctx = Context(policy, State(seed=seed), kinds)
+        self._adopt(policy)
+
+    def _adopt(self, policy: Policy) -> None:
+        """Put a policy in force, whose fields are noted as they are read where the service is consulting."""
+        if self._consulting:
+            noted = Consulting(policy)
+            self._policies.append(noted)
+            self._ctx.adopt(noted.policy)
+            self._ctx.terms = noted.noted(self._ctx.terms)
+        else:
+            self._ctx.adopt(policy)
         self._charged = charged_classes(self._ctx.policy)
 
     @property
@@ -92,7 +102,7 @@ class Service:
 
     def consulted(self) -> tuple[str, ...]:
         """Return the fields of assumptions and statuses that were read so far, if it is `consulting`."""
-        return () if self._consulting is None else self._consulting.names()
+        return tuple(sorted({name for noted in self._policies for name in noted.names()}))
 
     @property
     def policy(self) -> Policy:
@@ -452,6 +462,16 @@ class Service:
         """Put an account on another plan at once."""
         self._advance(now)
         administration.change_plan(self._ctx, self._account(account), plan, now)
+
+    def change_policy(self, policy: Policy, now: int) -> None:
+        """Go on under another policy: what is used stays used, limits are the new one's.
+
+        It sells at least what the old one sells, and the state was made by neither where they differ: which
+        fields of a policy these are, `ranksim.twin.sim.settings` says.
+        """
+        self._advance(now)
+        self._adopt(policy)
+        administration.renew_terms(self._ctx, now)
 
     def set_add_on(self, account: str, add_on: str, count: int, now: int) -> None:
         """Set how many of an add-on an account has (S109, U54)."""

@@ -13,13 +13,15 @@ from ranksim.report.progress import nobody
 from ranksim.twin.sim.results import Result
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.timeline import Set
 
 
 def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> Uncounted:
     """Return what an account needs for the timeline and for some clients, beyond what it needs without them.
 
     Two worlds show it, over a month or as long as the scenario is, in which no limit of a plan refuses
-    anything but cooldowns do. Clients in Python of the user's are in neither. Raises BadInput.
+    anything but cooldowns do. Clients in Python of the user's, and what the timeline sets, are in neither.
+    Raises BadInput.
     """
     unlimited = scenario.model_copy(
         update={
@@ -28,6 +30,7 @@ def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> U
             "clients": {
                 name: client for name, client in scenario.clients.items() if not isinstance(client, Python)
             },
+            "timeline": tuple(each for each in scenario.timeline if not isinstance(each, Set)),
             "expect": (),
             "warm_up": "none",
         }

@@ -32,6 +32,7 @@ from ranksim.twin.sim.timeline import (
     PauseScan,
     RemoveKeywords,
     ResumeScan,
+    Set,
     SetAddOn,
     SetStatus,
 )
@@ -360,6 +361,8 @@ def _notes_of(account: OwnAccount, work: Sequence[PlannedWork]) -> Iterator[str]
             yield f"A {operation} is taken to have {size} {what}: the scenario does not say."
     yield from _taken(account)
     yield from _bounds(account)
+    if paths := [action.path for action in account.scenario.timeline if isinstance(action, Set)]:
+        yield f"The timeline sets {', '.join(dict.fromkeys(paths))}: this is about what holds before."
 
 
 def _taken(account: OwnAccount) -> Iterator[str]:

@@ -22,8 +22,8 @@ from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.workers import PoolSpec
-from ranksim.twin.sim.world import World, completed
+from ranksim.twin.sim.timeline import Action, ResizePool, Set
+from ranksim.twin.sim.world import World, spec_of
 
 
 class _Recorder(World):
@@ -50,11 +50,18 @@ def queued_jobs(scenario: Scenario, seed: int) -> dict[str, list[tuple[Micros, S
     Raises BadInput.
     """
     pools: dict[str, Any] = {kind: {"capacity": "unlimited"} for kind in scenario.pools}
-    resized = tuple(action for action in scenario.timeline if action.do != "resize_pool")
-    roomy = scenario.replace(pools=pools).model_copy(update={"timeline": resized})
+    rest = tuple(action for action in scenario.timeline if not _of_pools(action))
+    roomy = scenario.replace(pools=pools).model_copy(update={"timeline": rest})
     world = _Recorder(roomy, seed)
     world.run()
     return world.queued
+
+
+def _of_pools(action: Action) -> bool:
+    """Return whether an action of the timeline changes a pool."""
+    return isinstance(action, ResizePool) or (
+        isinstance(action, Set) and action.path.startswith("scenario.pools")
+    )
 
 
 def workers_of_scenario(
@@ -88,7 +95,9 @@ def workers_of_scenario(
             f"from {iso(scenario.start)}, of all its accounts, and how long its pools say that they take. A "
             "job waits from when it is queued on, so after what the rate limit puts off."
         )
-        return WorkersNeeded(staffings(demands, within, target, tell), (note,))
+        left_out = "Left out is what the timeline changes of pools."
+        notes = (note, left_out) if any(map(_of_pools, scenario.timeline)) else (note,)
+        return WorkersNeeded(staffings(demands, within, target, tell), notes)
 
 
 def _demands(scenario: Scenario, replications: int, seed: int) -> Iterator[JobDemand]:
@@ -98,9 +107,8 @@ def _demands(scenario: Scenario, replications: int, seed: int) -> Iterator[JobDe
     # Where two seeds start the same jobs at the same instants, nothing of that is drawn.
     are_drawn = runs[0] != runs[1]
     runs += [queued_jobs(scenario, drawn_seed) if are_drawn else runs[0] for drawn_seed in seeds[2:]]
-    specs: dict[str, PoolSpec] = dict(scenario.pools.items())
     for kind in sorted({kind for run in runs for kind in run}):
-        pool = completed(specs.get(kind, PoolSpec(capacity="unlimited")), kind, scenario.policy)
+        pool = spec_of(scenario, kind)
         is_drawn = are_drawn or (pool.duration is not None and pool.duration.kind != "constant")
         arrivals = [
             (partial(_jobs_of, run, kind), drawn_seed) for run, drawn_seed in zip(runs, seeds, strict=True)

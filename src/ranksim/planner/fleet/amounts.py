@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_serializer, model_validator
 
-from ranksim.core.contract.quantities import NUMBER, STANDARD_NORMAL, Frozen, also, one_of
+from ranksim.core.contract.quantities import NUMBER, STANDARD_NORMAL, Atomic, also, one_of
 
 MOST = 1_000_000
 """The largest value that is drawn from a tail without `most`."""
@@ -22,7 +22,7 @@ PARAMETERS = {
 Number = Annotated[float, Field(ge=0, le=1e9)]
 
 
-class Amount(Frozen):
+class Amount(Atomic):
     """A distribution of numbers.
 
     Written 5, {uniform: {low: 1, high: 9}}, {lognormal: {median: 5, sigma: 1}} or

@@ -46,7 +46,7 @@ from ranksim.report.progress import Tell
 from ranksim.report.tables import View
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.statistics import SilentTally
-from ranksim.twin.sim.timeline import ChangePlan, SetAddOn
+from ranksim.twin.sim.timeline import ChangePlan, Set, SetAddOn
 from ranksim.twin.sim.world import World
 
 LENGTH = 30 * DAY
@@ -133,6 +133,12 @@ def own_scenario(
     name = name_of_account(scenario, account)
     if not scenario.accounts[name].portfolios:
         raise BadInput(f"{scenario.name}: account {name!r} has no portfolio; give it one")
+    for action in scenario.timeline:
+        if isinstance(action, Set) and action.path.startswith("policy.catalogue"):
+            raise BadInput(
+                f"{scenario.name}: the timeline sets {action.path}, but catalogues are compared as they "
+                "stand; leave it out, or write it into one of them"
+            )
     scenario, assumed = with_rank_runs(scenario, name)
     notes = list(assumed)
     changes: dict[str, object] = {"expect": (), "warm_up": "none", "precision": None}

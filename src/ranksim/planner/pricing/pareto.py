@@ -11,6 +11,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
+from ranksim.core.contract.parameters import check_path, laid, tree_of
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.errors import BadInput
@@ -32,7 +33,6 @@ from ranksim.planner.pricing.own_account import (
 )
 from ranksim.planner.pricing.paired_metrics import DEMAND, check_replications, with_ends
 from ranksim.planner.pricing.plots import DrawnAnswer
-from ranksim.planner.study.parameters import check_path, laid, tree_of
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted

@@ -9,9 +9,9 @@ from hashlib import sha256
 from itertools import product
 from typing import Any
 
+from ranksim.core.contract.parameters import Settings
 from ranksim.core.errors import BadInput, listed
 from ranksim.planner.study.engines import Engine
-from ranksim.planner.study.parameters import Settings
 from ranksim.planner.study.spec import CheckedSpec, Spec
 
 

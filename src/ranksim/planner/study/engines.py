@@ -16,18 +16,17 @@ from pydantic import BaseModel
 
 from ranksim.core.callers.programs import Arrivals
 from ranksim.core.clock import Micros, duration
-from ranksim.core.contract.policy import Policy, check_whole
-from ranksim.core.contract.yamlfile import read_yaml
+from ranksim.core.contract.parameters import Settings
 from ranksim.core.errors import BadInput
 from ranksim.core.rulebook import RULEBOOK
 from ranksim.inference.kinds import Kind
-from ranksim.planner.study.parameters import Leaf, Settings, check_path, laid, tree_of
 from ranksim.twin.sim import drawn
 from ranksim.twin.sim import metrics as names
 from ranksim.twin.sim.expectations import Expectation
 from ranksim.twin.sim.histogram import Histogram, bucket_of
 from ranksim.twin.sim.runner import replicate, warm_up_of
 from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.settings import check_parameter
 
 WITHIN = ".wait.within."
 """In the name of a metric: the share of a kind's jobs that started within a duration of being queued."""
@@ -112,9 +111,8 @@ class Worlds:
         return {"scenario": self.scenario, "policy": self.scenario.policy}
 
     def check_path(self, path: str) -> None:
-        """Raise ValueError for a parameter that there is not; `scenario.plan` is the plan of all accounts."""
-        if path != "scenario.plan":
-            check_path(path, self.roots(), self.RESERVED)
+        """Raise ValueError for a parameter that there is not, or that the study decides."""
+        check_parameter(self.scenario, path, self.RESERVED)
 
     def check_metric(self, metric: str) -> None:
         """Raise ValueError for a metric that no run of the scenario has."""
@@ -152,17 +150,7 @@ class Worlds:
 
     def build(self, settings: Settings) -> Scenario:
         """The scenario with parameters set. Raises BadInput."""
-        try:
-            scenario, policy = tree_of(settings, "scenario"), tree_of(settings, "policy")
-        except ValueError as error:
-            raise BadInput(str(error)) from None
-        changes = laid(self.scenario, {name: part for name, part in scenario.items() if name != "plan"})
-        if "plan" in scenario:
-            changes["plan"] = scenario["plan"].value
-        built = self.scenario.replace(
-            **changes, policy=changed_policy(self.scenario.policy, policy, self.folder)
-        )
-        return built
+        return self.scenario.changed(settings, self.folder)
 
     def meaning(self, built: Scenario) -> str:
         """What of a scenario decides its runs; recordings are told by their bytes."""
@@ -196,33 +184,6 @@ class Worlds:
         if key not in WARM_UPS:
             WARM_UPS[key] = warm_up_of(built, seed).length
         return WARM_UPS[key]
-
-
-def changed_policy(policy: Policy, tree: Any, folder: Path) -> Policy:
-    """Return a policy with a tree of settings laid over it; the leaf of a text stands for a policy file.
-
-    How jobs run is as before where another catalogue does not say, so that variants differ in what they
-    state. Raises BadInput.
-    """
-    if isinstance(tree, Leaf):
-        if isinstance(tree.value, str):
-            return _running_alike(Policy.load(folder / tree.value), policy)
-        if not isinstance(tree.value, Mapping):
-            raise BadInput(f"policy: expected the path of a file or a mapping, found {tree.value!r}")
-        tree = {name: Leaf(value) for name, value in tree.value.items()}
-    if "catalogue" in tree and not isinstance(tree["catalogue"], dict):
-        named = tree["catalogue"].value
-        if isinstance(named, str) and named.endswith((".yaml", ".yml")):
-            named = str(folder / named)
-            check_whole(read_yaml(named))
-        policy = _running_alike(policy.replace(catalogue=named), policy)
-        tree = {name: part for name, part in tree.items() if name != "catalogue"}
-    return policy.replace(**laid(policy, tree)) if tree else policy
-
-
-def _running_alike(changed: Policy, policy: Policy) -> Policy:
-    catalogue = changed.catalogue.completed_by(policy.catalogue)
-    return changed.model_copy(update={"catalogue": catalogue})
 
 
 def _recording(client: Arrivals) -> dict[str, str]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from ranksim.core.clock import DAY
+from ranksim.core.contract.parameters import Settings, check_path, laid, tree_of
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.core.rulebook import RULEBOOK
@@ -21,8 +22,7 @@ from ranksim.planner.fleet.engine import CONSULTED, simulate_fleet
 from ranksim.planner.fleet.offers import price_of, sold_to
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.fleet.results import CODES, FleetResult
-from ranksim.planner.study.engines import Measurement, changed_policy
-from ranksim.planner.study.parameters import Settings, check_path, laid, tree_of
+from ranksim.planner.study.engines import Measurement
 from ranksim.twin.sim.runner import replication_seed
 
 MARGINS = ("revenue.total", "margin.total", "margin.mean", "margin.negative")
@@ -111,10 +111,10 @@ class Fleets:
     def build(self, settings: Settings) -> tuple[Population, Policy]:
         """The population and the policy with parameters set. Raises BadInput when they do not fit."""
         try:
-            tree, policy = tree_of(settings, "population"), tree_of(settings, "policy")
+            tree = tree_of(settings, "population")
         except ValueError as error:
             raise BadInput(str(error)) from None
-        changed = changed_policy(self.policy, policy, self.folder)
+        changed = self.policy.changed(settings, self.folder)
         population = self.population.replace(
             **laid(self.population, {name: part for name, part in tree.items() if name != "plan"})
         )

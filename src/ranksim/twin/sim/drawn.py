@@ -11,9 +11,9 @@ from ranksim.core.contract.facts import JobKind
 from ranksim.core.service.routes import path_parameters
 from ranksim.twin.sim.receivers import ReceiverSpec
 from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.settings import stretches
 from ranksim.twin.sim.timeline import ReceiverDown
-from ranksim.twin.sim.workers import PoolSpec
-from ranksim.twin.sim.world import UNLIMITED, completed
+from ranksim.twin.sim.world import spec_of
 
 FAMILIES = ("", "slots.")
 """How metrics begin that are asked for together: all of them, and the levels of slots."""
@@ -24,14 +24,11 @@ def is_drawn(scenario: Scenario, metric: str) -> bool:
     clients = scenario.clients.values()
     if metric.startswith("slots."):
         return not all(isinstance(client, Schedule | Poller) for client in clients)
-    pool = completed(scenario.pools.get("rank_run", UNLIMITED), JobKind.RANK_RUN, scenario.policy)
-    timeout = scenario.policy.facts.webhook_timeout
     return (
         scenario.network is not None
         or any(isinstance(action, ReceiverDown) for action in scenario.timeline)
         or any(_draws(client) for client in clients)
-        or any(_may_fail(receiver, timeout) for receiver in scenario.receivers.values())
-        or _varies(pool)
+        or any(map(_varies, stretches(scenario)))
     )
 
 
@@ -53,10 +50,13 @@ def _may_fail(receiver: ReceiverSpec, timeout: int) -> bool:
     return bool(falters) or slow or not 200 <= receiver.status < 300
 
 
-def _varies(pool: PoolSpec) -> bool:
+def _varies(scenario: Scenario) -> bool:
+    """Whether how jobs or receivers fare is drawn, as the scenario stands."""
+    pool, timeout = spec_of(scenario, JobKind.RANK_RUN.value), scenario.policy.facts.webhook_timeout
     factor = pool.cost_factor
     return (
         (pool.duration is not None and pool.duration.kind != "constant")
         or bool(pool.failure_rate)
         or (factor is not None and factor.low != factor.high)
+        or any(_may_fail(receiver, timeout) for receiver in scenario.receivers.values())
     )

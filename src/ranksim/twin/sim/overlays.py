@@ -1,16 +1,10 @@
-"""What is laid over what: a scenario file's parts over its policy, and changes over a scenario."""
+"""A scenario file's catalogue and assumptions, laid over its policy."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel
 
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.located import Located, validate
 from ranksim.core.contract.policy import Policy
-from ranksim.core.contract.quantities import Distribution
-from ranksim.twin.sim.schedule_time import Moment
 
 
 def read_policy(located: Located, folder: Path) -> Policy:
@@ -36,19 +30,6 @@ def with_assumptions(policy: Policy, located: Located) -> Policy:
     if "assumptions" not in located.data:
         return policy
     given = validate(Assumptions, located["assumptions"])
-    assumptions = policy.assumptions.model_copy(update=_set_fields(given))
+    stated = {name: getattr(given, name) for name in given.model_fields_set}
+    assumptions = policy.assumptions.model_copy(update=stated)
     return policy.model_copy(update={"assumptions": assumptions})
-
-
-def _set_fields(model: BaseModel) -> dict[str, Any]:
-    return {name: getattr(model, name) for name in model.model_fields_set}
-
-
-def merged(old: Any, new: Any) -> Any:
-    """Lay `new` over `old`, in the form that strict validation takes: tuples, and only what was set."""
-    if isinstance(new, list | tuple):
-        return tuple(merged(None, item) for item in new)
-    if not isinstance(new, Mapping) or isinstance(old, Distribution | Moment):
-        return new
-    kept = _set_fields(old) if isinstance(old, BaseModel) else dict(old) if isinstance(old, Mapping) else {}
-    return kept | {key: merged(kept.get(key), value) for key, value in new.items()}

@@ -6,10 +6,10 @@ from pydantic import model_serializer, model_validator
 
 from ranksim.core import clock
 from ranksim.core.clock import Micros
-from ranksim.core.contract.quantities import TEXT, Frozen, also
+from ranksim.core.contract.quantities import TEXT, Atomic, also
 
 
-class Moment(Frozen):
+class Moment(Atomic):
     """When something happens: '2d' after the scenario's start, or at '2026-03-01T00:00:00Z'.
 
     `us` is the time since the start (µs), or the instant itself when `absolute`.

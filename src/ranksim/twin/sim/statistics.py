@@ -27,7 +27,7 @@ from ranksim.core.service.events import (
 )
 from ranksim.core.service.operations import TABLE
 from ranksim.core.service.service import Service
-from ranksim.core.service.state import State
+from ranksim.core.service.state import Account, State
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.series import SampledSeries, account_names
@@ -103,7 +103,7 @@ class ReplicationTally:
         width = max(1, -(-length // MAX_SAMPLES))
         self._deliveries = DeliveryTally(attempts, width, self.endpoint_names, self.outages)
         self._series = SampledSeries()
-        self._sold: dict[tuple[str, Micros], tuple[str, dict[str, int]]] = {}
+        self._invoiced: dict[tuple[str, Micros], int | None] = {}
         self._notes: dict[str, int] = {}
         self._travels: dict[str, _Travels] = {}
 
@@ -200,7 +200,7 @@ class ReplicationTally:
         self._rates.clear()
         self._no_slots.clear()
         self._series.clear()
-        self._sold.clear()
+        self._invoiced.clear()
         for kind, jobs in self._jobs.items():
             self._jobs[kind] = jobs.reset(now)
         self._deliveries.reset(now)
@@ -270,7 +270,7 @@ class ReplicationTally:
         for account in state.accounts.values():
             books = account.books
             month, _ = billing_month(books.anchor, at)
-            self._sold[account.id, month] = account.plan, dict(account.add_ons)
+            self._invoiced[account.id, month] = self._price_of(account)
             held = held_at(at, books)
             used = books.active + held
             row = (books.active, held, used, books.slot_limit, self._no_slots.get(account.id, 0))
@@ -319,17 +319,19 @@ class ReplicationTally:
 
     def _invoice_rows(self, state: State) -> list[dict[str, Any]]:
         """What each account pays for each billing month, by what it had at its end, or at that of the run."""
-        catalogue, names = self.catalogue, account_names(state)
-        if catalogue is None:
+        if self.catalogue is None:
             return []
+        names = account_names(state)
         return [
-            {
-                "account": names[account],
-                "month": iso(month)[:7],
-                "uusd": catalogue.price_of(plan, add_ons) if catalogue.knows_price_of(plan) else None,
-            }
-            for (account, month), (plan, add_ons) in sorted(self._sold.items())
+            {"account": names[account], "month": iso(month)[:7], "uusd": price}
+            for (account, month), price in sorted(self._invoiced.items())
         ]
+
+    def _price_of(self, account: Account) -> int | None:
+        """Return what an account's plan and add-ons cost a month now (µUSD), None where that is not known."""
+        if self.catalogue is None or not self.catalogue.knows_price_of(account.plan):
+            return None
+        return self.catalogue.price_of(account.plan, account.add_ons)
 
 
 class SilentTally(ReplicationTally):

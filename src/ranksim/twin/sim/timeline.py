@@ -1,6 +1,6 @@
 """What happens to a world from outside its clients: plan changes, outages, resized pools and the like."""
 
-from typing import Annotated, Literal, Protocol, assert_never
+from typing import Annotated, Any, Literal, Protocol, assert_never
 
 from pydantic import Field
 
@@ -132,6 +132,14 @@ class ResizePool(_Action):
     capacity: Capacity
 
 
+class Set(_Action):
+    """Give what a path of a study leads to a value, from now on: a quota, a price, a latency, a pool."""
+
+    do: Literal["set"]
+    path: str
+    value: Any = None
+
+
 OfAccount = (
     ChangePlan
     | SetAddOn
@@ -144,7 +152,7 @@ OfAccount = (
     | RemoveKeywords
 )
 OfReceiver = EditEndpoint | EnableEndpoint | ReceiverDown | ReceiverUp
-Action = Annotated[OfAccount | OfReceiver | ResizePool, Field(discriminator="do")]
+Action = Annotated[OfAccount | OfReceiver | ResizePool | Set, Field(discriminator="do")]
 
 
 class TimelineWorld(Host, Protocol):
@@ -160,6 +168,9 @@ class TimelineWorld(Host, Protocol):
     ) -> Reply:
         """Make a call of the web app on behalf of an account; counted under `client`."""
 
+    def set(self, action: Set) -> None:
+        """Go on with a value set."""
+
     def owner_of(self, receiver: str) -> Actor:
         """Return the account whose endpoint a receiver is behind."""
 
@@ -170,6 +181,8 @@ def apply(world: TimelineWorld, action: Action) -> None:
         _apply_to_account(world, action)
     elif isinstance(action, OfReceiver):
         _apply_to_receiver(world, action)
+    elif isinstance(action, Set):
+        world.set(action)
     else:
         world.pools[action.pool].resize(None if action.capacity == "unlimited" else action.capacity)
 
@@ -178,16 +191,18 @@ def _apply_to_account(world: TimelineWorld, action: OfAccount) -> None:
     service, now, actor = world.service, world.now, world.actors[action.account]
     match action:
         case ChangePlan():
-            service.change_plan(actor.account, action.plan, now)
+            service.change_plan(account=actor.account, plan=action.plan, now=now)
         case SetAddOn():
-            service.set_add_on(actor.account, action.add_on, action.count, now)
+            service.set_add_on(account=actor.account, add_on=action.add_on, count=action.count, now=now)
         case SetStatus():
-            service.set_status(actor.account, action.status, now)
+            service.set_status(account=actor.account, status=action.status, now=now)
         case IssueKey():
             domain = actor.hosts[action.domain] if action.domain is not None else None
-            actor.keys[action.key] = service.issue_key(actor.account, action.key, now, domain=domain)
+            actor.keys[action.key] = service.issue_key(
+                account=actor.account, name=action.key, now=now, domain=domain
+            )
         case WithdrawKey():
-            service.withdraw_key(actor.keys[action.key], now)
+            service.withdraw_key(token=actor.keys[action.key], now=now)
         case PauseScan() | ResumeScan():
             for domain in _domains(actor, action.domain):
                 _set_scans(world, actor, domain, active=isinstance(action, ResumeScan))

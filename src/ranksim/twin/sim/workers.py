@@ -140,7 +140,7 @@ class Pool:
             return
         else:
             self._serial += 1
-            heappush(self._queue, (self._rank(task), self._serial, index, task))
+            heappush(self._queue, (self._rank(self._serial, task), self._serial, index, task))
         self.on_change(self)
 
     def resize(self, capacity: int | None) -> None:
@@ -149,15 +149,26 @@ class Pool:
         self._take_waiting()
         self.on_change(self)
 
+    def change(self, spec: PoolSpec) -> None:
+        """Go on by another specification: for jobs that start from now on, and for the order of the queue."""
+        before, self.spec = self.spec, spec
+        if spec.discipline != before.discipline:
+            queue = [
+                (self._rank(serial, task), serial, index, task) for _, serial, index, task in self._queue
+            ]
+            self._queue = sorted(queue)
+        if spec.capacity != before.capacity:
+            self.resize(None if spec.capacity == "unlimited" else spec.capacity)
+
     def _has_room(self) -> bool:
         return self.capacity is None or self.busy < self.capacity
 
-    def _rank(self, task: StartJob) -> int:
+    def _rank(self, serial: int, task: StartJob) -> int:
         match self.spec.discipline:
             case "fifo":
-                return self._serial
+                return serial
             case "lifo":
-                return -self._serial
+                return -serial
             case "shortest":
                 return task.units
 

@@ -15,12 +15,11 @@ from ranksim.core.callers.programs import Python, program_of
 from ranksim.core.callers.steps import Received, Send
 from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.facts import JobKind
-from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Step
 from ranksim.core.service.service import Service
 from ranksim.core.service.state import State
-from ranksim.twin.sim import timeline
+from ranksim.twin.sim import settings, timeline
 from ranksim.twin.sim.clients import Credentials, start_python
 from ranksim.twin.sim.player import Flight, Player
 from ranksim.twin.sim.receivers import SimulatedReceiver
@@ -308,12 +307,10 @@ class World(SimpyClock):
     # Jobs
 
     def _make_pools(self) -> None:
-        specs: dict[str, PoolSpec] = dict(self.scenario.pools.items())
         observers = self._job_started, self._job_ended, self._pool_changed
         for kind in map(str, JobKind):
-            spec = completed(specs.get(kind, UNLIMITED), kind, self.scenario.policy)
-            pool = self.pools[kind] = Pool(kind, spec, self, self.seed, *observers)
-            if kind in specs:
+            pool = self.pools[kind] = Pool(kind, spec_of(self.scenario, kind), self, self.seed, *observers)
+            if kind in self.scenario.pools:
                 self._pool_changed(pool)
 
     def _job_started(self, task: StartJob) -> None:
@@ -375,15 +372,28 @@ class World(SimpyClock):
         timeline.apply(self, action)
         self._set_wake()
 
+    def set(self, action: timeline.Set) -> None:
+        """Go on with a value of the scenario set."""
+        before, self.scenario = self.scenario, settings.after(self.scenario, action)
+        policy = self.scenario.policy
+        if policy != before.policy:
+            self.service.change_policy(policy=policy, now=self.now)
+            if self.tally is not None:
+                self.tally.catalogue = policy.catalogue
+        for kind, pool in self.pools.items():
+            pool.change(spec_of(self.scenario, kind))
+        for name, receiver in self.receivers.items():
+            receiver.spec, receiver.timeout = self.scenario.receivers[name], policy.facts.webhook_timeout
+
     def _sample(self) -> None:
         if self.tally is not None:
             self.tally.sample(self.now, self.service)
             self.after(self.scenario.sample_every, self._sample, urgent=True)
 
 
-def completed(spec: PoolSpec, kind: Any, policy: Policy) -> PoolSpec:
-    """Return a pool's specification with what it leaves out filled in from the catalogue."""
-    catalogue = policy.catalogue
+def spec_of(scenario: Scenario, kind: Any) -> PoolSpec:
+    """Return what the pool of a kind of job is, with what is left out filled in from the catalogue."""
+    spec, catalogue = scenario.pools.get(kind, UNLIMITED), scenario.policy.catalogue
     changes: dict[str, Any] = {}
     if spec.duration is None and not spec.per_unit:
         changes["duration"] = catalogue.job_durations[kind]

@@ -37,7 +37,7 @@ class StateHistory:
 
     def __init__(self, service: Service, policy: Policy) -> None:
         self.service = JournaledService(service, self._remember)
-        self._policy = policy
+        self._policies = [(0, policy)]  # how many inputs lie before each is in force
         self._instants: list[Micros] = []
         self._inputs: list[tuple[str, dict[str, Any]]] = []
         self._saved: list[tuple[int, bytes]] = []  # how many inputs lie before a state, and it, compressed
@@ -49,6 +49,8 @@ class StateHistory:
         # A call is told of before it takes effect, so the state is that before it.
         if method == "handle" and len(self._inputs) - self._saved[-1][0] >= self._every:
             self._save()
+        if method == "change_policy":
+            self._policies.append((len(self._inputs) + 1, arguments["policy"]))
         self._instants.append(now)
         self._inputs.append((method, arguments))
 
@@ -64,7 +66,8 @@ class StateHistory:
         if self._at is not None and before <= self._at[0] <= count and self._at[1] <= instant:
             before, _, service = self._at
         else:
-            service = Service.restore(zlib.decompress(saved), self._policy, pooled=JobKind)
+            policy = next(each for since, each in reversed(self._policies) if since <= before)
+            service = Service.restore(zlib.decompress(saved), policy, pooled=JobKind)
         for number in range(before, count):
             method, arguments = self._inputs[number]
             if method == "written":
@@ -83,13 +86,13 @@ class SimulatedRun:
         from ranksim.twin.sim.runner import replication_seed
         from ranksim.twin.sim.world import World
 
-        self._scenario, self._policy = scenario, scenario.policy
+        self._scenario = scenario
         with tempfile.TemporaryDirectory(prefix="ranksim-view-") as folder:
             path = Path(folder) / "run.jsonl"
             root = scenario.seed if seed is None else seed
             with TraceWriter(path, started=scenario.start, salt=str(root).encode()) as trace:
                 world = World(scenario, seed=replication_seed(root, 0), trace=trace)
-                self._history = StateHistory(world.service, self._policy)
+                self._history = StateHistory(world.service, scenario.policy)
                 world.service = cast(Service, self._history.service)  # it has the same methods
                 world.run()
             self._events = TraceEvents(path)
@@ -103,7 +106,7 @@ class SimulatedRun:
     def until(self, instant: Micros) -> Shown:
         """Return the last events up to an instant, and the state as it stood then."""
         service = self._history.at(max(instant, self._scenario.start))
-        state = state_shown(service.state, self._policy, instant, instant)
+        state = state_shown(service.state, service.policy, instant, instant)
         return {**self._events.until(instant), "state": state}
 
     def exchange(self, number: int) -> Shown | None:

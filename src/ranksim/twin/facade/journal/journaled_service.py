@@ -26,6 +26,9 @@ ADMINISTRATION = frozenset(
 )
 """What the API itself does not offer: methods of `Service`, and of `JournaledService`."""
 
+OF_WORLDS = frozenset({"trigger_job", "change_policy"})
+"""Inputs that worlds and the control API have beside these."""
+
 
 class NotKept(Exception):
     """What was asked for cannot be kept, so it was undone: nothing of it has happened."""
@@ -52,8 +55,8 @@ class JournaledService:
         self.save, self.fork = service.save, service.fork
 
     def __getattr__(self, name: str) -> Any:
-        """Return what administers, and records it: a method of `ADMINISTRATION`, or `trigger_job`."""
-        if name not in ADMINISTRATION and name != "trigger_job":
+        """Return what administers, and records it: a method of `ADMINISTRATION` or `OF_WORLDS`."""
+        if name not in ADMINISTRATION | OF_WORLDS:
             raise AttributeError(f"{name} is no input of a service, and nothing that is read of it")
         return partial(self._administer, name)
 

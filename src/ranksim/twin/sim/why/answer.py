@@ -14,7 +14,7 @@ from ranksim.inference.shares import chance
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.timeline import OfReceiver, ResizePool
+from ranksim.twin.sim.timeline import OfReceiver, ResizePool, Set
 from ranksim.twin.sim.why.changes import Knob, knobs, study_path
 from ranksim.twin.sim.why.explanation import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Unchanged, Why
 from ranksim.twin.sim.why.futures import FEW, Question, Rerunner, other
@@ -271,8 +271,8 @@ def narrowed(scenario: Scenario, question: Question, account: str) -> Scenario:
     to it; nor do those that only start jobs where slots are lacking. Receivers take part in what is asked of
     receivers only, and what is of other accounts in nothing where no workers are shared.
     """
-    if question.of_calls and not question.code:
-        return scenario
+    if (question.of_calls and not question.code) or any(isinstance(a, Set) for a in scenario.timeline):
+        return scenario  # what is set may be of whoever would be left out
     apart = account and not _shares_workers(scenario)
 
     def of_others(owner: str | None) -> bool:

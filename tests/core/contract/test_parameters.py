@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from ranksim.core.contract.parameters import parts_of, tree_of
 from ranksim.core.contract.plans import Plan
 from ranksim.core.errors import BadInput
 from ranksim.planner.study.engines import Worlds
-from ranksim.planner.study.parameters import parts_of, tree_of
 from ranksim.twin.sim.receivers import ReceiverSpec
 from ranksim.twin.sim.scenario import Scenario
 

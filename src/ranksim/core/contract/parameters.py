@@ -6,26 +6,21 @@ mappings and the numbers of list items, and names what a study sets.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ranksim.core.contract.quantities import Distribution
-from ranksim.planner.fleet.amounts import Amount
-from ranksim.twin.sim.schedule_time import Moment
+from ranksim.core.contract.quantities import Atomic
 
 Settings: TypeAlias = Mapping[str, Any]
 """Dotted path to value, as written in a file."""
 
 Part = str | int
 Tree: TypeAlias = dict[Part, Any]
-
-WHOLE = (Distribution, Amount, Moment)
-"""Models that are written in short forms, and so set as a whole."""
 
 ITEM_SHAPES = (list, tuple)
 
@@ -48,6 +43,29 @@ def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[s
 
     `roots` are the inputs by name. `reserved` are paths that the study itself decides.
     """
+    _ends(path, roots, reserved)
+
+
+def check_unit(path: str, value: Any, roots: Mapping[str, BaseModel]) -> None:
+    """Raise ValueError where a bare number is given for a duration, an instant or money.
+
+    In Python it would be one of µs or µUSD; who writes text or a file means something else.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        return
+    mistakes = []
+    for _, kind in _ends(path, roots):
+        try:
+            TypeAdapter(kind).validate_json(str(value))
+            return
+        except ValidationError as error:
+            mistakes += [each["ctx"]["error"] for each in error.errors() if each["type"] == "value_error"]
+    if mistakes:
+        raise mistakes[0]
+
+
+def _ends(path: str, roots: Mapping[str, BaseModel], reserved: Collection[str] = ()) -> list[tuple[Any, Any]]:
+    """Return what a path leads to: the present value, or None, and the type, of each that may stand there."""
     first, *rest = parts_of(path)
     if first not in roots:
         raise ValueError(f"no parameter {path!r}: no input {first!r}; {_hint(str(first), roots)}")
@@ -63,6 +81,7 @@ def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[s
             names = sorted({str(name) for name, _, _ in steps})
             raise ValueError(f"no parameter {path!r}: {_missing(so_far, part, names)}")
         so_far = f"{so_far}.{part}"
+    return at
 
 
 def tree_of(settings: Settings, root: str) -> Any:
@@ -131,6 +150,20 @@ def _part(value: Any, part: Part) -> Any:
     return None
 
 
+def merged(old: Any, new: Any) -> Any:
+    """Lay `new` over `old`, in the form that strict validation takes: tuples, and only what was set."""
+    if isinstance(new, list | tuple):
+        return tuple(merged(None, item) for item in new)
+    if not isinstance(new, Mapping) or isinstance(old, Atomic):
+        return new
+    present: Mapping[Any, Any] = old if isinstance(old, Mapping) else {}
+    stated: Iterable[Any] = present
+    if isinstance(old, BaseModel):
+        present, stated = vars(old), old.model_fields_set
+    laid_over = {key: merged(present.get(key), value) for key, value in new.items()}
+    return {name: present[name] for name in stated} | laid_over
+
+
 # Walking along values and their types
 
 
@@ -138,10 +171,12 @@ def _below(value: Any, annotation: Any) -> Iterator[tuple[Part, Any, Any]]:
     """Yield what stands under a value of a type, step by step: the step, the value or None, and its type."""
     for kind in _members(annotation):
         origin, arguments = get_origin(kind), get_args(kind)
-        if _is_model(kind) and kind not in WHOLE:
+        if _is_model(kind) and not issubclass(kind, Atomic):
             if value is None or isinstance(value, kind):
                 for name, field in _field_names(kind).items():
-                    yield name, _part(value, name), kind.model_fields[field].annotation
+                    info = kind.model_fields[field]
+                    typed = Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
+                    yield name, _part(value, name), typed
         elif origin in (dict, Mapping):
             for key in _keys(value, arguments[0]):
                 yield key, _part(value, key), arguments[1]
