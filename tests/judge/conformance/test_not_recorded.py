@@ -152,8 +152,18 @@ RUNS = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("run", RUNS, ids=str)
+IN_THE_GATE = ("race", "webhooks", "smoke", "walk")
+"""Profiles whose variants take seconds; those of the others take minutes in all."""
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(run, marks=pytest.mark.slow if run.profile in IN_THE_GATE else pytest.mark.heavy)
+        for run in RUNS
+    ],
+    ids=str,
+)
 def test_what_is_not_recorded_is_held_against_nobody(run: Run) -> None:
     assert alarms(run) == []
 
