@@ -29,7 +29,7 @@ COPY --from=build /opt/ranksim /opt/ranksim
 
 USER ranksim
 VOLUME /data
-ENV PATH=/opt/ranksim/bin:$PATH RANKSIM_SERVE_HOST=0.0.0.0 RANKSIM_RECEIVE_HOST=0.0.0.0
+ENV PATH=/opt/ranksim/bin:$PATH RANKSIM_SERVE_HOST=0.0.0.0 RANKSIM_SERVE_RECEIVE_HOST=0.0.0.0
 EXPOSE 8080
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD \

@@ -105,7 +105,7 @@ def test_a_fault_of_ranksim_has_an_exit_code_of_its_own_and_a_sentence_that_says
         "from ranksim.report import plans\n"
         "def sentence(_): raise OverflowError('int too\\nlarge')\n"
         "plans.sentence = sentence\n"
-        "sys.argv = ['ranksim', 'plans']\n"
+        "sys.argv = ['ranksim', 'explain', 'plans']\n"
         "cli.main()\n"
     )
     done = subprocess.run(
@@ -124,7 +124,12 @@ def test_a_fault_of_ranksim_has_an_exit_code_of_its_own_and_a_sentence_that_says
 def test_a_link_to_itself_is_bad_input(tmp_path: Path) -> None:
     loop = tmp_path / "loop.jsonl"
     loop.symlink_to(loop)
-    for words in (("compare", loop), ("calibrate", loop), ("run", loop), ("trace", "show", loop, "1")):
+    for words in (
+        ("compare", loop),
+        ("trace", "calibrate", loop),
+        ("run", loop),
+        ("trace", "show", loop, "1"),
+    ):
         done = process(*words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), words
         assert "loop.jsonl" in done.stderr
@@ -150,10 +155,10 @@ def test_help_tells_environment_variables_only_when_asked() -> None:
     ("words", "whole"),
     [
         ("capacity f", "fit"),
-        ("schema pol", "policy"),
+        ("explain schema pol", "policy"),
         ("load --profile everyd", "everyday"),
         ("capacity portfolio --plan age", "agency"),
-        ("plans star", "starter"),
+        ("explain plans star", "starter"),
         ("explain S10", "S105"),
         ("why x.yaml refusals.quo", "refusals.quota_exhausted"),
         (f"why {ROOT}/scenarios/quickstart.yaml slots.acme.u", "slots.acme.used"),
@@ -210,35 +215,35 @@ def test_a_word_of_a_scenario_gets_the_one_that_was_meant(given: str, hint: str,
 
 
 def test_an_assumption_gets_the_one_that_was_meant() -> None:
-    assert "did you mean 'window'?" in Told("assumptions", "windw").err
+    assert "did you mean 'window'?" in Told("explain", "assumptions", "windw").err
 
 
 # The plans
 
 
 def test_plans_lists_a_catalogue(tmp_path: Path) -> None:
-    told = Told("plans", COLUMNS="120")
+    told = Told("explain", "plans", COLUMNS="120")
     assert told.code == 0
     assert told.out.startswith("The catalogue illustrative (illustrative; not the service's real prices)")
     assert re.search(r"price a month +0.00 USD +29.00 USD +129.00 USD +2,990.00 USD", told.out)
     assert re.search(r"brief_pack +keyword_brief_refreshes +50 +15.00 USD", told.out)
-    plain = json.loads(Told("plans", "--json").out)
+    plain = json.loads(Told("explain", "plans", "--json").out)
     assert {plan["name"]: plan["cost_ceiling"] for plan in plain["tables"]["plans"]}["pro"] == "90 USD"
     own = tmp_path / "mine.yaml"
     own.write_text((Path(ranksim.__file__).parent / "data/catalogues/illustrative.yaml").read_text("utf-8"))
-    assert Told("plans", "--catalogue", own).code == 0
+    assert Told("explain", "plans", "--catalogue", own).code == 0
 
 
 def test_plans_shows_those_that_are_named() -> None:
-    plain = json.loads(Told("plans", "pro", "agency", "--json").out)
+    plain = json.loads(Told("explain", "plans", "pro", "agency", "--json").out)
     assert [plan["name"] for plan in plain["tables"]["plans"]] == ["pro", "agency"]
-    told = Told("plans", "agencyy")
+    told = Told("explain", "plans", "agencyy")
     assert (told.code, told.out) == (2, "")
     assert "no plan 'agencyy'; expected one of free, starter, pro, agency; did you mean 'agency'?" in told.err
 
 
 def test_plans_knows_no_other_catalogue() -> None:
-    told = Told("plans", "--catalogue", "gold")
+    told = Told("explain", "plans", "--catalogue", "gold")
     assert (told.code, told.out) == (2, "")
     assert "--catalogue: expected one of illustrative, illustrative-metered" in told.err
 
@@ -490,8 +495,8 @@ def bad(folder: Path) -> Iterator[tuple[list[str | Path], str]]:
     yield ["run", scenario, "--out", results, "--trace", inside], f"{inside}: lies in {results}, which is"
     yield ["run", scenario, "--trace", scenario], f"{scenario}: is read by this command, and would be lost"
     yield ["run", scenario, "--out", scenario / "x"], f"{scenario}/x: {scenario} is a file, not a directory"
-    yield ["assumptions", "U113"], "U113: no such assumption; they are U1 to U112"
-    yield ["assumptions", "--policy", folder / "no.yaml"], f"{folder}/no.yaml: no such file"
+    yield ["explain", "assumptions", "U113"], "U113: no such assumption; they are U1 to U112"
+    yield ["explain", "assumptions", "--policy", folder / "no.yaml"], f"{folder}/no.yaml: no such file"
 
 
 @pytest.mark.slow
@@ -561,7 +566,9 @@ def test_an_interrupt_ends_quietly_and_leaves_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["long.yaml", "small.yaml"]
 
 
-@pytest.mark.parametrize("words", [["assumptions"], ["assumptions", "--json"], ["--version"]])
+@pytest.mark.parametrize(
+    "words", [["explain", "assumptions"], ["explain", "assumptions", "--json"], ["--version"]]
+)
 def test_a_reader_that_goes_away_gets_no_traceback(words: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -574,13 +581,13 @@ def test_a_reader_that_goes_away_gets_no_traceback(words: list[str]) -> None:
 
 @pytest.mark.parametrize(("closed", "out", "err"), [(0, True, False), (1, False, False), (2, True, False)])
 def test_a_closed_stream_is_as_the_null_device(closed: int, out: bool, err: bool) -> None:
-    words = f"exec {shlex.join(command('assumptions', 'U1'))} {closed}>&-"
+    words = f"exec {shlex.join(command('explain', 'assumptions', 'U1'))} {closed}>&-"
     done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, env=environment(), check=False)
     assert (done.returncode, bool(done.stdout), bool(done.stderr)) == (0, out, err)
 
 
 def test_what_is_wrong_is_not_said_on_stdout_where_stderr_is_closed() -> None:
-    words = f"exec {shlex.join(command('assumptions', 'U9999'))} 2>&-"
+    words = f"exec {shlex.join(command('explain', 'assumptions', 'U9999'))} 2>&-"
     done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, env=environment(), check=False)
     assert (done.returncode, done.stdout) == (2, "")
 
@@ -668,7 +675,7 @@ def test_serve_reads_no_other_command_and_no_client() -> None:
 def test_a_full_disk_is_said() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            command("assumptions"),
+            command("explain", "assumptions"),
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -728,7 +735,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_assumptions_lists_all_of_them() -> None:
-    told = Told("assumptions")
+    told = Told("explain", "assumptions")
     assert told.code == 0
     assert [f"U{n}" for n in range(1, 113)] == re.findall(r"^(U\d+) ", told.out, re.MULTILINE)
 
@@ -736,9 +743,37 @@ def test_assumptions_lists_all_of_them() -> None:
 def test_assumptions_shows_the_values_of_a_policy(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("assumptions: {window: gcra}\n")
-    told = Told("assumptions", "U1", "U2", "--policy", policy)
+    told = Told("explain", "assumptions", "U1", "U2", "--policy", policy)
     assert "changed to  assumptions.window = gcra" in told.out
-    rows = json.loads(Told("assumptions", "U1", "--json", "--policy", policy).out)["tables"]["assumptions"]
+    rows = json.loads(Told("explain", "assumptions", "U1", "--json", "--policy", policy).out)["tables"][
+        "assumptions"
+    ]
     assert [(row["number"], row["changed"], row["values"]) for row in rows] == [
         ("U1", True, {"assumptions.window": "gcra"})
     ]
+
+
+@pytest.mark.parametrize("name", cli.FORMER)
+def test_a_former_name_is_a_command_that_says_its_present_one(name: str) -> None:
+    present = cli.FORMER[name]
+    listed = CliRunner().invoke(cli.app, ["--help"]).stdout
+    assert f"\n  {name} " not in listed
+    former, now = (
+        CliRunner().invoke(cli.app, [*words.split(), "--help"]).stdout.partition("Options:")[0]
+        for words in (name, present)
+    )
+    assert former.partition("\n\n")[2] == now.partition("\n\n")[2] != ""
+    if name == "plans":
+        told = Told("plans", "pro")
+        assert told.out == Told("explain", "plans", "pro").out
+        assert "`ranksim plans` is `ranksim explain plans` now" in told.err
+
+
+def test_there_are_few_commands() -> None:
+    listed = CliRunner().invoke(cli.app, ["--help"]).stdout.partition("Commands:\n")[2]
+    assert [line.split()[0] for line in listed.splitlines() if line] == list(cli.ORDER)
+
+
+def test_options_of_a_command_come_after_it() -> None:
+    told = Told("check", "--time", "2m", "tidy", "x")
+    assert (told.code, told.err) == (2, "ranksim: --time: expected after 'tidy', if it takes it\n")

@@ -85,7 +85,7 @@ def test_json_that_a_command_printed_is_no_trace(tmp_path: Path) -> None:
 
 def test_a_catalogue_of_the_command_line_is_recognised_too(tmp_path: Path) -> None:
     for kind in ("trace", "scenario"):
-        told = CliRunner().invoke(app, ["plans", "--catalogue", str(file_of(kind, tmp_path))])
+        told = CliRunner().invoke(app, ["explain", "plans", "--catalogue", str(file_of(kind, tmp_path))])
         assert told.exit_code == 2
         assert USES[kind] in told.stderr
 
@@ -138,7 +138,7 @@ def test_a_value_of_a_file_too(changed: str, near: str) -> None:
 
 
 def test_an_assumption_is_found_by_a_word() -> None:
-    found = CliRunner().invoke(app, ["assumptions", "window"])
+    found = CliRunner().invoke(app, ["explain", "assumptions", "window"])
     assert (found.exit_code, found.stdout.startswith("U1 ")) == (0, True)
-    none = CliRunner().invoke(app, ["assumptions", "S105"])
+    none = CliRunner().invoke(app, ["explain", "assumptions", "S105"])
     assert (none.exit_code, "they are U1 to U" in none.stderr) == (2, True)

@@ -91,7 +91,13 @@ def hostile_trace(path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [["compare"], ["compare", "--json"], ["calibrate"], ["calibrate", "--json"], ["trace", "show"]],
+    [
+        ["compare"],
+        ["compare", "--json"],
+        ["trace", "calibrate"],
+        ["trace", "calibrate", "--json"],
+        ["trace", "show"],
+    ],
     ids=" ".join,
 )
 def test_no_command_prints_what_a_trace_says_raw(words: list[str], tmp_path: Path) -> None:
@@ -109,7 +115,9 @@ def test_a_page_and_junit_take_any_text(tmp_path: Path) -> None:
     outs = [tmp_path / name for name in ("p.html", "j.xml", "policy.yaml")]
     compared = ["compare", str(trace), "--html", str(outs[0]), "--junit", str(outs[1])]
     assert CliRunner().invoke(cli.app, compared).exit_code == 1
-    assert CliRunner().invoke(cli.app, ["calibrate", str(trace), "--out", str(outs[2])]).exit_code == 0
+    assert (
+        CliRunner().invoke(cli.app, ["trace", "calibrate", str(trace), "--out", str(outs[2])]).exit_code == 0
+    )
     for out in outs:
         text = out.read_text("utf-8")
         assert printable(text, LINES) == text
@@ -202,7 +210,7 @@ def test_a_deployment_plants_nothing_in_the_policy_it_is_judged_by(end: str, tmp
             }
         )  # fmt: skip
     trace.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    done = CliRunner().invoke(cli.app, ["calibrate", str(trace), "--out", str(policy)])
+    done = CliRunner().invoke(cli.app, ["trace", "calibrate", str(trace), "--out", str(policy)])
     assert done.exit_code == 0, done.output
     assert Policy.load(policy).facts == Policy().facts
 

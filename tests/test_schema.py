@@ -1,4 +1,4 @@
-"""The JSON Schemas that `ranksim schema` prints: all shipped files keep to theirs, misspelt fields do not."""
+"""The JSON Schemas that are printed: all shipped files keep to theirs, misspelt fields do not."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_another_kind_is_refused_with_what_is_near() -> None:
 
 @pytest.mark.parametrize("kind", FILES)
 def test_the_shipped_schema_is_that_which_is_printed(kind: str) -> None:
-    """`ranksim schema --out src/ranksim/data/schemas` writes them anew."""
+    """`ranksim explain schema --out src/ranksim/data/schemas` writes them anew."""
     text = (ROOT / "src/ranksim/data/schemas" / f"{kind}.json").read_text("utf-8")
     assert text == as_text(schema(kind))
 

@@ -55,7 +55,10 @@ def test_the_site_shows_examples_of_commands_as_code() -> None:
     help_of = "Examples:\n\n\b\n  ranksim run x.yaml\n  ranksim run x.yaml --seed 2\n\n**Usage**:\n"
     code = "```console\nranksim run x.yaml\nranksim run x.yaml --seed 2\n```"
     assert site["with_examples"](help_of) == f"Examples:\n\n{code}\n\n**Usage**:\n"
-    assert site["with_examples"]("Example: ranksim plans --json\n") == "Example: `ranksim plans --json`\n"
+    assert (
+        site["with_examples"]("Example: ranksim explain plans --json\n")
+        == "Example: `ranksim explain plans --json`\n"
+    )
 
 
 def test_the_site_keeps_the_lines_of_examples_in_docstrings() -> None:

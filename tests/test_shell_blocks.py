@@ -38,7 +38,7 @@ LEFT_OUT = {
     r"--scheduler tcp://": "wants a Dask cluster; tests/planner/study/test_cluster.py has one",
     r"ranksim check --target": "wants a target file of the reader's; tests/judge/check has the command",
     r"--scenario twin/": "wants an account that tracks something; tests/judge/mirror asks these of one",
-    r"^ranksim resend ": "wants an event's id; tests/twin/facade/control/test_webhooks_by_hand.py has one",
+    r"^ranksim serve resend ": "wants an id; tests/twin/facade/control/test_webhooks_by_hand.py has one",
     r"--expect-workers|--worker\b": "wants two processes; tests/judge/load/test_distributed.py has them",
 }
 SHORTENED = [
@@ -135,7 +135,7 @@ def shell(script: str, folder: Path) -> str:
     environment["PATH"] = os.pathsep.join(
         one for one in environment["PATH"].split(os.pathsep) if not one.startswith(sys.prefix)
     )
-    environment |= {"RANKSIM_SERVE_PORT": "0", "RANKSIM_RECEIVE_PORT": "0", "LOCUST_WEB_PORT": "0"}
+    environment |= {"RANKSIM_SERVE_PORT": "0", "RANKSIM_SERVE_RECEIVE_PORT": "0", "LOCUST_WEB_PORT": "0"}
     done = subprocess.run(
         ["bash", "-c", script], cwd=folder, env=environment, text=True, timeout=3600,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,

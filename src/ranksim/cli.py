@@ -1,4 +1,4 @@
-"""The command line: `ranksim run`, `assumptions` and `plans`, and where the other commands are wired in.
+"""The command line: `ranksim run`, `init`, some of the reference, and where the others are wired in.
 
 Every flag is an environment variable too, named by its command: RANKSIM_RUN_SEED is `ranksim run --seed`.
 
@@ -7,12 +7,12 @@ Exit codes: 0 done, 1 an expectation of the scenario failed, 2 bad input, 70 a f
 """
 
 import shlex
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ranksim.bridges import check_cli as checking
 from ranksim.bridges import load_capacity_cli as load_capacity
@@ -29,13 +29,19 @@ from ranksim.planner.capacity import cli as planning
 from ranksim.planner.pricing import cli as pricing
 from ranksim.planner.pricing import import_cli as importing
 from ranksim.planner.study import cli as studying
-from ranksim.report.command_line import FAILED, new_app, run_app, spoken
+from ranksim.report.command_line import (
+    FAILED,
+    Commands,
+    add_commands,
+    add_group,
+    new_app,
+    run_app,
+    spoken,
+)
 from ranksim.report.options import JsonNotTables, JsonNotText, Plots
 from ranksim.report.progress import show_progress
 from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say, say_code
-from ranksim.twin.facade import control_cli, state_cli
-from ranksim.twin.facade.cli import add_serve
-from ranksim.twin.receiver import cli as receive_cli
+from ranksim.twin.facade.cli import BESIDE, STATE, add_serve
 from ranksim.twin.sim.why import cli as asking
 
 if TYPE_CHECKING:
@@ -43,7 +49,22 @@ if TYPE_CHECKING:
     from ranksim.twin.sim.results import Result
     from ranksim.twin.sim.scenario import Scenario
 
-app = new_app()
+ORDER = (
+    *("run", "why", "view", "study", "capacity", "price"),
+    *("serve", "check", "compare", "load", "trace", "mirror", "explain", "init"),
+)
+"""The commands as they are listed: simulate and plan, fake, judge, look up."""
+
+
+class InOrder(TyperGroup):
+    """The commands in `ORDER`, and those that are not listed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return their names."""
+        return [*ORDER, *(name for name in self.commands if name not in ORDER)]
+
+
+app = new_app(InOrder)
 
 
 def main() -> None:
@@ -142,7 +163,6 @@ def run_command(
             raise typer.Exit(FAILED)
 
 
-@app.command("assumptions", short_help="List what the specification leaves open.")
 def assumptions_command(
     numbers: Annotated[
         list[str] | None,
@@ -155,7 +175,7 @@ def assumptions_command(
 ) -> None:
     """List what the specification leaves open: what is assumed, why, how sure, and how to observe it.
 
-    Example: ranksim assumptions U1 U48
+    Example: ranksim explain assumptions U1 U48
     """
     with spoken():
         from ranksim.core.contract.policy import Policy
@@ -171,7 +191,6 @@ def assumptions_command(
             print_out(rendered([assumptions.render(row) for row in rows]))
 
 
-@app.command("plans", short_help="List the plans of a catalogue.")
 def plans_command(
     names: Annotated[
         list[str] | None,
@@ -184,7 +203,7 @@ def plans_command(
 ) -> None:
     """List what a catalogue sells: plans with their limits and prices, and add-ons; and what work costs.
 
-    Example: ranksim plans pro agency --catalogue illustrative-metered
+    Example: ranksim explain plans pro agency --catalogue illustrative-metered
     """
     with spoken():
         from ranksim.core.contract.located import Located
@@ -211,7 +230,6 @@ def _kinds(incomplete: str) -> list[str]:
     return [kind for kind in FILES if kind.startswith(incomplete)]
 
 
-@app.command("schema", short_help="Print the JSON Schema of a kind of file.")
 def schema_command(
     kind: Annotated[
         str | None,
@@ -234,8 +252,8 @@ def schema_command(
     Examples:
 
     \b
-      ranksim schema scenario > scenario.json
-      ranksim schema --out schemas
+      ranksim explain schema scenario > scenario.json
+      ranksim explain schema --out schemas
     """  # fmt: skip
     with spoken():
         from ranksim.schema import FILES, as_text, schema, write_schemas
@@ -249,7 +267,6 @@ def schema_command(
             print_out(f"Written to {out}\n")
 
 
-@app.command("init", short_help="Begin a project: a scenario, tests, CI.")
 def init_command(
     folder: Annotated[
         Path, typer.Argument(metavar="[DIR]", help="Where; files that are there are never replaced.")
@@ -342,57 +359,77 @@ def _write(folder: Path, scenario: "Scenario", result: "Result", heading: "Headi
 # Commands that live with their drivers
 
 
-Commands: TypeAlias = Mapping[str, tuple[Callable[..., None], str]]
-"""By name a function, and what the list of commands says of it."""
+class ById(TyperGroup):
+    """A group that takes what is none of its commands for ids."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Name the command that explains ids where none is named."""
+        if args and args[0] not in {*self.commands, "-h", "--help", "--help-all"}:
+            args = ["id", *args]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Complete commands, and ids."""
+        ids = self.commands["id"].params[0].shell_complete(ctx, incomplete)
+        return [*super().shell_complete(ctx, incomplete), *ids]
 
 
-def _add(to: typer.Typer, commands: Commands) -> None:
-    for name, (function, line) in commands.items():
-        to.command(name, short_help=line)(spoken()(function))
-
-
-def _add_group(name: str, line: str, commands: Commands) -> None:
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    group.callback()(lambda: None)  # one command alone would be the group
-    _add(group, commands)
-    app.add_typer(group, name=name, help=line)
-
-
-STATE: Commands = {
-    "export": (state_cli.export_state, "Write a world into one file."),
-    "import": (state_cli.import_state, "Begin a state file with it."),
+REFERENCE: Commands = {
+    "id": (judging.explain, "Tell what an id in a report means."),
+    "assumptions": (assumptions_command, "List what the specification leaves open."),
+    "plans": (plans_command, "List the plans of a catalogue."),
+    "schema": (schema_command, "Print the JSON Schema of a kind of file."),
 }
-DEPLOYMENTS: Commands = {
-    "trigger": (control_cli.trigger, "Let a webhook event come about."),
-    "resend": (control_cli.resend, "Deliver a webhook event once more."),
-    "view": (viewing.view, "Show a run in a browser."),
-    "receive": (receive_cli.receive, "Record webhook deliveries."),
-    "check": (checking.check, "Check a deployment in one command: plan, run, judge."),
-    "load": (loading.load, "Drive a deployment and record a trace."),
-    "tidy": (tidying.tidy, "Remove what earlier runs created."),
-    "why": (asking.why, "Tell when something became inevitable."),
-    "study": (studying.study, "Run a study: many runs compared."),
-}
-RECORDINGS: Commands = {
-    "import": (importing.import_recording, "Make columns of recorded calls."),
-    "compare": (judging.compare, "Judge a recorded trace, rule by rule."),
-}
-VERDICTS: Commands = {
-    "mirror": (mirroring.mirror, "Make a twin of your account, by reading."),
-    "explain": (judging.explain, "Tell what an id in a report means."),
-    "calibrate": (calibrating.calibrate, "Find out from a trace which options a deployment takes."),
-}
-add_serve(app)
-_add_group("state", "Back up the world that a deployment serves.", STATE)
-_add(app, DEPLOYMENTS)
-_add_group(
-    "capacity", "Answer a question of capacity planning.", {**planning.QUESTIONS, **load_capacity.QUESTIONS}
-)
-_add_group("price", "Answer a question of pricing.", pricing.QUESTIONS)
-_add(app, RECORDINGS)
 TRACE: Commands = {
     "show": (judging.show, "Print exchanges whole."),
     "import": (tracing.import_trace, "Make a trace of HAR files or access logs."),
+    "calibrate": (calibrating.calibrate, "Find out which options a deployment takes."),
 }
-_add_group("trace", "Look into a recorded trace, or make one of what other tools recorded.", TRACE)
-_add(app, VERDICTS)
+TIDY: Commands = {"tidy": (tidying.tidy, "Remove what earlier checks and loads created.")}
+COLUMNS: Commands = {"import": (importing.import_recording, "Make columns of recorded calls.")}
+
+add_commands(
+    app,
+    {
+        "why": (asking.why, "Tell when something became inevitable."),
+        "view": (viewing.view, "Show a run in a browser."),
+        "study": (studying.study, "Run a study: many runs compared."),
+    },
+)
+add_group(
+    app,
+    "capacity",
+    "Answer a question of capacity planning.",
+    {**planning.QUESTIONS, **load_capacity.QUESTIONS},
+)
+add_group(app, "price", "Answer a question of pricing.", {**pricing.QUESTIONS, **COLUMNS})
+add_serve(app)
+add_group(app, "check", "Check a deployment in one command: plan, run, judge.", TIDY, alone=checking.check)
+add_commands(
+    app,
+    {
+        "compare": (judging.compare, "Judge a recorded trace, rule by rule."),
+        "load": (loading.load, "Drive a deployment and record a trace."),
+    },
+)
+add_group(app, "trace", "Look into a trace, or make one of what other tools recorded.", TRACE)
+add_commands(app, {"mirror": (mirroring.mirror, "Make a twin of your account, by reading.")})
+add_group(app, "explain", "Tell what an id means; list assumptions, plans, schemas.", REFERENCE, group=ById)
+app.command("init", short_help="Begin a project: a scenario, tests, CI.")(init_command)
+
+FORMER = {
+    "assumptions": "explain assumptions",
+    "plans": "explain plans",
+    "schema": "explain schema",
+    "calibrate": "trace calibrate",
+    "tidy": "check tidy",
+    "import": "price import",
+    "trigger": "serve trigger",
+    "resend": "serve resend",
+    "receive": "serve receive",
+}
+"""The present name of each command by its former one, under which it stays for a version, unlisted."""
+
+EVERY = {**REFERENCE, **TRACE, **TIDY, **BESIDE, **COLUMNS}
+add_commands(app, {name: EVERY[name] for name in FORMER}, FORMER)
+add_group(app, "state", "As `ranksim serve state`.", STATE, hidden=True)

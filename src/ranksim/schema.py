@@ -1,4 +1,4 @@
-"""JSON Schema of the files that people write, for editors, and of results: what `ranksim schema` prints.
+"""JSON Schema of the files that people write, for editors, and of results, for `ranksim explain schema`.
 
 A schema tells fields, kinds, names and short forms. What only a whole file shows, such as a client of an
 account that is not there, the commands tell that read the file.

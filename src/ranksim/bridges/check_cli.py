@@ -314,7 +314,9 @@ def _ending(check: dict[str, Any], checking: "Checking", recording: "CheckRecord
     if checking.left:
         lines.append("created, and not removed:")
         lines += [f"  {text}" for text in left_lines(check["left"])]
-        lines.append(f"`ranksim tidy {recording.trace.parent}` tries again, with the same address and keys")
+        lines.append(
+            f"`ranksim check tidy {recording.trace.parent}` tries again, with the same address and keys"
+        )
     if not checking.whole:
         lines.append(f"the trace was not written; what was recorded lies in {recording.directory}")
     return [f"{line}\n" for line in lines]
@@ -354,7 +356,7 @@ def _write(document: dict[str, Any], checking: "Checking", recording: "CheckReco
             untried = units.many(len(calibrated.untried), "assumption")
             lines.append(
                 f"{POLICY}: there was no time to try every option of {untried}; "
-                f"`ranksim calibrate {recording.trace}` does"
+                f"`ranksim trace calibrate {recording.trace}` does"
             )
     names += [f"{SCRIPTS}/"] if (folder / SCRIPTS).exists() else []
     return [*lines, f"written to {folder}: {', '.join(names)}"]

@@ -331,7 +331,7 @@ def _lines(summary: "Summary", trace: Path, deployment: "Target") -> list[str]:
     lines = cap_passed(spent, deployment.spend_cap, exclusive=deployment.exclusive)
     lines += summary.lines()
     if summary.left:
-        lines.append(f"`ranksim tidy {trace.parent}` tries again, with the same address and keys")
+        lines.append(f"`ranksim check tidy {trace.parent}` tries again, with the same address and keys")
     return [*lines, f"trace: {trace}", f"next: {shlex.join(words)}"]
 
 

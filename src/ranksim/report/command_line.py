@@ -1,5 +1,6 @@
 """What every command shares: the app and its settings, signals, exit codes, and how mistakes are told."""
 
+import inspect
 import io
 import os
 import signal
@@ -7,11 +8,13 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any
+from functools import wraps
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from ranksim.core.errors import BadInput
 from ranksim.core.version import VERSION
@@ -21,10 +24,11 @@ FAILED, BAD_INPUT, FAULT, INTERRUPTED, PIPE_CLOSED = 1, 2, 70, 130, 141
 """Exit codes. 70 (EX_SOFTWARE of sysexits.h) is a fault of ranksim: it accuses nobody and blames no input."""
 
 
-def new_app() -> typer.Typer:
-    """Make a command line without commands yet."""
+def new_app(group: type[TyperGroup] | None = None) -> typer.Typer:
+    """Make a command line without commands yet, of a class that says how they are listed."""
     app = typer.Typer(
         name="ranksim",
+        cls=group,
         no_args_is_help=True,
         add_completion=True,
         pretty_exceptions_enable=False,
@@ -37,6 +41,77 @@ def new_app() -> typer.Typer:
     )
     app.callback()(_root)
     return app
+
+
+Commands: TypeAlias = Mapping[str, tuple[Callable[..., None], str]]
+"""By name a function, and what the list of commands says of it."""
+
+
+def add_commands(app: typer.Typer, commands: Commands, renamed: Mapping[str, str] | None = None) -> None:
+    """Add commands to an app, or to a group of one.
+
+    `renamed` has the present name by the former name of some, under which they stay, unlisted.
+    """
+    for name, (function, line) in commands.items():
+        new = (renamed or {}).get(name)
+        command = spoken()(function if new is None else _renamed(function, name, new))
+        app.command(name, short_help=line, hidden=new is not None)(command)
+
+
+def add_group(
+    app: typer.Typer,
+    name: str,
+    line: str,
+    commands: Commands,
+    alone: Callable[..., None] | None = None,
+    group: type[TyperGroup] | None = None,
+    hidden: bool = False,
+) -> typer.Typer:
+    """Add a group of commands to an app, and return it; `alone` is what it does where none is named."""
+    made = typer.Typer(no_args_is_help=alone is None, rich_markup_mode=None, cls=group)
+    first = (lambda: None) if alone is None else _unless_below(spoken()(alone))
+    made.callback(invoke_without_command=alone is not None)(first)
+    add_commands(made, commands)
+    app.add_typer(made, name=name, short_help=line, help=alone.__doc__ if alone else line, hidden=hidden)
+    return made
+
+
+def _unless_below(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that does nothing where one below it is named, and takes no options then."""
+
+    def command(ctx: typer.Context, **options: Any) -> None:
+        if ctx.invoked_subcommand is None:
+            function(**options | ({"ctx": ctx} if takes_ctx else {}))
+        elif misplaced := [name for name in options if _is_from_line(ctx, name)]:
+            option = f"--{misplaced[0].replace('_', '-')}"
+            with spoken():
+                raise BadInput(f"{option}: expected after {ctx.invoked_subcommand!r}, if it takes it")
+
+    signature = inspect.signature(function)
+    takes_ctx = "ctx" in signature.parameters
+    own = [each for each in signature.parameters.values() if each.name != "ctx"]
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__annotations__ = get_type_hints(function, include_extras=True) | {"ctx": typer.Context}
+    vars(command)["__signature__"] = signature.replace(parameters=[context, *own])
+    return command
+
+
+def _is_from_line(ctx: typer.Context, name: str) -> bool:
+    """Return whether an option was stated on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _renamed(function: Callable[..., None], name: str, new: str) -> Callable[..., None]:
+    """Return a command that says first how it is called now."""
+
+    @wraps(function)
+    def command(**options: Any) -> None:
+        say(f"`ranksim {name}` is `ranksim {new}` now; the former name goes with the next version")
+        function(**options)
+
+    return command
 
 
 def run_app(app: typer.Typer) -> None:

@@ -37,7 +37,7 @@ def views(catalogue: Catalogue) -> list[View]:
 
 
 def as_document(catalogue: Catalogue) -> dict[str, Any]:
-    """Return the catalogue as `ranksim plans --json` prints it: money and durations as policy files do."""
+    """Return the catalogue as `ranksim explain plans --json` prints it, in the units of policy files."""
     plain = catalogue.model_dump(mode="json", include={"name", "note", "plans", "add_ons", "unit_costs"})
     for name, terms in plain["plans"].items():
         terms["price"] = terms["price"] if catalogue.knows_price_of(name) else None

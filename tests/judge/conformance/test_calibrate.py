@@ -348,11 +348,11 @@ def test_the_command(tmp_path: Path) -> None:
     trace, _ = recorded("scope", {})
     trace.write(tmp_path / "trace.jsonl")
     out = tmp_path / "policy.yaml"
-    done = CliRunner().invoke(app, ["calibrate", str(tmp_path / "trace.jsonl"), "--out", str(out)])
+    done = CliRunner().invoke(app, ["trace", "calibrate", str(tmp_path / "trace.jsonl"), "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert "choices pinned" in done.output
     assert Policy.load(out).name == "calibrated"
-    told = CliRunner().invoke(app, ["calibrate", str(tmp_path / "trace.jsonl"), "--json"])
+    told = CliRunner().invoke(app, ["trace", "calibrate", str(tmp_path / "trace.jsonl"), "--json"])
     found = json.loads(told.stdout)
     assert {"choices", "statuses", "measures"} <= set(found["tables"])
     judged = CliRunner().invoke(app, ["compare", str(tmp_path / "trace.jsonl"), "--policy", str(out)])
@@ -362,7 +362,7 @@ def test_the_command(tmp_path: Path) -> None:
 def test_the_command_refuses_what_is_no_trace(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("{\n")
     done = CliRunner().invoke(
-        app, ["calibrate", str(tmp_path / "bad.jsonl"), "--out", str(tmp_path / "p.yaml")]
+        app, ["trace", "calibrate", str(tmp_path / "bad.jsonl"), "--out", str(tmp_path / "p.yaml")]
     )
     assert done.exit_code == 2
     assert "bad.jsonl:1" in done.stderr

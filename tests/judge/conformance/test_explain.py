@@ -187,7 +187,7 @@ def reports() -> dict[str, str]:
     judgement = compare(trace)
     found = judgement_data(judgement, trace="run.jsonl", exhibits=exhibits([trace], judgement))
     listed = CliRunner().invoke(cli.app, ["compare", "--rules"]).stdout
-    assumed = CliRunner().invoke(cli.app, ["assumptions"]).stdout
+    assumed = CliRunner().invoke(cli.app, ["explain", "assumptions"]).stdout
     return {
         "page": page(found),
         "junit": junit(found),

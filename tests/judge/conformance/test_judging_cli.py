@@ -1,4 +1,4 @@
-"""`ranksim compare` and `ranksim calibrate` as a user types them."""
+"""`ranksim compare` and `ranksim trace calibrate` as a user types them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("compare trace.jsonl --junit trace.jsonl", "trace.jsonl: is read"),
         ("compare trace.jsonl --policy policy.yaml --html policy.yaml", "policy.yaml: is read"),
         ("compare trace.jsonl --html page --junit page", "page: is given for two outputs"),
-        ("calibrate trace.jsonl --out trace.jsonl", "trace.jsonl: is read"),
+        ("trace calibrate trace.jsonl --out trace.jsonl", "trace.jsonl: is read"),
     ],
 )
 def test_no_output_takes_the_place_of_what_is_read(trace: Path, words: str, message: str) -> None:
@@ -43,7 +43,7 @@ def test_no_output_takes_the_place_of_what_is_read(trace: Path, words: str, mess
 
 
 def test_calibrate_says_what_an_empty_trace_shows(trace: Path) -> None:
-    told = CliRunner().invoke(cli.app, ["calibrate", trace.name, "--out", "found.yaml"])
+    told = CliRunner().invoke(cli.app, ["trace", "calibrate", trace.name, "--out", "found.yaml"])
     assert told.exit_code == 0
     assert re.fullmatch(
         r"0 of \d+ choices pinned\n0 statuses seen, 0 quantities measured\nWritten to found.yaml\n",

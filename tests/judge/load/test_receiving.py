@@ -160,7 +160,7 @@ def test_a_receiver_elsewhere_is_put_on_our_clock(recorder: PartRecorder) -> Non
         low, high = remote.ahead
         assert low <= hour <= high
         assert before - (high - low) <= came["received"] <= came["answered"] <= after + (high - low)
-    with pytest.raises(BadInput, match="expected `ranksim receive` to answer there"):
+    with pytest.raises(BadInput, match="expected `ranksim serve receive` to answer there"):
         RemoteReceiver(receiver.url, recorder.clock)
 
 
@@ -184,8 +184,8 @@ def test_a_receiver_elsewhere_is_sent_its_token(recorder: PartRecorder) -> None:
 def test_settings_for_other_receivers_are_not_for_ours(
     tmp_path: Path, recorder: PartRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RANKSIM_RECEIVE_CONTROL_TOKEN", "open")
-    monkeypatch.setenv("RANKSIM_RECEIVE_SCRIPT", "500")
+    monkeypatch.setenv("RANKSIM_SERVE_RECEIVE_CONTROL_TOKEN", "open")
+    monkeypatch.setenv("RANKSIM_SERVE_RECEIVE_SCRIPT", "500")
     local = LocalReceiver(tmp_path, recorder.clock)
     try:
         assert post(local.url) == 200
@@ -223,7 +223,7 @@ def test_a_receiver_elsewhere_that_fails_at_the_end_is_bad_input(
     clock = reply(200, {"now": recorder.clock.now()})
     server.acts = [clock, clock, listed]
     remote = RemoteReceiver(server.url, recorder.clock)
-    with pytest.raises(BadInput, match="expected what came to `ranksim receive` there"):
+    with pytest.raises(BadInput, match="expected what came to `ranksim serve receive` there"):
         remote.fetch("run", recorder)
 
 

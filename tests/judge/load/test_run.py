@@ -52,7 +52,7 @@ def test_every_process_of_a_run_has_the_receivers_token(tmp_path: Path) -> None:
         )
         with pytest.raises(BadInput, match="no key of the target works"):  # its receiver does
             LoadRun(target, RunSettings(tmp_path / "out"))
-        with pytest.raises(BadInput, match="expected `ranksim receive` to answer there"):
+        with pytest.raises(BadInput, match="expected `ranksim serve receive` to answer there"):
             LoadRun(target.model_copy(update={"receiver_token": "rt_wrong"}), RunSettings(tmp_path / "out"))
         shared = Shared("run", str(tmp_path), AnchoredClock.here(), "00", 1, 1, 1, 1, receiver.url, {})
         part = Part(shared, target, "w1")

@@ -1,4 +1,4 @@
-"""`ranksim tidy`: what earlier runs created goes by its marks, over real sockets."""
+"""`ranksim check tidy`: what earlier runs created goes by its marks, over real sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ranksim.testing import Server
 
 
 def tidy(*words: str) -> Any:
-    return CliRunner().invoke(app, ["tidy", *words], env={"COLUMNS": "200"})
+    return CliRunner().invoke(app, ["check", "tidy", *words], env={"COLUMNS": "200"})
 
 
 def made(server: Server, *hosts: str) -> dict[str, str]:

@@ -179,6 +179,7 @@ def test_it_refuses_in_a_sentence(words: str, message: str, monkeypatch: pytest.
 def test_a_recording_becomes_columns(tmp_path: Path) -> None:
     out, names = tmp_path / "calls.parquet", tmp_path / "names.csv"
     words = [
+        "price",
         "import",
         str(EXAMPLES / "trace.jsonl"),
         "--columns",
@@ -201,7 +202,7 @@ def test_a_recording_becomes_columns(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_columns_are_tried_under_other_plans(tmp_path: Path) -> None:
     out, names, sent = (tmp_path / name for name in ("calls.parquet", "names.csv", "customers.csv"))
-    words = ["import", str(EXAMPLES / "trace.jsonl"), "--columns", str(out), "--names", str(names)]
+    words = ["price", "import", str(EXAMPLES / "trace.jsonl"), "--columns", str(out), "--names", str(names)]
     assert CliRunner().invoke(app, words).exit_code == 0
     given = [str(out), "--names", str(names), "--plan", "starter", "--plan", "pro", "--csv", str(sent)]
     code, text, err = told("back-test", *given, "--out", str(tmp_path / "out"), COLUMNS="300")
@@ -223,7 +224,7 @@ def test_columns_are_tried_under_other_plans(tmp_path: Path) -> None:
 def test_columns_with_what_does_not_fit(words: list[str], sentence: str, tmp_path: Path) -> None:
     out = tmp_path / "calls.parquet"
     assert CliRunner().invoke(
-        app, ["import", str(EXAMPLES / "trace.jsonl"), "--columns", str(out)]
+        app, ["price", "import", str(EXAMPLES / "trace.jsonl"), "--columns", str(out)]
     ).exit_code == 0  # fmt: skip
     code, _, err = told("back-test", str(out), *words)
     assert (code, sentence in err) == (2, True), err
@@ -237,7 +238,7 @@ def test_names_go_with_columns() -> None:
 
 def test_a_salt_that_nobody_gives_is_drawn(tmp_path: Path) -> None:
     for out in ("a", "b"):
-        words = ["import", str(EXAMPLES / "trace.jsonl"), "--columns", str(tmp_path / out)]
+        words = ["price", "import", str(EXAMPLES / "trace.jsonl"), "--columns", str(tmp_path / out)]
         assert CliRunner().invoke(app, words).exit_code == 0
     first, second = (read_columns(tmp_path / out).accounts[0].name for out in ("a", "b"))
     assert first != second

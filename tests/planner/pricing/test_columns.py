@@ -222,7 +222,7 @@ def test_a_table_of_something_else(tmp_path: Path) -> None:
     import pyarrow.parquet
 
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "x.parquet")
-    with pytest.raises(BadInput, match="make them with ranksim import"):
+    with pytest.raises(BadInput, match="make them with ranksim price import"):
         read_columns(tmp_path / "x.parquet")
 
 

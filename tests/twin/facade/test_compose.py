@@ -99,7 +99,7 @@ def test_the_services_of_the_compose_file_do_what_its_head_says(
         assert (page.status_code, "page.js" in page.text) == (200, True)
         ask("/v1/webhooks", {"url": f"http://127.0.0.1:{receiver.port}/hooks", "event_types": []})
         subprocess.run(
-            [sys.executable, "-m", "ranksim", "trigger", "job.failed"],
+            [sys.executable, "-m", "ranksim", "serve", "trigger", "job.failed"],
             env=facade.variables | {"RANKSIM_URL": url}, check=True, capture_output=True,
         )  # fmt: skip
         ask("/_ranksim/clock", {"clock": "manual"}, "PATCH")

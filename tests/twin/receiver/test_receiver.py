@@ -393,7 +393,7 @@ def test_no_page_of_another_origin_may_control(receiver: Receiver, client: httpx
 
 def command(*words: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "ranksim", "receive", *words],
+        [sys.executable, "-m", "ranksim", "serve", "receive", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
     )  # fmt: skip
@@ -403,7 +403,7 @@ def command(*words: str, **environment: str) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_prints_what_comes_and_stops_well(number: int) -> None:
     words = ["--port", "0", "--secret", SECRET, "--tolerance", "-1"]
-    with command(*words, RANKSIM_RECEIVE_SCRIPT="/hooks=500,204 418") as process:
+    with command(*words, RANKSIM_SERVE_RECEIVE_SCRIPT="/hooks=500,204 418") as process:
         assert process.stderr is not None
         url = process.stderr.readline().split()[3]
         codes = [

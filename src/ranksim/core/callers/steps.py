@@ -75,7 +75,8 @@ class Until:
 class Listen:
     """Have the webhook receiver answer on a path of its own as `script` says; answered with the URL for it.
 
-    `script` is as `ranksim receive --script` takes it: "500,500,200", "200+11s", "302:/elsewhere", "timeout".
+    `script` is as `ranksim serve receive --script` takes it: "500,500,200", "200+11s", "302:/elsewhere",
+    "timeout".
     The URL is "" when there is no receiver that the deployment can reach. The driver hands the receiver the
     secret of every endpoint that is created for such a URL.
     """

@@ -123,7 +123,7 @@ def _lacks_a_capability(key: KeyReach) -> bool:
 def _settings(reach: Reach, receiver: bool) -> Iterator[Lack]:
     target = reach.target
     if not receiver and not target.dry_run_only:
-        would = "`ranksim receive` where it does, and its URL as the target's `receiver`"
+        would = "`ranksim serve receive` where it does, and its URL as the target's `receiver`"
         yield Lack((Requirement.RECEIVER,), "the deployment reaches no webhook receiver", would)
     if target.dry_run_only:
         yield from _dry_runs(reach)

@@ -1,6 +1,6 @@
 """The webhook receiver beside a load run: a process of its own, and what speaks to it.
 
-The receiver is `ranksim receive`, here on loopback, or somewhere else where the deployment reaches it.
+The receiver is `ranksim serve receive`, here on loopback, or somewhere else where the deployment reaches it.
 """
 
 from __future__ import annotations
@@ -91,8 +91,12 @@ class ReceiverClient:
         return True
 
 
+VARIABLES = "RANKSIM_SERVE_RECEIVE_"
+"""What the environment variables of its options begin with."""
+
+
 class LocalReceiver:
-    """`ranksim receive` as a child process on loopback, which logs into the directory of the run's parts.
+    """`ranksim serve receive` as a child process on loopback, which logs into the folder of the run's parts.
 
     The run alone controls it, with `token`, which the environment hands it, as others can see arguments. It
     ends with the run: when it is stopped, and when this process is gone. Raises BadInput when it does not
@@ -101,11 +105,11 @@ class LocalReceiver:
 
     def __init__(self, directory: Path, clock: AnchoredClock) -> None:
         self.log = directory / "receiver.jsonl"
-        words = [sys.executable, "-m", "ranksim", "receive", "--port", "0", "--tolerance", "-1"]
+        words = [sys.executable, "-m", "ranksim", "serve", "receive", "--port", "0", "--tolerance", "-1"]
         words += ["--log", str(self.log), "--anchor", str(clock.anchor), "--with-parent"]
         self.token = secrets.token_urlsafe(24)
-        own = {name: text for name, text in os.environ.items() if not name.startswith("RANKSIM_RECEIVE_")}
-        own["RANKSIM_RECEIVE_CONTROL_TOKEN"] = self.token
+        own = {name: text for name, text in os.environ.items() if not name.startswith(VARIABLES)}
+        own[f"{VARIABLES}CONTROL_TOKEN"] = self.token
         self._said = directory / "receiver.err"
         with self._said.open("wb") as output:
             self._process = subprocess.Popen(
@@ -140,7 +144,7 @@ class LocalReceiver:
 
 
 class RemoteReceiver:
-    """`ranksim receive` somewhere else: clocks are compared, and what came is fetched at the end."""
+    """`ranksim serve receive` somewhere else: clocks are compared, and what came is fetched at the end."""
 
     def __init__(self, url: str, clock: AnchoredClock, token: str | None = None) -> None:
         self.url = url
@@ -167,7 +171,9 @@ class RemoteReceiver:
             ours = [entry for entry in came if entry["endpoint"].startswith(f"/{prefix}/")]
             return [_shifted(entry, (low + high) // 2) for entry in ours]
         except NOT_ANSWERED as error:
-            raise BadInput(f"{self.url}: expected what came to `ranksim receive` there ({error})") from None
+            raise BadInput(
+                f"{self.url}: expected what came to `ranksim serve receive` there ({error})"
+            ) from None
 
     def _compare(self) -> tuple[int, int]:
         """Bound from below and above by how much the receiver's clock is ahead of ours, in µs."""
@@ -177,8 +183,8 @@ class RemoteReceiver:
             after = self.clock.now()
         except NOT_ANSWERED as error:
             raise BadInput(
-                f"{self.url}: expected `ranksim receive` to answer there ({error}); start it, or correct "
-                "the target's receiver and receiver_token"
+                f"{self.url}: expected `ranksim serve receive` to answer there ({error}); start it, or "
+                "correct the target's receiver and receiver_token"
             ) from None
         return now - after, now - before
 

@@ -1,4 +1,4 @@
-"""`ranksim tidy`: remove what earlier runs created, by the marks that it carries."""
+"""`ranksim check tidy`: remove what earlier runs created, by the marks that it carries."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,8 +38,8 @@ def tidy(
     Examples:
 
     \b
-      RANKSIM_KEY=... ranksim tidy check-20260304T100000Z --host https://api.example.com
-      RANKSIM_KEY=... ranksim tidy --mark ranksim-9a313c9f --host https://api.example.com
+      RANKSIM_KEY=... ranksim check tidy check-20260304T100000Z --host https://api.example.com
+      RANKSIM_KEY=... ranksim check tidy --mark ranksim-9a313c9f --host https://api.example.com
     """  # fmt: skip
     from ranksim.judge.load.leaked_resources import explored
     from ranksim.judge.load.leaked_resources import tidy as tidied

@@ -188,7 +188,8 @@ def back_test(
     recording: Annotated[
         Path,
         typer.Argument(
-            metavar="TRACE", help="A trace, or an access log, .gz too; or columns that ranksim import made."
+            metavar="TRACE",
+            help="A trace, or an access log, .gz too; or columns that ranksim price import made.",
         ),
     ],
     plan: Annotated[
@@ -214,7 +215,7 @@ def back_test(
     names: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The names of the accounts of columns, as ranksim import wrote them."
+            metavar="FILE", help="The names of the accounts of columns, as ranksim price import wrote them."
         ),
     ] = None,
 ) -> flags.Answered:
@@ -233,9 +234,11 @@ def back_test(
     sides = partial(sides_of, plan or [], catalogue or ["illustrative"], flags.read_moves(move or ()))
     columns = is_columns(recording)
     if columns and (accounts is not None or rules is not None):
-        raise BadInput(f"{recording}: --accounts and --map are for ranksim import, which made these columns")
+        raise BadInput(
+            f"{recording}: --accounts and --map are for ranksim price import, which made these columns"
+        )
     if names is not None and not columns:
-        raise BadInput(f"{recording}: --names goes with columns, which ranksim import makes")
+        raise BadInput(f"{recording}: --names goes with columns, which ranksim price import makes")
     given = recording, sides, policy, seed
     tested = _of_columns(*given, names) if columns else _of_calls(*given, keywords, accounts, rules)
     if csv is not None:
@@ -307,7 +310,7 @@ def search(
 
     refuse_scenario(
         columns,
-        "a search wants the recorded calls of many: give columns that `ranksim import` makes; for one "
+        "a search wants the recorded calls of many: give columns that `ranksim price import` makes; for one "
         "account there is `ranksim price pareto --scenario`",
     )
     for name, share in (("--leave-price", leave_price), ("--leave-refused", leave_refused)):

@@ -189,7 +189,7 @@ def read_names(path: Path) -> dict[str, str]:
     rows = list(csv.reader(read_lines(path)))
     if not rows or rows[0] != ["number", "name"] or any(len(row) != 2 for row in rows):
         raise BadInput(
-            f"{path}: expected lines of number,name under that heading, as ranksim import writes them"
+            f"{path}: expected lines of number,name under that heading, as ranksim price import writes them"
         )
     return dict(rows[1:])
 
@@ -219,7 +219,8 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
         raise BadInput(f"{path}: expected columns of recorded calls as Parquet ({error})") from None
     except (KeyError, TypeError, ValueError):
         raise BadInput(
-            f"{path}: expected columns of version {VERSION}; make them with ranksim import … --columns {path}"
+            f"{path}: expected columns of version {VERSION}; make them with "
+            f"ranksim price import … --columns {path}"
         ) from None
 
     def chunks() -> Iterator[Records]:

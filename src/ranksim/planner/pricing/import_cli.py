@@ -1,4 +1,4 @@
-"""`ranksim import`: recorded calls as columns."""
+"""`ranksim price import`: recorded calls as columns."""
 
 from pathlib import Path
 from typing import Annotated
@@ -35,7 +35,7 @@ def import_recording(
 
     Accounts become salted integers; hosts, keywords, keys and all else that names anything stay out.
 
-    Example: ranksim import examples/pricing/trace.jsonl --columns calls.parquet
+    Example: ranksim price import examples/pricing/trace.jsonl --columns calls.parquet
     """
     from secrets import token_hex
 

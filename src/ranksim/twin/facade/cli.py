@@ -13,8 +13,10 @@ import typer
 from ranksim.core.clock import MINUTE, SECOND, format_duration, instant, iso
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import missing
-from ranksim.report.command_line import spoken
+from ranksim.report.command_line import Commands, add_group
 from ranksim.report.terminal import print_out, say
+from ranksim.twin.facade import control_cli, state_cli
+from ranksim.twin.receiver.cli import receive
 from ranksim.twin.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken, command_of
 
 if TYPE_CHECKING:
@@ -246,10 +248,22 @@ def serve(options: ServeOptions) -> None:
                 kept.close()
 
 
+STATE: Commands = {
+    "export": (state_cli.export_state, "Write a world into one file."),
+    "import": (state_cli.import_state, "Begin a state file with it."),
+}
+BESIDE: Commands = {
+    "receive": (receive, "Record webhook deliveries."),
+    "trigger": (control_cli.trigger, "Let a webhook event come about."),
+    "resend": (control_cli.resend, "Deliver a webhook event once more."),
+}
+
+
 def add_serve(app: typer.Typer) -> None:
-    """Add `ranksim serve`, which `__main__` gives a command line of its own."""
-    serving = spoken()(command_of(ServeOptions, serve))
-    app.command("serve", short_help="Serve a fake deployment of the API.")(serving)
+    """Add `ranksim serve`, which `__main__` gives a command line of its own, and what goes with it."""
+    line, serving = "Serve a fake deployment of the API.", command_of(ServeOptions, serve)
+    made = add_group(app, "serve", line, BESIDE, alone=serving)
+    add_group(made, "state", "Back up the world that a deployment serves.", STATE)
 
 
 def _check(state: Path | None, policy: "Policy") -> None:

@@ -1,4 +1,4 @@
-"""Commands that use the control API of a running deployment: `ranksim trigger` and `ranksim resend`."""
+"""Commands that use the control API of a running deployment: `ranksim serve trigger` and `resend`."""
 
 import json
 from collections.abc import Mapping
@@ -54,8 +54,8 @@ def trigger(
     Examples:
 
     \b
-      ranksim trigger job.failed --control-token as-printed
-      ranksim trigger webhook.test --url http://127.0.0.1:8081
+      ranksim serve trigger job.failed --control-token as-printed
+      ranksim serve trigger webhook.test --url http://127.0.0.1:8081
     """  # fmt: skip
     body = {"event": event, "account_id": account, "domain_id": domain}
     for delivery in json.loads(ask_control(url, control_token, "/trigger", body, timeout_s=TIMEOUT_S))[
@@ -77,7 +77,7 @@ def resend(
     The event and its payload are the same, the signature is new, attempts count from 1. The lines of
     `ranksim serve` tell events, GET /_ranksim/attempts lists attempts.
 
-    Example: ranksim resend evt_0000000042 --control-token as-printed
+    Example: ranksim serve resend evt_0000000042 --control-token as-printed
     """
     path = f"/attempts/{quote(attempt, safe='')}/resend"
     typer.echo(_line(json.loads(ask_control(url, control_token, path, {}, timeout_s=TIMEOUT_S))))

@@ -1,4 +1,4 @@
-"""`ranksim state export|import`: backups of worlds, taken while they are served or from their files."""
+"""`ranksim serve state export|import`: backups of worlds, taken while they are served or from their files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -27,7 +27,7 @@ def export_state(
     control_token: Annotated[
         str,
         typer.Option(
-            envvar=["RANKSIM_STATE_EXPORT_CONTROL_TOKEN", *TOKEN_VARIABLES],
+            envvar=["RANKSIM_SERVE_STATE_EXPORT_CONTROL_TOKEN", *TOKEN_VARIABLES],
             help="The bearer token that the control API of a running deployment wants.",
         ),
     ] = "",
@@ -41,8 +41,8 @@ def export_state(
     Examples:
 
     \b
-      ranksim state export http://127.0.0.1:8080 backup.db
-      ranksim state export world.db backup.db
+      ranksim serve state export http://127.0.0.1:8080 backup.db
+      ranksim serve state export world.db backup.db
     """  # fmt: skip
     if source.startswith(("http://", "https://")):
         _write(out, ask_control(source, control_token, "/export", timeout_s=TIMEOUT_S))
@@ -51,7 +51,9 @@ def export_state(
 
 
 def import_state(
-    export: Annotated[Path, typer.Argument(metavar="EXPORT", help="What `ranksim state export` wrote.")],
+    export: Annotated[
+        Path, typer.Argument(metavar="EXPORT", help="What `ranksim serve state export` wrote.")
+    ],
     state: Annotated[
         Path, typer.Argument(metavar="FILE", help="The state file to begin, for `serve --state`.")
     ],
@@ -59,7 +61,7 @@ def import_state(
 ) -> None:
     """Verify an export and begin a state file with it; what is there already is never replaced.
 
-    Example: ranksim state import backup.db world.db
+    Example: ranksim serve state import backup.db world.db
     """
     for end in ("", "-wal", "-acknowledged"):
         candidate = Path(f"{state}{end}")

@@ -1,4 +1,4 @@
-"""`ranksim receive`: a recording webhook receiver with scripted answers, on the command line."""
+"""`ranksim serve receive`: a recording webhook receiver with scripted answers, on the command line."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ReceiveOptions:
-    """What `ranksim receive` is told."""
+    """What `ranksim serve receive` is told."""
 
     host: Host = "127.0.0.1"
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8090
@@ -120,8 +120,8 @@ def _receive(options: ReceiveOptions) -> None:
     Examples:
 
     \b
-      ranksim receive --script 500,500,500,200
-      ranksim receive --script /slow=200+11s --script /moved=302:/here --secret whsec_...
+      ranksim serve receive --script 500,500,500,200
+      ranksim serve receive --script /slow=200+11s --script /moved=302:/here --secret whsec_...
     """  # fmt: skip
     from ranksim.twin.receiver.receiver import CONTROL
 

@@ -94,7 +94,7 @@ def test_what_is_not_remembered_or_disabled_is_not_sent_again(world: World) -> N
         world.deliveries.resend(attempt["id"])
     world.client().patch(f"/v1/webhooks/{endpoint}", json={"enabled": True})
     world.restore(world.snapshot())
-    with pytest.raises(ValueError, match=r"said is not remembered any more, .* `ranksim trigger job.failed`"):
+    with pytest.raises(ValueError, match=r"not remembered any more, .* `ranksim serve trigger job.failed`"):
         world.deliveries.resend(attempt["id"])
     assert len(receiver.requests) == 1
 
@@ -174,21 +174,25 @@ def test_commands_trigger_and_resend_at_a_running_deployment() -> None:
         url = {"RANKSIM_URL": server.url}
         endpoint = server.subscribe(receiver, event_types=["job.failed"])["id"]
         token = ("--control-token", server.control_token)
-        code, said = spoken("trigger", "job.failed", "--url", server.url, *token)
+        code, said = spoken("serve", "trigger", "job.failed", "--url", server.url, *token)
         server.clock.settle()
         (attempt,) = server.deliveries.attempts()
         assert (code, said) == (0, f"job.failed {attempt['event_id']} to {endpoint} {receiver.url}/hooks\n")
-        code, again = spoken("resend", attempt["id"], **url, RANKSIM_CONTROL_TOKEN=server.control_token)
+        code, again = spoken(
+            "serve", "resend", attempt["id"], **url, RANKSIM_CONTROL_TOKEN=server.control_token
+        )
         server.clock.settle()
         assert (code, again) == (0, said)
         assert len(receiver.requests) == 2
-        code, said = spoken("trigger", "job.fail", **url, RANKSIM_SERVE_CONTROL_TOKEN=server.control_token)
+        code, said = spoken(
+            "serve", "trigger", "job.fail", **url, RANKSIM_SERVE_CONTROL_TOKEN=server.control_token
+        )
         assert code == 2
         assert said == (
             f"ranksim: {server.url}: answered 422: event: no such event 'job.fail'; did you mean "
             "'job.failed'?\n"
         )
-        code, said = spoken("resend", "a/b", **url)
+        code, said = spoken("serve", "resend", "a/b", **url)
         assert code == 2
         assert said.startswith(f"ranksim: {server.url}: answered 401: Send the control token")
 
@@ -197,10 +201,10 @@ def test_commands_say_in_a_sentence_that_nothing_is_served_there() -> None:
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        for words in (["trigger", "job.failed"], ["resend", "att_0000000001"]):
+        for words in (["serve", "trigger", "job.failed"], ["serve", "resend", "att_0000000001"]):
             code, said = spoken(*words, "--url", url)
             assert code == 2
             why = "cannot be reached ([Errno 111] Connection refused); expected the URL of a deployment"
             assert said == f"ranksim: {url}: {why}\n"
-    code, said = spoken("trigger", "job.failed", "--url", "nowhere")
+    code, said = spoken("serve", "trigger", "job.failed", "--url", "nowhere")
     assert (code, said.count("\n")) == (2, 1)

@@ -109,7 +109,10 @@ def test_a_check_finds_what_a_start_would_refuse(killed: Path, tmp_path: Path) -
 
 def test_a_file_that_is_served_is_not_read_from_beside(closed: Path) -> None:
     log = attach(make(), closed)
-    for words in (("serve", "--state", closed, "--check"), ("state", "export", closed, f"{closed}.out")):
+    for words in (
+        ("serve", "--state", closed, "--check"),
+        ("serve", "state", "export", closed, f"{closed}.out"),
+    ):
         # Another process asks: locks are a process's own.
         code, said = asyncio.run(elsewhere(*words))
         assert (code, "is in use by another process" in said) == (2, True), said
@@ -137,11 +140,11 @@ def test_an_export_of_a_file_is_the_same_world_in_one_file(
     for path in (closed, killed):
         before = left(path)
         out = tmp_path / f"backup-of-{path.name}"
-        assert tell("state", "export", path, out) == (0, f"Written to {out}\n")
+        assert tell("serve", "state", "export", path, out) == (0, f"Written to {out}\n")
         assert out.stat().st_mode & 0o777 == 0o600
         assert left(path) == before
         again = tmp_path / f"{path.name}.again"
-        assert tell("state", "import", out, again)[0] == 0
+        assert tell("serve", "state", "import", out, again)[0] == 0
         worlds = []
         for one in (path, again):
             twin = make()
@@ -154,10 +157,10 @@ def test_an_export_of_a_file_is_the_same_world_in_one_file(
 
 def test_an_import_replaces_nothing(closed: Path, tmp_path: Path) -> None:
     before = closed.read_bytes()
-    code, said = tell("state", "import", closed, closed)
+    code, said = tell("serve", "state", "import", closed, closed)
     assert (code, "is there already" in said) == (2, True)
     (tmp_path / "new.db-wal").write_bytes(b"something")
-    code, said = tell("state", "import", closed, tmp_path / "new.db")
+    code, said = tell("serve", "state", "import", closed, tmp_path / "new.db")
     assert (code, "new.db-wal: is there already" in said) == (2, True)
     assert not (tmp_path / "new.db").exists()
     assert closed.read_bytes() == before
@@ -165,9 +168,9 @@ def test_an_import_replaces_nothing(closed: Path, tmp_path: Path) -> None:
 
 def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("dear diary")
-    code, said = tell("state", "import", tmp_path / "text", tmp_path / "new.db")
+    code, said = tell("serve", "state", "import", tmp_path / "text", tmp_path / "new.db")
     assert (code, "is damaged or no state file" in said) == (2, True)
-    code, said = tell("state", "export", "http://127.0.0.1:9", tmp_path / "new.db")
+    code, said = tell("serve", "state", "export", "http://127.0.0.1:9", tmp_path / "new.db")
     assert (code, "cannot be reached" in said) == (2, True)
     assert not (tmp_path / "new.db").exists()
 
@@ -219,9 +222,9 @@ def test_a_running_deployment_is_exported_over_http(tmp_path: Path) -> None:
     with serving(*flags) as one:
         httpx.post(f"{one.base}/v1/domains", json={"host": "a.example"}, headers=one.auth, timeout=600)
         out = tmp_path / "backup.db"
-        code, said = tell("state", "export", one.base, out)
+        code, said = tell("serve", "state", "export", one.base, out)
         assert (code, "answered 401: Send the control token" in said) == (2, True)
-        assert tell("state", "export", one.base, out, "--control-token", "secret")[0] == 0
+        assert tell("serve", "state", "export", one.base, out, "--control-token", "secret")[0] == 0
         key = one.said["key"]
     with serving("--state", str(out)) as one:
         assert one.said["key"] == key
@@ -258,8 +261,8 @@ def test_a_deployment_is_exported_while_clients_write_to_it(tmp_path: Path) -> N
         for number in range(3):
             before = list(acknowledged)
             out, into = tmp_path / f"export-{number}.db", tmp_path / f"import-{number}.db"
-            assert tell("state", "export", one.base, out, "--control-token", "secret")[0] == 0
-            assert tell("state", "import", out, into)[0] == 0
+            assert tell("serve", "state", "export", one.base, out, "--control-token", "secret")[0] == 0
+            assert tell("serve", "state", "import", out, into)[0] == 0
             twin = make()
             attach(twin, into).close()
             hosts = [domain.host for domain in twin.service.state.domains.values()]

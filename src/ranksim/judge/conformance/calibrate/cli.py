@@ -1,4 +1,4 @@
-"""`ranksim calibrate`: what a trace tells about the open choices of a deployment, on the command line."""
+"""`ranksim trace calibrate`: what a trace tells about the open choices of a deployment."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,8 +31,8 @@ def calibrate(
     Examples:
 
     \b
-      ranksim calibrate run/trace.jsonl
-      ranksim calibrate run/trace.jsonl --out deployment.yaml
+      ranksim trace calibrate run/trace.jsonl
+      ranksim trace calibrate run/trace.jsonl --out deployment.yaml
     """  # fmt: skip
     from ranksim.core.contract.policy import Policy
     from ranksim.core.files import check_outputs, new_file, write_text

@@ -163,7 +163,7 @@ async def resend(twin: Twin, attempt: str) -> DeliveryShown:
     if event is None:
         raise BadInput(
             f"attempt: what {record.event} said is not remembered any more, as before a restart or "
-            f"{KEPT:,} events ago; `ranksim trigger {record.event_type}` makes another"
+            f"{KEPT:,} events ago; `ranksim serve trigger {record.event_type}` makes another"
         )
     before = state.serial
     twin.service.resend(event, record.endpoint, now)
