@@ -13,6 +13,7 @@ from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import DeliveryAttempt, Exchange, Header, Note, Signature, Trace, TraceKey
 from ranksim.judge.conformance.calls import schema_checks
 from ranksim.judge.conformance.history import trace_reader
+from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.judging import FAMILIES
 from ranksim.judge.conformance.judging import judged as told
 from ranksim.judge.conformance.verdict.options import Options
@@ -213,6 +214,27 @@ def attempt(event: str = "evt_1", number: int = 1, status: int | None = 200, end
 def listed(sent: float, *attempts: Any) -> Exchange:
     """Make a reading of the whole list of attempts."""
     return call("webhook_deliveries.list", sent, sent + 0.1, list(attempts))
+
+
+def read_line(number: int, sent: int, took: int, /, **changes: object) -> str:
+    """Write the line of a trace that has a read, or what `changes` make of it; instants and lengths in µs."""
+    line: dict[str, object] = {
+        "kind": "exchange",
+        "id": f"x{number}",
+        "sent": sent,
+        "received": sent + took,
+        "api_key": "main",
+        "operations": [],
+        "method": "GET",
+        "path": "/v1/slots",
+        "status": 200,
+    }
+    return json.dumps(line | changes)
+
+
+def history_of(*lines: str) -> History:
+    """Read a trace of these lines."""
+    return trace_reader.read_history([json.dumps({"ranksim_trace": 1}), *lines])
 
 
 def a_trace(entries: Iterable[Entry], *, exclusive: bool = True, keys: bool = True) -> Trace:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.kit.traces import history_of, read_line
 
 import ranksim as rs
 from ranksim.core.clock import HOUR, SECOND, iso
 from ranksim.core.errors import BadInput
-from ranksim.judge.conformance.history.history import History, Offset
+from ranksim.judge.conformance.history.history import Offset
 from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.report import model_fit
 from ranksim.judge.conformance.report.model_fit import (
@@ -27,30 +28,14 @@ from ranksim.twin.sim.runner import run
 TABLES: dict[str, list[dict[str, Any]]] = {"calls": [], "refusals": [], "jobs": [], "delays": []}
 
 
-def exchange(number: int, **changes: object) -> str:
+def exchange(number: int, /, **changes: object) -> str:
     """Give a line of a trace: a read that took 10 ms."""
-    line: dict[str, object] = {
-        "kind": "exchange",
-        "id": f"x{number}",
-        "sent": number * SECOND,
-        "received": number * SECOND + 10_000,
-        "api_key": "main",
-        "operations": [],
-        "method": "GET",
-        "path": "/v1/slots",
-        "status": 200,
-    }
-    return json.dumps(line | changes)
+    return read_line(number, number * SECOND, 10_000, **changes)
 
 
 def refusal(number: int, code: str, status: int) -> str:
     """Give an exchange that was refused."""
     return exchange(number, status=status, response=json.dumps({"code": code, "meta": {}}))
-
-
-def history(*lines: str) -> History:
-    """Read a trace of these lines."""
-    return read_history([json.dumps({"ranksim_trace": 1}), *lines])
 
 
 def by_name(rows: list[Compared]) -> dict[str, Compared]:
@@ -68,7 +53,7 @@ def refusals(
     lines = [refusal(n, "rate_limited", 429) if n < measured_refused else exchange(n) for n in range(1000)]
     row = {"code": "rate_limited", "count": predicted_refused, "low": low, "high": high}
     tables = TABLES | {"calls": [{"count": 1000.0}], "refusals": [row]}
-    return by_name(against(history(*lines), {"tables": tables}))["calls refused rate_limited"]
+    return by_name(against(history_of(*lines), {"tables": tables}))["calls refused rate_limited"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +74,7 @@ def test_shares_of_refusals_lie_within_the_margin(
 
 def test_a_code_that_only_one_side_knows_is_compared() -> None:
     rows = by_name(
-        against(history(refusal(0, "teapot", 418)), {"tables": TABLES | {"calls": [{"count": 1.0}]}})
+        against(history_of(refusal(0, "teapot", 418)), {"tables": TABLES | {"calls": [{"count": 1.0}]}})
     )
     assert rows["calls refused teapot"].predicted == 0
 
@@ -109,12 +94,12 @@ def told(number: int, job: str, state: str, sent: int) -> str:
 def test_a_wait_lies_between_the_last_poll_in_the_queue_and_the_first_after_it() -> None:
     polls = (("queued", 0), ("queued", 5 * SECOND), ("running", 9 * SECOND))
     lines = [told(number, "job_1", state, sent) for number, (state, sent) in enumerate(polls)]
-    assert job_waits(history(*lines)) == {"rank_run": [(5 * SECOND - 10_000, 9 * SECOND + 10_000)]}
+    assert job_waits(history_of(*lines)) == {"rank_run": [(5 * SECOND - 10_000, 9 * SECOND + 10_000)]}
 
 
 def test_a_job_that_was_not_seen_to_start_has_no_wait() -> None:
     lines = (told(0, "job_1", "queued", 0), told(1, "job_1", "queued", 5 * SECOND))
-    assert job_waits(history(*lines)) == {}
+    assert job_waits(history_of(*lines)) == {}
 
 
 def waits(model: float) -> Compared:
@@ -126,7 +111,7 @@ def waits(model: float) -> Compared:
         for number, (state, after) in enumerate(polls)
     ]
     row = {"kind": "rank_run", "wait_p50": model, "wait_p95": None, "wait_p99": None}
-    found = against(history(*lines), {"tables": TABLES | {"jobs": [row]}})
+    found = against(history_of(*lines), {"tables": TABLES | {"jobs": [row]}})
     return by_name(found)["rank_run wait, 50 %"]
 
 
@@ -147,7 +132,7 @@ def test_a_delay_is_known_as_well_as_the_clock_is() -> None:
     made = 100 * SECOND
     body = json.dumps({"created_at": iso(made)})
     came = {"kind": "delivery", "received": made + 3 * SECOND, "answered": made + 3 * SECOND}
-    found = history(json.dumps(came | {"endpoint": "e", "body": body, "status": 200}))
+    found = history_of(json.dumps(came | {"endpoint": "e", "body": body, "status": 200}))
     assert delivery_delays(found) == []
     found.run.offset = Offset(-SECOND // 2, SECOND, 1)
     assert delivery_delays(found) == [(3 * SECOND - SECOND // 2, 4 * SECOND)]
@@ -157,7 +142,7 @@ def test_a_delay_is_known_as_well_as_the_clock_is() -> None:
 
 def test_latency_from_the_plan_shows_what_latency_from_sending_hides() -> None:
     lines = [exchange(n, planned=n * SECOND - 400_000) for n in range(1, 101)]
-    rows = by_name(against(history(*lines), {"tables": TABLES}))
+    rows = by_name(against(history_of(*lines), {"tables": TABLES}))
     assert rows["latency from sending, 50 %"].measured == 10_000
     assert rows["latency from planned sending, 50 %"].measured == 410_000
     assert rows["latency from sending, 50 %"].says == "the model answers at once"

@@ -7,45 +7,24 @@ from dataclasses import asdict
 from random import Random
 
 import pytest
+from tests.kit.traces import history_of, read_line
 
 from ranksim.core.clock import HOUR, MILLISECOND, SECOND, Micros, iso
 from ranksim.judge.conformance.history.history import History
-from ranksim.judge.conformance.history.trace_reader import read_history
 from ranksim.judge.conformance.report.model_fit import Compared
 from ranksim.judge.conformance.report.prediction import against_prediction, latencies
 from ranksim.judge.report.judgement import model_sentence, notable
-
-
-def call(number: int, sent: Micros, took: Micros, **changes: object) -> str:
-    """Give a line of a trace: a read, or what `changes` make of it."""
-    line: dict[str, object] = {
-        "kind": "exchange",
-        "id": f"x{number}",
-        "sent": sent,
-        "received": sent + took,
-        "api_key": "main",
-        "operations": [],
-        "method": "GET",
-        "path": "/v1/slots",
-        "status": 200,
-    }
-    return json.dumps(line | changes)
-
-
-def history(*lines: str) -> History:
-    """Read a trace of these lines."""
-    return read_history([json.dumps({"ranksim_trace": 1}), *lines])
 
 
 def run(seed: int, calm: Micros, loaded: Micros, count: int = 100) -> History:
     """Give a run of calls one by one, and of as many two by two, that take about so long."""
     draw, lines = Random(seed), []
     for n in range(count):
-        lines.append(call(n, n * SECOND, round(calm * draw.lognormvariate(0, 0.3))))
+        lines.append(read_line(n, n * SECOND, round(calm * draw.lognormvariate(0, 0.3))))
         for beside in (1, 2):
             took = round(loaded * draw.lognormvariate(0, 0.3))
-            lines.append(call(beside * 1000 + n, HOUR + n * SECOND, took))
-    return history(*lines)
+            lines.append(read_line(beside * 1000 + n, HOUR + n * SECOND, took))
+    return history_of(*lines)
 
 
 def by_name(rows: list[Compared]) -> dict[str, str]:
@@ -58,10 +37,10 @@ ALONE, LOADED = "latency, no other call in flight", "latency under load"
 
 def test_a_call_is_under_load_while_another_is_in_flight() -> None:
     spans = [(0, 10), (10, 10), (30, 20), (40, 5), (60, 1)]
-    lines = [call(n, sent, took) for n, (sent, took) in enumerate(spans)]
-    lines.append(call(9, 100, 5, status=429))  # a rate limit refuses at once
-    lines.append(call(8, 200, 5, received=None, status=None))
-    found = latencies(history(*lines))
+    lines = [read_line(n, sent, took) for n, (sent, took) in enumerate(spans)]
+    lines.append(read_line(9, 100, 5, status=429))  # a rate limit refuses at once
+    lines.append(read_line(8, 200, 5, received=None, status=None))
+    found = latencies(history_of(*lines))
     assert dict(found.calm) == {"slots.get 200": [(0, 10), (10, 10), (60, 1)]}
     assert dict(found.loaded) == {"slots.get 200": [(30, 20), (40, 5)]}
 
@@ -88,8 +67,8 @@ def test_a_few_calls_leave_it_open() -> None:
 
 
 def test_what_was_never_called_without_load_predicts_nothing() -> None:
-    lines = [call(n, n // 2 * SECOND, 10_000) for n in range(100)]
-    assert by_name(against_prediction(history(*lines), [])) == {
+    lines = [read_line(n, n // 2 * SECOND, 10_000) for n in range(100)]
+    assert by_name(against_prediction(history_of(*lines), [])) == {
         ALONE: "could not know",
         LOADED: "could not know",
     }
@@ -105,8 +84,8 @@ def job(number: int, until: Micros, **state: str) -> list[str]:
     replies = [json.dumps({"data": told | change}) for change in ({}, state)]
     post = {"method": "POST", "path": "/v1/jobs", "status": 202, "request_headers": {}, "body": "{}"}
     return [
-        call(2 * number, began, 1_000, response=replies[0], **post),
-        call(2 * number + 1, began + until, 1_000, path=f"/v1/jobs/crawl/{name}", response=replies[1]),
+        read_line(2 * number, began, 1_000, response=replies[0], **post),
+        read_line(2 * number + 1, began + until, 1_000, path=f"/v1/jobs/crawl/{name}", response=replies[1]),
     ]
 
 
@@ -119,7 +98,7 @@ def jobs(seed: int, median: Micros, count: int = 30) -> History:
     """Give a run of jobs that take about so long."""
     draw = Random(seed)
     lengths = [round(median / SECOND * draw.lognormvariate(0, 0.4)) * SECOND for _ in range(count)]
-    return history(*(line for number, took in enumerate(lengths, 1) for line in done(number, took)))
+    return history_of(*(line for number, took in enumerate(lengths, 1) for line in done(number, took)))
 
 
 @pytest.mark.parametrize(("median", "says"), [(60, {"within", "open"}), (120, {"left"})])
@@ -133,7 +112,7 @@ def test_jobs_that_take_twice_as_long_are_seen(median: int, says: set[str]) -> N
 def test_a_wait_in_a_queue_is_in_excess_of_a_twin_that_has_none() -> None:
     twins = [jobs(seed, 60 * SECOND) for seed in (1, 2)]
     lines = [line for number in range(20) for line in job(number, 2 * HOUR, status="running")]
-    assert by_name(against_prediction(history(*lines), twins))["jobs wait"] == "left"
+    assert by_name(against_prediction(history_of(*lines), twins))["jobs wait"] == "left"
     assert by_name(against_prediction(jobs(3, 60 * SECOND), twins))["jobs wait"] == "within"
 
 
@@ -143,7 +122,7 @@ def test_a_wait_in_a_queue_is_in_excess_of_a_twin_that_has_none() -> None:
 def refused(count: int, code: str = "cooldown_active", status: int = 409) -> History:
     """Give a run of a thousand calls, so many of which are refused."""
     why = {"status": status, "response": json.dumps({"code": code, "meta": {}})}
-    return history(*(call(n, n * SECOND, 1_000, **(why if n < count else {})) for n in range(1000)))
+    return history_of(*(read_line(n, n * SECOND, 1_000, **(why if n < count else {})) for n in range(1000)))
 
 
 @pytest.mark.parametrize(

@@ -22,21 +22,23 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.judge.check.in_virtual_time import check_in
 from tests.judge.conformance.elsewhere import sockets
 from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, groups, unbroken
 from tests.judge.conformance.elsewhere.results import (
+    ROOT,
     SHOWN,
     Results,
     alarms,
     by_reason,
     cell,
     head,
+    over_sockets,
     part_of,
     told,
+    write_section,
 )
 from tests.judge.conformance.elsewhere.sockets import MANY
 from tests.judge.conformance.elsewhere.virtual import elsewhere, hook_timeout, rehearsal
@@ -49,11 +51,9 @@ from ranksim.core.trace import Trace
 from ranksim.judge.conformance.compare import compare
 from ranksim.judge.profiles import profile
 
-ROOT = Path(__file__).parents[4]
 RESULTS = Results(Path(os.environ.get("RANKSIM_BENCH_RESULTS", ROOT / ".cache" / "bench")))
 PAGE = ROOT / "docs" / "bench.md"
-BEGIN = "<!-- bench: written by `python -m tests.judge.conformance.elsewhere.bench page` -->"
-END = "<!-- end of bench -->"
+MODULE = "tests.judge.conformance.elsewhere.bench"
 
 TIME = 10 * MINUTE
 LOST = 0.02
@@ -153,19 +153,12 @@ def tried(
 # Runs
 
 
-def run_conforming(first: int, count: int) -> None:
-    done = {row.get("conforming") for row in RESULTS.rows()}
-    for seed in part_of(range(first, first + count)):
-        if seed not in done:
-            RESULTS.note([conforming(seed)])
+def run_conforming(seeds: str) -> list[dict[str, Any]]:
+    return RESULTS.run("conforming", seeds, conforming)
 
 
-def run_sockets(first: int, count: int) -> None:
-    done = {row.get("sockets") for row in RESULTS.rows()}
-    for seed in part_of(range(first, first + count)):
-        if seed not in done:
-            with TemporaryDirectory() as folder:
-                RESULTS.note([sockets.conforming(seed, Path(folder))])
+def run_sockets(seeds: str) -> list[dict[str, Any]]:
+    return RESULTS.run("sockets", seeds, over_sockets(sockets.conforming))
 
 
 def run_ways(seed: int, columns: tuple[str, ...] = COLUMNS, pattern: str = "") -> None:
@@ -267,26 +260,16 @@ def _by_rule(column: str, counts: dict[str, list[int]]) -> str:
     )
 
 
-def write_page() -> None:
-    """Put what was found into its section of docs/bench.md."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{page()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
-
-
 def main(command: str, *arguments: str) -> None:
-    if command == "conforming":
-        first, count = map(int, arguments[0].split(":"))
-        run_conforming(first, count)
-    elif command == "sockets":
-        first, count = map(int, arguments[0].split(":"))
-        run_sockets(first, count)
+    if command in ("conforming", "sockets"):
+        (run_conforming if command == "conforming" else run_sockets)(arguments[0])
     elif command == "ways":
         columns = tuple(arguments[1].split(",")) if len(arguments) > 1 else COLUMNS
         run_ways(int(arguments[0]), columns, *arguments[2:])
     elif command == "alone":
         run_alone(int(arguments[0]), *arguments[1:])
     elif command == "page":
-        write_page()
+        write_section(PAGE, MODULE, page())
     else:
         raise SystemExit(__doc__)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, hidden
@@ -18,6 +19,7 @@ from ranksim.judge.conformance.ways import DIFFERS
 
 PART, OF = map(int, os.environ.get("RANKSIM_BENCH_PART", "1/1").split("/"))
 SHOWN = ("case", "rule", "differs")
+ROOT = Path(__file__).parents[4]
 FEW = 10
 """Of more ways that share a reason a page gives the number."""
 T = TypeVar("T")
@@ -47,6 +49,16 @@ class Results:
         with (self.folder / f"{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
+    def run(self, name: str, seeds: str, run: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+        """Run the seeds (FIRST:COUNT) that are not done; give the rows of all of them, `name` says which."""
+        first, count = map(int, seeds.split(":"))
+        wanted = range(first, first + count)
+        done = {row.get(name) for row in self.rows()}
+        for seed in part_of(wanted):
+            if seed not in done:
+                self.note([run(seed)])
+        return [row for row in self.rows() if row.get(name) in wanted]
+
     def became(self, seed: int, column: str) -> list[dict[str, Any]]:
         """What became of each way that was tried, in the order of the ways; alone counts where it was."""
         found: dict[str, dict[str, Any]] = {}
@@ -56,6 +68,23 @@ class Results:
                 if best is None or best["found"] not in SHOWN:
                     found[row["way"]] = row
         return [found[one.name] for one in breakages() if one.name in found]
+
+
+def write_section(page: Path, module: str, text: str) -> None:
+    """Put what was found into the section of a page that a bench writes."""
+    begin, end = f"<!-- bench: written by `python -m {module} page` -->", "<!-- end of bench -->"
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+
+
+def over_sockets(run: Callable[[int, Path], dict[str, Any]]) -> Callable[[int], dict[str, Any]]:
+    """Give a run a folder that is gone after it."""
+
+    def in_folder(seed: int) -> dict[str, Any]:
+        with TemporaryDirectory() as folder:
+            return run(seed, Path(folder))
+
+    return in_folder
 
 
 def alarms(judgement: Judgement) -> list[str]:

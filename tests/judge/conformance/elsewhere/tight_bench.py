@@ -26,21 +26,23 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import mean
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.judge.check.in_virtual_time import check_in
 from tests.judge.conformance.elsewhere import sockets
 from tests.judge.conformance.elsewhere.breakages import Breakage, breakages, groups, hidden
 from tests.judge.conformance.elsewhere.results import (
+    ROOT,
     SHOWN,
     Results,
     alarms,
     cell,
     head,
+    over_sockets,
     part_of,
     told,
     unreached,
+    write_section,
 )
 from tests.judge.conformance.elsewhere.tight import tightened
 from tests.judge.conformance.elsewhere.virtual import elsewhere, hook_timeout, rehearsal
@@ -51,11 +53,9 @@ from ranksim.core.contract.quantities import Distribution
 from ranksim.core.trace import Trace
 from ranksim.judge.conformance.compare import Judgement, compare
 
-ROOT = Path(__file__).parents[4]
 RESULTS = Results(Path(os.environ.get("RANKSIM_TIGHT_RESULTS", ROOT / ".cache" / "bench-tight")))
 PAGE = ROOT / "docs" / "bench-tight.md"
-BEGIN = "<!-- bench: written by `python -m tests.judge.conformance.elsewhere.tight_bench page` -->"
-END = "<!-- end of bench -->"
+MODULE = "tests.judge.conformance.elsewhere.tight_bench"
 
 TIME = 10 * MINUTE
 KEYS = ("all", "one")
@@ -142,19 +142,12 @@ def pairs(seed: int, count: int) -> list[list[Breakage]]:
 # Runs
 
 
-def run_conforming(first: int, count: int) -> None:
-    done = {row.get("conforming") for row in RESULTS.rows()}
-    for seed in part_of(range(first, first + count)):
-        if seed not in done:
-            RESULTS.note([conforming(seed)])
+def run_conforming(seeds: str) -> list[dict[str, Any]]:
+    return RESULTS.run("conforming", seeds, conforming)
 
 
-def run_sockets(first: int, count: int) -> None:
-    done = {row.get("sockets") for row in RESULTS.rows()}
-    for seed in part_of(range(first, first + count)):
-        if seed not in done:
-            with TemporaryDirectory() as folder:
-                RESULTS.note([sockets.tight(seed, Path(folder))])
+def run_sockets(seeds: str) -> list[dict[str, Any]]:
+    return RESULTS.run("sockets", seeds, over_sockets(sockets.tight))
 
 
 def run_ways(seed: int, keys: str = "all", pattern: str = "") -> None:
@@ -261,16 +254,9 @@ def reached(row: dict[str, Any]) -> float:
     return 1 - len(row["unreached"].keys() & set(plain)) / len(plain)
 
 
-def write_page() -> None:
-    """Put what was found into its section of the page."""
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{page()}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
-
-
 def main(command: str, *arguments: str) -> None:
     if command in ("conforming", "sockets"):
-        first, count = map(int, arguments[0].split(":"))
-        (run_conforming if command == "conforming" else run_sockets)(first, count)
+        (run_conforming if command == "conforming" else run_sockets)(arguments[0])
     elif command in ("ways", "alone"):
         (run_ways if command == "ways" else run_alone)(int(arguments[0]), *arguments[1:])
     elif command == "pairs":
@@ -278,7 +264,7 @@ def main(command: str, *arguments: str) -> None:
     elif command == "missed":
         print("\n".join(missed(*map(int, arguments or (0, 10**6)))))
     elif command == "page":
-        write_page()
+        write_section(PAGE, MODULE, f"\n{page()}\n")
     else:
         raise SystemExit(__doc__)
 
