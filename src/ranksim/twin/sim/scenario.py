@@ -1,6 +1,6 @@
 """A scenario: one simulated world as a YAML file, read strictly, every mistake one sentence with its line."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 

@@ -9,29 +9,30 @@ marked as a replay was begun before the trace, and stays open.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, MINUTE, SECOND, Micros
 from ranksim.core.contract.facts import CHECK_OF
-from ranksim.core.contract.views import created_by
 from ranksim.core.service.operations import TABLE
 from ranksim.judge.conformance.calls.stored_replies import (
     FORGETTING,
     MISMATCHED,
+    NOTHING,
     NUMBERS,
     OTHER,
     KeyedAnswer,
     KeyedRequest,
     key_starts,
+    keyed_answer,
+    keyed_request,
+    meaning_of,
+    named_work,
     stored_after,
 )
 from ranksim.judge.conformance.contradiction import weighed
-from ranksim.judge.conformance.history.fields import thing_of
 from ranksim.judge.conformance.history.history import ObservedRun
-from ranksim.judge.conformance.history.observation import MARK, Json, Observation
+from ranksim.judge.conformance.history.observation import MARK, Observation
 from ranksim.judge.conformance.judge import Judge, evidence_of
 from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.verdict.options import Options
@@ -119,7 +120,7 @@ RULES = declare(
     looks_at=LOOKS_AT,
 )
 
-IN_PROGRESS, COOLING = "idempotency_in_progress", "cooldown_active"
+IN_PROGRESS = "idempotency_in_progress"
 
 LANDING = SECOND
 """How long after its response was received a call may still count as in flight."""
@@ -130,10 +131,7 @@ DRIFT = MINUTE
 MOST_KINDS = 8
 """Requests and answers to them that are told apart under one key; of more, the others tell nothing."""
 
-Name: TypeAlias = tuple[str, str]
-"""Environment and Idempotency-Key."""
-
-KEPT = 3
+REMEMBERED = 3
 """Retentions (business time) after which a key that was not used again is forgotten: as if a trace began."""
 
 
@@ -143,8 +141,8 @@ class IdempotencyJudge(Judge):
 
     options: Options
     tally: Tally = field(default_factory=lambda: Tally(RULES))
-    posts: dict[Name, list[Observation]] = field(default_factory=dict)
-    """POSTs by their Idempotency-Key, in order of its first use."""
+    posts: dict[tuple[str, str], list[Observation]] = field(default_factory=dict)
+    """POSTs by environment and Idempotency-Key, in order of its first use."""
 
     def wants(self, like: Observation) -> bool:
         """POSTs that may have happened."""
@@ -157,7 +155,7 @@ class IdempotencyJudge(Judge):
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge and forget the groups whose last POST is so long ago that nothing of them is remembered."""
-        horizon = KEPT * self.options.facts.idempotency_retention // max(1, run.rate)
+        horizon = REMEMBERED * self.options.facts.idempotency_retention // max(1, run.rate)
         while self.posts:
             name, kin = next(iter(self.posts.items()))
             if watermark < DISTANT_FUTURE and kin[-1].sent + horizon >= watermark:
@@ -218,8 +216,7 @@ class Group:
         else:
             self._judge_run()
             firsts = {(seen.key, seen.fingerprint): seen for seen in reversed(self.kin)}
-            own = self.posts[0].key
-            bodies = sorted(firsts.values(), key=lambda seen: (seen.key != own, seen.sent))
+            bodies = sorted(firsts.values(), key=lambda seen: (seen.key != self.posts[0].key, seen.sent))
             origins: dict[tuple[bytes, str], Observation] = {}
             for seen in self.posts:
                 if seen.code == MISMATCHED:
@@ -272,7 +269,7 @@ class Group:
             if seen.code == IN_PROGRESS:
                 continue
             tells = seen.id in own and (self.captured or seen.received < self.remembered)
-            request, answer = _request(seen), _answer(seen, self.options) if tells else None
+            request, answer = keyed_request(seen), keyed_answer(seen, self.options) if tells else None
             if len(kinds) < MOST_KINDS:
                 kinds.add((request, answer))
                 prints.add(request.fingerprint)
@@ -289,20 +286,20 @@ class Group:
 
     def _judge_repetition(self, earlier: Observation, other: Observation) -> None:
         """Judge a reply of the same kind as one of a twin before."""
-        made, by = _made(earlier), (earlier.id, other.id)
-        named = made not in (None, NOTHING) and _made(other) not in (None, NOTHING)
+        made, by = named_work(earlier), (earlier.id, other.id)
+        named = made not in (None, NOTHING) and named_work(other) not in (None, NOTHING)
         same = (earlier.status, earlier.answer) == (other.status, other.answer)
         if other.received >= self.remembered:
             late = other.sent > earlier.received + self.forgotten and other.surface == "rest"
             if late and named:
                 says = f"{other.id} came over 24 h after {earlier.id} and was answered with the same work"
-                self.tally.check(RETENTION, made != _made(other), self._evidence(says, earlier, other))
+                self.tally.check(RETENTION, made != named_work(other), self._evidence(says, earlier, other))
         elif other.surface == "graphql" and not same:
             self.tally.open(REPLAY, "mutations may not heed the key (U33)")
         elif other.surface == "graphql" or (not other.ok and earlier.received < other.sent):
             self.tally.held(REPLAY, case=None)  # where refusals are stored is open (U29)
         elif other.ok:
-            if named and made == _made(other):
+            if named and made == named_work(other):
                 self.tally.held(ONCE, case=_worked(earlier, other), by=by)
             if same:
                 self.tally.held(REPLAY, case=_replayed(other), by=by)
@@ -363,38 +360,26 @@ class Group:
         """A call refused for a twin in flight, which did the work, did not do it again."""
         for other in self.posts:
             met = other.sent < refused.received and refused.sent < other.received
-            if met and other.ok and other.fingerprint == refused.fingerprint and _made(other) is not None:
+            if (
+                met
+                and other.ok
+                and other.fingerprint == refused.fingerprint
+                and named_work(other) is not None
+            ):
                 self.tally.covers(ONCE, f"{other.operation}{AT_ONCE}", (other.id, refused.id))
                 return
 
 
-# Of one exchange, or of two
-
-
-def _request(seen: Observation) -> KeyedRequest:
-    path = f"{seen.path} {sorted(seen.query.items())}"
-    meaning = f"{path} {json.dumps(_meaning(seen.body), sort_keys=True)}"
-    return KeyedRequest(seen.fingerprint, seen.wording, path, meaning, seen.surface == "graphql")
-
-
-def _answer(seen: Observation, options: Options) -> KeyedAnswer | None:
-    """Return what a POST was answered, None where that tells nothing of what is stored."""
-    rest, words = seen.surface == "rest", (seen.status, seen.answer)
-    if seen.code == MISMATCHED:
-        return KeyedAnswer(MISMATCHED)
-    if not seen.ok and not (rest and seen.code in CHECK_OF):
-        return None
-    waits = seen.code == "cooldown_active" and not (seen.replayed or options.pinned("replayed_retry_after"))
-    return KeyedAnswer(seen.code, _made(seen), words if rest and seen.answer else None, waits)
+# The cases of two exchanges
 
 
 def _breach(earlier: Observation, later: Observation) -> tuple[tuple[str, ...], str, str]:
     """Return which rules two replies break that cannot both be right, in which case, and what cannot be."""
     did = ["succeeded" if seen.ok else f"was refused {seen.code}" for seen in (earlier, later)]
-    made = _made(earlier), _made(later)
+    made = named_work(earlier), named_work(later)
     if later.code == MISMATCHED:
         return (MISMATCH,), later.operation, f"{earlier.id} {did[0]}, and its repetition {later.id} {did[1]}"
-    if earlier.fingerprint != later.fingerprint and _meaning(earlier.body) != _meaning(later.body):
+    if earlier.fingerprint != later.fingerprint and meaning_of(earlier.body) != meaning_of(later.body):
         says = f"{later.id} asks for something else than {earlier.id} under one key, and both succeeded"
         return (MISMATCH,), _changed(earlier, later), says
     if None not in made and made[0] != made[1]:
@@ -419,26 +404,3 @@ def _replayed(seen: Observation) -> str:
 def _changed(earlier: Observation, other: Observation) -> str:
     """Return the case of a POST that another body came before."""
     return "dry, then for real" if earlier.dry_run and not other.dry_run else other.operation
-
-
-def _meaning(body: Json) -> Json:
-    """Return what a body asks for, without what may be left out as well (E2)."""
-    if not isinstance(body, dict):
-        return body
-    return {name: value for name, value in body.items() if value is not None and value is not False}
-
-
-NOTHING = "nothing new"
-"""What a success names that created none of the words it was asked for."""
-
-
-def _made(seen: Observation) -> str | None:
-    """Return what work a success names: the id of a job or resource, or of the first keyword it made."""
-    data = thing_of(seen)
-    for name in ("id", "event_id"):
-        if isinstance(data.get(name), str):
-            return str(data[name])
-    created = created_by(data)
-    if created and isinstance(created[0], dict):
-        return str(created[0].get("id"))
-    return NOTHING if created == [] else None

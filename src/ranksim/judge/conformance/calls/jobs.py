@@ -7,17 +7,26 @@ same, whichever came first. No more can be told: where each two statements may b
 may have come before all that do; and a job that is queued again is another reading of its states (U39).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from ranksim.core.clock import DAY, DISTANT_FUTURE, SECOND, Micros
+from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros
 from ranksim.core.contract.facts import JOB_EVENT_TYPES, JobKind
+from ranksim.judge.conformance.calls.job_statements import (
+    ENDED,
+    ByRank,
+    JobStatement,
+    add_statement,
+    compared_fields,
+    differing,
+    furthest_before,
+    statement_evidence,
+)
 from ranksim.judge.conformance.history.fields import (
     STATES,
     event_job,
     identified,
-    instant_or_none,
     sent_body,
     state_of,
     thing_of,
@@ -27,7 +36,7 @@ from ranksim.judge.conformance.history.observation import Json, Observation, Rec
 from ranksim.judge.conformance.judge import Judge, evidence_of
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import ANY, Breach, Cause, Requirement, Rule, declare
-from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
+from ranksim.judge.conformance.verdict.verdicts import Tally
 
 KINDS = "job.kinds"
 PROGRESS = "job.progress"
@@ -113,48 +122,15 @@ RULES = declare(
     needs=(Requirement.SPENDING, Requirement.FAILING_DOMAIN),
 )
 
-RANK = {"queued": 0, "running": 1, "done": 2, "failed": 2}
-ENDED = ("done", "failed")
-
 Owner: TypeAlias = tuple[str, str]
 """Environment and account."""
-
-LASTING = ("finished_at", "error_detail", "kind", "domain_id")
-"""What of a job is settled once it has ended."""
 
 FORGOTTEN = 3 * DAY
 """Business time without a word of a job after which it is forgotten, as if a trace began."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobStatement:
-    """What an exchange or a delivery stated of a job, true at some moment of [since, until].
-
-    `since` is DISTANT_FUTURE where the statement may be older than its call, so that nothing comes before it.
-    `kind_asked_for` is the kind that the call asked for, None where it named none.
-    """
-
-    job: Mapping[str, Json]
-    state: str
-    since: Micros
-    until: Micros
-    at: Micros
-    exchange: str = ""
-    delivery: str = ""
-    kind_asked_for: str | None = None
-    status: int = 0
-
-    @property
-    def rank(self) -> int:
-        """How far the job had come, -1 for a state that is none of the four."""
-        return RANK.get(self.state, -1)
-
-
 Pair: TypeAlias = tuple[JobStatement | None, JobStatement | None]
 """What a statement is compared with, by replies alone, and with what events stated."""
-
-ByRank: TypeAlias = dict[int, JobStatement]
-"""The statement of each rank that says most, of these the first to come."""
 
 
 @dataclass(slots=True)
@@ -218,8 +194,10 @@ class JobJudge(Judge):
         if job is not None:
             named = self._named(job_name(job), attempt.received)
             came, last = attempt.received, DISTANT_FUTURE
-            statement = JobStatement(_kept(job), state_of(job), last, came, came, delivery=attempt.name)
-            _note(named.events, statement)
+            statement = JobStatement(
+                compared_fields(job), state_of(job), last, came, came, delivery=attempt.name
+            )
+            add_statement(named.events, statement)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Forget jobs that were not stated for long."""
@@ -243,12 +221,20 @@ class JobJudge(Judge):
         since = DISTANT_FUTURE if seen.operation == "jobs.create" else seen.sent
         asked_for = seen.parameters.get("kind")
         statement = JobStatement(
-            _kept(job), state_of(job), since, seen.received, seen.sent, seen.id, "", asked_for, seen.status
+            compared_fields(job),
+            state_of(job),
+            since,
+            seen.received,
+            seen.sent,
+            seen.id,
+            "",
+            asked_for,
+            seen.status,
         )
         if since != DISTANT_FUTURE:
             self._compare(name, named, observed, statement)
             self._note_progress(observed, job, seen)
-        _note(observed.replied, statement)
+        add_statement(observed.replied, statement)
         kind = str(job.get("kind"))
         if kind not in observed.kinds:
             observed.kinds += (kind,)
@@ -318,9 +304,9 @@ class JobJudge(Judge):
             return
         says = f"{statement.exchange} asked for a {asked_for} and was shown {job_id}, a {kind}"
         if statement.job.get("kind") == asked_for:
-            self.tally.broke(WRONG_KIND, _evidence(f"{says}, as a {asked_for}", job_id, statement))
+            self.tally.broke(WRONG_KIND, statement_evidence(f"{says}, as a {asked_for}", job_id, statement))
         else:
-            self.tally.differs(44, "404", str(statement.status), _evidence(says, job_id, statement))
+            self.tally.differs(44, "404", str(statement.status), statement_evidence(says, job_id, statement))
 
     # Several statements
 
@@ -330,9 +316,9 @@ class JobJudge(Judge):
         Necessary: the state at the later call follows that at the earlier one. A name may turn out to be that
         of another account's job, too: what an event alone states waits.
         """
-        replied = heard_too = _compared(later, job.replied.values())
+        replied = heard_too = furthest_before(later, job.replied.values())
         if named.events:
-            heard_too = _compared(later, [*job.replied.values(), *named.events.values()])
+            heard_too = furthest_before(later, [*job.replied.values(), *named.events.values()])
         if replied is not heard_too:
             named.doubtful.append(((replied, heard_too), later))
         elif replied is not None:
@@ -355,7 +341,7 @@ class JobJudge(Judge):
     def _judge_pair(self, job_id: str, earlier: JobStatement, later: JobStatement) -> None:
         before, after = earlier.state, later.state
         ordered = earlier.until < later.since
-        back = _evidence("the job went back", job_id, earlier, later)
+        back = statement_evidence("the job went back", job_id, earlier, later)
         if earlier.rank < 0 or later.rank < 0:
             self.tally.open(PROGRESS, "a status that is none of the four (U39)")
         elif before in ENDED and after != before:
@@ -366,50 +352,7 @@ class JobJudge(Judge):
         elif ordered:
             self.tally.held(PROGRESS, case=before if before in ENDED else None, by=back.exchanges)
         if before in ENDED and after == before:
-            changed = " and ".join(_changed(earlier, later))
+            changed = " and ".join(differing(earlier, later))
             says = f"then its {changed} changed" if ordered else f"two statements of that differ in {changed}"
             ended = replace(back, says=f"the job had ended, and {says}")
             self.tally.check(FINAL, not changed, ended, case=before)
-
-
-def _kept(job: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return what is compared of a job."""
-    return {name: job[name] for name in ("status", *LASTING) if name in job}
-
-
-def _note(statements: ByRank, statement: JobStatement) -> None:
-    """Keep a statement where none of its rank said as much before, or where that was another end."""
-    before = statements.get(statement.rank)
-    if before is not None and not _changed(before, statement):
-        statement = min(before, statement, key=lambda stated: (-len(stated.job), stated.until))
-    statements[statement.rank] = statement
-
-
-def _compared(later: JobStatement, statements: Iterable[JobStatement]) -> JobStatement | None:
-    """Return what had come furthest before a statement; another end, where it shows one."""
-    come = [early for early in statements if early.until < later.since or _changed(early, later)]
-    return max(come, key=lambda early: early.rank, default=None)
-
-
-def _changed(end: JobStatement, other: JobStatement) -> list[str]:
-    """Return in what two ends differ."""
-    if end.job == other.job or end.state not in ENDED or other.state not in ENDED:
-        return []
-    names = ["status"] if end.state != other.state else []
-    return [*names, *(name for name in LASTING if _differ(end, other, name))]
-
-
-def _differ(earlier: JobStatement, later: JobStatement, name: str) -> bool:
-    """Return whether a field differs; an instant may be written to the second or finer."""
-    if name not in earlier.job or name not in later.job:
-        return False
-    before, after = earlier.job[name], later.job[name]
-    if (first := instant_or_none(before)) is not None and (second := instant_or_none(after)) is not None:
-        return abs(first - second) >= SECOND
-    return bool(before != after)
-
-
-def _evidence(says: str, job_id: str, *statements: JobStatement) -> Evidence:
-    exchanges = tuple(statement.exchange for statement in statements if statement.exchange)
-    deliveries = tuple(statement.delivery for statement in statements if statement.delivery)
-    return Evidence(says, exchanges, deliveries, job_id, statements[-1].at)

@@ -8,11 +8,16 @@ Left to a deployment, so that it explains what was seen: a check refuses another
 otherwise is stored, or not (U93); and so is what is looked at elsewhere: other keys, the other surface.
 """
 
+import json
 from collections.abc import Iterator
 from itertools import product
 from operator import ne
 from typing import Final, NamedTuple
 
+from ranksim.core.contract.facts import CHECK_OF
+from ranksim.core.contract.views import created_by
+from ranksim.judge.conformance.history.fields import thing_of
+from ranksim.judge.conformance.history.observation import Json, Observation
 from ranksim.judge.conformance.possible import ModelCall
 from ranksim.judge.conformance.verdict.options import Options
 
@@ -137,3 +142,47 @@ def _repeats(answer: KeyedAnswer, earlier: KeyedAnswer, choice: StorageChoice) -
         and (made[0] == made[1] or None in made)
         and (words[0] == words[1] or None in words or bool(waits))
     )
+
+
+# Observations as requests and answers
+
+
+def keyed_request(seen: Observation) -> KeyedRequest:
+    """Return what a POST asks for."""
+    path = f"{seen.path} {sorted(seen.query.items())}"
+    meaning = f"{path} {json.dumps(meaning_of(seen.body), sort_keys=True)}"
+    return KeyedRequest(seen.fingerprint, seen.wording, path, meaning, seen.surface == "graphql")
+
+
+def keyed_answer(seen: Observation, options: Options) -> KeyedAnswer | None:
+    """Return what a POST was answered, None where that tells nothing of what is stored."""
+    rest, words = seen.surface == "rest", (seen.status, seen.answer)
+    if seen.code == MISMATCHED:
+        return KeyedAnswer(MISMATCHED)
+    if not seen.ok and not (rest and seen.code in CHECK_OF):
+        return None
+    waits = seen.code == "cooldown_active" and not (seen.replayed or options.pinned("replayed_retry_after"))
+    return KeyedAnswer(seen.code, named_work(seen), words if rest and seen.answer else None, waits)
+
+
+def meaning_of(body: Json) -> Json:
+    """Return what a body asks for, without what may be left out as well (E2)."""
+    if not isinstance(body, dict):
+        return body
+    return {name: value for name, value in body.items() if value is not None and value is not False}
+
+
+NOTHING = "nothing new"
+"""What a success names that created none of the words it was asked for."""
+
+
+def named_work(seen: Observation) -> str | None:
+    """Return what work a success names: the id of a job or resource, or of the first keyword it made."""
+    data = thing_of(seen)
+    for name in ("id", "event_id"):
+        if isinstance(data.get(name), str):
+            return str(data[name])
+    created = created_by(data)
+    if created and isinstance(created[0], dict):
+        return str(created[0].get("id"))
+    return NOTHING if created == [] else None
