@@ -142,6 +142,26 @@ def test_a_call_of_unknown_price_goes_alone() -> None:
     assert books.budget.permit(JOB) is None  # of unknown price, beside what costs something
 
 
+def test_a_job_whose_kind_was_seen_elsewhere_goes_beside_another_for_the_same() -> None:
+    books = opened(10_000_000)
+    there = Send("jobs.create", "main", body={"kind": "crawl", "domain_id": "dom_2"})
+    first = books.budget.permit(there)
+    assert first is there
+    assert books.budget.permit(again(there)) is None  # nothing tells what a crawl costs
+    books.replies(first, costs=100_000)
+    books.reads()
+    one, two = books.budget.permit(JOB), books.budget.permit(again(JOB))
+    assert one is not None
+    assert two is not None
+    assert books.budget.spent() == 100_000 + ELSEWHERE * 100_000 + 2 * ELSEWHERE * 100_000
+    assert books.budget.permit(BRIEF) is None
+    books.replies(one, costs=120_000)
+    books.replies(two, costs=0)
+    books.reads()
+    assert books.budget.spent() == 220_000
+    assert books.budget.permit(again(JOB)) is not None
+
+
 def test_what_calls_in_flight_may_cost_is_held() -> None:
     """Of 0.25 USD, 0.03 are spent and 0.03 and thrice 0.06 held: what is read meanwhile frees nothing."""
     books = opened(250_000)

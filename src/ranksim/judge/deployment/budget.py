@@ -111,13 +111,14 @@ class Budget:
     What was spent is known from readings of account usage alone. What a call may cost at most is held from
     before it is sent until a reading that was made after its reply shows what it did cost; a job of which
     that reading shows nothing is held until it has ended. It is held by what its like cost before, doubled
-    where others are under way. Where its like was never seen it goes alone: nothing else that costs anything
-    is under way meanwhile, it asks for few units, and it is taken to cost at most a few times what its kind
-    did elsewhere, or there before keywords or scans were added, or what `UNSEEN` says; a job on a domain that
-    was there before the run, `LARGE_JOB`. So the cap is passed by one call at most, which costs more than
-    that, and by what a deployment books of a job beyond what it showed at first. What repeats a call under
-    way is taken to be done once. Without readings nothing that spends is permitted. Where accounts are shared
-    by several processes, each needs its share of the cap.
+    where others are under way. Where its like was never seen it goes alone, or, where its kind was seen on
+    another domain, beside what asks for the same: nothing else that costs anything is under way meanwhile, it
+    asks for few units, and it is taken to cost at most a few times what its kind did elsewhere, or there
+    before keywords or scans were added, or what `UNSEEN` says; a job on a domain that was there before the
+    run, `LARGE_JOB`. So the cap is passed by one call at most, or by those for one job at once, which cost
+    more than that, and by what a deployment books of a job beyond what it showed at first. What repeats a
+    call under way is taken to be done once. Without readings nothing that spends is permitted. Where accounts
+    are shared by several processes, each needs its share of the cap.
     """
 
     cap: int | None = None
@@ -261,17 +262,18 @@ class Budget:
         """Whether what a call may cost at most is left."""
         assert self.cap is not None
         like, units = like_of(send), priced_units(send)
-        if self._of(send.key).first is None or not all(call.known for call in self._outstanding):
+        others = [
+            call for call in self._outstanding if call.like != like or not self.prices.is_like_seen(like)
+        ]
+        if self._of(send.key).first is None or not all(call.known for call in others):
             return False
-        if like not in self.prices.seen and (
-            units > FIRST_UNITS or any(call.held for call in self._outstanding)
-        ):
+        if like not in self.prices.seen and (units > FIRST_UNITS or any(call.held for call in others)):
             return False
         return self.spent() + max(1, self._wants(like, units)) <= self.cap
 
     def _wants(self, like: Priced, units: int) -> int:
         """What must be left for a call (µUSD) beside those under way."""
-        beside = like in self.prices.seen and any(call.held for call in self._outstanding)
+        beside = any(call.held for call in self._outstanding)
         return self.prices.most(like, units) * (HEADROOM if beside else 1)
 
     def _name(self, key: str) -> str:

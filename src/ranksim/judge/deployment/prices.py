@@ -77,6 +77,10 @@ class Prices:
         """Note that a reading shows what calls cost, whatever was added before."""
         self._grown -= likes
 
+    def is_like_seen(self, like: Priced) -> bool:
+        """Return whether it was seen what jobs of the same kind cost, there or on another domain."""
+        return any(other[:2] == like[:2] for other in self.seen)
+
     def most(self, like: Priced, units: int) -> int:
         """Return what a call is taken to cost at most (µUSD)."""
         price = self.seen.get(like)
