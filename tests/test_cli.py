@@ -248,6 +248,23 @@ def test_plans_knows_no_other_catalogue() -> None:
     assert "--catalogue: expected one of illustrative, illustrative-metered" in told.err
 
 
+def test_a_catalogue_that_is_written_reads_back(tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.yaml"
+    assert Told("explain", "plans", "--out", path).code == 0
+    assert ranksim.Policy.load(_policy_with(path)).catalogue == ranksim.Policy().catalogue
+    assert Told("explain", "plans", "starter", "--out", path).code == 0
+    assert list(ranksim.Policy.load(_policy_with(path)).catalogue.plans) == ["starter"]
+    told = Told("explain", "plans", "--catalogue", path, "--out", path)
+    assert (told.code, told.out) == (2, "")
+    assert "is read by this command, and would be lost" in told.err
+
+
+def _policy_with(catalogue: Path) -> Path:
+    policy = catalogue.with_name("policy.yaml")
+    policy.write_text(f"catalogue: {catalogue.name}\n")
+    return policy
+
+
 # The summary
 
 
@@ -284,6 +301,50 @@ def test_flags_stand_in_for_the_scenario(scenario: Path) -> None:
     told = Told("run", scenario, "--seed", "7", "--replications", "3")
     assert "1 account (acme on starter), 3 replications, seed 7" in told.out
     assert "with 95 % intervals" in told.out
+
+
+def test_set_gives_parameters_other_values(scenario: Path, tmp_path: Path) -> None:
+    of = ["--set", "scenario.length=12h", "--set", "scenario.clients.ci.every=10m"]
+    of += [
+        "--set",
+        "scenario.expect=[calls.total == 72]",
+        "--set",
+        "policy.catalogue.plans.starter.price=9 USD",
+    ]
+    told = Told("run", scenario, *of, "--out", tmp_path / "out", "--no-plots", "--no-trace")
+    assert (told.code, told.err) == (0, "")
+    assert "12h from 2026-03-01" in told.out
+    assert "9.00 USD invoice of a month" in told.out
+    assert "--set scenario.length=12h" in (tmp_path / "out" / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("scenario.length", "--set: expected PATH=VALUE such as scenario.length=7d, found 'scenario.length'"),
+        (
+            "scenario.lenght=1d",
+            "--set scenario.lenght: no parameter 'scenario.lenght': scenario has no 'lenght'",
+        ),
+        (
+            "scenario.length=3600",
+            "--set scenario.length: write a duration such as '1h30m' or '250ms', found 3600",
+        ),
+        ("scenario.length=soon", "--set: length: 'soon' is not a duration, such as 90s"),
+        ("scenario.plan=gold", "--set: accounts.acme.plan: no plan 'gold'"),
+        ("scenario.clients=[", "--set scenario.clients:1: not valid YAML"),
+        ("policy.assumptions.window=leaky", "--set: assumptions.window: expected one of first_hit"),
+    ],
+)
+def test_what_set_cannot_give_is_refused(scenario: Path, setting: str, message: str) -> None:
+    told = Told("run", scenario, "--set", setting)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(f"ranksim: {message}")
+
+
+def test_set_gives_a_parameter_one_value(scenario: Path) -> None:
+    told = Told("run", scenario, "--set", "scenario.length=1h", "--set", "scenario.length=2h")
+    assert "--set: scenario.length is given twice; give one value" in told.err
 
 
 def test_every_flag_has_an_environment_variable(scenario: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ SHARED = {
     "the same form of two results": """
         as_document as_text needs_of plot points rows summary timeline""",
     "the same rule where another thing is at hand": """
-        check_add_ons chosen give may_write meter_resets read_catalogue""",
+        check_add_ons chosen give may_write meter_resets read_catalogue with_settings""",
     "a reply, and its schema": "collection single",
     "read from a file, and written for people by `report.units`": "duration instant usd",
     "where a process begins": "main",

@@ -75,7 +75,7 @@ def test_help_tells_of_our_names_and_not_of_every_pydantic_model() -> None:
     assert "Return a scenario with some fields changed" in text
     assert "model_" not in text
     assert "__pydantic" not in text
-    assert dir(ranksim.Scenario) == ["changed", "check", "end", "load", "parse", "read", "replace"]
+    assert dir(ranksim.Scenario) == ["changed", "check", "end", "load", "parse", "read", "replace", "roots"]
     assert hasattr(ranksim.Scenario, "model_fields")
 
 

@@ -38,7 +38,14 @@ from ranksim.report.command_line import (
     run_app,
     spoken,
 )
-from ranksim.report.options import JsonNotTables, JsonNotText, Plots
+from ranksim.report.options import (
+    JsonNotTables,
+    JsonNotText,
+    Plots,
+    SettingFlags,
+    blaming_settings,
+    read_settings,
+)
 from ranksim.report.progress import show_progress
 from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say, say_code
 from ranksim.twin.facade.cli import BESIDE, STATE, add_serve
@@ -119,6 +126,7 @@ def run_command(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, not a summary.")] = False,
     trace: TraceFile = None,
     arrivals: ArrivalsFile = None,
+    set: SettingFlags = None,
     plots: Plots = True,
     keep_trace: Annotated[
         bool, typer.Option("--keep-trace/--no-trace", help="Whether --out keeps a trace.")
@@ -134,6 +142,7 @@ def run_command(
     \b
       ranksim run scenarios/quickstart.yaml
       ranksim run scenarios/quickstart.yaml --replications 20 --out results
+      ranksim run scenarios/quickstart.yaml --set scenario.plan=pro
     """  # fmt: skip
     with spoken():
         from ranksim.core.files import check_outputs, new_directory
@@ -141,7 +150,7 @@ def run_command(
         from ranksim.twin.sim.result_heading import heading_of
         from ranksim.twin.sim.runner import run as simulate
 
-        made = _scenario(scenario, arrivals)
+        made = _scenario(scenario, arrivals, set)
         check_results(out, plots, trace)
         check_outputs((trace,), (scenario, arrivals))
         with ExitStack() as stack:
@@ -149,7 +158,7 @@ def run_command(
             recorder = _open_trace(stack, made, folder if keep_trace else None, trace)
             with show_progress("simulating") as tell:
                 result = simulate(made, seed, replications, workers, recorder, tell)
-            heading = heading_of(made, result, _command(scenario, result, arrivals))
+            heading = heading_of(made, result, _command(scenario, result, arrivals, set))
             if folder is not None:
                 _write(folder, made, result, heading, plots)
         print_out(result.to_json() if json else rendered(summary(heading, result.tables)))
@@ -199,15 +208,23 @@ def plans_command(
     catalogue: Annotated[
         str, typer.Option(metavar="FILE", help="A catalogue's YAML file, or the name of a shipped one.")
     ] = "illustrative",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the catalogue here, as YAML to be changed.")
+    ] = None,
     json: JsonNotTables = False,
 ) -> None:
     """List what a catalogue sells: plans with their limits and prices, and add-ons; and what work costs.
 
-    Example: ranksim explain plans pro agency --catalogue illustrative-metered
-    """
+    Examples:
+
+    \b
+      ranksim explain plans pro agency --catalogue illustrative-metered
+      ranksim explain plans --out catalogue.yaml
+    """  # fmt: skip
     with spoken():
         from ranksim.core.contract.located import Located
         from ranksim.core.contract.policy import read_catalogue
+        from ranksim.core.files import check_outputs, write_text
         from ranksim.report import plans
         from ranksim.report.answer import printed
         from ranksim.report.document import as_text
@@ -218,6 +235,9 @@ def plans_command(
                 if name not in sold.plans:
                     raise BadInput(f"no plan {name!r}; expected one of {listed(sold.plans, name)}")
             sold = sold.model_copy(update={"plans": {name: sold.plans[name] for name in names}})
+        if out is not None:
+            check_outputs((out,), (Path(catalogue),))
+            write_text(out, plans.as_yaml(sold))
         if json:
             print_out(as_text(plans.as_document(sold)))
         else:
@@ -288,10 +308,12 @@ def init_command(
 # Running
 
 
-def _scenario(path: Path, arrivals: Path | None) -> "Scenario":
+def _scenario(path: Path, arrivals: Path | None, settings: list[str] | None) -> "Scenario":
     from ranksim.twin.sim.scenario import Scenario, client_functions
 
     scenario = Scenario.load(path)
+    with blaming_settings():
+        scenario = scenario.changed(read_settings(settings, scenario.roots), path.parent)
     say_code(path, client_functions(scenario))
     return scenario if arrivals is None else _with_arrivals(scenario, arrivals)
 
@@ -327,12 +349,14 @@ def _open_trace(stack: ExitStack, scenario: "Scenario", folder: Path | None, fil
 # Reporting
 
 
-def _command(scenario: Path, result: "Result", arrivals: Path | None) -> str:
+def _command(scenario: Path, result: "Result", arrivals: Path | None, settings: list[str] | None) -> str:
     """The command that repeats the run."""
     words = ["ranksim", "run", str(scenario), "--seed", str(result.seed)]
     words += ["--replications", str(len(result.replications))]
     if arrivals is not None:
         words += ["--arrivals", str(arrivals)]
+    for setting in settings or ():
+        words += ["--set", setting]
     return shlex.join(words)
 
 

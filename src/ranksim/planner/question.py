@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ranksim.report.options import SettingFlags, blaming_settings
 from ranksim.report.terminal import check_results
 
 AccountName = Annotated[str, typer.Option(help="Which account of the scenario; its only one if none.")]
@@ -19,11 +20,15 @@ def command(
     give: Callable[..., None],
     flags: Mapping[str, Any] = MappingProxyType({}),
     read: Callable[..., Any] = dict,
+    *,
+    with_settings: Callable[..., dict[str, Any]] | None = None,
 ) -> Callable[..., None]:
     """Return a question as a command: flags for its parameters, and for those of `give` but its first.
 
     `give` takes the answer first; its `out` and `plots` are checked before the question is asked. A parameter
     `tracked` of the question is `read` from more `flags`, which have annotations by name.
+    `with_settings` takes the flags --set and the parameters, and returns those that change; without it there
+    is no such flag.
     """
     own = dict(inspect.signature(question).parameters)
     postponed = [parameter.name for parameter in own.values() if isinstance(parameter.annotation, str)]
@@ -31,10 +36,15 @@ def command(
     assert not postponed, f"{question.__module__}: leave out `from __future__ import annotations`"
     _, *output = inspect.signature(give).parameters.values()
     grouped = flags if own.pop("tracked", None) else {}
+    more = grouped if with_settings is None else {**grouped, "set": SettingFlags}
 
     @functools.wraps(question)
     def run(**given: Any) -> None:
         check_results(given["out"], given["plots"], given.get("csv"))
+        settings = given.pop("set", None)
+        if with_settings is not None and settings:
+            with blaming_settings():
+                given |= with_settings(settings, **given)
         of_output = {parameter.name: given.pop(parameter.name) for parameter in output}
         if grouped:
             given["tracked"] = read(**{name: given.pop(name) for name in grouped})
@@ -43,7 +53,7 @@ def command(
     only = inspect.Parameter.KEYWORD_ONLY
     parameters = [
         *(parameter.replace(kind=only) for parameter in (*own.values(), *output)),
-        *(inspect.Parameter(name, only, default=None, annotation=each) for name, each in grouped.items()),
+        *(inspect.Parameter(name, only, default=None, annotation=each) for name, each in more.items()),
     ]
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

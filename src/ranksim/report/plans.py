@@ -5,6 +5,7 @@ from itertools import chain
 from typing import Any
 
 from ranksim.core.contract.plans import Catalogue, Plan
+from ranksim.core.contract.yamlfile import write_yaml
 from ranksim.report import units
 from ranksim.report.document import MetricShown, document, number
 from ranksim.report.tables import View
@@ -55,6 +56,14 @@ def as_document(catalogue: Catalogue) -> dict[str, Any]:
         metrics=_metrics(catalogue),
         tables=tables,
     )
+
+
+def as_yaml(catalogue: Catalogue) -> str:
+    """Return the catalogue as a file has it, without add-ons of metrics that none of its plans has."""
+    metered = {metric for plan in catalogue.plans.values() for metric in plan.quotas}
+    add_ons = {name: add_on for name, add_on in catalogue.add_ons.items() if add_on.metric in metered}
+    sold = catalogue.model_copy(update={"add_ons": add_ons})
+    return write_yaml(sold.model_dump(mode="json", exclude={"plans": {"__all__": {"name"}}}))
 
 
 def _metrics(catalogue: Catalogue) -> dict[str, MetricShown]:

@@ -147,3 +147,28 @@ def test_a_scenario_is_answered_as_flags_are(tmp_path: Path) -> None:
     assert (code, "domains: the scenario says it" in err) == (2, True)
     code, _, err = told("fit", "--account", "acme")
     assert (code, "--account: only a scenario has accounts" in err) == (2, True)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_set_is_as_if_the_policy_said_so(name: str, tmp_path: Path) -> None:
+    by_file = told(name, *COMMANDS[name].split(), "--json", "--policy", policy_file(tmp_path))
+    assert told(name, *COMMANDS[name].split(), "--json", "--set", "policy.assumptions.window=gcra") == by_file
+
+
+def test_set_reaches_a_scenario_its_policy_and_the_catalogue_asked_about() -> None:
+    fewer = [
+        "--scenario",
+        "scenarios/agency-month.yaml",
+        "--set",
+        "scenario.accounts.agency.portfolio.domains=2",
+    ]
+    for plan, more in (("agency", []), ("team", ["--catalogue", "illustrative-metered"])):
+        price = f"policy.catalogue.plans.{plan}.price=1 USD"
+        code, out, err = told("fit", *fewer, *more, "--set", price, "--json")
+        answer = json.loads(out)
+        assert (code, err) == (0, "")
+        assert answer["metrics"][f"{plan}.plan_price"]["value"] == 1_000_000
+        assert " 2 domains" in " ".join(answer["notes"])
+    assert told("sync", "--keywords", "9", "--set", "scenario.length=1d")[2].startswith(
+        "ranksim: --set scenario.length: no parameter 'scenario.length': no input 'scenario'"
+    )

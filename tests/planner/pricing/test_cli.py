@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+import ranksim as rs
 from ranksim.cli import app
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing.columns import account_number, read_columns, read_names
@@ -248,3 +250,53 @@ def test_names_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "names.csv").write_text("acme\n")
     with pytest.raises(BadInput, match="expected lines of number,name"):
         read_names(tmp_path / "names.csv")
+
+
+PRICE = "policy.catalogue.plans.pro.price"
+
+
+def answered(name: str, *words: str) -> dict[str, Any]:
+    code, out, err = told(name, *words, "--json")
+    assert (code, err) == (0, "")
+    answer: dict[str, Any] = json.loads(out)
+    return answer
+
+
+def test_b_is_a_with_what_is_set(tmp_path: Path) -> None:
+    few = ["--population", str(EXAMPLES / "population.yaml"), "--replications", "2"]
+    few += ["--set", "population.accounts=40"]
+    now = rs.Policy().catalogue
+    (tmp_path / "dearer.yaml").write_text(
+        json.dumps(rs.price.changed(now, {"plans.pro.price": "149 USD"}).model_dump(mode="json"))
+    )
+    by_file = answered("compare", *few, "--b", str(tmp_path / "dearer.yaml"))
+    by_flag = answered("compare", *few, "--set", f"{PRICE}=149 USD")
+    assert by_flag["tables"] == by_file["tables"]
+    assert "Of 40 customers" in by_flag["answer"]
+    assert "B: illustrative with pro.price 149 USD." in by_flag["notes"][0]
+    cheaper = answered("compare", *few, "--b", str(tmp_path / "dearer.yaml"), "--set", f"{PRICE}=130 USD")
+    assert [row["b"] for row in cheaper["tables"]["changes"]] == ["130 USD"]
+
+
+def test_set_changes_the_catalogue_of_the_other_questions() -> None:
+    given = ["back-test", str(EXAMPLES / "trace.jsonl"), "--plan", "pro"]
+    free = answered(*given, "--set", f"{PRICE}=0 USD")
+    assert free["tables"] != answered(*given)["tables"]
+
+
+def test_an_account_of_a_scenario_is_compared_as_set() -> None:
+    scenario = ["--scenario", str(ROOT / "scenarios" / "agency-month.yaml"), "--replications", "2"]
+    of = ["--set", "scenario.accounts.agency.portfolio.domains=1", "--set", "policy.assumptions.cap=refuse"]
+    answer = answered("compare", *scenario, *of, "--set", "policy.catalogue.plans.agency.price=1 USD")
+    assert answer["tables"]["changes"] == [
+        {"path": "plans.agency.price", "part": "plans", "name": "agency", "a": "2990 USD", "b": "1 USD",
+         "commercial": True}
+    ]  # fmt: skip
+
+
+def test_a_comparison_wants_b_or_what_is_set() -> None:
+    code, out, err = told("compare", "--population", str(EXAMPLES / "population.yaml"))
+    assert (code, out) == (2, "")
+    assert (
+        err == "ranksim: --b: expected a catalogue, or what B changes of A, with --set policy.catalogue.…\n"
+    )

@@ -179,3 +179,17 @@ def test_whole_numbers_that_are_not_drawn_have_indices(place: Path) -> None:
     (place / "sobol.yaml").write_text(f"{STUDY}sensitivity: {{method: sobol, samples: 2, {text}}}\n")
     code, out, _ = run("sobol.yaml", "--json", "--replications", "1")
     assert (code, json.loads(out)["tables"]["sobol"][0]["metric"]) == (0, "jobs.rank_run.done")
+
+
+def test_set_is_what_change_says(place: Path) -> None:
+    (place / "plans.yaml").write_text(STUDY + FACTORS)
+    (place / "few.yaml").write_text(
+        STUDY + FACTORS + "change: {scenario.accounts.acme.portfolio.domains: 3}\n"
+    )
+    few = json.loads(run("few.yaml", "--json")[1])
+    code, out, err = run("plans.yaml", "--json", "--set", "scenario.accounts.acme.portfolio.domains=3")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["tables"] == few["tables"]
+    code, out, err = run("plans.yaml", "--set", "scenario.pools.rank_run.capacity=3")
+    assert (code, out) == (2, "")
+    assert err == ("ranksim: scenario.pools.rank_run.capacity: the study varies it; set another parameter\n")

@@ -15,9 +15,13 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ranksim.core.contract.quantities import Atomic
+from ranksim.core.errors import BadInput
 
 Settings: TypeAlias = Mapping[str, Any]
 """Dotted path to value, as written in a file."""
+
+PLANS = ("scenario.plan", "population.plan")
+"""Parameters that are no fields: the plan of all accounts of an input."""
 
 Part = str | int
 Tree: TypeAlias = dict[Part, Any]
@@ -39,7 +43,7 @@ def parts_of(path: str) -> tuple[Part, ...]:
 
 
 def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[str] = ()) -> None:
-    """Raise ValueError, with near names, unless the path leads to something that can be set.
+    """Raise BadInput, with near names, unless the path leads to something that can be set.
 
     `roots` are the inputs by name. `reserved` are paths that the study itself decides.
     """
@@ -47,7 +51,7 @@ def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[s
 
 
 def check_unit(path: str, value: Any, roots: Mapping[str, BaseModel]) -> None:
-    """Raise ValueError where a bare number is given for a duration, an instant or money.
+    """Raise BadInput where a bare number is given for a duration, an instant or money.
 
     In Python it would be one of µs or µUSD; who writes text or a file means something else.
     """
@@ -61,16 +65,18 @@ def check_unit(path: str, value: Any, roots: Mapping[str, BaseModel]) -> None:
         except ValidationError as error:
             mistakes += [each["ctx"]["error"] for each in error.errors() if each["type"] == "value_error"]
     if mistakes:
-        raise mistakes[0]
+        raise BadInput(str(mistakes[0]))
 
 
 def _ends(path: str, roots: Mapping[str, BaseModel], reserved: Collection[str] = ()) -> list[tuple[Any, Any]]:
     """Return what a path leads to: the present value, or None, and the type, of each that may stand there."""
     first, *rest = parts_of(path)
     if first not in roots:
-        raise ValueError(f"no parameter {path!r}: no input {first!r}; {_hint(str(first), roots)}")
+        raise BadInput(f"no parameter {path!r}: no input {first!r}; {_hint(str(first), roots)}")
     if ".".join(map(str, (first, *rest))) in reserved:
-        raise ValueError(f"{path} is decided by the study, which has fields of its own for it; leave it out")
+        raise BadInput(f"{path} is decided by the study, which has fields of its own for it; leave it out")
+    if path in PLANS:
+        return []
     root = roots[str(first)]
     at: list[tuple[Any, Any]] = [(root, type(root))]
     so_far = str(first)
@@ -79,15 +85,20 @@ def _ends(path: str, roots: Mapping[str, BaseModel], reserved: Collection[str] =
         at = [(value, kind) for name, value, kind in steps if name == part]
         if not at:
             names = sorted({str(name) for name, _, _ in steps})
-            raise ValueError(f"no parameter {path!r}: {_missing(so_far, part, names)}")
+            raise BadInput(f"no parameter {path!r}: {_missing(so_far, part, names)}")
         so_far = f"{so_far}.{part}"
     return at
+
+
+def of_root(root: str, settings: Settings) -> Settings:
+    """Return those of some settings whose paths begin with an input."""
+    return {path: value for path, value in settings.items() if parts_of(path)[0] == root}
 
 
 def tree_of(settings: Settings, root: str) -> Any:
     """Return what the settings say of one root as nested mappings; a setting of the root itself as a leaf.
 
-    Raises ValueError where one setting is a part of another.
+    Raises BadInput where one setting is a part of another.
     """
     tree: Tree = {}
     leaf = None
@@ -102,12 +113,12 @@ def tree_of(settings: Settings, root: str) -> Any:
         for part in rest[:-1]:
             here = here.setdefault(part, {})
             if isinstance(here, Leaf):
-                raise ValueError(f"{path} is a part of what another setting sets; set one of them")
+                raise BadInput(f"{path} is a part of what another setting sets; set one of them")
         if rest[-1] in here:
-            raise ValueError(f"{path} is set together with a part of it; set one of them")
+            raise BadInput(f"{path} is set together with a part of it; set one of them")
         here[rest[-1]] = Leaf(value)
     if leaf is not None and tree:
-        raise ValueError(f"{root} is set together with a part of it; set one of them")
+        raise BadInput(f"{root} is set together with a part of it; set one of them")
     return tree if leaf is None else leaf
 
 

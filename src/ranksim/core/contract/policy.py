@@ -105,10 +105,7 @@ class Policy(Public):
         The setting of `policy` itself may be the path of a policy file in `folder`. How jobs run is as before
         where another catalogue does not say, so that variants differ in what they state. Raises BadInput.
         """
-        try:
-            tree = tree_of(settings, "policy")
-        except ValueError as error:
-            raise BadInput(str(error)) from None
+        tree = tree_of(settings, "policy")
         if isinstance(tree, Leaf):
             if isinstance(tree.value, str):
                 return type(self).load(folder / tree.value)._running_as(self)

@@ -9,7 +9,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from ranksim.planner.capacity import questions
-from ranksim.planner.capacity.command import PORTFOLIO, give, read_portfolio
+from ranksim.planner.capacity.command import PORTFOLIO, give, read_portfolio, with_settings
 from ranksim.planner.question import command
 
 FIRST = ("slots", "sync", "workers", "outage", "fit", "portfolio")
@@ -19,7 +19,7 @@ FIRST = ("slots", "sync", "workers", "outage", "fit", "portfolio")
 def _question(name: str) -> tuple[Callable[..., None], str]:
     """Return the command of a question, and its short help."""
     module = import_module(f"{questions.__name__}.{name}")
-    return command(getattr(module, name), give, PORTFOLIO, read_portfolio), (
+    return command(getattr(module, name), give, PORTFOLIO, read_portfolio, with_settings=with_settings), (
         module.__doc__ or ""
     ).splitlines()[0]
 

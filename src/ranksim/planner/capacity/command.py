@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.report.options import Plots, ResultsDirectory
+from ranksim.report.options import Plots, ResultsDirectory, read_settings
 
 if TYPE_CHECKING:
     from ranksim.core.contract.policy import Policy
@@ -42,6 +42,34 @@ def give(
     from ranksim.report.answer import show_answer
 
     show_answer(answer, json, out, plots)
+
+
+def with_settings(
+    texts: Sequence[str],
+    *,
+    scenario: Path | None = None,
+    policy: PolicyFile = None,
+    catalogue: str | None = None,
+    **_: Any,
+) -> dict[str, Any]:
+    """Return the inputs of a question with parameters set by flags. Raises BadInput."""
+    from ranksim.core.contract.located import Located
+    from ranksim.core.contract.parameters import of_root
+    from ranksim.core.contract.policy import policy_of, read_catalogue
+    from ranksim.twin.sim.scenario import Scenario
+
+    of = None if scenario is None else Scenario.load(scenario)
+    under = of.policy if of is not None and policy is None else policy_of(policy)
+    if catalogue is not None:
+        sold = read_catalogue(Located("--catalogue", catalogue, {}), Path())
+        under = under.model_copy(update={"catalogue": sold})
+    settings = read_settings(texts, {**({} if of is None else of.roots), "policy": under})
+    changed: dict[str, Any] = {"policy": under.changed(settings)}
+    if catalogue is not None:
+        changed["catalogue"] = None  # it is the policy's now
+    if of is not None:
+        changed["scenario"] = of.changed(settings if under is of.policy else of_root("scenario", settings))
+    return changed
 
 
 TRACKED: dict[str, tuple[Any, str]] = {
@@ -102,9 +130,8 @@ def own_of(
             raise BadInput("--account: only a scenario has accounts; give one with --scenario FILE")
         return None, policy_of(policy)
     from ranksim.planner.capacity.planned import OwnAccount
-    from ranksim.twin.sim.scenario import Scenario
 
-    own = OwnAccount(Scenario.load(scenario), account, simulate=simulate, **done)
+    own = OwnAccount(scenario, account, simulate=simulate, **done)
     return own, own.policy if policy is None else policy_of(policy)
 
 

@@ -8,9 +8,11 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 from ranksim.core.clock import SECOND, format_duration
 from ranksim.core.contract.facts import Decision
 from ranksim.core.contract.located import Located, explain_mistakes, validate
+from ranksim.core.contract.parameters import Settings, laid, tree_of
 from ranksim.core.contract.public import Public
 from ranksim.core.contract.quantities import NUMBER, WHOLE, Duration, Frozen, Instant, also
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
+from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.amounts import Amount
 from ranksim.planner.fleet.rows import OUTCOMES
 
@@ -251,6 +253,19 @@ class Population(Public):
             return type(self).model_validate(_merged(self, changes))
         except ValidationError as error:
             raise explain_mistakes(type(self), error, Located("replace", changes, {})) from None
+
+    def changed(self, settings: Settings) -> Self:
+        """The population with parameters set by path, `{"population.accounts": 500}`; others are left.
+
+        `population.plan` is the plan of all. Raises BadInput.
+        """
+        changes = laid(self, tree_of(settings, "population"))
+        if "plan" not in changes:
+            return self.replace(**changes)
+        plan = changes.pop("plan")
+        if not isinstance(plan, str):
+            raise BadInput(f"plan: expected the name of a plan, found {plan!r}")
+        return self.replace(**changes).on(plan)
 
     def on(self, plan: str, add_ons: dict[str, int] | None = None) -> Self:
         """The same customers, all on one plan with these add-ons: what would that plan have been for them?"""

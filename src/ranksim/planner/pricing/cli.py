@@ -27,7 +27,12 @@ Sides = Callable[[bool], "list[Side]"]
 
 
 def compare(
-    b: Annotated[str, typer.Option("--b", metavar="CATALOGUE", help=flags.CATALOGUE)],
+    b: Annotated[
+        str | None,
+        typer.Option(
+            "--b", metavar="CATALOGUE", help=f"{flags.CATALOGUE} Without one, A as --set changes it."
+        ),
+    ] = None,
     population: flags.CustomersFile = None,
     scenario: flags.ScenarioFile = None,
     account: AccountName = "",
@@ -58,15 +63,19 @@ def compare(
     \b
       ranksim price compare --b examples/pricing/tighter.yaml --population examples/pricing/population.yaml
       ranksim price compare --b examples/pricing/tighter.yaml --scenario twin/world.yaml
+      ranksim price compare --population examples/pricing/population.yaml \\
+          --set "policy.catalogue.plans.pro.price=149 USD"
     """
     from ranksim.planner.fleet.engine import CONSULTED
-    from ranksim.planner.pricing.catalogues import read_catalogue
+    from ranksim.planner.pricing.catalogues import catalogue_of
     from ranksim.planner.pricing.compare import compare as compared
     from ranksim.planner.pricing.own_account import compare_account
 
     flags.check_subject(population, scenario, account)
-    other, moves = read_catalogue(b), flags.read_moves(move or ())
-    under, first = flags.policy_of_flag(policy), None if a is None else read_catalogue(a)
+    if b is None:
+        raise BadInput("--b: expected a catalogue, or what B changes of A, with --set policy.catalogue.…")
+    other, moves = catalogue_of(b), flags.read_moves(move or ())
+    under, first = flags.policy_of_flag(policy), None if a is None else catalogue_of(a)
     answer: ComparisonAnswer
     with show_progress("comparing") as tell:
         if scenario is not None:
@@ -79,7 +88,7 @@ def compare(
         else:
             customers = flags.read_customers(population)
             answer = compared(
-                customers, first or read_catalogue("illustrative"), other, policy=under, moves=moves,
+                customers, first or catalogue_of("illustrative"), other, policy=under, moves=moves,
                 replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
             )  # fmt: skip
             subject, consulted = flags.asked_about(customers, replications, seed), CONSULTED
@@ -114,7 +123,7 @@ def break_even(
         "a price breaks even, and a ceiling is safe, by the share of customers with a negative margin: give "
         "a population; of one account `ranksim capacity fit --scenario` says the cost",
     )
-    sold, under = catalogues.read_catalogue(catalogue), flags.policy_of_flag(policy)
+    sold, under = catalogues.catalogue_of(catalogue), flags.policy_of_flag(policy)
     with show_progress("looking for ceilings") as tell:
         answer = balanced(
             customers, sold, policy=under, plans=plan or (), risk=risk, level=level,
@@ -147,18 +156,18 @@ def pareto(
     "plans.pro.cost_ceiling=20 USD,40 USD,90 USD" --vary "plans.pro.price=99 USD,129 USD"
     """
     from ranksim.planner.fleet.engine import CONSULTED
-    from ranksim.planner.pricing.catalogues import read_catalogue
+    from ranksim.planner.pricing.catalogues import catalogue_of
     from ranksim.planner.pricing.own_account import own_scenario
     from ranksim.planner.pricing.pareto import pareto as frontier
     from ranksim.planner.pricing.pareto import pareto_account
-    from ranksim.twin.sim.scenario import Scenario
+    from ranksim.twin.sim.scenario import scenario_of
 
     flags.check_subject(population, scenario, account)
-    sold = None if catalogue is None else read_catalogue(catalogue)
+    sold = None if catalogue is None else catalogue_of(catalogue)
     under, grid = flags.policy_of_flag(policy), flags.read_grid(vary)
     with show_progress("trying catalogues") as tell:
         if scenario is not None:
-            of = Scenario.load(scenario)
+            of = scenario_of(scenario)
             answer = pareto_account(
                 of, grid, account=account, catalogue=sold, policy=under, replications=replications,
                 seed=seed, progress=tell,
@@ -167,7 +176,7 @@ def pareto(
             subject, whom = flags.about_account(own, replications, seed), "calls"
             under, consulted = own.scenario.policy, answer.consulted
         else:
-            customers, sold = flags.read_customers(population), sold or read_catalogue("illustrative")
+            customers, sold = flags.read_customers(population), sold or catalogue_of("illustrative")
             answer = frontier(
                 customers, sold, grid, policy=under, replications=replications, seed=seed, threads=threads,
                 progress=tell,
@@ -230,7 +239,8 @@ def back_test(
     from ranksim.planner.fleet.engine import CONSULTED
     from ranksim.planner.pricing.columns import is_columns
 
-    check_outputs((csv,), (recording, accounts, rules, policy, names, *map(Path, catalogue or ())))
+    inputs = (recording, accounts, rules, policy, names, *(catalogue or ()))
+    check_outputs((csv,), [Path(each) for each in inputs if isinstance(each, str | Path)])
     sides = partial(sides_of, plan or [], catalogue or ["illustrative"], flags.read_moves(move or ()))
     columns = is_columns(recording)
     if columns and (accounts is not None or rules is not None):
@@ -317,7 +327,7 @@ def search(
         if not 0 <= share <= 1:
             raise BadInput(f"{name}: expected a share between 0 and 1, found {share}")
     demand = Demand(Assumed(leave_price, 0.0, 1.0), Assumed(leave_refused, 0.0, 0.5))
-    sold = catalogues.read_catalogue(catalogue)
+    sold = catalogues.catalogue_of(catalogue)
     with show_progress("searching") as tell:
         answer = best(
             read_columns(columns), sold, flags.read_grid(vary), plan=plan, moves=flags.read_moves(move or ()),
@@ -336,14 +346,14 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
 
     Raises BadInput.
     """
-    from ranksim.planner.pricing.catalogues import read_catalogue
+    from ranksim.planner.pricing.catalogues import catalogue_of
     from ranksim.planner.pricing.recorded_sides import Side
 
     if len(plans) > 2 or len(names) > 2:
         raise BadInput("back-test: expected at most two plans and two catalogues, A's and B's")
     on = ["", *plans] if own and len(plans) < 2 else plans or [""]
     count = max(len(on), len(names))
-    catalogues = [read_catalogue(name) for name in names]
+    catalogues = [catalogue_of(name) for name in names]
     return [
         Side(catalogues[min(n, len(names) - 1)], on[min(n, len(on) - 1)], moves if n == count - 1 else {})
         for n in range(count)
@@ -351,10 +361,25 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
 
 
 QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
-    "compare": (command(compare, flags.give), "Catalogue A against catalogue B on the same customers."),
-    "break-even": (command(break_even, flags.give), "At which price and ceiling each plan breaks even."),
-    "pareto": (command(pareto, flags.give), "Margin against blocked customers over a grid."),
-    "back-test": (command(back_test, flags.give), "Recorded calls under other plans, and their invoices."),
-    "search": (command(search, flags.give), "The best catalogue of a grid for recorded customers."),
+    "compare": (
+        command(compare, flags.give, with_settings=flags.with_settings),
+        "Catalogue A against catalogue B on the same customers.",
+    ),
+    "break-even": (
+        command(break_even, flags.give, with_settings=flags.with_settings),
+        "At which price and ceiling each plan breaks even.",
+    ),
+    "pareto": (
+        command(pareto, flags.give, with_settings=flags.with_settings),
+        "Margin against blocked customers over a grid.",
+    ),
+    "back-test": (
+        command(back_test, flags.give, with_settings=flags.with_settings),
+        "Recorded calls under other plans, and their invoices.",
+    ),
+    "search": (
+        command(search, flags.give, with_settings=flags.with_settings),
+        "The best catalogue of a grid for recorded customers.",
+    ),
 }
 """Name of a command to its function and its short help."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.report.options import JsonNotTables, Plots
+from ranksim.report.options import JsonNotTables, Plots, read_settings
 from ranksim.report.terminal import again
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ranksim.planner.fleet.population import Population
     from ranksim.planner.pricing.own_account import OwnScenario
     from ranksim.report.answer import ReadyAnswer
+
+CATALOGUE_PATH = "policy.catalogue."
+"""How paths of what is sold begin."""
 
 MOST_ROWS = 60
 """Rows of a table that are printed; all are in what --out writes."""
@@ -92,6 +95,57 @@ def give(
     show_answer(answer, json, out, plots, basis, MOST_ROWS)
 
 
+def with_settings(
+    texts: Sequence[str],
+    *,
+    population: Path | None = None,
+    scenario: Path | None = None,
+    policy: Path | None = None,
+    **given: Any,
+) -> dict[str, Any]:
+    """Return the inputs of a question with parameters set by flags; policy.catalogue is that asked about.
+
+    In a comparison that is B, which is A with what is set where no B is given. Raises BadInput.
+    """
+    from ranksim.core.contract.parameters import of_root
+    from ranksim.core.contract.policy import policy_of
+    from ranksim.planner.fleet.population import Population
+    from ranksim.planner.pricing.catalogues import catalogue_of, selling
+    from ranksim.planner.pricing.pareto import changed, point_row
+    from ranksim.twin.sim.scenario import Scenario
+
+    of = None if scenario is None else Scenario.load(scenario)
+    under = of.policy if of is not None and policy is None else policy_of(policy)
+    which = "b" if "b" in given else "catalogue"
+    of_sides = "recording" in given  # a catalogue for each, of which the last is asked about
+    *others, named = (given[which] or [None]) if of_sides else [given[which]]
+    own = "illustrative" if of is None else of.policy.catalogue
+    sold = catalogue_of(named or given.get("a") or own)
+    roots: dict[str, Any] = {} if of is None else {**of.roots}
+    if population is not None:
+        roots["population"] = Population.load(population)
+    settings = read_settings(texts, roots | {"policy": selling(under, sold)})
+    terms = {
+        path.removeprefix(CATALOGUE_PATH): value
+        for path, value in settings.items()
+        if path.startswith(CATALOGUE_PATH)
+    }
+    rest = {path: value for path, value in settings.items() if not path.startswith(CATALOGUE_PATH)}
+    inputs: dict[str, Any] = {}
+    if terms:
+        new = changed(sold, terms)
+        if which == "b" and named is None:
+            new = new.model_copy(update={"name": f"{sold.name} with {point_row(terms)['point']}"})
+        inputs[which] = [*others, new] if of_sides else new
+    if "population" in roots:
+        inputs["population"] = roots["population"].changed(rest)
+    if of is not None:
+        inputs["scenario"] = of.changed(rest if policy is None else of_root("scenario", rest))
+    if of_root("policy", rest) and (of is None or policy is not None):
+        inputs["policy"] = under.changed(rest)
+    return inputs
+
+
 def read_moves(texts: Sequence[str]) -> dict[str, str]:
     """Read PLAN=PLAN flags. Raises BadInput."""
     moves: dict[str, str] = {}
@@ -132,26 +186,27 @@ def check_subject(population: Path | None, scenario: Path | None, account: str) 
         raise BadInput("--account: only a scenario has accounts; give one with --scenario FILE")
 
 
-def read_customers(population: Path | None) -> "Population":
+def read_customers(population: "Population | Path | None") -> "Population":
     """Read the customers of a question that an account of a scenario may be asked, too. Raises BadInput."""
     assert population is not None, "either customers or a scenario are given"
     return read_population(population, "give it as --scenario")
 
 
-def read_population(path: Path, instead: str) -> "Population":
+def read_population(source: "Population | Path", instead: str) -> "Population":
     """Read a population; `instead` says what to do with a file that is a scenario. Raises BadInput."""
-    from ranksim.planner.fleet.population import Population
+    from ranksim.planner.fleet.population import population_of
     from ranksim.planner.pricing.own_account import refuse_scenario
 
-    refuse_scenario(path, instead)
-    return Population.load(path)
+    if isinstance(source, Path):
+        refuse_scenario(source, instead)
+    return population_of(source)
 
 
-def policy_of_flag(path: Path | None) -> "Policy | None":
+def policy_of_flag(source: "Policy | Path | None") -> "Policy | None":
     """Read a policy, if a file is given. Raises BadInput."""
-    from ranksim.core.contract.policy import Policy
+    from ranksim.core.contract.policy import policy_of
 
-    return None if path is None else Policy.load(path)
+    return None if source is None else policy_of(source)
 
 
 def asked_about(customers: "Population", replications: int, seed: int) -> str:

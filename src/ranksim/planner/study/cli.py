@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.report.options import Plots, ResultsDirectory
+from ranksim.report.options import Plots, ResultsDirectory, SettingFlags, read_settings
 from ranksim.report.progress import show_progress
 from ranksim.report.terminal import again, check_results, print_out, say, say_code
 
@@ -42,6 +42,7 @@ def study(
         bool,
         typer.Option("--retry-failed", help="Run again what failed earlier, instead of reporting it again."),
     ] = False,
+    set: SettingFlags = None,
     out: ResultsDirectory = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, not tables.")] = False,
     plots: Plots = True,
@@ -63,6 +64,8 @@ def study(
     from ranksim.twin.sim.scenario import client_functions
 
     made = Study.load(file)
+    if set:
+        made = made.changed(read_settings(set, made.engine.roots()))
     if replications is not None:
         made = made.with_replications(replications)
     kept = store or Path(f"{file.stem}.study.sqlite")

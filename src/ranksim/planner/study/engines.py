@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from ranksim.core.callers.programs import Arrivals
 from ranksim.core.clock import Micros, duration
-from ranksim.core.contract.parameters import Settings
+from ranksim.core.contract.parameters import Settings, check_path
 from ranksim.core.errors import BadInput
 from ranksim.core.rulebook import RULEBOOK
 from ranksim.inference.kinds import Kind
@@ -26,7 +26,6 @@ from ranksim.twin.sim.expectations import Expectation
 from ranksim.twin.sim.histogram import Histogram, bucket_of
 from ranksim.twin.sim.runner import replicate, warm_up_of
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.settings import check_parameter
 
 WITHIN = ".wait.within."
 """In the name of a metric: the share of a kind's jobs that started within a duration of being queued."""
@@ -108,11 +107,11 @@ class Worlds:
 
     def roots(self) -> Mapping[str, BaseModel]:
         """The scenario and its policy."""
-        return {"scenario": self.scenario, "policy": self.scenario.policy}
+        return self.scenario.roots
 
     def check_path(self, path: str) -> None:
         """Raise ValueError for a parameter that there is not, or that the study decides."""
-        check_parameter(self.scenario, path, self.RESERVED)
+        check_path(path, self.roots(), self.RESERVED)
 
     def check_metric(self, metric: str) -> None:
         """Raise ValueError for a metric that no run of the scenario has."""

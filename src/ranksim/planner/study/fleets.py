@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from ranksim.core.clock import DAY
-from ranksim.core.contract.parameters import Settings, check_path, laid, tree_of
+from ranksim.core.contract.parameters import Settings, check_path
 from ranksim.core.contract.policy import Policy
-from ranksim.core.errors import BadInput
 from ranksim.core.rulebook import RULEBOOK
 from ranksim.inference.kinds import Kind
 from ranksim.planner.fleet.engine import CONSULTED, simulate_fleet
@@ -63,8 +62,7 @@ class Fleets:
 
     def check_path(self, path: str) -> None:
         """Raise ValueError for a parameter that there is not; `population.plan` is the plan of all."""
-        if path != "population.plan":
-            check_path(path, self.roots(), self.RESERVED)
+        check_path(path, self.roots(), self.RESERVED)
 
     def check_metric(self, metric: str) -> None:
         """Raise ValueError for a metric that no fleet has."""
@@ -110,19 +108,7 @@ class Fleets:
 
     def build(self, settings: Settings) -> tuple[Population, Policy]:
         """The population and the policy with parameters set. Raises BadInput when they do not fit."""
-        try:
-            tree = tree_of(settings, "population")
-        except ValueError as error:
-            raise BadInput(str(error)) from None
-        changed = self.policy.changed(settings, self.folder)
-        population = self.population.replace(
-            **laid(self.population, {name: part for name, part in tree.items() if name != "plan"})
-        )
-        if "plan" in tree:
-            plan = tree["plan"].value
-            if not isinstance(plan, str):
-                raise BadInput(f"plan: expected the name of a plan, found {plan!r}")
-            population = population.on(plan)
+        population, changed = self.population.changed(settings), self.policy.changed(settings, self.folder)
         sold_to(population, changed)  # whether its plans and add-ons are on sale
         return population, changed
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import BaseModel
 
 from ranksim.core.contract.located import Located, together
+from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.partly import read_partly, refuse_mistakes
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
@@ -61,6 +62,17 @@ class Study(CheckedSpec):
         """
         engine = _engine_of(inputs, policy)
         return cls._checked(Located("study", fields, {}), engine, "study")
+
+    def changed(self, settings: Settings) -> Self:
+        """Return the study with parameters set at every point, beside its `change`. Raises BadInput."""
+        varied = {path for where, path in self.spec.parameters() if where[0] != "change"}
+        for path in settings:
+            if path in varied:
+                raise BadInput(f"{path}: the study varies it; set another parameter")
+        change = {**self.spec.change, **settings}
+        given = {**self.located.data, "change": change}
+        located = Located(self.located.where, given, self.located.lines)
+        return type(self)._checked(located, self.engine, self.spec.name)
 
     def run(
         self,

@@ -11,6 +11,7 @@ from ranksim.core.callers.portfolio import PortfolioSpec
 from ranksim.core.callers.programs import Arrivals
 from ranksim.core.clock import format_duration, iso
 from ranksim.core.contract.located import Part
+from ranksim.core.contract.parameters import check_path, check_unit
 from ranksim.core.contract.partly import LeftOut, Misfit
 from ranksim.core.contract.plans import Plan
 from ranksim.core.service.administration import STATUSES
@@ -161,13 +162,13 @@ def _action_misfits(scenario: Scenario, action: Action) -> Iterator[Misfit]:
 def _setting_misfits(scenario: Scenario) -> Iterator[Misfit]:
     for index, action in settings.in_order(scenario):
         try:
-            settings.check_parameter(scenario, action.path)
+            check_path(action.path, scenario.roots)
             settings.check_settable(action.path)
         except ValueError as error:
             yield Misfit(("timeline", index, "path"), str(error), SOLD)
             continue
         try:
-            settings.check_value(scenario, action.path, action.value)
+            check_unit(action.path, action.value, scenario.roots)
             scenario = settings.after(scenario, action)
         except ValueError as error:
             yield Misfit(("timeline", index, "value"), str(error).removeprefix("replace: "), SOLD)

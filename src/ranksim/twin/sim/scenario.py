@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from ranksim.core.callers.network import NetworkSpec
 from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.callers.programs import ClientSpec, Python, rooted_in
 from ranksim.core.clock import SECOND, Micros, duration, iso
 from ranksim.core.contract.located import Located, Part, explain_mistakes, together
-from ranksim.core.contract.parameters import Settings, laid, merged, tree_of
+from ranksim.core.contract.parameters import Leaf, Settings, check_path, laid, merged, tree_of
 from ranksim.core.contract.partly import ANY, read_partly, refuse_mistakes
 from ranksim.core.contract.plans import JobLabel
 from ranksim.core.contract.policy import Policy
@@ -25,7 +25,6 @@ from ranksim.twin.sim.expectations import Expectation
 from ranksim.twin.sim.misfits import SOLD, left_out_misfits, misfits_of
 from ranksim.twin.sim.overlays import read_policy, with_assumptions
 from ranksim.twin.sim.receivers import ReceiverSpec
-from ranksim.twin.sim.settings import check_parameter
 from ranksim.twin.sim.timeline import Action
 from ranksim.twin.sim.workers import PoolSpec
 
@@ -135,6 +134,11 @@ class Scenario(Public):
         """The instant at which the run stops; nothing of that instant happens any more."""
         return self.start + self.length
 
+    @property
+    def roots(self) -> Mapping[str, BaseModel]:
+        """What paths of parameters begin with, and lead into."""
+        return {"scenario": self, "policy": self.policy}
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a scenario file. Raises BadInput naming the line of each mistake."""
@@ -196,12 +200,11 @@ class Scenario(Public):
         Paths are those of studies; `scenario.plan` is the plan of all accounts. Policy files are read from
         `folder`. Raises BadInput, where `fitting` also when parts do not fit together any more.
         """
-        try:
-            for path in settings:
-                check_parameter(self, path)
-            tree = tree_of(settings, "scenario")
-        except ValueError as error:
-            raise BadInput(str(error)) from None
+        for path in settings:
+            check_path(path, self.roots)
+        tree = tree_of(settings, "scenario")
+        if isinstance(tree, Leaf) or "policy" in tree:
+            raise BadInput("scenario: set what changes of it; of its policy as policy.…")
         changes = {**laid(self, tree), "policy": self.policy.changed(settings, folder)}
         return self.replace(**changes) if fitting else self._laid_over(changes)
 

@@ -1,35 +1,16 @@
-"""What of a scenario may be set; what of that while its world runs, and why the rest may not."""
+"""What of a scenario may be set while its world runs; what may not, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from ranksim.core.contract.parameters import check_path, check_unit, parts_of
+from ranksim.core.contract.parameters import PLANS, parts_of
 from ranksim.core.contract.plans import HOW_JOBS_RUN
 from ranksim.twin.sim.timeline import Set
 
 if TYPE_CHECKING:
     from ranksim.twin.sim.scenario import Scenario
-
-PLAN = "scenario.plan"
-"""The parameter that is the plan of all accounts."""
-
-WHOLE = ("scenario", "scenario.policy")
-"""Paths that are no parameters: what they lead to has paths of its own."""
-
-
-def check_parameter(scenario: Scenario, path: str, reserved: Collection[str] = WHOLE) -> None:
-    """Raise ValueError, with near names, unless a path leads to a parameter, and none of `reserved`."""
-    if path != PLAN:
-        check_path(path, {"scenario": scenario, "policy": scenario.policy}, reserved)
-
-
-def check_value(scenario: Scenario, path: str, value: Any) -> None:
-    """Raise ValueError where text or a file gives a bare number for a duration, an instant or money."""
-    if path != PLAN:
-        check_unit(path, value, {"scenario": scenario, "policy": scenario.policy})
-
 
 ANY = "*"
 """The part of a path that stands for every name."""
@@ -50,7 +31,7 @@ IN_WORDS = (
 FIXED = {
     "it is decided before the world begins": ("scenario",),
     "accounts change by change_plan, set_add_on, set_status, add_keywords and the like": (
-        PLAN,
+        PLANS[0],
         "scenario.accounts",
     ),
     "clients are programs under way; let one stop and another start (stops, starts)": ("scenario.clients",),

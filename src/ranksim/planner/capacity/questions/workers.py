@@ -46,10 +46,10 @@ def workers(
     from ranksim.planner.capacity.common import micros
     from ranksim.planner.capacity.workers import peaks_of, workers_needed
     from ranksim.planner.capacity.workers_world import workers_of_scenario
-    from ranksim.twin.sim.scenario import Scenario
+    from ranksim.twin.sim.scenario import scenario_of
 
     patience = micros("--within", within)
-    world = None if scenario is None else Scenario.load(scenario)
+    world = None if scenario is None else scenario_of(scenario)
     with show_progress("simulating peaks") as tell:
         if world is not None and world.clients and not jobs and over is None:
             _refuse_one_of(world, account)
