@@ -360,12 +360,8 @@ class Group:
         """A call refused for a twin in flight, which did the work, did not do it again."""
         for other in self.posts:
             met = other.sent < refused.received and refused.sent < other.received
-            if (
-                met
-                and other.ok
-                and other.fingerprint == refused.fingerprint
-                and named_work(other) is not None
-            ):
+            same = other.ok and other.fingerprint == refused.fingerprint
+            if met and same and named_work(other) is not None:
                 self.tally.covers(ONCE, f"{other.operation}{AT_ONCE}", (other.id, refused.id))
                 return
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
 
 from ranksim.core.clock import Micros
 from ranksim.inference.batch_means import mean_difference
-from ranksim.inference.estimate import Estimate
+from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.quantiles import rank_of
 from ranksim.judge.conformance.compare import Judgement
 from ranksim.judge.conformance.history.history import History
@@ -86,11 +86,8 @@ class BuildComparison:
 def compare_builds(baseline: Judgement, build: Judgement) -> BuildComparison:
     """Compare a build with its baseline, each by all traces of it."""
     before, after = _latencies(baseline.histories), _latencies(build.histories)
-    both = sorted(before.keys() & after.keys(), key=lambda name: -len(after[name]))
-    rows = [_change(name, before[name], after[name]) for name in both]
-    enough = [row for row in rows if min(row.calls_before, row.calls) >= FEWEST]
     return BuildComparison(
-        (_together(before, after, both), *enough) if both else (),
+        tuple(_row(*change) for change in latency_changes(before, after)),
         tuple(_refusals(baseline.histories, build.histories)),
         tuple(
             VerdictChange(old.rule.name, str(old.verdict), str(new.verdict))
@@ -115,22 +112,39 @@ def _latencies(histories: Sequence[History]) -> dict[str, Series]:
     return series
 
 
-def _change(operation: str, before: Series, after: Series) -> LatencyChange:
-    return _row(operation, before, after, mean_difference(logs(before), logs(after)))
-
-
 def logs(series: Series) -> list[float]:
     """Return the logarithm of what each call took."""
     return [math.log(took) for _, took in series]
 
 
-def _together(before: dict[str, Series], after: dict[str, Series], both: Sequence[str]) -> LatencyChange:
-    """Compare all operations, each against its own mean over both builds, in order of sending."""
-    calls = [list(chain.from_iterable(side[name] for name in both)) for side in (before, after)]
-    return _row("all", calls[0], calls[1], mean_difference(*centred(before, after, both)))
+Changed = Callable[[Sequence[float], Sequence[float], float], Estimate]
+"""Tells the mean of a series less that of one before it, at a level."""
 
 
-def centred(
+def latency_changes(
+    before: Mapping[str, Series],
+    after: Mapping[str, Series],
+    fewest: int = FEWEST,
+    change: Changed = mean_difference,
+    *,
+    jointly: bool = False,
+) -> Iterator[tuple[str, Series, Series, Estimate]]:
+    """Yield how mean logarithms changed: of "all" kinds together, then of each that has enough on both sides.
+
+    All are compared each against its own mean over both sides, in order of sending. Intervals hold `jointly`
+    for all that is yielded, or each for itself.
+    """
+    both = sorted(before.keys() & after.keys(), key=lambda kind: -len(after[kind]))
+    own = [kind for kind in both if min(len(before[kind]), len(after[kind])) >= fewest]
+    level = 1 - (1 - LEVEL) / (1 + len(own) * jointly)
+    if both:
+        calls = [list(chain.from_iterable(side[kind] for kind in both)) for side in (before, after)]
+        yield "all", calls[0], calls[1], change(*_centred(before, after, both), level)
+    for kind in own:
+        yield kind, before[kind], after[kind], change(logs(before[kind]), logs(after[kind]), level)
+
+
+def _centred(
     before: Mapping[str, Series], after: Mapping[str, Series], both: Sequence[str]
 ) -> tuple[list[float], list[float]]:
     """Return the logarithms of both sides in order of sending, each less its kind's mean over both."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -17,12 +17,12 @@ from statistics import fmean
 
 from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, Micros
 from ranksim.inference.batch_means import mean_difference
-from ranksim.inference.estimate import LEVEL, Estimate
+from ranksim.inference.estimate import Estimate
 from ranksim.inference.means import one_more
 from ranksim.judge.conformance.calls.responses import NAMED
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.job_lives import lives
-from ranksim.judge.conformance.report.builds import Series, centred, logs
+from ranksim.judge.conformance.report.builds import FEWEST, Changed, Series, latency_changes, logs
 from ranksim.judge.conformance.report.model_fit import (
     LEAST_MARGIN,
     TOO_FEW,
@@ -34,9 +34,6 @@ from ranksim.judge.conformance.report.model_fit import (
     job_waits,
     margin_row,
 )
-
-FEWEST = 20
-"""Calls of a kind on both sides from which on they have a row of their own; all have one together."""
 
 FEWEST_JOBS = 5
 
@@ -108,7 +105,7 @@ def _latency_rows(history: History, earlier: History | None) -> Iterator[Compare
     """Calls under load by those without; and each by those of the earlier run in its place."""
     measured = latencies(history)
     if earlier is None:
-        yield _not_known("latency, no other call in flight", measured.calm)
+        yield _unpredicted("latency, no other call in flight", measured.calm)
         yield from _by_kind("latency under load", measured.calm, measured.loaded)
         return
     reference = latencies(earlier)
@@ -125,20 +122,11 @@ def _by_kind(
     least: Micros = LEAST_LATENCY,
 ) -> Iterator[Compared]:
     """All kinds together, then each that has enough on both sides; intervals hold for all of them at once."""
-    both = sorted(before.keys() & after.keys(), key=lambda kind: -len(after[kind]))
-    if not both:
-        yield _not_known(title, after, "could not know: nothing of its like to predict it by")
-        return
-    own = [kind for kind in both if min(len(before[kind]), len(after[kind])) >= fewest]
-    level = 1 - (1 - LEVEL) / (1 + len(own))
-    yield _ratio(title, change(*centred(before, after, both), level), _joined(after, both), least)
-    for kind in own:
-        of_kind = change(logs(before[kind]), logs(after[kind]), level)
-        yield _ratio(f"{title}: {kind}", of_kind, after[kind], least)
-
-
-Changed = Callable[[Sequence[float], Sequence[float], float], Estimate]
-"""Tells the mean of a series less that of one before it, at a level."""
+    rows = [*latency_changes(before, after, fewest, change, jointly=True)]
+    if not rows:
+        yield _unpredicted(title, after, "could not know: nothing of its like to predict it by")
+    for kind, _, calls, of_kind in rows:
+        yield _ratio(title if kind == "all" else f"{title}: {kind}", of_kind, calls, least)
 
 
 def _ratio(title: str, change: Estimate, after: Series, least: Micros) -> Compared:
@@ -150,14 +138,10 @@ def _ratio(title: str, change: Estimate, after: Series, least: Micros) -> Compar
     return margin_row(title, "duration", (measured, low, high), (predicted, None, None), margin)
 
 
-def _not_known(title: str, series: Mapping[str, Series], why: str = FITTED_HERE) -> Compared:
-    took = logs(_joined(series, series))
+def _unpredicted(title: str, series: Mapping[str, Series], why: str = FITTED_HERE) -> Compared:
+    took = logs([*chain.from_iterable(series.values())])
     measured = math.exp(fmean(took)) if took else None
     return Compared(title, "duration", measured, None, None, *UNKNOWN, None, why)
-
-
-def _joined(series: Mapping[str, Series], kinds: Iterable[str]) -> Series:
-    return list(chain.from_iterable(series[kind] for kind in kinds))
 
 
 # Jobs
@@ -167,7 +151,7 @@ def _length_rows(history: History, earlier: History | None) -> Iterator[Compared
     """How long jobs take, from acceptance to their end, as they tell it themselves."""
     measured = _job_lengths(history)
     if earlier is None and measured:
-        yield _not_known("jobs take", measured)
+        yield _unpredicted("jobs take", measured)
     elif earlier is not None and measured:
         each = partial(mean_difference, least=1)  # no job waits for another
         yield from _by_kind("jobs take", _job_lengths(earlier), measured, each, FEWEST_JOBS, LEAST_MARGIN)
