@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ranksim.core.editors import FOLDER, copy_schemas
 from ranksim.core.errors import BadInput
-from ranksim.core.files import new_file
+from ranksim.core.files import write_file
 
 KINDS = ("scenario", "policy", "catalogue", "study")
 """What a project is likely to write files of."""
@@ -44,8 +44,7 @@ def _begin(folder: Path, start: str, kinds: tuple[str, ...], further: str) -> st
     if there:
         raise BadInput(f"init: {', '.join(there)} is there already; move it or give another directory")
     for path, text in texts.items():
-        with new_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_file(path, text)
     copy_schemas(folder, kinds)
     written = "".join(f"  {path}\n" for path in sorted([*texts, folder / FOLDER]))
     cd = "" if folder == Path() else f"  cd {folder}\n"

@@ -271,10 +271,9 @@ def result_digest(result: Result) -> dict[str, Any]:
 
 def write_digest(path: Path, actual: dict[str, Any]) -> None:
     """Write an expected digest, atomically."""
-    from ranksim.core.files import new_file
+    from ranksim.core.files import write_file
 
-    with new_file(path) as temporary:
-        temporary.write_text(json.dumps(actual, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    write_file(path, json.dumps(actual, indent=2, sort_keys=True) + "\n")
 
 
 def compare_digests(expected: Path, actual: dict[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, no_such
-from ranksim.core.files import new_file
+from ranksim.core.files import write_file
 from ranksim.core.trace import ENTRY
 from ranksim.planner.capacity import cli as capacity
 from ranksim.planner.fleet.population import Population
@@ -79,8 +79,7 @@ def schema(kind: str) -> dict[str, Any]:
 def write_schemas(folder: Path) -> None:
     """Write the schemas of all kinds into a folder, each as KIND.json. Raises BadInput."""
     for kind in FILES:
-        with new_file(folder / f"{kind}.json") as temporary:
-            temporary.write_text(as_text(schema(kind)), encoding="utf-8")
+        write_file(folder / f"{kind}.json", as_text(schema(kind)))
 
 
 def as_text(plain: dict[str, Any]) -> str:

@@ -69,6 +69,12 @@ def test_a_threshold_on_the_rate_says_nothing_of_how_many_users_there_may_be() -
     assert "more users always call more often" in ran.output
 
 
+def test_a_length_that_is_none_is_told_by_its_flag() -> None:
+    for words in (["capacity", "load", "p95 < 1s", "--duration"], ["check", "tidy", "--time"]):
+        ran = CliRunner().invoke(app, [*words, "soon", "--host", "http://127.0.0.1:9", "--key", "k"])
+        assert (ran.exit_code, words[-1] + ": " in ran.output) == (2, True), ran.output
+
+
 @pytest.mark.heavy
 def test_a_deployment_that_is_slow_beyond_forty_users_bears_forty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

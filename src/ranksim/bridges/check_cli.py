@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ranksim.core.clock import SECOND, Micros
-from ranksim.core.clock import duration as parse_duration
+from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.judge.load.cli_options import (
     DryRunOnly,
     Exclusive,
     Gzip,
+    Host,
     Key,
     PinnedPolicy,
     SpendCap,
@@ -40,9 +40,6 @@ PAGE, JUNIT, JSON, POLICY = "page.html", "junit.xml", "judgement.json", "policy.
 SCRIPTS, TWIN = "repro", "twin"
 
 
-Host = Annotated[
-    str, typer.Option(metavar="URL", help="The base URL of the deployment; localhost:8080 will do.")
-]
 Time = Annotated[str, typer.Option(metavar="LENGTH", help="How long the check may take, such as 10m or 1h.")]
 Only = Annotated[
     list[str] | None,
@@ -135,9 +132,11 @@ def check(
     from ranksim.judge.check.deployment import CheckWanted, carried_out
     from ranksim.judge.check.live import live_view
     from ranksim.judge.conformance.compare import check_required
-    from ranksim.judge.load.options import LoadOptions
+    from ranksim.judge.load.options import LoadOptions, length_of
 
-    length, rules, required = _length(time), _named(only), tuple(require or ())
+    length, rules, required = length_of(time, "--time"), _named(only), tuple(require or ())
+    if length < MINUTE:
+        raise BadInput(f"--time: expected at least a minute, such as 10m, found {time!r}")
     check_required(required)
     hold_key(host, key, target)
     options = LoadOptions.from_arguments(
@@ -327,7 +326,7 @@ def _write(document: dict[str, Any], checking: "Checking", recording: "CheckReco
 
     The policy comes last: it tries as many options as time allows.
     """
-    from ranksim.core.files import new_file, write_text
+    from ranksim.core.files import write_file
     from ranksim.judge.conformance.calibrate.calibrate import calibrate
     from ranksim.judge.conformance.report.as_dict import as_document
     from ranksim.judge.report.judgement_page import page
@@ -337,20 +336,16 @@ def _write(document: dict[str, Any], checking: "Checking", recording: "CheckReco
 
     folder, lines = recording.trace.parent, []
 
-    def put(name: str, text: str) -> None:
-        with new_file(folder / name) as temporary:
-            write_text(temporary, text)
-
     names = [recording.trace.name] if recording.trace.exists() else []
     texts = {PAGE: page(document), JUNIT: junit(document), JSON: as_text(as_document(document))}
     for name, text in texts.items():
-        put(name, text)
+        write_file(folder / name, text)
     names += texts
     if recording.trace.exists() and checking.judgement is not None:
         calibrated = calibrate(
             checking.judgement.history, checking.policy, enough=lambda: checking.left_of_time < SECOND
         )
-        put(POLICY, calibrated.dump())
+        write_file(folder / POLICY, calibrated.dump())
         names.append(POLICY)
         if calibrated.untried:
             untried = units.many(len(calibrated.untried), "assumption")
@@ -375,19 +370,6 @@ def _stopping(checking: "Checking") -> Iterator[None]:
     finally:
         for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
             signal.signal(number, handler)
-
-
-def _length(text: str) -> Micros:
-    try:
-        length = parse_duration(text)
-    except ValueError as error:
-        raise BadInput(f"--time: {error}") from None
-    if length < LEAST:
-        raise BadInput(f"--time: expected at least a minute, such as 10m, found {text!r}")
-    return length
-
-
-LEAST: Micros = 60_000_000
 
 
 def _named(only: list[str] | None) -> tuple[str, ...]:

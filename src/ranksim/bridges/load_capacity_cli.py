@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.judge.load.cli_options import DryRunOnly, Exclusive, Key, SpendCap, TargetFile, hold_key
+from ranksim.judge.load.cli_options import DryRunOnly, Exclusive, Host, Key, SpendCap, TargetFile, hold_key
 from ranksim.planner.capacity.command import give
 from ranksim.planner.question import command
 
@@ -18,7 +18,7 @@ def load(
     threshold: Annotated[
         str, typer.Argument(metavar="THRESHOLD", help="What must hold, such as 'p95 < 500ms'.")
     ],
-    host: Annotated[str, typer.Option(metavar="URL", help="The base URL of the deployment.")] = "",
+    host: Host = "",
     key: Key = "",
     target: TargetFile = None,
     profile: Annotated[str, typer.Option(help="What the users do.")] = "everyday",
@@ -55,7 +55,7 @@ def load(
     wanted = Threshold.parse(threshold)
     if wanted.metric == "rate":
         raise BadInput("THRESHOLD: more users always call more often; expected a latency or a share")
-    chosen = profile_named(profile)
+    chosen, length = profile_named(profile), length_of(duration, "--duration")
     hold_key(host, key, target)
     options = LoadOptions.from_arguments(
         host, target or "", "", spend_cap, dry_run_only, exclusive, False, None
@@ -64,7 +64,7 @@ def load(
     if not agreed(deployment, yes=yes):
         raise BadInput("--yes: expected agreement to what cannot be removed again")
     with TemporaryDirectory(prefix="ranksim-loads-") as folder:
-        runs = Loads(options, chosen.name, length_of(duration), processes, traces or Path(folder))
+        runs = Loads(options, chosen.name, length, processes, traces or Path(folder))
         return LoadCapacity(wanted, largest_load(lambda users: runs.measure(users, wanted), first, most))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.core.clock import Micros, duration
+from ranksim.core.clock import Micros
 from ranksim.core.errors import BadInput
 from ranksim.core.extras import missing
 from ranksim.core.printable import LINES, printable
@@ -16,6 +16,7 @@ from ranksim.judge.load.cli_options import (
     DryRunOnly,
     Exclusive,
     Gzip,
+    Host,
     Key,
     SpendCap,
     TargetFile,
@@ -41,10 +42,6 @@ def _profiles_from(incomplete: str) -> list[tuple[str, str]]:
     return [(profile.name, profile.aim) for profile in PROFILES if profile.name.startswith(incomplete)]
 
 
-Host = Annotated[
-    str,
-    typer.Option(metavar="URL", help="The base URL of the deployment, such as https://api.example.com."),
-]
 ProfileName = Annotated[
     str, typer.Option(help="What to do; --profiles lists them.", autocompletion=_profiles_from)
 ]
@@ -144,7 +141,7 @@ def load(
     from ranksim.core.files import check_outputs
     from ranksim.judge import profiles as declared
     from ranksim.judge.load.loading import OF_SCENARIO
-    from ranksim.judge.load.options import LoadOptions
+    from ranksim.judge.load.options import LoadOptions, length_of
     from ranksim.judge.load.thresholds import Threshold
 
     if profiles or all_profiles:
@@ -163,7 +160,7 @@ def load(
     options = LoadOptions.from_arguments(
         host, target or "", out or "", spend_cap, dry_run_only, exclusive, gzip, seed
     )
-    length = _length(duration, chosen)
+    length = length_of(duration, "--duration") if duration else chosen.duration
     trace = _run(options, chosen, locustfile, users or chosen.users, length, processes, yes)
     if trace is not None:
         _report(trace, options.target(), thresholds, junit, as_json=json)
@@ -292,7 +289,7 @@ def _report(
     trace: Path, deployment: "Target", thresholds: "list[Threshold]", junit: Path | None, *, as_json: bool
 ) -> None:
     """Print what a load found, its verdict last. Exits with 1 where a threshold does not hold."""
-    from ranksim.core.files import new_file, write_text
+    from ranksim.core.files import write_file
     from ranksim.judge.load.leaked_resources import left_over, recorded_lines
     from ranksim.judge.load.summary import Summary
     from ranksim.judge.load.thresholds import verdict_lines
@@ -305,8 +302,7 @@ def _report(
     verdicts = summary.judged(thresholds)
     if junit is not None:
         cases = {each.metric: "" if each.holds else each.text for each in verdicts}
-        with new_file(junit) as temporary:
-            write_text(temporary, junit_of_checks("load", cases))
+        write_file(junit, junit_of_checks("load", cases))
     lines = _lines(summary, trace, deployment)
     if as_json:
         answer, rows = "".join(verdict_lines(verdicts)[-1:]), {"operations": summary.rows()}
@@ -341,15 +337,3 @@ def check_locust() -> None:
 
     if find_spec("locust") is None:
         raise missing("loading needs locust", "load")
-
-
-def _length(text: str, chosen: "Profile") -> Micros:
-    if not text:
-        return chosen.duration
-    try:
-        length = duration(text)
-    except ValueError as error:
-        raise BadInput(f"--duration: {error}") from None
-    if length <= 0:
-        raise BadInput(f"--duration: expected a length such as 90s, found {text!r}")
-    return length

@@ -53,7 +53,7 @@ def import_trace(
     from secrets import token_bytes
 
     from ranksim.core.clock import duration
-    from ranksim.core.errors import BadInput
+    from ranksim.core.errors import BadInput, read_at
     from ranksim.core.files import check_outputs
     from ranksim.core.har import PRODUCTION, SANDBOX, ImportOptions, trace_of
     from ranksim.report import units
@@ -65,10 +65,7 @@ def import_trace(
         if not equals:
             raise BadInput(f"--account: expected such as key-1=acct_9, found {text!r}")
         accounts[name] = number
-    try:
-        most = duration(longest)
-    except ValueError as error:
-        raise BadInput(f"--longest: {error}") from None
+    most = read_at("--longest", duration, longest)
     hosts = {name: url for name, url in ((PRODUCTION, host), (SANDBOX, sandbox)) if url}
     options = ImportOptions(hosts, accounts, complete, exclusive, one_key, by_client, most, token_bytes(16))
     trace, notes = trace_of(recordings, options)

@@ -3,7 +3,11 @@
 TYPE_CHECKING = False  # as type checkers know it
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    A = TypeVar("A")
+    T = TypeVar("T")
 
 
 class BadInput(ValueError):
@@ -12,6 +16,14 @@ class BadInput(ValueError):
     The message is one sentence: where (file and line, or dotted path), what was expected, what to do.
     The command line prints it and exits with 2.
     """
+
+
+def read_at(where: str, read: "Callable[[A], T]", value: "A") -> "T":
+    """Return what `read` makes of a value. Raises BadInput: `where`, then what its ValueError says."""
+    try:
+        return read(value)
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
 
 
 def check_integer(what: str, given: object, least: int | None = None) -> None:

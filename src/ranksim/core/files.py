@@ -65,6 +65,12 @@ def write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
+def write_file(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write a text as a file that is whole or not there. Raises BadInput as `new_file` does."""
+    with new_file(path, mode) as temporary:
+        write_text(temporary, text)
+
+
 def only_tables(database: sqlite3.Connection) -> bool:
     """Whether a database holds tables alone: what a view computes instead may never end."""
     other = "SELECT count(*) FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR sql LIKE '%VIRTUAL%'"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ranksim.core.clock import SECOND, Micros, duration, format_duration
 from ranksim.core.contract.quantities import Distribution
 from ranksim.core.draws import Purpose, uniform
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, read_at
 from ranksim.core.rules import webhooks
 
 AnswerT = TypeVar("AnswerT")
@@ -49,10 +49,7 @@ class AnswerStep:
                 f"script: expected a status such as 500, 200+2s, 302:/elsewhere or timeout, found {step!r}"
             )
         status, location, delay = match.groups()
-        try:
-            waits = duration(delay) if delay else 0
-        except ValueError as error:
-            raise BadInput(f"script: {error}") from None
+        waits = read_at("script", duration, delay) if delay else 0
         return cls(None if status == "timeout" else int(status), waits, location or "")
 
     def __str__(self) -> str:

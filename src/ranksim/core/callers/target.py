@@ -71,13 +71,13 @@ Base = Annotated[Url, AfterValidator(_base)]
 ApiBase = Annotated[Base, AfterValidator(lambda given: given.removesuffix("/v1").rstrip("/"))]
 
 
-def limit_percent(given: Any) -> Any:
+def limit_percent(share: Any) -> int:
     """Read a percentage such as "10%". Raises ValueError."""
-    match = re.fullmatch(r"(\d{1,3}) ?%", given) if isinstance(given, str) else None
-    number = int(match[1]) if match else given if type(given) is int else 0
-    if not 1 <= number <= LARGEST_SHARE:
-        raise ValueError(f"expected such as 10%, from 1% to {LARGEST_SHARE}%, found {given!r}")
-    return number
+    match = re.fullmatch(r"(\d{1,3}) ?%", share) if isinstance(share, str) else None
+    percent = int(match[1]) if match else share if type(share) is int else 0
+    if not 1 <= percent <= LARGEST_SHARE:
+        raise ValueError(f"expected such as 10%, from 1% to {LARGEST_SHARE}%, found {share!r}")
+    return percent
 
 
 DEFAULT_SHARE, LARGEST_SHARE = 10, 50

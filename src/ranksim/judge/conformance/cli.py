@@ -252,14 +252,13 @@ def _judged(
 def _write(document: dict[str, Any], html: Path | None, junit: Path | None) -> None:
     if html is None and junit is None:
         return
-    from ranksim.core.files import new_file, write_text
+    from ranksim.core.files import write_file
     from ranksim.judge.report.judgement_page import page
     from ranksim.judge.report.junit import junit as as_junit
 
     for path, text_of in ((junit, as_junit), (html, page)):
         if path is not None:
-            with new_file(path) as temporary:
-                write_text(temporary, text_of(document))
+            write_file(path, text_of(document))
 
 
 def _listed() -> str:

@@ -8,6 +8,9 @@ import typer
 
 from ranksim.core.errors import BadInput
 
+Host = Annotated[
+    str, typer.Option(metavar="URL", help="The base URL of the deployment; localhost:8080 will do.")
+]
 Key = Annotated[
     str,
     typer.Option(

@@ -21,7 +21,7 @@ from ranksim.core.callers.http import json_text
 from ranksim.core.callers.steps import Send
 from ranksim.core.clock import DISTANT_FUTURE
 from ranksim.core.errors import BadInput
-from ranksim.core.files import new_file, packing
+from ranksim.core.files import new_file, packing, write_file
 from ranksim.core.notes import ALONE
 from ranksim.core.service.routes import path_values
 from ranksim.judge.deployment.cleanup import Unknown
@@ -97,8 +97,7 @@ def miss(directory: Path) -> None:
     """Write into the header of a run that exchanges or attempts are missing."""
     header = directory / HEADER
     header_line = json.loads(header.read_text(encoding="utf-8")) | {"capture": PARTIAL}
-    with new_file(header) as temporary:  # a full disk leaves the header as it is
-        temporary.write_text(json.dumps(header_line), encoding="utf-8")
+    write_file(header, json.dumps(header_line))  # a full disk leaves the header as it is
 
 
 def outlived(directory: Path) -> bool | None:

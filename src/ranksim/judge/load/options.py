@@ -33,7 +33,7 @@ from ranksim.core.callers.target import Target, limit_percent
 from ranksim.core.clock import Micros, length_in_micros
 from ranksim.core.contract.located import validate
 from ranksim.core.contract.yamlfile import read_yaml
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, read_at
 from ranksim.core.money import money
 
 CAUTIOUS_CAP: int = money("2 USD")
@@ -107,14 +107,18 @@ class LoadOptions:
             exclusive = self.sharing == "exclusive"
         cap: int | None = CAUTIOUS_CAP if target.spend_cap is None else target.spend_cap
         if self.spend_cap:
-            cap = _cap(self.spend_cap)
-        read_only = self.read_only or target.read_only
+            cap = None if self.spend_cap == NO_CAP else read_at("--spend-cap", _cap, self.spend_cap)
+        read_only, share = self.read_only or target.read_only, target.limit_share
+        if self.limit_share:
+            share = read_at("--limit-share", limit_percent, self.limit_share)
         return target.model_copy(
             update={
                 "spend_cap": cap,
                 "dry_run_only": self.dry_run_only or target.dry_run_only or read_only,
                 "read_only": read_only,
-                "limit_share": _share(self.limit_share) if self.limit_share else target.limit_share,
+                "limit_share": read_at("--limit-share", limit_percent, share)
+                if share
+                else target.limit_share,
                 "exclusive": exclusive,
             }
         )
@@ -182,15 +186,12 @@ def key_in_environment(key: str) -> Iterator[None]:
             del os.environ[KEY]
 
 
-def length_of(given: str | timedelta) -> Micros:
-    """Return in µs a length that is given with its unit, as 90s or a timedelta. Raises BadInput."""
-    try:
-        length = length_in_micros(given)
-    except ValueError as error:
-        raise BadInput(f"length: {error}") from None
-    if length <= 0:
-        raise BadInput(f"length: expected a length such as 90s, found {given!r}")
-    return length
+def length_of(length: str | timedelta, where: str = "length") -> Micros:
+    """Return in µs a length with its unit, as 90s or a timedelta. Raises BadInput that says `where`."""
+    micros = read_at(where, length_in_micros, length)
+    if micros <= 0:
+        raise BadInput(f"{where}: expected a length such as 90s, found {length!r}")
+    return micros
 
 
 def with_scheme(host: str) -> str:
@@ -223,20 +224,7 @@ def add_arguments(parser: Any) -> None:
 SHARING = ("exclusive", "shared")
 
 
-def _cap(text: str) -> int | None:
-    try:
-        if text == NO_CAP:
-            return None
-        if not isinstance(text, str):
-            raise ValueError(f"write an amount such as '15 USD', found {text!r}")
-        return money(text)
-    except ValueError as error:
-        raise BadInput(f"--spend-cap: {error}") from None
-
-
-def _share(text: str) -> int:
-    try:
-        number: int = limit_percent(text)
-    except ValueError as error:
-        raise BadInput(f"--limit-share: {error}") from None
-    return number
+def _cap(text: str) -> int:
+    if not isinstance(text, str):
+        raise ValueError(f"write an amount such as '15 USD', found {text!r}")
+    return money(text)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.judge.load.cli_options import Key, TargetFile, hold_key
+from ranksim.judge.load.cli_options import Host, Key, TargetFile, hold_key
 
 if TYPE_CHECKING:
     from ranksim.judge.deployment.cleanup import Created, Remains
@@ -23,7 +23,7 @@ def tidy(
         list[str] | None,
         typer.Option(metavar="NAME", help="What carries this, such as ranksim-9a313c9f; may be repeated."),
     ] = None,
-    host: Annotated[str, typer.Option(metavar="URL", help="The base URL of the deployment.")] = "",
+    host: Host = "",
     key: Key = "",
     target: TargetFile = None,
     show: Annotated[bool, typer.Option("--list", help="List what is there, and remove nothing.")] = False,
@@ -51,7 +51,7 @@ def tidy(
     created = _created(directory, mark or [])
     deployment = writable(LoadOptions(host, "" if target is None else str(target)).target())
     clock = AnchoredClock.here()
-    until = clock.now() + length_of(time)
+    until = clock.now() + length_of(time, "--time")
     reach = explored(deployment, clock, until)
     removing = bool(created.marks) and not show
     remains = tidied(reach, created, clock, until, removing=removing)

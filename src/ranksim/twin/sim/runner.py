@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ranksim.core.clock import Micros, format_duration
 from ranksim.core.draws import Purpose, derive, entity
-from ranksim.core.errors import BadInput, check_integer
+from ranksim.core.errors import BadInput, check_integer, read_at
 from ranksim.core.service.service import Service
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.inference.estimate import LEVEL
@@ -109,10 +109,7 @@ class _Goal:
         self.least = self.most = replications or scenario.replications
         if self.precision is not None:
             self.most = max(self.least, self.precision.max_replications)
-            try:
-                check_name(self.precision.of)
-            except ValueError as error:
-                raise BadInput(f"precision.of: {error}") from None
+            read_at("precision.of", check_name, self.precision.of)
         self.seen: list[Scalars] = []
         self.met = False
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 from ranksim.core.clock import Micros, in_micros, instant, iso, length_in_micros
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, read_at
 from ranksim.twin.facade.advance import Advance, AdvanceCondition, AdvanceUnderWay, meter_resets
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.loop_thread import LoopThread
@@ -146,15 +146,9 @@ async def settled_now(twin: Twin) -> None:
 
 def length_micros(length: Length) -> Micros:
     """Return a length in µs. Raises BadInput."""
-    try:
-        return length_in_micros(length)
-    except ValueError as error:
-        raise BadInput(f"clock: {error}") from None
+    return read_at("clock", length_in_micros, length)
 
 
 def moment_of(moment: Moment, where: str = "clock") -> Micros:
     """Return a moment in µs since the epoch; `where` says in an error what it is of. Raises BadInput."""
-    try:
-        return in_micros(moment, instant)
-    except ValueError as error:
-        raise BadInput(f"{where}: {error}") from None
+    return read_at(where, lambda moment: in_micros(moment, instant), moment)

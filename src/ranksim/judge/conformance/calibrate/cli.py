@@ -35,7 +35,7 @@ def calibrate(
       ranksim trace calibrate run/trace.jsonl --out deployment.yaml
     """  # fmt: skip
     from ranksim.core.contract.policy import Policy
-    from ranksim.core.files import check_outputs, new_file, write_text
+    from ranksim.core.files import check_outputs, write_file
     from ranksim.judge.conformance.calibrate.calibrate import calibrate as examine
     from ranksim.report.document import as_text
     from ranksim.report.progress import show_progress
@@ -46,8 +46,7 @@ def calibrate(
     with show_progress("calibrating") as tell:
         outcome = examine(trace, base, progress=tell)
     if out is not None:
-        with new_file(out) as temporary:
-            write_text(temporary, outcome.dump())
+        write_file(out, outcome.dump())
     if json:
         print_out(as_text(as_document(outcome, trace)))
     else:

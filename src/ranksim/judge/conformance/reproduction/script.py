@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ranksim.core.clock import MINUTE, SECOND
-from ranksim.core.files import new_file, write_text
+from ranksim.core.files import write_file
 from ranksim.core.records import parsed
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.compare import Judgement
@@ -178,6 +178,5 @@ def write_scripts(
         path = folder / f"{name}.sh"
         says[name] = f"sh {shlex.quote(str(path))}" if made.script else f"no script, as {made.why_not}"
         if made.script:
-            with new_file(path, 0o777) as temporary:
-                write_text(temporary, made.script)
+            write_file(path, made.script, 0o777)
     return says

@@ -11,7 +11,7 @@ from simpy.events import Event
 
 from ranksim.core.clock import Micros
 from ranksim.core.draws import Purpose, derive, entity
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, read_at
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply
 from ranksim.core.service.events import (
     DeliverySuppressed,
@@ -53,10 +53,7 @@ class Question:
                 f"why {text!r}: expected METRIC or METRIC > VALUE, such as refusals.slot_limit_exceeded"
             )
         metric, bound = match.groups()
-        try:
-            check_name(metric)
-        except ValueError as error:
-            raise BadInput(f"why: {error}") from None
+        read_at("why", check_name, metric)
         if not _grows(metric):
             raise BadInput(
                 f"why {metric}: it may fall again, so there is no moment at which it is decided; ask for a "
