@@ -1,7 +1,7 @@
 """What an account has only once, slots and briefs, kept for the tasks that want it most.
 
 Tasks claim what their cases want at least. What is there is given to claims in the order of the plan; what
-nobody claims is for whoever comes first. A call that would take what is kept for others is not sent.
+nobody claims is for whoever comes first. A call that would take what is reserved for others is not sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ranksim.judge.deployment.prices import fields_of, spends
 
 BRIEFS, SLOTS = "briefs", "slots"
 
-KEPT = "calls were held back, as they would have taken slots or briefs that other cases want more"
+RATIONED = "calls were held back, as they would have taken slots or briefs that other cases want more"
 """The note of a trace that has the number of such calls."""
 
 Scarce = tuple[str, str]
@@ -28,17 +28,17 @@ Scarce = tuple[str, str]
 
 @dataclass(slots=True)
 class Ration:
-    """What is left of each account, and what of it is kept for tasks that have not ended.
+    """What is left of each account, and what of it is reserved for tasks that have not ended.
 
     One object serves all programs of a process. What is left follows from readings, and from what was granted
-    since; where it cannot be read, nothing is kept.
+    since; where it cannot be read, nothing is reserved.
     """
 
     accounts: Mapping[str, str]
     """The account of each key."""
     left: dict[Scarce, int]
     claims: dict[str, dict[Scarce, int]]
-    """What is kept for each task, by name."""
+    """What is reserved for each task, by name."""
     wanting: dict[str, dict[Scarce, int]]
     """What tasks claimed and was not there."""
     held_back: int = 0
@@ -73,7 +73,7 @@ class Ration:
         return cls(accounts, left, claims, wanting)
 
     def permits(self, task: str, send: Send) -> bool:
-        """Return whether a call takes nothing that is kept for another task than the one that sends it.
+        """Return whether a call takes nothing that is reserved for another task than the one that sends it.
 
         What asks for more than is left takes nothing: it is refused.
         """
@@ -84,8 +84,8 @@ class Ration:
         if not units or left is None or units > left:
             return True
         own = self.claims.get(task, {}).get(scarce, 0)
-        kept = sum(claims.get(scarce, 0) for name, claims in self.claims.items() if name != task)
-        return units <= max(own, left - kept)
+        reserved = sum(claims.get(scarce, 0) for name, claims in self.claims.items() if name != task)
+        return units <= max(own, left - reserved)
 
     def saw(self, task: str, send: Send, received: Received) -> None:
         """Learn from an answer what is left."""
@@ -110,7 +110,7 @@ class Ration:
         self._note(send, received.data)
 
     def ended(self, task: str) -> None:
-        """Keep nothing for a task any more."""
+        """Reserve nothing for a task any more."""
         self.claims.pop(task, None)
 
     def _request_of(self, send: Send) -> tuple[Scarce, int]:

@@ -39,7 +39,7 @@ from ranksim.core.callers.steps import Send
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.judge.check.pacing import Pacer, paced
-from ranksim.judge.check.ration import KEPT, Ration, rationed
+from ranksim.judge.check.ration import RATIONED, Ration, rationed
 from ranksim.judge.check.tasks import CheckTask, tasks
 from ranksim.judge.deployment.budget import account_named
 from ranksim.judge.load.consumption import READINGS, UsedUp
@@ -137,7 +137,7 @@ class Runner:
             running.join(max(0, stopped - clock.now()) / SECOND)
         self._ended.set()
         if self.ration.held_back:
-            self.run.part.recorder.note(KEPT, calls=self.ration.held_back)
+            self.run.part.recorder.note(RATIONED, calls=self.ration.held_back)
         try:
             self.run.finish(removing=False, until=until)
             self.say(written=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,46 +37,39 @@ def stated_number(received: Received, header: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
 
 
-@dataclass(slots=True, eq=False)
-class _PacedCall:
-    """A call that may be counted until `ended`, None while it is under way."""
-
-    operation: str
-    ended: Micros | None = None
-
-
 @dataclass(slots=True)
 class _Bucket:
     """The calls that a deployment counts together: those of a key, or those without a valid one."""
 
     percent: int
     window: Micros
-    _readings: list[_PacedCall] = field(default_factory=list)
+    _under_way: Counter[str] = field(default_factory=Counter)
+    _ended: list[tuple[Micros, str]] = field(default_factory=list)
+    """By when each call was counted, and its operation."""
     _limits: dict[str, int] = field(default_factory=dict)
-    _silent_until: Micros | None = None
+    _silent_until: Micros = 0
 
     def wait(self, operation: str, now: Micros) -> Micros:
         """Return how long a call must wait at least (µs)."""
-        if self._silent_until is not None and self._silent_until > now:
+        if self._silent_until > now:
             return self._silent_until - now
-        past = now - self.window
-        self._readings = [each for each in self._readings if each.ended is None or each.ended > past]
-        limit = self._limit(operation)
-        shared = [each for each in self._readings if self._limit(each.operation) == limit]
-        beyond = len(shared) - self._most(limit)
+        past, limit = now - self.window, self._limit(operation)
+        self._ended = [(ended, name) for ended, name in self._ended if ended > past]
+        ends = sorted(ended for ended, name in self._ended if self._limit(name) == limit)
+        under_way = sum(count for name, count in self._under_way.items() if self._limit(name) == limit)
+        beyond = under_way + len(ends) - self._most(limit)
         if beyond < 0:
             return 0
-        ends = sorted(each.ended for each in shared if each.ended is not None)
         return ends[beyond] - past if beyond < len(ends) else LOOKS
 
     def began(self, operation: str) -> None:
         """Note that a call is sent."""
-        self._readings.append(_PacedCall(operation))
+        self._under_way[operation] += 1
 
     def ended(self, operation: str, instant: Micros) -> None:
         """Note by when a call is counted there, at the latest."""
-        under_way = (each for each in self._readings if each.ended is None and each.operation == operation)
-        next(under_way).ended = instant
+        self._under_way[operation] -= 1
+        self._ended.append((instant, operation))
 
     def learn(self, operation: str, received: Received) -> None:
         """Take in what a reply states of its limit."""

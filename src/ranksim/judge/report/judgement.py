@@ -256,13 +256,13 @@ def _deviation(rule: Plain, judgement: Plain) -> list[RenderableType]:
         parts.append(_indented(f"{about}{piece['says']}"))
         parts += [_indented(line, 4) for line in evidence_lines(piece, judgement["exhibits"])]
     if rule["script"]:
-        parts.append(_indented(shown_again(rule)))
+        parts.append(_indented(reproduction_line(rule)))
     for consequence in consequences(rule, judgement):
         parts.append(_indented(f"from it follows {consequence['name']}: {consequence['because']}"))
     return parts
 
 
-def shown_again(rule: Plain) -> str:
+def reproduction_line(rule: Plain) -> str:
     """Return by which script a deviation is shown again, or why by none, where scripts were asked for."""
     return f"to show it again: {rule['script']}"
 

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ranksim.core.printable import LINES, printable
-from ranksim.judge.report.judgement import cases_left, evidence_lines, shown_again, verdict
+from ranksim.judge.report.judgement import cases_left, evidence_lines, reproduction_line, verdict
 from ranksim.judge.report.run_summary import check_of, decided_line, left_lines, overspent, why_open
 
 Plain = Mapping[str, Any]
@@ -84,7 +84,7 @@ def _case(family: str, rule: Plain, judgement: Plain) -> Element:
         for piece in pieces:
             lines.append(piece["says"])
             lines += [f"  {line}" for line in evidence_lines(piece, judgement["exhibits"])]
-        lines += [shown_again(rule)] if rule["script"] else []
+        lines += [reproduction_line(rule)] if rule["script"] else []
         failure.text = "\n".join(lines)
     elif rule["name"] in judgement["missing"]:
         SubElement(case, "failure", message=_why(rule, judgement), type="required")
