@@ -8,6 +8,7 @@ from ranksim.planner.pricing.break_even import break_even as break_even
 from ranksim.planner.pricing.catalogues import read_catalogue as read_catalogue
 from ranksim.planner.pricing.compare import Comparison as Comparison
 from ranksim.planner.pricing.compare import compare as compare
+from ranksim.planner.pricing.demand import Demand as Demand
 from ranksim.planner.pricing.own_account import AccountComparison as AccountComparison
 from ranksim.planner.pricing.own_account import compare_account as compare_account
 from ranksim.planner.pricing.pareto import Frontier as Frontier
@@ -16,6 +17,5 @@ from ranksim.planner.pricing.pareto import pareto as pareto
 from ranksim.planner.pricing.pareto import pareto_account as pareto_account
 from ranksim.planner.pricing.recorded_sides import Side as Side
 from ranksim.planner.pricing.recording import read_recording as read_recording
-from ranksim.planner.pricing.search import Demand as Demand
 from ranksim.planner.pricing.search import Search as Search
 from ranksim.planner.pricing.search import search as search

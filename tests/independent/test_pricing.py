@@ -96,6 +96,33 @@ def test_what_b_changes(page: Page) -> None:
 
 @pytest.mark.example(
     "docs/pricing.md",
+    '(fewer.row("customers")["a"], fewer.row("customers")["b"]) == (10, 8)',
+    'abs(fewer.row("margin")["b"] - 8 * (45 - 3.60) * USD) < 1',
+    "dollars == [27.17, 37.92, 4.35, 15.17]",
+)
+def test_who_leaves(page: Page) -> None:
+    names = page("docs/pricing.md")
+
+    def stay(share: str, now: int, then: int) -> Decimal:
+        return 1 - Decimal(share) * (Decimal(then) / now - 1)
+
+    left = 10 * stay("0.4", 30, 45)
+    assert (names["fewer"].row("customers")["b"], left) == (8, 8)
+    assert names["fewer"].row("margin")["b"] == pytest.approx(
+        float(left * (45 - month(Decimal(90))[0])) * USD
+    )
+    points = [
+        10 * stay("0.1", 30, price) * (price - month(ceiling)[0])
+        for ceiling in (Decimal("1.50"), Decimal(10))
+        for price in (4, 5)
+    ]
+    assert [point["margin"] / USD for point in names["elastic"].points] == pytest.approx(
+        [*map(float, points)]
+    )
+
+
+@pytest.mark.example(
+    "docs/pricing.md",
     '(hit["a"], hit["of"], hit["base"]) == (0, 20, "customers")',
     'abs(hit["a_high"] - (1 - 0.025 ** (1 / 20)))',
     "nobody of 1,000 means up to 0.37 %",

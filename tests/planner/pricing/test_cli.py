@@ -273,9 +273,28 @@ def test_b_is_a_with_what_is_set(tmp_path: Path) -> None:
     by_flag = answered("compare", *few, "--set", f"{PRICE}=149 USD")
     assert by_flag["tables"] == by_file["tables"]
     assert "Of 40 customers" in by_flag["answer"]
-    assert "B: illustrative with pro.price 149 USD." in by_flag["notes"][0]
+    assert "B: illustrative with pro.price 149 USD." in by_flag["notes"][1]
     cheaper = answered("compare", *few, "--b", str(tmp_path / "dearer.yaml"), "--set", f"{PRICE}=130 USD")
     assert [row["b"] for row in cheaper["tables"]["changes"]] == ["130 USD"]
+
+
+def test_demand_is_declared_as_for_a_search() -> None:
+    few = ["--population", str(EXAMPLES / "population.yaml"), "--replications", "2"]
+    few += ["--set", "population.accounts=40", "--leave-price", "0.5"]
+    compared = answered("compare", *few, "--set", f"{PRICE}=193.50 USD")
+    assert compared["notes"][0].startswith(
+        "Assumed, not measured: of customers whose bill rises by a tenth 5 %"
+    )
+    customers = {name: compared["metrics"][f"pro.customers.{name}"]["value"] for name in "ab"}
+    assert 0.75 * customers["a"] < customers["b"] < 0.8 * customers["a"]  # add-ons cost what they did
+    tried = answered("pareto", *few, "--vary", "plans.pro.price=193.50 USD")
+    assert tried["notes"][0] == compared["notes"][0]
+    code, out, err = told("compare", *few, "--b", "illustrative", "--leave-refused", "2")
+    assert (code, out, err) == (
+        2,
+        "",
+        "ranksim: --leave-refused: expected a share between 0 and 1, found 2.0\n",
+    )
 
 
 def test_set_changes_the_catalogue_of_the_other_questions() -> None:

@@ -16,6 +16,7 @@ from ranksim.inference.precision import FIRST_STAGE
 from ranksim.planner.fleet.engine import Compiled
 from ranksim.planner.pricing.bills import NONE, bills
 from ranksim.planner.pricing.compare import SHOWN, compare
+from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.paired_metrics import METRICS, PERCENTILES
 from ranksim.report import units
 from ranksim.report.figure import new_figure
@@ -283,11 +284,53 @@ def test_a_price_that_only_b_does_not_know_is_not_taken_for_nothing() -> None:
 
 def test_nobody_is_assumed_to_leave_and_that_is_said() -> None:
     found = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
-    assert (
-        "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal." in found.notes
-    )
+    said = "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
+    assert found.notes[0] == said
+    assert said in found._repr_html_()
     assert " Of 1 customer in 30d, B earns" in found.sentence
     assert "of them" not in found.sentence  # one is no share of customers
+
+
+def test_who_leaves_pays_and_costs_nothing() -> None:
+    # The bill rises by half from 30 USD: with 0.4 for 1 a fifth of them leaves.
+    dearer = catalogue({"flat": {"price": 45 * USD}}, "dearer")
+    found = compare(population(), FLAT, dearer, policy=CALENDAR, replications=2, demand=Demand(price=0.4))
+    expected = {"customers": 8, "revenue": 8 * 45 * USD, "cost": 8 * 3.6 * USD, "margin": 8 * 41.4 * USD}
+    assert {name: found.row(name)["b"] for name in expected} == pytest.approx(expected)
+    assert found.row("customers")["a"] == 10
+    assert found.row("margin")["a"] == 10 * 26.4 * USD
+    assert found.row("blocked")["difference"] == found.row("negative")["difference"] == 0
+    (stay,) = (view for view in found.views() if view.title == "Customers who stay")
+    assert [row[-1] for row in stay.rows] == ["−2", "−2"]
+    assert found.notes[0].startswith(
+        "Assumed, not measured: of customers whose bill rises by a tenth 4 % leave"
+    )
+
+
+def test_who_is_newly_refused_may_leave() -> None:
+    demand = Demand(refused=0.25)
+    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2, demand=demand)
+    assert found.row("customers")["b"] == 7.5
+    loose = compare(population(), TIGHT, TIGHT, policy=CALENDAR, replications=2, demand=demand)
+    assert loose.row("customers")["b"] == 10  # they were refused before, too
+
+
+def test_plans_whose_price_stays_keep_their_customers() -> None:
+    plans = "{flat: 1, other: 1}"
+    a = catalogue({"flat": {"price": 30 * USD}, "other": {"price": 10 * USD}})
+    b = catalogue({"flat": {"price": 45 * USD}, "other": {"price": 10 * USD}})
+    found = compare(population(plans), a, b, policy=CALENDAR, replications=2, demand=Demand(price=1.0))
+    other, flat = found.row("margin", "other"), found.row("customers", "flat")
+    assert (other["difference"], other["low"], other["high"]) == (0, 0, 0)
+    assert flat["b"] == pytest.approx(flat["a"] / 2)
+
+
+def test_a_bill_that_is_not_known_does_not_rise() -> None:
+    unknown = catalogue({"flat": {"price": 0}}).model_copy(update={"prices_known": False})
+    with pytest.raises(
+        BadInput, match=r"--leave-price: A does not know what flat costs .*no bill is known to"
+    ):
+        compare(population(), unknown, FLAT, replications=2, demand=Demand(price=0.1))
 
 
 def test_one_customer_is_no_share_of_customers() -> None:

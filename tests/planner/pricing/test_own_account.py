@@ -12,6 +12,7 @@ import ranksim as rs
 from ranksim.core.contract.located import Located
 from ranksim.core.errors import BadInput
 from ranksim.core.money import MICRO_USD
+from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.own_account import AccountComparison, compare_account
 from ranksim.planner.pricing.pareto import changed, pareto_account
 
@@ -138,7 +139,7 @@ def test_a_price_that_is_not_known_is_not_taken_for_nothing() -> None:
         SMALL, {"plans.agency.price": ["99 USD", "100 USD"]}, catalogue=unknown, replications=2
     )
     assert [row["change"] for row in known.points] == [0, MICRO_USD]
-    assert "difference to agency.price 99 USD, as the catalogue does not know its own price" in known.notes[0]
+    assert "difference to agency.price 99 USD, as the catalogue does not know its own price" in known.notes[1]
 
 
 def test_plans_and_add_ons_are_paid_for_the_time_that_they_are_bought() -> None:
@@ -182,6 +183,20 @@ def test_plans_of_other_accounts_need_not_be_sold() -> None:
         compare_account(both, agency, account="them", replications=2)
     moved = compare_account(both, agency, account="them", moves={"pro": "agency"}, replications=2)
     assert moved.row("revenue")["b"] == 2_990 * MICRO_USD
+
+
+def test_the_chance_that_it_stays_is_the_share_of_its_money() -> None:
+    demand = Demand(price=0.5, refused=0.25)
+    dearer = changed(SHIPPED, {"plans.agency.price": "3588 USD"})  # a fifth more
+    answer = compare_account(SMALL, dearer, replications=2, demand=demand)
+    work = 2 * 100 * 30 * 0.0004
+    assert answer.row("revenue")["b"] == pytest.approx(3_588 * MICRO_USD * 0.9)
+    assert answer.row("margin")["b"] == pytest.approx((3_588 - work) * MICRO_USD * 0.9)
+    assert answer.row("granted")["difference"] == 0  # its calls are those of one who stays
+    grid = {"plans.agency.cost_ceiling": ["1 USD", "100 USD"], "plans.agency.price": ["3588 USD"]}
+    tight, loose = pareto_account(SMALL, grid, replications=2, demand=demand).points
+    assert loose["margin"] == pytest.approx((3_588 - work) * MICRO_USD * 0.9)
+    assert tight["margin"] == pytest.approx((loose["margin"] + 1.4 * MICRO_USD * 0.9) * 0.75)
 
 
 def test_points_of_a_grid_are_runs_of_the_scenario() -> None:

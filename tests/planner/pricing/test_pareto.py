@@ -9,6 +9,7 @@ from flat_customers import CALENDAR, USD, catalogue, population
 
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing import pareto as module
+from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.pareto import Frontier, pareto
 from ranksim.report.figure import new_figure
 
@@ -49,6 +50,22 @@ def test_that_nobody_is_blocked_is_not_certain() -> None:
 def test_changes_are_to_the_catalogue_as_it_is() -> None:
     # As it is: a price of 4 USD without a ceiling that binds, a margin of 4 USD.
     assert [round(p["change"] / USD, 6) for p in found().points] == [11, 21, 31, -10, 0, 10]
+
+
+def test_who_leaves_earns_nothing_at_any_point() -> None:
+    demand = Demand(price=0.4, refused=0.25)
+    tried = pareto(population(), FLAT, GRID, policy=CALENDAR, replications=2, demand=demand)
+    # Of a bill of 4 USD: a tenth comes at 3 USD, and leaves at 5 USD; the ceiling costs a quarter.
+    assert [point["margin"] / USD for point in tried.points] == pytest.approx(
+        [15 * 1.1 * 0.75, 25 * 0.75, 35 * 0.9 * 0.75, -6 * 1.1, 4, 14 * 0.9]
+    )
+    assert tried.notes[0] == demand.sentence
+
+
+def test_who_leaves_is_told_by_the_catalogue_as_it_is_however_many_are_tried() -> None:
+    grid = {"plans.flat.cost_ceiling": [f"{n} USD" for n in range(1, 13)]}
+    tried = pareto(population(), FLAT, grid, policy=CALENDAR, replications=2, demand=Demand(refused=1.0))
+    assert [round(point["margin"] / USD, 6) for point in tried.points] == [0] * 3 + [4] * 9
 
 
 def test_prices_alone_are_not_simulated_again() -> None:

@@ -16,7 +16,8 @@ from ranksim.core.contract.policy import shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.rows import CallRow, to_records
 from ranksim.planner.pricing.columns import ColumnAccount, Columns, read_columns, save_columns
-from ranksim.planner.pricing.search import Assumed, Demand, search
+from ranksim.planner.pricing.demand import Demand
+from ranksim.planner.pricing.search import search
 
 START = instant("2026-09-01T00:00:00Z")
 PLANS = shipped_catalogue("illustrative")
@@ -119,7 +120,7 @@ def test_customers_are_the_same_in_whatever_order_candidates_stand() -> None:
 
 def test_demand_is_assumed_and_varied() -> None:
     # From 129 to 193.50 USD is half as much again: with 1 for 1 half of the customers leave.
-    demand = Demand(Assumed(1.0, 0.0, 1.0), Assumed(0.0, 0.0, 0.5))
+    demand = Demand(price=1.0)
     some = columns(*[5] * 8)
     found = search(some, PLANS, {PRICE: ["193.50 USD"]}, demand=demand, compiled=False)
     cost = 5 * 30_000
@@ -133,7 +134,7 @@ def test_demand_is_assumed_and_varied() -> None:
 
 
 def test_who_is_refused_anew_may_leave() -> None:
-    demand = Demand(refused=Assumed(0.25, 0.0, 0.5))
+    demand = Demand(refused=0.25)
     found = search(columns(*[5] * 4), PLANS, {BRIEFS: [4]}, demand=demand, risk=0.999, compiled=False)
     assert found.candidates[0]["margin"] == pytest.approx(4 * (129 * USD - 4 * 30_000) * 0.75)
 

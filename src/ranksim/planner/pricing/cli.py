@@ -41,6 +41,8 @@ def compare(
         typer.Option("--a", metavar="CATALOGUE", help=f"{flags.CATALOGUE}  [default: illustrative]"),
     ] = None,
     move: flags.Move = None,
+    leave_price: flags.LeavePrice = 0.0,
+    leave_refused: flags.LeaveRefused = 0.0,
     policy: flags.PolicyFile = None,
     replications: flags.Replications = 10,
     precision: Annotated[
@@ -69,19 +71,21 @@ def compare(
     from ranksim.planner.fleet.engine import CONSULTED
     from ranksim.planner.pricing.catalogues import catalogue_of
     from ranksim.planner.pricing.compare import compare as compared
+    from ranksim.planner.pricing.demand import Demand
     from ranksim.planner.pricing.own_account import compare_account
 
     flags.check_subject(population, scenario, account)
     if b is None:
         raise BadInput("--b: expected a catalogue, or what B changes of A, with --set policy.catalogue.…")
     other, moves = catalogue_of(b), flags.read_moves(move or ())
+    demand = Demand(leave_price, leave_refused)
     under, first = flags.policy_of_flag(policy), None if a is None else catalogue_of(a)
     answer: ComparisonAnswer
     with show_progress("comparing") as tell:
         if scenario is not None:
             answer = of_account = compare_account(
                 scenario, other, account=account, a=first, policy=under, moves=moves,
-                replications=replications, seed=seed, precision=precision, progress=tell,
+                replications=replications, seed=seed, precision=precision, demand=demand, progress=tell,
             )  # fmt: skip
             subject = flags.about_account(of_account.own, replications, seed)
             under, consulted = of_account.own.scenario.policy, of_account.consulted
@@ -89,7 +93,8 @@ def compare(
             customers = flags.read_customers(population)
             answer = compared(
                 customers, first or catalogue_of("illustrative"), other, policy=under, moves=moves,
-                replications=replications, seed=seed, threads=threads, precision=precision, progress=tell,
+                replications=replications, seed=seed, threads=threads, precision=precision, demand=demand,
+                progress=tell,
             )  # fmt: skip
             subject, consulted = flags.asked_about(customers, replications, seed), CONSULTED
     a, b = answer.names
@@ -145,6 +150,8 @@ def pareto(
         str | None,
         typer.Option("--catalogue", metavar="CATALOGUE", help=f"{flags.CATALOGUE}  [default: illustrative]"),
     ] = None,
+    leave_price: flags.LeavePrice = 0.0,
+    leave_refused: flags.LeaveRefused = 0.0,
     policy: flags.PolicyFile = None,
     replications: flags.Replications = 5,
     seed: Seed = 1,
@@ -157,6 +164,7 @@ def pareto(
     """
     from ranksim.planner.fleet.engine import CONSULTED
     from ranksim.planner.pricing.catalogues import catalogue_of
+    from ranksim.planner.pricing.demand import Demand
     from ranksim.planner.pricing.own_account import own_scenario
     from ranksim.planner.pricing.pareto import pareto as frontier
     from ranksim.planner.pricing.pareto import pareto_account
@@ -165,12 +173,13 @@ def pareto(
     flags.check_subject(population, scenario, account)
     sold = None if catalogue is None else catalogue_of(catalogue)
     under, grid = flags.policy_of_flag(policy), flags.read_grid(vary)
+    demand = Demand(leave_price, leave_refused)
     with show_progress("trying catalogues") as tell:
         if scenario is not None:
             of = scenario_of(scenario)
             answer = pareto_account(
                 of, grid, account=account, catalogue=sold, policy=under, replications=replications,
-                seed=seed, progress=tell,
+                seed=seed, demand=demand, progress=tell,
             )  # fmt: skip
             own, sold = own_scenario(of, account, under), sold or of.policy.catalogue
             subject, whom = flags.about_account(own, replications, seed), "calls"
@@ -179,7 +188,7 @@ def pareto(
             customers, sold = flags.read_customers(population), sold or catalogue_of("illustrative")
             answer = frontier(
                 customers, sold, grid, policy=under, replications=replications, seed=seed, threads=threads,
-                progress=tell,
+                demand=demand, progress=tell,
             )  # fmt: skip
             subject, whom, consulted = (
                 flags.asked_about(customers, replications, seed),
@@ -295,12 +304,8 @@ def search(
     risk: Annotated[
         float, typer.Option(help="Customers who may meet a refusal that they never met, as a share.")
     ] = 0.01,
-    leave_price: Annotated[
-        float, typer.Option(help="Assumed: the share of customers that leaves for each share a bill rises.")
-    ] = 0.0,
-    leave_refused: Annotated[
-        float, typer.Option(help="Assumed: the share that leaves of those newly refused something.")
-    ] = 0.0,
+    leave_price: flags.LeavePrice = 0.0,
+    leave_refused: flags.LeaveRefused = 0.0,
     level: Annotated[float, typer.Option(help="The confidence of intervals.")] = 0.95,
     policy: flags.PolicyFile = None,
     seed: Seed = 1,
@@ -314,8 +319,8 @@ def search(
     from ranksim.planner.fleet.engine import CONSULTED
     from ranksim.planner.pricing import catalogues
     from ranksim.planner.pricing.columns import read_columns
+    from ranksim.planner.pricing.demand import Demand
     from ranksim.planner.pricing.own_account import refuse_scenario
-    from ranksim.planner.pricing.search import Assumed, Demand
     from ranksim.planner.pricing.search import search as best
 
     refuse_scenario(
@@ -323,10 +328,7 @@ def search(
         "a search wants the recorded calls of many: give columns that `ranksim price import` makes; for one "
         "account there is `ranksim price pareto --scenario`",
     )
-    for name, share in (("--leave-price", leave_price), ("--leave-refused", leave_refused)):
-        if not 0 <= share <= 1:
-            raise BadInput(f"{name}: expected a share between 0 and 1, found {share}")
-    demand = Demand(Assumed(leave_price, 0.0, 1.0), Assumed(leave_refused, 0.0, 0.5))
+    demand = Demand(leave_price, leave_refused)
     sold = catalogues.catalogue_of(catalogue)
     with show_progress("searching") as tell:
         answer = best(

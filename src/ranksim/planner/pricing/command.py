@@ -50,6 +50,16 @@ PolicyFile = Annotated[
 ]
 Replications = Annotated[int, typer.Option(help="Independent runs; at least 2, for intervals.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on it.")]
+LeavePrice = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE", help="Assumed: the share of customers that leaves for each share a bill rises."
+    ),
+]
+LeaveRefused = Annotated[
+    float,
+    typer.Option(metavar="SHARE", help="Assumed: the share that leaves of those newly refused something."),
+]
 Move = Annotated[
     list[str] | None,
     typer.Option(metavar="PLAN=PLAN", help="Customers of a plan that B serves by another; may be repeated."),

@@ -18,7 +18,7 @@ from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.fleet.sides import FleetSide
 from ranksim.planner.pricing import paired_metrics as pairs
-from ranksim.planner.pricing.bills import Need, needs, trials
+from ranksim.planner.pricing.bills import Need, bills, needs, trials
 from ranksim.planner.pricing.catalogues import (
     Change,
     ComparedSides,
@@ -31,6 +31,7 @@ from ranksim.planner.pricing.catalogues import (
     selling,
     terms_view,
 )
+from ranksim.planner.pricing.demand import Demand, demand_of, newly_blocked
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
@@ -60,6 +61,7 @@ class ComparisonAnswer(DrawnAnswer, ABC):
     replications: int
     seed: int
     level: float
+    demand: Demand
     differences: tuple[Row, ...]
 
     def row(self, metric: str, plan: str = pairs.ALL) -> Row:
@@ -90,8 +92,8 @@ class ComparisonAnswer(DrawnAnswer, ABC):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The notes that say which catalogues A and B are, and what they have from each other."""
-        return f"A: {self.names[0]}. B: {self.names[1]}.", *self.taken_over
+        """The notes that say who leaves, which catalogues A and B are, and what they have from each other."""
+        return self.demand.sentence, f"A: {self.names[0]}. B: {self.names[1]}.", *self.taken_over
 
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
@@ -174,8 +176,7 @@ class Comparison(ComparisonAnswer):
             f"{self.replications} replications of the same customers and requests under both, seed "
             f"{self.seed}; {units.level(self.level)} intervals of paired differences{won}.",
             "Plans add up to all in money. Other means are over the replications in which a plan has "
-            "customers, and shares are of the customers of all replications.",
-            pairs.DEMAND,
+            "customers, and shares are of the customers of all replications, whether they stay or not.",
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
 
@@ -190,7 +191,7 @@ class Comparison(ComparisonAnswer):
         """The answer as tables for people."""
         views = terms_view(self.changes)
         rows = [row for row in self.differences if self._differs(row)]
-        for title, quantity in (("Money", "money"), ("Customers refused", "share"), ("Blocked", "duration")):
+        for title, quantity in TITLES.items():
             views += self._metrics(title, quantity, [row for row in rows if row["unit"] == quantity])
         columns = {"percentile": "text", "a": "money", "b": "money"}
         margins = [row for row in self.margins if row["plan"] == pairs.ALL and row["percentile"] in SHOWN]
@@ -231,7 +232,16 @@ class Comparison(ComparisonAnswer):
         )  # fmt: skip
 
 
+TITLES = {
+    "Customers who stay": "count",
+    "Money": "money",
+    "Customers refused": "share",
+    "Blocked": "duration",
+}
+"""The tables of metrics for people, by title the unit of the metrics."""
+
 _MEANING = {
+    "count": "Expected, of all customers; intervals are of the difference B − A",
     "money": "Of all customers in the run; intervals are of the difference B − A",
     "share": "Share of customers; negative: margin below 0; wants more: the plan was not enough",
     "duration": "Mean time that a limit blocked a customer",
@@ -251,6 +261,7 @@ def compare(
     threads: int = 1,
     compiled: bool | None = None,
     precision: float | None = None,
+    demand: Demand | None = None,
     progress: Tell | None = None,
 ) -> Comparison:
     """Serve the same customers under two catalogues, with the same requests, and compare.
@@ -258,12 +269,14 @@ def compare(
     Population, catalogues and policy may be files, and catalogues the names of shipped ones.
     `moves` says which plan of B serves the customers of a plan that the population names. With a `precision`
     there are more replications, up to MOST, until the margin's difference is known to within that share of
-    itself. `progress` is told after each how many there are, and the difference so far; without it
-    a notebook shows that. Raises BadInput.
+    itself. `demand` says who leaves because of B; without one nobody does. `progress` is told after each
+    replication how many there are, and the difference so far; without it a notebook shows that.
+    Raises BadInput.
     """
     pairs.check_replications(replications, precision)
     population, policy, a, b = population_of(population), policy_of(policy), catalogue_of(a), catalogue_of(b)
     sides = compared_sides(a, b, moves, plans_of(population), partial(check_sold, population))
+    demand = demand_of(demand, sides.unpriced)
     tried = trials(population, sides.sold[0], policy) | trials(population, sides.sold[1], policy)
     fleets = [FleetSide(population, selling(policy, catalogue)) for catalogue in sides.served]
     first: list[FleetResult] = []
@@ -273,7 +286,9 @@ def compare(
         every = fleets if first else [*fleets, *tried.values()]
         results = simulate_sides(every, drawn, threads=threads, compiled=compiled)
         first.extend(() if first else results)
-        return pairs.tally_run(results[0]), pairs.tally_run(results[1])
+        a, b = results[:2]
+        staying = demand.stay(bills(b).revenue, bills(a).revenue, newly_blocked(b, a))
+        return pairs.tally_run(a), pairs.tally_run(b, staying)
 
     runs = pairs.paired_runs(
         serve, lambda run: run[1].means[pairs.ALL, "margin"] - run[0].means[pairs.ALL, "margin"], sides,
@@ -289,6 +304,7 @@ def compare(
         replications=len(runs),
         seed=seed,
         level=level,
+        demand=demand,
         differences=tuple(_rows(plans, runs, level, unchanged, priced)),
         population=population,
         unchanged=unchanged,

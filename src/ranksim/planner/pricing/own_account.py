@@ -39,6 +39,7 @@ from ranksim.planner.fleet.rows import LIFTED, OUTCOMES
 from ranksim.planner.pricing import catalogues
 from ranksim.planner.pricing import paired_metrics as pairs
 from ranksim.planner.pricing.compare import ComparisonAnswer
+from ranksim.planner.pricing.demand import Demand, demand_of
 from ranksim.planner.study.fleets import charged
 from ranksim.report import units
 from ranksim.report.answer import Row, views_of
@@ -208,6 +209,12 @@ class _AccountTally(SilentTally):
                     self.refused["rate_limited"] += 1
 
 
+def share_staying(demand: Demand, paid: Sequence[int], runs: tuple[AccountRun, AccountRun]) -> float:
+    """Return the chance that the account stays, by what it paid and was refused, and now is."""
+    before, run = runs
+    return float(demand.stay(paid[1], paid[0], run.blocked > 0 and not before.blocked))
+
+
 def refuse_scenario(path: Path, instead: str) -> None:
     """Raise BadInput, saying what to do `instead`, where a file of many customers is a scenario."""
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
@@ -271,7 +278,6 @@ class AccountComparison(ComparisonAnswer):
             f"The scenario is run {self.replications} times under both, with the same draws, seed "
             f"{self.seed}; {units.level(self.level)} intervals of paired differences. Prices are charged by "
             "the day, thirty days to the month.",
-            pairs.DEMAND,
             *self.own.notes,
         )
 
@@ -302,27 +308,33 @@ def compare_account(
     seed: int = 1,
     level: float = LEVEL,
     precision: float | None = None,
+    demand: Demand | None = None,
     progress: Tell | None = None,
 ) -> AccountComparison:
     """Run a scenario under catalogue A, its own unless one is given, and under B, and compare its account.
 
     The account is the only one, unless it is named; scenario, catalogues and policy may be files. It is
-    served for as long as the scenario lasts, for thirty days at least. `moves`, `precision` and `progress`
-    are those of `compare`. Raises BadInput.
+    served for as long as the scenario lasts, for thirty days at least. `moves`, `precision`, `demand` and
+    `progress` are those of `compare`; the share that stays is the chance that this one does. Raises BadInput.
     """
     pairs.check_replications(replications, precision)
     own = own_scenario(scenario, account, policy)
     first = catalogues.catalogue_of(own.scenario.policy.catalogue if a is None else a)
     plans = [bought.plan for bought in own.terms]
     sides = catalogues.compared_sides(first, catalogues.catalogue_of(b), moves, plans, own.check_sold)
+    demand = demand_of(demand, sides.unpriced)
     paid = [sum(prices_paid(own, catalogue)) for catalogue in sides.served]
+
+    def margin(served: tuple[AccountRun, AccountRun]) -> float:
+        a, b = (price - run.cost for price, run in zip(paid, served, strict=True))
+        return b * share_staying(demand, paid, served) - a
 
     def serve(drawn: int) -> tuple[AccountRun, AccountRun]:
         run, other = (run_account(own, catalogue, drawn) for catalogue in sides.served)
         return run, other
 
     runs = pairs.paired_runs(
-        serve, lambda run: (paid[1] - run[1].cost) - (paid[0] - run[0].cost), sides,
+        serve, margin, sides,
         replications=replications, precision=precision, seed=seed, level=level, progress=progress,
     )  # fmt: skip
     return AccountComparison(
@@ -330,7 +342,8 @@ def compare_account(
         replications=len(runs),
         seed=seed,
         level=level,
-        differences=tuple(_rows(own, sides, runs, level)),
+        demand=demand,
+        differences=tuple(_rows(own, sides, runs, level, demand)),
         own=own,
         consulted=consulted_in(run for pair in runs for run in pair),
     )
@@ -341,6 +354,7 @@ def _rows(
     sides: catalogues.ComparedSides,
     runs: Sequence[tuple[AccountRun, AccountRun]],
     level: float,
+    demand: Demand,
 ) -> Iterator[Row]:
     """Yield the metrics of the account."""
     concerned = any(
@@ -348,11 +362,14 @@ def _rows(
     )
     paid = [prices_paid(own, catalogue) for catalogue in sides.served]
     both = list(zip(paid, zip(*runs, strict=True), strict=True))
+    staying = [share_staying(demand, [sum(side) for side in paid], pair) for pair in runs]
 
     def row(metric: str, kind: Kind, value: Callable[[tuple[int, int], AccountRun], float]) -> Row:
         a, b = ([value(bought, run) for run in served] for bought, served in both)
-        difference = compared(MetricSample(kind, b), MetricSample(kind, a), level)
         unit = "money" if kind == "mean" else kind
+        if unit == "money":
+            b = [amount * share for amount, share in zip(b, staying, strict=True)]
+        difference = compared(MetricSample(kind, b), MetricSample(kind, a), level)
         columns = pairs.paired_row(difference, unit, not concerned)
         return {"plan": pairs.ALL, "metric": metric, "unit": unit} | columns
 

@@ -19,6 +19,7 @@ from ranksim.inference.shares import chance
 from ranksim.planner.fleet.results import CODES, FleetResult
 from ranksim.planner.pricing.bills import bills
 from ranksim.planner.pricing.catalogues import ComparedSides
+from ranksim.planner.pricing.demand import Amounts
 from ranksim.report import units
 from ranksim.report.answer import HEADINGS, Row, TableSpec
 from ranksim.report.progress import Tell, noted
@@ -29,9 +30,6 @@ FEWEST = 2
 
 MOST = 1_000
 """Replications at which a comparison ends, however well it knows."""
-
-DEMAND = "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
-"""What is told of answers that let the same customers ask for the same whatever it costs."""
 
 ALL = "all"
 """The name of the rows that are about everybody."""
@@ -54,6 +52,7 @@ MONEY = ("revenue", "plan_prices", "add_ons", "cost", "margin")
 LIMITS = tuple(f"hit_{code}" for code in CODES)
 
 METRICS: dict[str, str] = {
+    "customers": "count",
     **dict.fromkeys(MONEY, "money"),
     "negative": "share",
     "blocked": "duration",
@@ -61,9 +60,9 @@ METRICS: dict[str, str] = {
     **dict.fromkeys(LIMITS, "share"),
     "wants_more": "share",
 }
-"""Metric to its unit. Money is of all customers in the run; `blocked` the mean of a customer; shares are of
-customers: `negative` whose margin is below 0, `hit_CODE` who met that refusal, `wants_more` for whom the plan
-was not enough."""
+"""Metric to its unit. Customers, and their money in the run, are of those who stay; `blocked` is the mean of
+a customer; shares are of customers: `negative` whose margin is below 0, `hit_CODE` who met that refusal,
+`wants_more` for whom the plan was not enough."""
 
 PRICED = ("revenue", "plan_prices", "add_ons", "margin", "negative")
 """The metrics of which nothing is known where a price is not."""
@@ -91,9 +90,14 @@ Runs = Sequence[tuple[Served, Served]]
 """Replications under A and under B."""
 
 
-def tally_run(result: FleetResult) -> Served:
-    """Tally one run: the metrics of `METRICS`, and the margins at `PERCENTILES`."""
+def tally_run(result: FleetResult, staying: Amounts | None = None) -> Served:
+    """Tally one run: the metrics of `METRICS`, and the margins at `PERCENTILES`.
+
+    Customers and their money count by the share of each that is `staying`, all else as if all stayed.
+    """
     billed, accounts = bills(result), result.accounts
+    each = np.ones(len(billed.plans))
+    staying = each if staying is None else staying
     hits = {
         "negative": billed.margin < 0,
         "hit_any": result.refusals.sum(axis=1) > 0,
@@ -105,9 +109,9 @@ def tally_run(result: FleetResult) -> Served:
         members = billed.of(None if name == ALL else name)
         if not members.any():
             continue
-        totals = (billed.revenue, billed.prices, billed.add_ons, billed.cost, billed.margin)
-        for metric, values in zip(MONEY, totals, strict=True):
-            means[name, metric] = float(values[members].sum())
+        totals = (each, billed.revenue, billed.prices, billed.add_ons, billed.cost, billed.margin)
+        for metric, values in zip(("customers", *MONEY), totals, strict=True):
+            means[name, metric] = float((values * staying)[members].sum())
         means[name, "blocked"] = float(accounts["blocked"][members].mean())
         for percentile in PERCENTILES:
             means[name, f"p{percentile}"] = float(np.percentile(billed.margin[members], percentile))
@@ -119,7 +123,7 @@ def metric_row(plan: str, metric: str, runs: Runs, level: float, unchanged: bool
     row: Row = {"plan": plan, "metric": metric, "unit": METRICS[metric]}
     if METRICS[metric] == "share":
         return row | _share(plan, metric, runs, level, unchanged)
-    nobody = 0.0 if metric in MONEY else None
+    nobody = None if metric == "blocked" else 0.0
     first, second = ([run[side].means.get((plan, metric), nobody) for run in runs] for side in (0, 1))
     pairs = compared(MetricSample("mean", second), MetricSample("mean", first), level)
     return row | paired_row(pairs, METRICS[metric], unchanged)

@@ -21,17 +21,20 @@ from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance, clustered
 from ranksim.planner.fleet.engine import simulate_sides
 from ranksim.planner.fleet.population import Population, population_of
+from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.fleet.sides import FleetSide
 from ranksim.planner.pricing import catalogues
 from ranksim.planner.pricing.bills import bills
+from ranksim.planner.pricing.demand import Demand, demand_of, newly_blocked
 from ranksim.planner.pricing.own_account import (
     AccountRun,
     consulted_in,
     own_scenario,
     prices_paid,
     run_account,
+    share_staying,
 )
-from ranksim.planner.pricing.paired_metrics import DEMAND, check_replications, with_ends
+from ranksim.planner.pricing.paired_metrics import check_replications, with_ends
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
@@ -76,6 +79,7 @@ class Frontier(DrawnAnswer):
     replications: int
     seed: int
     level: float
+    demand: Demand
     against: str = "the catalogue as it is"
     account: str = ""
     assumed: tuple[str, ...] = ()
@@ -112,10 +116,10 @@ class Frontier(DrawnAnswer):
         """What to know of how it was found."""
         same = "calls" if self.account else "customers"
         return (
+            self.demand.sentence,
             f"{self.replications} replications of the same {same} at every point, seed {self.seed}; "
             f"{units.level(self.level)} intervals. Points are compared by their means; change is the paired "
             f"difference to {self.against}.",
-            DEMAND,
             *((f"Blocked: of the calls for work of {self.account}.",) if self.account else ()),
             *self.assumed,
         )
@@ -146,20 +150,24 @@ def pareto(
     level: float = LEVEL,
     threads: int = 1,
     compiled: bool | None = None,
+    demand: Demand | None = None,
     progress: Tell | None = None,
 ) -> Frontier:
     """Try every combination of a grid on the same customers. Raises BadInput.
 
     Population, catalogue and policy may be files, and the catalogue the name of a shipped one.
-    What differs in prices alone is simulated once, since a price changes no request. `progress` is told how
-    far it is; without it a notebook shows that.
+    What differs in prices alone is simulated once, since a price changes no request. `demand` says who leaves
+    a point for what it changes; without one nobody does. `progress` is told how far it is; without it a
+    notebook shows that.
     """
     check_replications(replications)
     population, base = population_of(population), policy_of(policy)
     choices, tried, groups = _laid_out(catalogues.catalogue_of(catalogue), grid)
     for sold in tried:
         catalogues.check_sold(population, sold, "the catalogue")
-    against = _against(choices, tried, catalogues.plans_of(population))
+    against = _against(choices, tried, catalogues.plans_of(population), groups)
+    demand = demand_of(demand)
+    now: list[FleetResult] = []
     margins: list[list[float]] = [[] for _ in tried]
     blocked = [0] * len(tried)
     parts = [*product(range(replications), range(0, len(groups), TOGETHER))]
@@ -170,15 +178,20 @@ def pareto(
             sides = [FleetSide(population, catalogues.selling(base, tried[numbers[0]])) for numbers in some]
             drawn = replication_seed(seed, index)
             results = simulate_sides(sides, drawn, threads=threads, compiled=compiled)
+            now = now if at else results[:1]
+            paid = bills(now[0], tried[against]).revenue
             for numbers, result in zip(some, results, strict=True):
+                newly = newly_blocked(result, now[0])
                 hit = int((result.accounts["upgradable"] > 0).sum())
                 for number in numbers:
-                    margins[number].append(float(bills(result, tried[number]).margin.sum()))
+                    billed = bills(result, tried[number])
+                    staying = demand.stay(billed.revenue, paid, newly)
+                    margins[number].append(float((billed.margin * staying).sum()))
                     blocked[number] += hit
     customers = replications * population.accounts
     shares = [chance(hits, customers, level) for hits in blocked]
     points = _points(choices, margins, margins[against], shares, customers, level)
-    return Frontier(tuple(grid), points, replications, seed, level, _reference(choices, against))
+    return Frontier(tuple(grid), points, replications, seed, level, demand, _reference(choices, against))
 
 
 def pareto_account(
@@ -191,6 +204,7 @@ def pareto_account(
     replications: int = 5,
     seed: int = 1,
     level: float = LEVEL,
+    demand: Demand | None = None,
     progress: Tell | None = None,
 ) -> Frontier:
     """Try every combination of a grid on an account of a scenario, which is run as it is. Raises BadInput.
@@ -205,7 +219,9 @@ def pareto_account(
     )
     for sold in tried:
         own.check_sold(sold, "the catalogue")
-    against = _against(choices, tried, tuple(bought.plan for bought in own.terms))
+    against = _against(choices, tried, tuple(bought.plan for bought in own.terms), groups)
+    demand, paid = demand_of(demand), sum(prices_paid(own, tried[against]))
+    now: list[AccountRun] = []
     margins: list[list[float]] = [[] for _ in tried]
     hits: list[list[int]] = [[] for _ in tried]
     calls: list[list[int]] = [[] for _ in tried]
@@ -215,15 +231,20 @@ def pareto_account(
         for done, (index, numbers) in enumerate(parts):
             tell(done / len(parts), f"replication {index + 1} of {replications}")
             runs.append(run := run_account(own, tried[numbers[0]], replication_seed(seed, index)))
+            now = [run] if against in numbers else now
             for number in numbers:
-                margins[number].append(float(sum(prices_paid(own, tried[number])) - run.cost))
+                pays = sum(prices_paid(own, tried[number]))
+                staying = share_staying(demand, (paid, pays), (now[0], run))
+                margins[number].append((pays - run.cost) * staying)
                 hits[number].append(run.blocked)
                 calls[number].append(run.granted + run.blocked)
     shares = [clustered(some, of, level) for some, of in zip(hits, calls, strict=True)]
     points = _points(choices, margins, margins[against], shares, replications, level)
     reference = _reference(choices, against)
     read = consulted_in(runs)
-    return Frontier(tuple(grid), points, replications, seed, level, reference, own.account, own.notes, read)
+    return Frontier(
+        tuple(grid), points, replications, seed, level, demand, reference, own.account, own.notes, read
+    )
 
 
 def _laid_out(
@@ -238,14 +259,18 @@ def _laid_out(
     return choices, tried, list(alike.values())
 
 
-def _against(choices: Sequence[Any], tried: Sequence[Catalogue], plans: Sequence[str]) -> int:
+def _against(
+    choices: Sequence[Any], tried: Sequence[Catalogue], plans: Sequence[str], groups: list[list[int]]
+) -> int:
     """Return to which of the catalogues points are compared: the one as it is, if its prices are known.
 
-    Raises BadInput where those of a point are not.
+    Its group is moved to the front. Raises BadInput where the prices of a point are not known.
     """
     for point in tried[:-1]:
         catalogues.check_priced(point, plans, "grid")
-    return 0 if catalogues.unknown_prices(tried[-1], plans) else len(choices)
+    against = 0 if catalogues.unknown_prices(tried[-1], plans) else len(choices)
+    groups.sort(key=lambda numbers: against not in numbers)
+    return against
 
 
 def _reference(choices: Sequence[Mapping[str, Any]], against: int) -> str:

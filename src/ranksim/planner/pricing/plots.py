@@ -23,7 +23,7 @@ from ranksim.report.figure import (
     separated,
 )
 from ranksim.report.over_time import of_many
-from ranksim.report.tables import Row
+from ranksim.report.tables import Row, fragment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +33,9 @@ class DrawnAnswer(ReadyAnswer):
     """An answer of pricing: its plots are those of this module."""
 
     __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return fragment(self.sentence, self.notes[:1], self.views())
 
     def draw(self, name: str = "", ax: Axes | None = None) -> Axes:
         """Draw a plot, the first one unless it is named. Raises BadInput for one that there is not."""

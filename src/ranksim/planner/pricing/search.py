@@ -9,7 +9,7 @@ last round is all customers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -31,6 +31,7 @@ from ranksim.planner.fleet.rows import Integers
 from ranksim.planner.pricing.catalogues import Moves, catalogue_of, unpriced
 from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
 from ranksim.planner.pricing.columns import Columns, read_columns
+from ranksim.planner.pricing.demand import Amounts, Demand, demand_of
 from ranksim.planner.pricing.paired_metrics import with_ends
 from ranksim.planner.pricing.pareto import Grid, changed, point_row, points_of
 from ranksim.planner.pricing.plots import DrawnAnswer
@@ -40,8 +41,6 @@ from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.tables import View
 
-Amounts = NDArray[np.float64]
-
 KEPT = 3
 """A round keeps one candidate in so many, and has so many times as many customers as the one before."""
 
@@ -50,27 +49,6 @@ FEWEST = 300
 
 TOGETHER = 8
 """Catalogues that are served in one pass over the columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """A number that is assumed, and the range it is varied in."""
-
-    value: float = 0.0
-    low: float = 0.0
-    high: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """How customers answer, which no recording tells, so it is declared.
-
-    `price`: the share of them that leaves for each share that their bill rises, and comes where it falls.
-    `refused`: the share that leaves of those who meet a refusal that they never met.
-    """
-
-    price: Assumed = Assumed(0.0, 0.0, 1.0)
-    refused: Assumed = Assumed(0.0, 0.0, 0.5)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -139,14 +117,12 @@ class Search(DrawnAnswer):
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
         return (
+            self.demand.sentence,
             f"{self.columns.where}; {self.served:,} calls were served in all, candidates on the same "
             f"customers, seed {self.seed}. A candidate ends when it has surely too many refused, or is not "
             "in the best third.",
             f"{units.level(self.level)} intervals: of the change paired by customer, of the share exact "
             "(Clopper and Pearson), both as if the recorded customers were drawn from many.",
-            f"Assumed, not measured: of customers whose bill rises by a tenth "
-            f"{self.demand.price.value * 10:.3g} % leave, and {units.percent(self.demand.refused.value)} of "
-            "those who meet a refusal that they never met.",
             "What customers did not ask for because they were refused when recorded is not in it.",
             *self.anchored,
         )
@@ -201,17 +177,11 @@ class _Candidate:
         newly = self.outcome.newly_refused
         return int(newly.sum()), len(newly)
 
-    def margin(self, price: float, refused: float) -> Amounts:
-        """The margin by customer, if a share `price` leaves for each share that a bill rises, and `refused`
-        of those who are newly refused something, against the catalogue as it is.
-        """
-        revenue, before = self.outcome.revenue, self.now.revenue
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rise = np.where(before > 0, revenue / before - 1.0, 0.0)
-        anew = self.outcome.newly_refused & ~self.now.newly_refused
-        stays = np.maximum(0.0, 1.0 - price * rise) * np.where(anew, 1.0 - refused, 1.0)
-        margin: Amounts = (revenue - self.outcome.cost) * stays
-        return margin
+    def margin(self, demand: Demand) -> Amounts:
+        """The margin by customer, of those who stay in spite of what differs from the catalogue as it is."""
+        newly = self.outcome.newly_refused & ~self.now.newly_refused
+        staying = demand.stay(self.outcome.revenue, self.now.revenue, newly)
+        return (self.outcome.revenue - self.outcome.cost) * staying
 
 
 def search(
@@ -245,7 +215,7 @@ def search(
         raise BadInput(f"risk: expected a share between 0 and 1, found {risk}")
     if first < 1:
         raise BadInput(f"first: expected at least 1 customer, found {first}")
-    demand = Demand() if demand is None else demand
+    demand = demand_of(demand)
     candidates = [_Candidate(settings, changed(catalogue, settings)) for settings in points]
     rounds = _Rounds(columns, plan, moves or {}, base, seed, compiled)
     better = partial(_better, demand=demand, risk=risk, level=level)
@@ -280,7 +250,7 @@ def _better(left: Sequence[_Candidate], demand: Demand, risk: float, level: floa
     for candidate in left:
         met, of = candidate.refused
         if met == 0 or tail(of, met, risk, at_most=False) > 1 - level:
-            margin = float(candidate.margin(demand.price.value, demand.refused.value).sum())
+            margin = float(candidate.margin(demand).sum())
             ranked.append((met >= risk * of, -margin, candidate))
     ranked.sort(key=lambda place: place[:2])
     return [candidate for _, _, candidate in ranked[: ceil(len(ranked) / KEPT)]]
@@ -373,7 +343,7 @@ def _row(candidate: _Candidate, demand: Demand, risk: float, level: float) -> Ro
     met, of = candidate.refused
     row = point_row(candidate.settings)
     row |= {"rounds": candidate.rounds, "final": candidate.final, "customers": of}
-    margin = candidate.margin(demand.price.value, demand.refused.value)
+    margin = candidate.margin(demand)
     change = margin - (candidate.now.revenue - candidate.now.cost)
     ends = interval(MetricSample("mean", change.tolist()), level)
     row |= {"margin": float(margin.sum())}
@@ -384,17 +354,15 @@ def _row(candidate: _Candidate, demand: Demand, risk: float, level: float) -> Ro
 def _tornado(winner: _Candidate, demand: Demand) -> list[Row]:
     before = float((winner.now.revenue - winner.now.cost).sum())
 
-    def change(price: float, refused: float) -> float:
-        return float(winner.margin(price, refused).sum()) - before
+    def row(assumption: str, name: str) -> Row:
+        ends = dict(zip(("low", "high"), getattr(demand, f"{name}_range"), strict=True))
+        at = {end: winner.margin(replace(demand, **{name: share})) for end, share in ends.items()}
+        changes = {f"change_at_{end}": float(margin.sum()) - before for end, margin in at.items()}
+        return {"assumption": assumption} | ends | changes
 
-    def row(assumption: str, assumed: Assumed, at: Callable[[float], float]) -> Row:
-        ends = {"low": assumed.low, "high": assumed.high}
-        return {"assumption": assumption} | ends | {f"change_at_{end}": at(x) for end, x in ends.items()}
-
-    price, refused = demand.price, demand.refused
     rows = [
-        row("leave for each share that the bill rises", price, lambda x: change(x, refused.value)),
-        row("leave when refused what they never were", refused, lambda x: change(price.value, x)),
+        row("leave for each share that the bill rises", "price"),
+        row("leave when refused what they never were", "refused"),
     ]
     rows.sort(key=lambda row: -abs(row["change_at_high"] - row["change_at_low"]))
     return rows

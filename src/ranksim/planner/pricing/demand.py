@@ -1,0 +1,77 @@
+"""How customers answer to prices and refusals: declared, since neither a run nor a recording tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranksim.core.errors import BadInput
+from ranksim.planner.fleet.results import FleetResult
+from ranksim.planner.fleet.rows import Integers
+from ranksim.report import units
+
+Amounts = NDArray[np.float64]
+Charged = Integers | Amounts | int
+"""µUSD by customer, or of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Which shares of the customers leave; neither buys another plan.
+
+    `price`: the share that leaves for each share that their bill rises, and comes where it falls; of a bill
+    of nothing there is no share. `refused`: the share that leaves of those who are newly refused something.
+    A search varies both over their ranges. Raises BadInput unless both are shares.
+    """
+
+    price: float = 0.0
+    refused: float = 0.0
+    price_range: tuple[float, float] = (0.0, 1.0)
+    refused_range: tuple[float, float] = (0.0, 0.5)
+
+    def __post_init__(self) -> None:
+        """Raise BadInput unless both are shares."""
+        for name, share in (("price", self.price), ("refused", self.refused)):
+            if not 0 <= share <= 1:
+                raise BadInput(f"--leave-{name}: expected a share between 0 and 1, found {share}")
+
+    @property
+    def sentence(self) -> str:
+        """What is told of it beside every answer that it changes."""
+        if not (self.price or self.refused):
+            return "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
+        return (
+            f"Assumed, not measured: of customers whose bill rises by a tenth {self.price * 10:.3g} % leave, "
+            f"and {units.percent(self.refused)} of those newly refused something; nobody buys another plan."
+        )
+
+    def stay(self, revenue: Charged, before: Charged, newly_refused: NDArray[np.bool_] | bool) -> Amounts:
+        """Return the share of each customer that stays, above 1 where customers come.
+
+        `revenue` is what they pay, `before` what they paid.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rise = np.where(np.greater(before, 0), np.divide(revenue, before) - 1.0, 0.0)
+        refused = np.where(newly_refused, self.refused, 0.0)
+        share: Amounts = np.maximum(0.0, 1.0 - self.price * rise) * (1.0 - refused)
+        return share
+
+
+def demand_of(demand: Demand | None, unpriced: Sequence[str] = ()) -> Demand:
+    """Return what is declared, which is by default that nobody leaves.
+
+    Raises BadInput where a price drives customers away and is not known, as `unpriced` says.
+    """
+    if demand is not None and demand.price and unpriced:
+        raise BadInput(f"--leave-price: {' and '.join(unpriced)}, so no bill is known to rise")
+    return demand or Demand()
+
+
+def newly_blocked(result: FleetResult, before: FleetResult) -> NDArray[np.bool_]:
+    """Return which customers another plan or add-on would have spared a refusal, and were not `before`."""
+    blocked, was = (run.accounts["upgradable"] > 0 for run in (result, before))
+    newly: NDArray[np.bool_] = blocked & ~was
+    return newly
