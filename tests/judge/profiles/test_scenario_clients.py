@@ -69,6 +69,16 @@ def test_further_portfolios_are_made_too() -> None:
     assert len({json.loads(one.body)["host"] for one in created}) == 2 + 3
 
 
+def test_a_schedule_of_hosts_starts_jobs_of_those_that_stand_for_them() -> None:
+    nightly = (
+        "  big: {kind: schedule, account: shop, job: rank_run, every: 1h, domains: [site2.shop.example]}\n"
+    )
+    profile = scenario_clients(Scenario.parse(SHOP + nightly), ["big"])
+    trace = rehearsed(profile, users=1, duration=MINUTE)
+    _, second = [json.loads(one.response)["data"]["id"] for one in calls(trace, "domains.create")]
+    assert [json.loads(one.body)["domain_id"] for one in calls(trace, "jobs.create")] == [second]
+
+
 def test_the_same_seed_calls_the_same() -> None:
     profile = scenario_clients(Scenario.parse(SHOP))
     first, again = (rehearsed(profile, duration=MINUTE) for _ in range(2))

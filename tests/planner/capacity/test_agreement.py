@@ -27,8 +27,8 @@ def asked(scenario: rs.Scenario) -> dict[str, int]:
     found = dict.fromkeys(KINDS, 0)
     for client in scenario.clients.values():
         assert isinstance(client, Schedule)
-        stops = scenario.end if client.stops is None else scenario.start + client.stops
-        times = [at for at in client.times(scenario.start + client.starts, scenario.end) if at < stops]
+        stops = scenario.end if client.stops is None else client.stops.on(scenario.start)
+        times = [at for at in client.times(client.starts.on(scenario.start), scenario.end) if at < stops]
         reached = domains if client.domains == "all" else min(domains, client.domains)
         found[client.job] += len(times) * reached
     return found

@@ -454,3 +454,37 @@ def test_what_a_timeline_sets_is_left_out_and_told() -> None:
     answer = fit(still.replace(timeline=[{"do": "set", "at": "10d", "path": ceiling, "value": "0 USD"}]))
     assert f"The timeline sets {ceiling}: this is about what holds before." in answer.notes
     assert answer.rows() == fit(still).rows()
+
+
+BIG = """\
+start: 2026-03-01T00:00:00Z
+length: 31d
+accounts:
+  us:
+    plan: agency
+    portfolio: {domains: 30, keywords: 300, scans: [%s]}
+    further: [{domains: [bigclient.com], keywords: 12000, scans: [%s]}]
+clients:
+  all: {kind: schedule, account: us, job: rank_run, every: day, at: "01:00", spread: 2h, domains: 30}
+  big: {kind: schedule, account: us, job: rank_run, every: 12h, domains: [bigclient.com]}
+"""
+FOUR = "{engine_devices: [google/desktop, google/mobile, bing/desktop, bing/mobile]}"
+
+
+@pytest.mark.fact("S23")
+def test_a_client_of_named_hosts_is_counted_as_a_world_counts_it() -> None:
+    """12,000 words of one domain twice a day, 300 of each of 30 others daily; a slot's run costs 400 µUSD."""
+    scenario = rs.Scenario.parse(BIG % (FOUR, FOUR))
+    by_hand = (48_000 * 62 + 30 * 1_200 * 31) * 400
+    assert rs.run(scenario).metric("spend.us.max").mean == by_hand
+    assert workload_of(scenario).slots == 84_000
+    assert next(plan.now.cost for plan in fit(scenario).plans if plan.plan == "agency") == by_hand
+
+
+def test_domains_of_the_timeline_are_left_out_and_told() -> None:
+    still = agency(6, ranks={"spread": "2m"})
+    added = {"do": "add_domains", "at": "10d", "account": "acme", "domains": 2}
+    load = workload_of(still.replace(timeline=[added]))
+    assert load.slots == workload_of(still).slots
+    assert load.left_out.slots > 0
+    assert any("1 × add_domains of the timeline" in note for note in load.notes)

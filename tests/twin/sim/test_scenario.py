@@ -249,11 +249,11 @@ def test_every_mistake_is_one_sentence_with_its_line(old: str, new: str, message
         (MINIMAL + "receivers: {x: {}}\n", "5: receivers.x.account: is missing; add it"),
         (
             MINIMAL + NIGHTLY.format("[example.com]"),
-            "5: clients.nightly.domains: expected one of all or a whole number, found a list",
+            "5: clients.nightly.domains: no domain 'example.com'; there is no domain here; add one",
         ),
         (
             MINIMAL + NIGHTLY.format("al"),
-            "5: clients.nightly.domains: expected one of all or a whole number, found 'al'; did you mean ",
+            "5: clients.nightly.domains: expected one of all or a whole number or a list, found 'al'; ",
         ),
     ],
 )

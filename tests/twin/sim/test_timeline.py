@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ranksim.core.clock import DAY, HOUR, MINUTE
+from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.state import Account, Endpoint
+from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.world import World
 
@@ -60,6 +63,13 @@ def call(world: World, key: str = "main") -> Reply:
     return world.call(Call("domains.list", key=world.actors["acme"].keys[key]))
 
 
+def hosts(world: World) -> list[int]:
+    """The numbers of the domains that there are, in the service as in the account at work."""
+    domains = [domain.host for domain in world.service.state.domains.values()]
+    assert domains == list(world.actors["acme"].hosts)
+    return [int(host.partition(".")[0].removeprefix("site")) for host in domains]
+
+
 def scans(world: World) -> list[bool]:
     return [scan.active for scan in world.service.state.scans.values()]
 
@@ -76,6 +86,12 @@ def scans(world: World) -> list[bool]:
         ("do: pause_scan, account: acme", used, (40, 0), (0, 40)),
         ("do: pause_scan, account: acme, domain: site2.acme.example", scans,
          [True] * 4, [True, True, False, False]),
+        ("do: add_domains, account: acme, domains: 2", hosts, [1, 2], [1, 2, 3, 4]),
+        ("do: add_domains, account: acme, domains: [new.example]", used, (40, 0), (60, 0)),
+        ("do: add_domains, account: acme, domains: 3, keywords: 7, scans: [{}]", used, (40, 0), (61, 0)),
+        ("do: add_domains, account: acme, keywords: 2480", used, (40, 0), (5000, 0)),
+        ("do: remove_domains, account: acme, domains: [site1.acme.example]", hosts, [1, 2], [2]),
+        ("do: remove_domains, account: acme, domains: 1", used, (40, 0), (20, 20)),
         ("do: add_keywords, account: acme, count: 5", used, (40, 0), (60, 0)),
         ("do: add_keywords, account: acme, count: 5, domain: site1.acme.example", used, (40, 0), (50, 0)),
         ("do: remove_keywords, account: acme, count: 3", used, (40, 0), (28, 12)),
@@ -176,3 +192,118 @@ def test_actions_of_one_instant_happen_as_written() -> None:
     )
     world.run()
     assert account(world).plan == "pro"
+
+
+# Domains that come and go, and who starts jobs for them
+
+GROWING = """\
+start: 2026-03-01T00:00:00Z
+length: 4d
+accounts:
+  us:
+    plan: agency
+    portfolio: {domains: %s, keywords: 10}
+    further: [{domains: [big.example], keywords: 90}]
+clients:
+  nightly: {kind: schedule, account: us, job: rank_run, every: day, at: "02:00", domains: %s}
+pools: {rank_run: 2}
+"""
+
+
+def done(domains: int, of: Any, *actions: dict[str, Any]) -> tuple[float | None, ...]:
+    timeline = f"timeline: {json.dumps(actions)}\n"
+    result = run(Scenario.parse(GROWING % (domains, of) + timeline), replications=1)
+    names = ("jobs.rank_run.done", "slots.us.max_used", "spend.us.max")
+    return tuple(result.metric(name).mean for name in names)
+
+
+def test_domains_that_are_added_at_once_are_as_if_they_had_been_there() -> None:
+    added = {"at": "0s", "do": "add_domains", "account": "us", "domains": 4}
+    assert done(2, "all", added) == done(6, "all")
+    assert done(2, "all") != done(6, "all")
+
+
+@pytest.mark.parametrize(
+    ("of", "runs"),
+    [("all", 3 + 5 + 5 + 3), (2, 4 * 2), (4, 3 + 4 + 4 + 3), ("[big.example]", 4),
+     ("[site5.us.example, big.example]", 1 + 2 + 2 + 1), ("[new.example]", 0)],
+)  # fmt: skip
+def test_schedules_follow_the_domains_that_there_are(of: str, runs: int) -> None:
+    actions: list[dict[str, Any]] = [
+        {"at": "1d", "do": "add_domains", "account": "us", "domains": 1},
+        {"at": "1d", "do": "add_domains", "account": "us", "domains": 1},
+        {"at": "3d", "do": "remove_domains", "account": "us", "domains": 2},
+        {"at": "95h", "do": "add_domains", "account": "us", "domains": ["new.example"]},
+    ]
+    assert done(2, of, *actions)[0] == runs
+
+
+def test_a_domain_that_finds_too_few_slots_is_there_without_a_scan() -> None:
+    many = {"at": "1d", "do": "add_domains", "account": "us", "keywords": 10**6 // 5}
+    jobs, slots, *_ = done(2, "all", many)
+    assert (jobs, slots) == (3 + 4 * 3, 110)
+
+
+@pytest.mark.parametrize(
+    ("client", "message"),
+    [
+        ("domains: [big.exampel]", "clients.nightly.domains: no domain 'big.exampel'; did you mean"),
+        ("domains: []", "clients.nightly.domains: expected at least 1, found 0"),
+        ("starts: 2026-02-01T00:00:00Z", "clients.nightly.starts: 2026-02-01T00:00:00Z is outside the run"),
+        ("starts: 5", "clients.nightly.starts: write a time since the start such as '2d'"),
+        ("stops: 0s", "clients.nightly: starts and stops are times since the start"),
+    ],
+)  # fmt: skip
+def test_a_client_that_cannot_be(client: str, message: str) -> None:
+    text = (GROWING % (2, "all")).replace("domains: all", client)
+    with pytest.raises(BadInput) as refused:
+        Scenario.parse(text, "s.yaml")
+    assert str(refused.value).startswith(f"s.yaml:9: {message}")
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (
+            "do: remove_domains, account: us, domains: 3",
+            "domains: account 'us' has 3 then; leave one",
+        ),
+        (
+            "do: remove_domains, account: us, domains: [x.example]",
+            "domains: no domain 'x.example'; did you",
+        ),
+        (
+            "do: pause_scan, account: us, domain: site4.us.example",
+            "domain: no domain 'site4.us.example'",
+        ),
+        ("do: add_domains, account: us, keywrods: 3", "keywrods: no such field; did you mean 'keywords'?"),
+    ],
+)
+def test_an_action_that_cannot_be(action: str, message: str) -> None:
+    later = "{at: 2d, do: add_domains, account: us, domains: 1}"
+    text = f"{GROWING % (2, 'all')}timeline:\n  - {later}\n  - {{at: 1d, {action}}}\n"
+    with pytest.raises(BadInput) as refused:
+        Scenario.parse(text, "s.yaml")
+    assert str(refused.value).startswith(f"s.yaml:13: timeline[1].{message}")
+
+
+def test_what_was_added_has_its_name_from_then_on() -> None:
+    actions = [
+        {"at": "1d", "do": "add_domains", "account": "us", "domains": 1},
+        {"at": "2d", "do": "pause_scan", "account": "us", "domain": "site4.us.example"},
+        {"at": "2d", "do": "remove_domains", "account": "us", "domains": ["site1.us.example"]},
+    ]
+    world = World(Scenario.parse(GROWING % (2, "all")).replace(timeline=actions))
+    world.run()
+    assert list(world.actors["us"].hosts) == ["site2.us.example", "big.example", "site4.us.example"]
+
+
+def test_clients_start_and_stop_at_instants() -> None:
+    text = GROWING % (2, "all")
+    for times in (
+        "starts: 1d, stops: 3d",
+        "starts: 2026-03-02T00:00:00Z, stops: 2026-03-04T00:00:00Z",
+        "starts: 1d, stops: 2026-03-04T00:00:00Z",
+    ):
+        result = run(Scenario.parse(text.replace("domains: all", times)), replications=1)
+        assert result.metric("jobs.rank_run.done").mean == 2 * 3

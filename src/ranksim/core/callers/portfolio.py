@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from pydantic import Field, model_validator
@@ -74,12 +75,13 @@ class PortfolioSpec(Frozen):
     labels: Count = 0
     competitors: Count = 0
 
-    def hosts(self, account: str) -> tuple[str, ...]:
-        """The hosts of the domains, for the account of that name."""
+    def hosts(self, account: str, after: int = 0) -> tuple[str, ...]:
+        """The hosts of the domains, for the account of that name; numbers go on `after` some domains."""
         if isinstance(self.domains, tuple):
             return self.domains
         label = host_label(account)
-        return tuple(f"site{number}.{label}.example" for number in range(1, self.domains + 1))
+        numbers = range(after + 1, after + self.domains + 1)
+        return tuple(f"site{number}.{label}.example" for number in numbers)
 
     def slots(self) -> int:
         """The slots it takes (S23, S24)."""
@@ -156,6 +158,13 @@ class Actor:
     words: dict[str, int] = field(default_factory=dict)
     """Domain id to the number of keywords made for it so far."""
 
+    def forget(self, host: str) -> str:
+        """Take a domain out, by its host; return its id."""
+        domain = self.hosts.pop(host)
+        self.domains.remove(domain)
+        del self.lists[domain], self.scans[domain]
+        return domain
+
     def fresh_words(self, domain: str, count: int) -> list[str]:
         """Make keywords that this domain has never had: "keyword 1", "keyword 2" and so on."""
         made = self.words.get(domain, 0)
@@ -187,7 +196,7 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
     )
     actor = Actor(name, account, spec.environment)
     for portfolio in spec.portfolios:
-        _make_portfolio(host, actor, portfolio)
+        make_portfolio(partial(_make, host, actor), portfolio_of(actor, portfolio, portfolio.hosts(name)))
     if spec.used is not None:
         service.set_usage(account, spec.used.metrics, spec.used.spent, spec.used.held, now)
         for cooling in spec.used.cooldowns:
@@ -201,7 +210,7 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
 
 
 Making: TypeAlias = Generator[tuple[str, Body], Any, None]
-"""Yields an operation with its body, and is sent the data of its reply."""
+"""Yields an operation with its body, and is sent the data of its reply; None where a scan is refused."""
 
 
 def portfolio_of(actor: Actor, spec: PortfolioSpec, sites: Iterable[str]) -> Making:
@@ -223,19 +232,20 @@ def portfolio_of(actor: Actor, spec: PortfolioSpec, sites: Iterable[str]) -> Mak
                 yield "keywords.create", keywords_body(list_id, dealt[first : first + MOST_KEYWORDS])
         scans = actor.scans[domain] = []
         for number, scan in enumerate(spec.scans, 1):
-            scans.append((yield "scans.create", _scan(domain, lists, scan, number))["id"])
+            made = yield "scans.create", _scan(domain, lists, scan, number)
+            scans += [made["id"]] if made else []
         for number in range(1, spec.labels + 1):
             yield "labels.create", named_body(domain, f"label {number}")
         for number in range(1, spec.competitors + 1):
             yield "competitors.create", competitor_body(domain, f"rival{number}.{site}")
 
 
-def _make_portfolio(host: Host, actor: Actor, spec: PortfolioSpec) -> None:
-    making = portfolio_of(actor, spec, spec.hosts(actor.name))
+def make_portfolio(make: Callable[[str, Body], Any], making: Making) -> None:
+    """Make what an account tracks, each part by a function that returns the data of its reply."""
     with suppress(StopIteration):
         operation, body = next(making)
         while True:
-            operation, body = making.send(_make(host, actor, operation, body))
+            operation, body = making.send(make(operation, body))
 
 
 def _scan(domain: str, lists: list[str], scan: ScanSpec, number: int) -> Body:

@@ -109,7 +109,6 @@ class RequestFactory:
         self.learns = {operation.partition(".")[0] for operation in operations if on_one(operation)}
         domains = actor.domains
         self.phase = draws.below(len(domains), seeded.seed, self.entity, 0, Purpose.PHASE) if domains else 0
-        self._queries = [{"domain_id": domain} for domain in domains]
         if "domains" in self.learns:
             self.seen["domains"] = [{"id": domain} for domain in domains]
         if "keyword_lists" in self.learns:
@@ -195,9 +194,9 @@ class RequestFactory:
         del seen[:-REMEMBERED]
 
     def _query(self, resource: str, number: int) -> Mapping[str, str]:
-        if resource in WHOLE_ACCOUNT or not self._queries:
+        if resource in WHOLE_ACCOUNT or not self.actor.domains:
             return {}
-        return self._queries[(number + self.phase) % len(self._queries)]
+        return {"domain_id": self.domain(number)}
 
     def _on_one(self, resource: str, action: str, number: int) -> Send:
         seen = self.seen.get(resource)

@@ -219,3 +219,41 @@ class Distribution(Atomic):
         if self.kind == "lognormal":
             return round(self.durations[0] * math.exp(self.sigma**2 / 2))
         return round(sum(self.durations) / len(self.durations))
+
+
+class Moment(Atomic):
+    """When something happens: '2d' after the scenario's start, or at '2026-03-01T00:00:00Z'.
+
+    `us` is the time since the start (µs), or the instant itself when `absolute`.
+    """
+
+    model_config = also(TEXT)
+
+    us: int
+    absolute: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, dict):
+            return value
+        if _is_integer(value) and (info.mode == "python" or value == 0):
+            return {"us": value}
+        for read, absolute in ((clock.duration, False), (clock.instant, True)):
+            try:
+                return {"us": read(value), "absolute": absolute}
+            except (TypeError, ValueError):
+                continue
+        raise ValueError(f"write a time since the start such as '2d', or an instant, found {value!r}")
+
+    @model_serializer
+    def _write(self) -> str:
+        return clock.iso(self.us) if self.absolute else clock.format_duration(self.us)
+
+    def on(self, start: int) -> int:
+        """Return the instant, for a scenario that starts at `start`."""
+        return self.us if self.absolute else start + self.us
+
+    def after(self, start: int) -> int:
+        """Return how long after the start it is (µs), for a scenario that starts at `start`."""
+        return self.on(start) - start

@@ -120,10 +120,13 @@ def _owned(me: User, name: str, spec: AccountSpec) -> Generator[Any, Any, Actor]
     label = host_label(name).lower()
     numbers = count(1)
 
+    sites: dict[str, str] = {}
+
     def made() -> Making:
         for portfolio in spec.portfolios:
-            sites = [me.host("own", label, next(numbers)) for _ in portfolio.hosts(name)]
-            yield from portfolio_of(actor, portfolio, sites)
+            own = {host: me.host("own", label, next(numbers)) for host in portfolio.hosts(name)}
+            sites.update(own)
+            yield from portfolio_of(actor, portfolio, own.values())
 
     making = made()
     data: Any = None
@@ -137,4 +140,5 @@ def _owned(me: User, name: str, spec: AccountSpec) -> Generator[Any, Any, Actor]
         if not answer.ok or not isinstance(answer.data, dict):
             break
         data = answer.data
+    actor.hosts |= {host: actor.hosts[site] for host, site in sites.items() if site in actor.hosts}
     return actor

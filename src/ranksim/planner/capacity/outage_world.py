@@ -19,7 +19,7 @@ import numpy as np
 
 from ranksim.core.clock import HOUR, SECOND, Micros, iso
 from ranksim.core.contract.policy import Policy, policy_of
-from ranksim.core.contract.quantities import Distribution
+from ranksim.core.contract.quantities import Distribution, Moment
 from ranksim.core.draws import Purpose, entity, uniform
 from ranksim.core.errors import BadInput
 from ranksim.core.service.events import JobEnded, ServiceEvent
@@ -50,7 +50,6 @@ from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.runner import replication_seed, run
 from ranksim.twin.sim.scenario import Scenario, scenario_of
-from ranksim.twin.sim.schedule_time import Moment
 from ranksim.twin.sim.statistics import SilentTally
 from ranksim.twin.sim.world import World
 

@@ -27,9 +27,11 @@ from ranksim.planner.capacity.workload import MONTH, JobStarts, PlannedWork, Unc
 from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.timeline import (
+    AddDomains,
     AddKeywords,
     ChangePlan,
     PauseScan,
+    RemoveDomains,
     RemoveKeywords,
     ResumeScan,
     Set,
@@ -67,7 +69,7 @@ class Recurring(NamedTuple):
         """Return how many occasions there are in all, in a scenario from `start` on, None without end."""
         if self.client.stops is None:
             return None
-        return len(list(self.occasions.times(start + self.client.starts, start + self.client.stops)))
+        return len(list(self.occasions.times(self.client.starts.on(start), self.client.stops.on(start))))
 
 
 class OwnAccount:
@@ -88,8 +90,9 @@ class OwnAccount:
         self.name = name_of_account(self.scenario, account)
         self.spec = self.scenario.accounts[self.name]
         self.parts = [
-            TrackedPart(len(tracked.hosts(self.name)), tracked.keywords, sum(map(_slots, _active(tracked))))
+            TrackedPart(len(hosts), tracked.keywords, sum(map(_slots, _active(tracked))), hosts)
             for tracked in self.spec.portfolios
+            for hosts in [tracked.hosts(self.name)]
         ]
         if not self.parts:
             raise BadInput(f"{self.scenario.name}: account {self.name!r} has no portfolio; give it one")
@@ -178,7 +181,7 @@ class OwnAccount:
         begun = billing_month(self.anchor, start)[0]
         for client in self.recurring:
             period = client.occasions.period
-            first = client.occasions.phase(start + client.client.starts, begun)
+            first = client.occasions.phase(client.client.starts.on(start), begun)
             for work in client.work:
                 if work.operation not in replaced:
                     yield PlannedWork(
@@ -203,13 +206,13 @@ class OwnAccount:
             if starts is not None and client.surface != "app"
         ]
         again = math.lcm(*(occasions.period for _, occasions, _ in by_key))
-        end = min(MONTH, 2 * again) + max((client.starts for client, *_ in by_key), default=0)
+        end = min(MONTH, 2 * again) + max((client.starts.after(start) for client, *_ in by_key), default=0)
         for client, occasions, starts in by_key:
             if starts.operation in replaced or not starts.requests:
                 continue
             is_apart = client.surface == "graphql" and policy.graphql_cost == "separate"
-            stops = end if client.stops is None else min(end, client.stops)
-            times = tuple(occasions.times(start + client.starts, start + stops))
+            stops = end if client.stops is None else min(end, client.stops.after(start))
+            times = tuple(occasions.times(client.starts.on(start), start + stops))
             yield JobStarts(
                 starts.operation,
                 starts.requests,
@@ -343,7 +346,17 @@ def _slots(scan: ScanSpec) -> int:
     return len(scan.engine_devices) * len(scan.geographies)
 
 
-CHANGES = AddKeywords | RemoveKeywords | PauseScan | ResumeScan | ChangePlan | SetAddOn | SetStatus
+CHANGES = (
+    AddDomains
+    | RemoveDomains
+    | AddKeywords
+    | RemoveKeywords
+    | PauseScan
+    | ResumeScan
+    | ChangePlan
+    | SetAddOn
+    | SetStatus
+)
 """Changes of the timeline that change what an account needs, or has."""
 
 
@@ -389,15 +402,13 @@ def _bounds(account: OwnAccount) -> Iterator[str]:
     start = account.scenario.start
     for recurring in account.recurring:
         name, client, occasions, *_ = recurring
-        if client.starts:
-            first = len(list(occasions.times(start + client.starts, start + MONTH)))
+        if begun := client.starts.after(start):
+            first = len(list(occasions.times(start + begun, start + MONTH)))
             yield (
-                f"{name} begins {format_duration(client.starts)} into the scenario: a whole month of it is "
+                f"{name} begins {format_duration(begun)} into the scenario: a whole month of it is "
                 f"counted, {-(-MONTH // occasions.period)} occasions, of which the first month has {first}."
             )
         if client.stops is not None:
+            end = format_duration(client.stops.after(start))
             most = units.many(recurring.most(start) or 0, "occasion")
-            yield (
-                f"{name} stops {format_duration(client.stops)} into the scenario: a month has at most its "
-                f"{most}."
-            )
+            yield f"{name} stops {end} into the scenario: a month has at most its {most}."

@@ -8,16 +8,26 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.callers.portfolio import PortfolioSpec
-from ranksim.core.callers.programs import Arrivals
+from ranksim.core.callers.programs import Arrivals, Python, Schedule
 from ranksim.core.clock import format_duration, iso
 from ranksim.core.contract.located import Part
 from ranksim.core.contract.parameters import check_path, check_unit
 from ranksim.core.contract.partly import LeftOut, Misfit
 from ranksim.core.contract.plans import Plan
+from ranksim.core.contract.quantities import Moment
 from ranksim.core.service.administration import STATUSES
 from ranksim.twin.sim import settings
-from ranksim.twin.sim.schedule_time import Moment
-from ranksim.twin.sim.timeline import CLIENT, Action, IssueKey, ResizePool, Set, WithdrawKey
+from ranksim.twin.sim.timeline import (
+    CLIENT,
+    Action,
+    AddDomains,
+    IssueKey,
+    RemoveDomains,
+    ResizePool,
+    Set,
+    WithdrawKey,
+    removed_hosts,
+)
 
 if TYPE_CHECKING:
     from ranksim.twin.sim.scenario import Scenario
@@ -112,6 +122,11 @@ def _client_misfits(scenario: Scenario) -> Iterator[Misfit]:
         at = ("clients", name)
         for index, account in enumerate(client.accounts if isinstance(client, Arrivals) else ()):
             yield from _unknown((*at, "accounts", index), "account", account, scenario.accounts)
+        if not isinstance(client, Python) and client.starts.absolute:
+            yield from _outside((*at, "starts"), scenario, client.starts)
+        if isinstance(client, Schedule) and client.account in scenario.accounts:
+            for host in client.domains if isinstance(client.domains, tuple) else ():
+                yield from _unknown((*at, "domains"), "domain", host, hosts_before(scenario, client.account))
         if client.account is not None:
             yield from _unknown((*at, "account"), "account", client.account, scenario.accounts)
         for owner in client.owners:
@@ -149,7 +164,7 @@ def _action_misfits(scenario: Scenario, action: Action) -> Iterator[Misfit]:
     names: dict[str, Any] = {
         "plan": scenario.policy.catalogue.plans,
         "add_on": scenario.policy.catalogue.add_ons,
-        "domain": scenario.accounts[account].hosts(account),
+        "domain": hosts_before(scenario, account, action),
         "key": _keys(scenario, account, action if isinstance(action, WithdrawKey) else None),
         "status": STATUSES,
     }
@@ -157,6 +172,12 @@ def _action_misfits(scenario: Scenario, action: Action) -> Iterator[Misfit]:
         value = getattr(action, field, None)
         if value is not None:
             yield from _unknown((field,), field.replace("_", "-"), value, options)
+    if isinstance(action, RemoveDomains):
+        hosts = hosts_before(scenario, account, action)
+        for host in action.domains if isinstance(action.domains, tuple) else ():
+            yield from _unknown(("domains",), "domain", host, hosts)
+        if not {*hosts} - {*removed_hosts(action, hosts)}:
+            yield Misfit(("domains",), f"account {account!r} has {len(hosts)} then; leave one at least")
 
 
 def _setting_misfits(scenario: Scenario) -> Iterator[Misfit]:
@@ -186,10 +207,28 @@ def _expectation_misfits(scenario: Scenario) -> Iterator[Misfit]:
             yield from _unknown(("expect", index), what, rest.partition(".")[0], names)
 
 
+def hosts_before(scenario: Scenario, account: str, before: Action | None = None) -> list[str]:
+    """Return the hosts of an account's domains as they stand before an action, or all that it ever has."""
+    spec = scenario.accounts[account]
+    hosts = ever = list(spec.hosts(account))
+    for action in takewhile(lambda action: action is not before, in_time(scenario)):
+        if isinstance(action, AddDomains) and action.account == account:
+            added = action.like(spec).hosts(account, len(ever))
+            hosts, ever = [*hosts, *added], [*ever, *added]
+        elif isinstance(action, RemoveDomains) and action.account == account:
+            removed = removed_hosts(action, hosts)
+            hosts = [host for host in hosts if host not in removed]
+    return ever if before is None else hosts
+
+
+def in_time(scenario: Scenario) -> list[Action]:
+    """Return what a timeline does, in order of time."""
+    return sorted(scenario.timeline, key=lambda action: action.at.on(scenario.start))
+
+
 def _keys(scenario: Scenario, account: str, before: Action | None = None) -> list[str]:
     """Names of the keys an account starts with or is issued, in the whole run or `before` an action."""
-    actions = sorted(scenario.timeline, key=lambda action: action.at.on(scenario.start))
-    earlier = takewhile(lambda action: action is not before, actions)
+    earlier = takewhile(lambda action: action is not before, in_time(scenario))
     issued = [a.key for a in earlier if isinstance(a, IssueKey) and a.account == account]
     return [*(key.name for key in scenario.accounts[account].keys), *issued]
 

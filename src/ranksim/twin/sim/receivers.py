@@ -7,10 +7,9 @@ from pydantic import ConfigDict, Field, model_validator
 
 from ranksim.core.callers.receivers import Outages, by_attempt
 from ranksim.core.clock import DISTANT_FUTURE, MILLISECOND, Micros
-from ranksim.core.contract.quantities import Distribution, Duration, Frozen
+from ranksim.core.contract.quantities import Distribution, Duration, Frozen, Moment
 from ranksim.core.draws import Purpose, entity, uniform
 from ranksim.core.service.calls import Answer, Attempt
-from ranksim.twin.sim.schedule_time import Moment
 
 Status = Annotated[int, Field(ge=100, le=599)]
 Silence = Literal["refused", "timeout"]

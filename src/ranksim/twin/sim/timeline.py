@@ -1,16 +1,27 @@
 """What happens to a world from outside its clients: plan changes, outages, resized pools and the like."""
 
-from typing import Annotated, Any, Literal, Protocol, assert_never
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, assert_never
 
 from pydantic import Field
 
-from ranksim.core.callers.portfolio import Actor, Host
+from ranksim.core.callers.portfolio import (
+    AccountSpec,
+    Actor,
+    Host,
+    PortfolioSpec,
+    make_portfolio,
+    portfolio_of,
+)
 from ranksim.core.contract.plans import JobLabel
-from ranksim.core.contract.quantities import Frozen
+from ranksim.core.contract.quantities import Frozen, Moment
 from ranksim.core.service.calls import Body, Reply
 from ranksim.twin.sim.receivers import SimulatedReceiver
-from ranksim.twin.sim.schedule_time import Moment
 from ranksim.twin.sim.workers import Capacity, Pool
+
+if TYPE_CHECKING:
+    from ranksim.twin.sim.scenario import Scenario
 
 CLIENT = "timeline"
 """The name under which calls of the timeline are counted."""
@@ -82,6 +93,25 @@ class ResumeScan(_OfAccount):
     domain: str | None = None
 
 
+class AddDomains(_OfAccount, PortfolioSpec):
+    """Add domains, by number or by hosts, that track what those of the portfolio do unless it is said."""
+
+    do: Literal["add_domains"]
+
+    def like(self, account: AccountSpec) -> PortfolioSpec:
+        """Return what is added to an account, with what is not said as its portfolio says."""
+        stated = self.model_fields_set & set(PortfolioSpec.model_fields)
+        changes = {name: getattr(self, name) for name in stated}
+        return (account.portfolio or PortfolioSpec()).model_copy(update={"domains": self.domains, **changes})
+
+
+class RemoveDomains(_OfAccount):
+    """Remove the domains with these hosts, or the `domains` newest, and all that belongs to them (S27)."""
+
+    do: Literal["remove_domains"]
+    domains: Positive | Annotated[tuple[str, ...], Field(min_length=1)]
+
+
 class AddKeywords(_OfAccount):
     """Add `count` new keywords to the first list of one domain (by host) or of each."""
 
@@ -148,6 +178,8 @@ OfAccount = (
     | WithdrawKey
     | PauseScan
     | ResumeScan
+    | AddDomains
+    | RemoveDomains
     | AddKeywords
     | RemoveKeywords
 )
@@ -158,6 +190,7 @@ Action = Annotated[OfAccount | OfReceiver | ResizePool | Set, Field(discriminato
 class TimelineWorld(Host, Protocol):
     """What actions are done to: a world, with its accounts, pools and receivers by name."""
 
+    scenario: "Scenario"
     pools: dict[str, Pool]
     actors: dict[str, Actor]
     receivers: dict[str, SimulatedReceiver]
@@ -206,6 +239,13 @@ def _apply_to_account(world: TimelineWorld, action: OfAccount) -> None:
         case PauseScan() | ResumeScan():
             for domain in _domains(actor, action.domain):
                 _set_scans(world, actor, domain, active=isinstance(action, ResumeScan))
+        case AddDomains():
+            spec = action.like(world.scenario.accounts[action.account])
+            hosts = spec.hosts(actor.name, len(actor.words))
+            make_portfolio(partial(_made, world, actor), portfolio_of(actor, spec, hosts))
+        case RemoveDomains():
+            for host in removed_hosts(action, actor.hosts):
+                world.app_call(actor, "domains.delete", None, client=CLIENT, id=actor.forget(host))
         case AddKeywords():
             for domain in _domains(actor, action.domain):
                 words = actor.fresh_words(domain, action.count)
@@ -231,6 +271,19 @@ def _apply_to_receiver(world: TimelineWorld, action: OfReceiver) -> None:
             world.receivers[action.receiver].bring_up(world.now)
         case _:
             assert_never(action)
+
+
+def removed_hosts(action: RemoveDomains, hosts: Iterable[str]) -> list[str]:
+    """Return which of the hosts of an account, in the order of their making, an action removes."""
+    if isinstance(action.domains, tuple):
+        return list(action.domains)
+    return list(hosts)[-action.domains :]
+
+
+def _made(world: TimelineWorld, actor: Actor, operation: str, body: Body) -> Any:
+    """Return the data of a reply of the web app, None where it refuses."""
+    reply = world.app_call(actor, operation, body, client=CLIENT)
+    return reply.body["data"] if reply.body is not None and reply.status < 400 else None
 
 
 def _domains(actor: Actor, host: str | None) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from ranksim.core import clock, draws
+from ranksim.core.callers.portfolio import Actor
 from ranksim.core.callers.programs.client import (
     Client,
     ClientPlan,
@@ -141,7 +142,7 @@ class Poll(Frozen):
 
 
 class Schedule(Calendar):
-    """Start jobs by the calendar: one `job` kind for all domains, or for the first so many.
+    """Start jobs by the calendar: one `job` kind for all domains, for the first so many, or for some hosts.
 
     The starts of one occasion are spread over `spread`, evenly or by draws. `dry_run_first` asks first
     whether the job would be accepted, and starts it only then. `poll` follows each job until it has finished.
@@ -149,7 +150,7 @@ class Schedule(Calendar):
 
     kind: Literal["schedule"] = "schedule"
     job: JobLabel
-    domains: Literal["all"] | Count = "all"
+    domains: Literal["all"] | Count | Annotated[tuple[str, ...], Field(min_length=1)] = "all"
     spread: NotNegative = 0
     spread_by: Literal["even", "draws"] = "even"
     dry_run_first: bool = False
@@ -162,12 +163,12 @@ class Schedule(Calendar):
 
     def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> ClientPlan:
         """Return the jobs of each occasion: the first domains come first, whatever each of them tracks."""
-        total = sum(part.domains for part in tracked)
-        reached = remaining = total if self.domains == "all" else min(self.domains, total)
-        work = []
+        hosts, each = self.domains if isinstance(self.domains, tuple) else (), self.domains
+        remaining = each if isinstance(each, int) else sum(part.domains for part in tracked)
+        work, reached = [], 0
         for part in tracked:
-            count = min(remaining, part.domains)
-            remaining -= count
+            count = len({*hosts} & {*part.hosts}) if hosts else min(remaining, part.domains)
+            remaining, reached = remaining - count, reached + count
             size = part.keywords * part.each if self.job == "rank_run" else sizes[self.job]
             if count:
                 work.append(OccasionWork(self.job, count, size))
@@ -180,9 +181,9 @@ def schedule(setting: Setting, name: str, spec: Schedule) -> Program:
     """Start jobs by the calendar. Raises BadInput when the account has no domain."""
     client = Client(setting, name, spec)
     client.requests(["jobs.create"])
-    domains = client.actor.domains if spec.domains == "all" else client.actor.domains[: spec.domains]
 
     def act(which: int, now: Micros) -> Program:
+        domains = _chosen(client.actor, spec.domains)
         for index, domain in enumerate(domains):
             if spec.spread_by == "even":
                 delay = spec.spread * index // len(domains)
@@ -193,6 +194,13 @@ def schedule(setting: Setting, name: str, spec: Schedule) -> Program:
                 yield Spawn(_start_job(client, spec, domain, delay))
 
     return follow(client, spec, act)
+
+
+def _chosen(actor: Actor, domains: str | int | tuple[str, ...]) -> list[str]:
+    """Return the domains of an account that are meant, as far as there are such now."""
+    if isinstance(domains, tuple):
+        return [actor.hosts[host] for host in domains if host in actor.hosts]
+    return actor.domains[: domains if isinstance(domains, int) else None]
 
 
 def _start_job(client: Client, spec: Schedule, domain: str, delay: Micros) -> Program:
@@ -274,7 +282,7 @@ class _Sync:
 
     def act(self, which: int, now: Micros) -> Program:
         """Bring every domain up to date, after a first look at what it has."""
-        for index, domain in enumerate(self.client.actor.domains):
+        for index, domain in enumerate(tuple(self.client.actor.domains)):
             if domain in self.known or self.spec.first == "memory":
                 self.known.setdefault(domain, {})
                 requests = self._changes(domain, which, index)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from ranksim.core import clock, draws
 from ranksim.core.callers.network import NetworkSpec
@@ -17,7 +17,7 @@ from ranksim.core.callers.retry import Manners, insistently
 from ranksim.core.callers.steps import Pause, Program, Received, Send
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.contract.plans import SpendLabel
-from ranksim.core.contract.quantities import Duration, Frozen
+from ranksim.core.contract.quantities import Duration, Frozen, Moment
 from ranksim.core.draws import Purpose
 from ranksim.core.errors import BadInput
 from ranksim.core.service.operations import OPERATIONS
@@ -79,7 +79,8 @@ class Common(Frozen):
     `retry_every`, doubled with each try up to `backoff_max`, "ignore" tries again after `retry_every`
     whatever the reply says. `max_tries` counts the first try; 1 never tries again. `idempotency_keys` gives
     each POST a key of its own, which its repeats carry too. The client is at work from `starts` to `stops`,
-    both since the start of the world. `network` is the one it calls over, by default the scenario's.
+    instants, or times since the start of the world. `network` is the one it calls over, by default the
+    scenario's.
     """
 
     account: str
@@ -90,9 +91,15 @@ class Common(Frozen):
     retry_every: Positive = SECOND
     backoff_max: Positive = 5 * MINUTE
     idempotency_keys: bool = False
-    starts: NotNegative = 0
-    stops: Positive | None = None
+    starts: Moment = Moment(us=0)
+    stops: Moment | None = None
     network: NetworkSpec | None = None
+
+    @model_validator(mode="after")
+    def _in_the_run(self) -> Self:
+        if self.starts.us < 0 or (self.stops is not None and self.stops.us <= 0):
+            raise ValueError("starts and stops are times since the start of the world, not before it")
+        return self
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -104,11 +111,12 @@ class Common(Frozen):
 
 
 class TrackedPart(NamedTuple):
-    """Domains that track the same: how many, words of each, slots of a word."""
+    """Domains that track the same: how many, words of each, slots of a word; and their hosts."""
 
     domains: int
     keywords: int
     each: int
+    hosts: tuple[str, ...] = ()
 
 
 class Occasions(Protocol):
@@ -184,8 +192,8 @@ class Client:
                 raise BadInput(f"clients.{name}: account {account!r} has no key; give it one")
             self.key = next(iter(self.actor.keys))
         self.credential = setting.credential(account, None if spec.surface == "app" else self.key)
-        self.start = max(setting.now, setting.start + spec.starts)
-        self.end = setting.end if spec.stops is None else min(setting.end, setting.start + spec.stops)
+        self.start = max(setting.now, spec.starts.on(setting.start))
+        self.end = setting.end if spec.stops is None else min(setting.end, spec.stops.on(setting.start))
         self.entity = draws.entity(name)
         self.manners = Manners(spec.on_limit, spec.max_tries, spec.retry_every, spec.backoff_max)
         self.sent = 0

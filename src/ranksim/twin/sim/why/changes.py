@@ -14,10 +14,9 @@ from pydantic import BaseModel
 
 from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros, format_duration
 from ranksim.core.contract.plans import Plan
-from ranksim.core.contract.quantities import Distribution
+from ranksim.core.contract.quantities import Distribution, Moment
 from ranksim.core.money import format_money
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.schedule_time import Moment
 from ranksim.twin.sim.timeline import ChangePlan
 from ranksim.twin.sim.why.explanation import LEFT_OUT, Path
 
@@ -134,7 +133,8 @@ def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
     domains = _domains(scenario, client.account)
     if "domains" in fields and domains > 1:
         old = fields["domains"]
-        yield _fewer((*at, "domains"), domains if old == "all" else old, 1, old)
+        if not isinstance(old, tuple):
+            yield _fewer((*at, "domains"), domains if old == "all" else old, 1, old)
     if limited and fields.get("on_limit", "obey") != "obey":
         yield from _choices((*at, "on_limit"), fields["on_limit"], {"obey": 1.0})
     yield from _left_out(at, client.kind)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ranksim.core.callers.programs import AnyClient, Python
 from ranksim.core.clock import Micros
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
@@ -34,8 +35,8 @@ def planned_moments(scenario: Scenario) -> list[Planned]:
         for index, action in enumerate(scenario.timeline)
     ]
     for name, client in scenario.clients.items():
-        if starts := getattr(client, "starts", 0):
-            steps.append(Planned(scenario.start + starts, ("clients", name), f"client {name} starts"))
+        if (starts := _starts(scenario, client)) != scenario.start:
+            steps.append(Planned(starts, ("clients", name), f"client {name} starts"))
     for name, receiver in scenario.receivers.items():
         for index, outage in enumerate(receiver.outages):
             at = outage.begin.on(scenario.start)
@@ -58,11 +59,16 @@ def as_of(scenario: Scenario, now: Micros) -> Scenario:
     clients = scenario.clients.items()
     changes: dict[str, Any] = {
         "timeline": tuple(a for a in scenario.timeline if isinstance(a, IssueKey) or a.at.on(start) <= now),
-        "clients": {name: client for name, client in clients if start + getattr(client, "starts", 0) <= now},
+        "clients": {name: client for name, client in clients if _starts(scenario, client) <= now},
         "receivers": receivers,
         "expect": (),
     }
     return scenario.model_copy(update=changes)
+
+
+def _starts(scenario: Scenario, client: AnyClient) -> Micros:
+    """Return when a client begins; one in Python of the user's at once."""
+    return scenario.start if isinstance(client, Python) else client.starts.on(scenario.start)
 
 
 @dataclass(slots=True)
