@@ -10,7 +10,7 @@ from flat_customers import CALENDAR, USD, catalogue, population
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing import pareto as module
 from ranksim.planner.pricing.demand import Demand
-from ranksim.planner.pricing.pareto import Frontier, pareto
+from ranksim.planner.pricing.pareto import Frontier, pareto, path_headings
 from ranksim.report.figure import new_figure
 
 FLAT = catalogue({"flat": {"price": 4 * USD}})
@@ -73,6 +73,16 @@ def test_prices_alone_are_not_simulated_again() -> None:
         found()
     # Two ceilings and the catalogue as it is, in each of two replications.
     assert [len(call.args[0]) for call in simulate.call_args_list] == [3, 3]
+
+
+def test_values_have_a_column_for_each_path() -> None:
+    (view,) = found().views()
+    assert view.headings[:3] == ("flat cost ceiling", "flat price", "not beaten")
+    assert view.rows[0][:3] == ("10 USD", "5 USD", "yes")
+    ending_alike = [f"plans.{plan}.quotas.briefs.limit" for plan in ("flat", "pro")]
+    assert [*path_headings(ending_alike).values()] == [
+        "plans flat quotas briefs limit", "plans pro quotas briefs limit",
+    ]  # fmt: skip
 
 
 def test_equal_points_do_not_beat_each_other() -> None:

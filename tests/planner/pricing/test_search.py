@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_the_best_is_the_dearest_that_refuses_nobody_anew() -> None:
     ax = found.draw()
     assert ax.get_title() == "149 USD, 5 earns most: 20.00 USD more a customer"
     assert {tick.get_text() for tick in ax.get_yticklabels()} >= {"149 USD, 5", "99 USD, 4"}
-    assert sorted({text.get_text() for text in ax.texts}) == ["", "best", "refuses too many"]
+    assert sorted({text.get_text() for text in ax.texts}) == ["best", "earns less", "refuses too many"]
     # What differs in prices alone is served once: the catalogue as it is, and two allowances.
     assert found.served == 3 * 100
     assert found.sentence.startswith("Of 4 catalogues, pro.price 149 USD")
@@ -102,6 +103,14 @@ def test_halving_keeps_the_better_third_and_ends_what_surely_refuses_too_many() 
     assert {row["customers"] for row in ended} == {10}
     assert len(ended) == 15  # nine that refuse all, and two thirds of nine
     assert all(row["rounds"] == 1 for row in ended)
+    standing = Counter((row[BRIEFS], row["standing"]) for row in found.candidates)
+    assert standing == {
+        ("5", "best"): 1, ("5", "earns less"): 2, ("5", "earns less, out in round 1"): 6,
+        ("4", "refuses too many, out in round 1"): 9,
+    }  # fmt: skip
+    (view, _) = found.views()
+    assert view.headings[:4] == ("pro price", "keyword brief refreshes limit", "standing", "customers")
+    assert view.rows[0][:4] == ("108 USD", "5", "best", "40")
     best = found.best
     assert best is not None
     assert (best["point"].split(",")[0], best["customers"]) == ("pro.price 108 USD", 40)

@@ -147,8 +147,8 @@ class BreakEven(DrawnAnswer):
         """What to know of how it was found."""
         level, risk = units.level(self.level), units.level(self.risk)
         return (
-            f"{self.replications} replications, seed {self.seed}; {level} intervals of break-even prices. "
             "Nobody is assumed to buy more or less at another price.",
+            f"{self.replications} replications, seed {self.seed}; {level} intervals of break-even prices.",
             f"A ceiling is safe when, with {level} confidence, fewer than {risk} of the plan's customers "
             "have a negative margin over the run (exact binomial bound).",
             *(

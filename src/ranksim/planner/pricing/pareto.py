@@ -134,9 +134,10 @@ class Frontier(DrawnAnswer):
             row | {"margin_low": None, "margin_high": None} | {"not_beaten": "yes" if row["best"] else "–"}
             for row in sorted(self.points, key=lambda row: (not row["best"], row["blocked"]))
         ]
-        columns = {"point": "text", "not_beaten": "text", "margin": "money", "change": "money"}
-        columns |= {"blocked": "share"}
-        return views_of(f"Margin against blocked {self.blocked}", rows, columns)
+        columns = dict.fromkeys((*self.paths, "not_beaten"), "text")
+        columns |= {"margin": "money", "change": "money", "blocked": "share"}
+        title = f"Margin against blocked {self.blocked}"
+        return views_of(title, rows, columns, headings=path_headings(self.paths))
 
 
 def pareto(
@@ -308,6 +309,13 @@ def point_row(settings: Mapping[str, Any]) -> Row:
     """Return how the row of a point begins: its name, and its values by path as text."""
     name = ", ".join(f"{path.removeprefix('plans.')} {value}" for path, value in settings.items())
     return {"point": name} | {path: str(value) for path, value in settings.items()}
+
+
+def path_headings(paths: Sequence[str]) -> dict[str, str]:
+    """Return by path the heading of its column of values: its last two names, or all if others end so."""
+    ends = {path: ".".join(path.split(".")[-2:]) for path in paths}
+    unique = {path: path if [*ends.values()].count(end) > 1 else end for path, end in ends.items()}
+    return {path: name.replace(".", " ").replace("_", " ") for path, name in unique.items()}
 
 
 def changed(catalogue: Catalogue | str | Path, settings: Mapping[str, Any]) -> Catalogue:

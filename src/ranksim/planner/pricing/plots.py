@@ -234,10 +234,7 @@ def candidates(rows: Sequence[Row], ax: Axes) -> Axes:
         mean, low, high = (_of_each(row, name) for name in ("change", "change_low", "change_high"))
         ax.plot([low, high], [y, y], color=colour, linewidth=2)
         ax.plot(mean, y, "o", color=colour, markersize=5)
-        tried = "best" if row["best"] else "" if row["allowed"] else "refuses too many"
-        few = "" if row["final"] else f"{row['customers']:,} customers"
-        text = ", ".join(filter(None, (tried, few)))
-        _label(ax, text, (high, y), (5, 0), color=BLUE if row["best"] else INK)
+        _label(ax, row["standing"], (high, y), (5, 0), color=BLUE if row["best"] else INK)
     ax.axvline(0, color=GREY, linewidth=1, zorder=0)
     _rows(ax, [_values(row) for row in ranked])
     ax.tick_params(axis="y", labelsize=8)

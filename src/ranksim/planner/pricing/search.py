@@ -33,7 +33,7 @@ from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusal
 from ranksim.planner.pricing.columns import Columns, read_columns
 from ranksim.planner.pricing.demand import Amounts, Demand, demand_of
 from ranksim.planner.pricing.paired_metrics import with_ends
-from ranksim.planner.pricing.pareto import Grid, changed, point_row, points_of
+from ranksim.planner.pricing.pareto import Grid, changed, path_headings, point_row, points_of
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.planner.pricing.recorded_sides import Side, anchored_notes
 from ranksim.report import units
@@ -56,8 +56,8 @@ class Search(DrawnAnswer):
     """The candidates of a grid by the last round that each reached, the best one, and how sure it is.
 
     `candidates`: point, rounds, customers, margin (µUSD, of all customers tried), change to the catalogue as
-    it is, share newly refused with the exact interval, allowed, best. `tornado`: what the best one's change
-    would be if demand answered otherwise.
+    it is, share newly refused with the exact interval, allowed, best, and its standing: why it is not the
+    best. `tornado`: what the best one's change would be if demand answered otherwise.
     """
 
     kind = "price search"
@@ -134,19 +134,22 @@ class Search(DrawnAnswer):
     def views(self) -> list[View]:
         """The answer as tables for people."""
         rows = [
-            row
-            | {"is": _standing(row)}
-            | {f"newly_refused{end}": row[f"share{end}"] for end in ("", "_low", "_high")}
+            row | {f"newly_refused{end}": row[f"share{end}"] for end in ("", "_low", "_high")}
             for row in self.candidates
         ]
-        columns = {"point": "text", "is": "text", "customers": "count", "margin": "money", "change": "money"}
-        views = views_of("Catalogues", rows, columns | {"newly_refused": "share"})
+        columns = dict.fromkeys((*self.paths, "standing"), "text")
+        columns |= {"customers": "count", "margin": "money", "change": "money", "newly_refused": "share"}
+        views = views_of("Catalogues", rows, columns, headings=path_headings(self.paths))
         tornado = self.TABLES["tornado"]
         return views + tornado.view("If demand answered otherwise", self.tornado, "Change of the best one.")
 
 
 def _standing(row: Row) -> str:
-    return "best" if row["best"] else "tried on all" if row["final"] else f"left in round {row['rounds']}"
+    """Say why a candidate is not the best."""
+    if row["best"]:
+        return "best"
+    why = "earns less" if row["allowed"] else "refuses too many"
+    return why if row["final"] else f"{why}, out in round {row['rounds']}"
 
 
 class _Outcome(NamedTuple):
@@ -226,8 +229,17 @@ def search(
     best = max(good, key=lambda n: float(rows[n]["change"]), default=None)
     for n, row in enumerate(rows):
         row["best"] = n == best
+        row["standing"] = _standing(row)
     tornado = [] if best is None else _tornado(candidates[best], demand)
-    rows.sort(key=lambda row: (not row["best"], not row["final"], -row["rounds"], -row["change"]))
+    rows.sort(
+        key=lambda row: (
+            not row["best"],
+            not row["final"],
+            -row["rounds"],
+            not row["allowed"],
+            -row["change"],
+        )
+    )
     anchored = anchored_notes(columns.specs, columns.start, base)
     return Search(
         columns, tuple(grid), tuple(rows), tuple(tornado), demand, risk, level, seed, rounds.served, anchored
