@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -68,7 +68,21 @@ class TraceEntry(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
 
-class TraceKey(TraceEntry):
+class SparseEntry(TraceEntry):
+    """An entry whose `sparse` fields are written only where they are not the default."""
+
+    sparse: ClassVar[tuple[str, ...]]
+
+    @model_serializer(mode="wrap")
+    def _serialized(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        for name in self.sparse:
+            if getattr(self, name) == self.__class__.model_fields[name].default:
+                fields.pop(name, None)
+        return fields
+
+
+class TraceKey(SparseEntry):
     """Whose a key is, as the header tells it, and the environment `variable` that has it, for people."""
 
     account: str = ""
@@ -76,15 +90,10 @@ class TraceKey(TraceEntry):
     domain_id: str | None = None
     variable: str | None = None
 
-    @model_serializer(mode="wrap")
-    def _serialized(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        if self.variable is None:
-            fields.pop("variable", None)
-        return fields
+    sparse = ("variable",)
 
 
-class Header(TraceEntry):
+class Header(SparseEntry):
     """The first line: version, start (µs), targets and keys by name, and what may be relied on.
 
     `exclusive`: nobody else used these accounts. `capture`: "partial" where calls of these keys, or webhook
@@ -102,13 +111,7 @@ class Header(TraceEntry):
     response_headers: tuple[str, ...] | None = None
     clock: dict[str, Any] = Field(default_factory=dict)
 
-    @model_serializer(mode="wrap")
-    def _serialized(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        for name in ("capture", "request_headers", "response_headers"):
-            if getattr(self, name) in ("complete", None):
-                fields.pop(name, None)
-        return fields
+    sparse = ("capture", "request_headers", "response_headers")
 
 
 class Exchange(TraceEntry):
@@ -160,7 +163,7 @@ class Signature(TraceEntry):
     checked_by: str = ""
 
 
-class DeliveryAttempt(TraceEntry):
+class DeliveryAttempt(SparseEntry):
     """A webhook attempt as its receiver saw it; `status` is what the receiver answered, null for silence.
 
     `problem` says in words what is wrong with its signature, where the receiver tells.
@@ -176,18 +179,13 @@ class DeliveryAttempt(TraceEntry):
     problem: str = ""
     status: int | None = None
 
+    sparse = ("problem",)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.answered is not None and self.answered < self.received:
             raise ValueError("answered is before received; both are µs of one clock")
         return self
-
-    @model_serializer(mode="wrap")
-    def _serialized(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        if not self.problem:
-            fields.pop("problem", None)
-        return fields
 
 
 class Note(BaseModel):
