@@ -69,6 +69,11 @@ def test_a_threshold_on_the_rate_says_nothing_of_how_many_users_there_may_be() -
     assert "more users always call more often" in ran.output
 
 
+def test_a_threshold_that_is_none_is_told_by_its_place() -> None:
+    ran = CliRunner().invoke(app, ["capacity", "load", "p95 below 1s", "--host", "http://127.0.0.1:9"])
+    assert (ran.exit_code, "THRESHOLD: expected such as" in ran.output) == (2, True), ran.output
+
+
 def test_a_length_that_is_none_is_told_by_its_flag() -> None:
     for words in (["capacity", "load", "p95 < 1s", "--duration"], ["check", "tidy", "--time"]):
         ran = CliRunner().invoke(app, [*words, "soon", "--host", "http://127.0.0.1:9", "--key", "k"])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, read_at
 from ranksim.judge.load.cli_options import DryRunOnly, Exclusive, Host, Key, SpendCap, TargetFile, hold_key
 from ranksim.planner.capacity.command import give
 from ranksim.planner.question import command
@@ -52,7 +52,7 @@ def load(
     from ranksim.judge.profiles import profile as profile_named
 
     check_locust()
-    wanted = Threshold.parse(threshold)
+    wanted = read_at("THRESHOLD", Threshold.parse, threshold)
     if wanted.metric == "rate":
         raise BadInput("THRESHOLD: more users always call more often; expected a latency or a share")
     chosen, length = profile_named(profile), length_of(duration, "--duration")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.clock import Micros
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, read_at
 from ranksim.core.extras import missing
 from ranksim.core.printable import LINES, printable
 from ranksim.judge.load.cli_options import (
@@ -148,7 +148,7 @@ def load(
         print_out(_listed(declared.PROFILES if all_profiles else declared.OF_LOADS))
         return
     check_locust()
-    thresholds = [Threshold.parse(text) for text in fail_on or ()]
+    thresholds = [read_at("--fail-on", Threshold.parse, text) for text in fail_on or ()]
     check_outputs((junit,), (target, scenario))
     names, locustfile = tuple(client or ()), ""
     if names and scenario is None:

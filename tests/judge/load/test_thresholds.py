@@ -9,7 +9,6 @@ import pytest
 from tests.kit.traces import a_trace
 from tests.kit.traces import call as exchange
 
-from ranksim.core.errors import BadInput
 from ranksim.judge.load.summary import Summary
 from ranksim.judge.load.thresholds import CallCounts, Threshold, verdict_lines
 
@@ -104,9 +103,8 @@ def test_the_last_line_is_what_came_of_all() -> None:
     ],
 )
 def test_a_threshold_that_says_nothing_is_refused(said: str, why: str) -> None:
-    with pytest.raises(BadInput, match=r"--fail-on: ") as refused:
+    with pytest.raises(ValueError, match=why):
         Threshold.parse(said)
-    assert why in str(refused.value)
 
 
 def test_refusals_that_nothing_promises_are_judged_where_a_threshold_asks(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import gevent
 from gevent.event import AsyncResult, Event
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, MINUTE, Micros
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, read_at
 from ranksim.judge.deployment.discovery import Reach
 from ranksim.judge.load import merging
 from ranksim.judge.load.options import LoadOptions, writable
@@ -130,7 +130,7 @@ class Leader:
         )
         self._opening = gevent.getcurrent()
         try:
-            self._thresholds = [Threshold.parse(text) for text in options.fail_on]
+            self._thresholds = [read_at("--fail-on", Threshold.parse, text) for text in options.fail_on]
             self.run = LoadRun(writable(options.target()), settings)
         except BadInput as error:
             self._refuse(error)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ranksim.core.clock import SECOND, Micros, duration
-from ranksim.core.errors import BadInput, near
+from ranksim.core.errors import near
 from ranksim.core.records import parsed_object
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.inference.quantiles import rank_of
@@ -92,22 +92,18 @@ class Threshold:
 
     @classmethod
     def parse(cls, text: str) -> Threshold:
-        """Read one. Raises BadInput."""
+        """Read one. Raises ValueError."""
         match = FORM.fullmatch(text)
         if match is None:
-            raise BadInput(f"--fail-on: {EXPECTED}, found {text!r}")
+            raise ValueError(f"{EXPECTED}, found {text!r}")
         metric, operation, sign, bound = match.groups()
         metrics = (*METRICS, UNPROMISED)
         if metric not in metrics:
-            raise BadInput(
-                f"--fail-on: expected one of {', '.join(metrics)}, found {metric!r}{near(metric, metrics)}"
-            )
+            raise ValueError(f"expected one of {', '.join(metrics)}, found {metric!r}{near(metric, metrics)}")
         if metric == UNPROMISED and operation is not None:
-            raise BadInput(f"--fail-on: {UNPROMISED} is of all operations together, found {text!r}")
+            raise ValueError(f"{UNPROMISED} is of all operations together, found {text!r}")
         if operation is not None and operation not in OPERATIONS:
-            raise BadInput(
-                f"--fail-on: {operation!r} is no operation of the API{near(operation, list(OPERATIONS))}"
-            )
+            raise ValueError(f"{operation!r} is no operation of the API{near(operation, list(OPERATIONS))}")
         return cls(
             " ".join(text.split()), metric, operation or "", sign[0] == "<", len(sign) == 1,
             _bound(metric, bound),
@@ -131,7 +127,7 @@ class Threshold:
 
 
 def _bound(metric: str, text: str) -> float:
-    """Return a bound in the unit of a metric. Raises BadInput."""
+    """Return a bound in the unit of a metric. Raises ValueError."""
     try:
         if metric in QUANTILES:
             return duration(text)
@@ -139,7 +135,7 @@ def _bound(metric: str, text: str) -> float:
             return float(text.removesuffix("/s"))
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError as error:
-        raise BadInput(f"--fail-on: {EXPECTED}, found {text!r} for {metric} ({error})") from None
+        raise ValueError(f"{EXPECTED}, found {text!r} for {metric} ({error})") from None
 
 
 def value_text(metric: str, value: float | None) -> str:

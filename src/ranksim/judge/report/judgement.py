@@ -255,16 +255,15 @@ def _deviation(rule: Plain, judgement: Plain) -> list[RenderableType]:
         about = f"{piece['about']}: " if piece["about"] else ""
         parts.append(_indented(f"{about}{piece['says']}"))
         parts += [_indented(line, 4) for line in evidence_lines(piece, judgement["exhibits"])]
-    if rule["script"]:
-        parts.append(_indented(reproduction_line(rule)))
+    parts += [_indented(line) for line in reproduction(rule)]
     for consequence in consequences(rule, judgement):
         parts.append(_indented(f"from it follows {consequence['name']}: {consequence['because']}"))
     return parts
 
 
-def reproduction_line(rule: Plain) -> str:
-    """Return by which script a deviation is shown again, or why by none, where scripts were asked for."""
-    return f"to show it again: {rule['script']}"
+def reproduction(rule: Plain) -> list[str]:
+    """Return which script shows a deviation again, or why none does, where scripts were asked for."""
+    return [f"to show it again: {rule['script']}"] if rule["script"] else []
 
 
 def times_broken(rule: Plain) -> str:

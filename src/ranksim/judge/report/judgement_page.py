@@ -21,7 +21,7 @@ from ranksim.judge.report.judgement import (
     headline,
     model_sentence,
     model_view,
-    reproduction_line,
+    reproduction,
     run_lines,
     times_broken,
     verdict,
@@ -161,7 +161,7 @@ def _deviations(judgement: Plain) -> list[str]:
             if more:
                 named = escape(", ".join(map(_named, more)))
                 parts.append(f'<p class="soft">and {len(more)} more like it: {named}</p>')
-        parts += [f"<p>{foldable(reproduction_line(rule))}</p>"] if rule["script"] else []
+        parts += [f"<p>{foldable(line)}</p>" for line in reproduction(rule)]
         follow = consequences(rule, judgement)
         parts += ["<p>What follows from it, and is no cause of its own:</p>"] if follow else []
         for consequence in follow:

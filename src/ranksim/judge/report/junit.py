@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ranksim.core.printable import LINES, printable
-from ranksim.judge.report.judgement import cases_left, evidence_lines, reproduction_line, verdict
+from ranksim.judge.report.judgement import cases_left, evidence_lines, reproduction, verdict
 from ranksim.judge.report.run_summary import check_of, decided_line, left_lines, overspent, why_open
 
 Plain = Mapping[str, Any]
@@ -29,8 +29,7 @@ def junit(judgement: Plain) -> str:
         root.append(_suite(family, [_case(family, rule, judgement) for rule in rules]))
     if check is not None:
         root.append(_tasks(check))
-    indent(root)
-    return printable(tostring(root, encoding="unicode", xml_declaration=True) + "\n", LINES)
+    return _xml(root)
 
 
 def junit_of_checks(name: str, cases: Mapping[str, str]) -> str:
@@ -42,6 +41,10 @@ def junit_of_checks(name: str, cases: Mapping[str, str]) -> str:
             SubElement(elements[-1], "failure", message=failure)
     root = Element("testsuites", name=f"ranksim {name}")
     root.append(_suite(name, elements))
+    return _xml(root)
+
+
+def _xml(root: Element) -> str:
     indent(root)
     return printable(tostring(root, encoding="unicode", xml_declaration=True) + "\n", LINES)
 
@@ -84,7 +87,7 @@ def _case(family: str, rule: Plain, judgement: Plain) -> Element:
         for piece in pieces:
             lines.append(piece["says"])
             lines += [f"  {line}" for line in evidence_lines(piece, judgement["exhibits"])]
-        lines += [reproduction_line(rule)] if rule["script"] else []
+        lines += reproduction(rule)
         failure.text = "\n".join(lines)
     elif rule["name"] in judgement["missing"]:
         SubElement(case, "failure", message=_why(rule, judgement), type="required")
