@@ -371,11 +371,11 @@ def test_credentials_are_left_out_of_headers() -> None:
 def test_a_frame_has_a_row_for_each_exchange() -> None:
     pytest.importorskip("pandas")
     trace = Trace.read([HEADER, line(EXCHANGE), line(EXCHANGE, id="x2"), line(DELIVERY)])
-    frame = trace.to_frame()
+    frame = trace.frame()
     assert frame["id"].tolist() == ["x1", "x2"]
     assert frame["sent"].tolist() == [10, 10]
-    assert len(trace.to_frame("deliveries")) == 1
-    assert list(Trace().to_frame().columns) == list(frame.columns)
+    assert len(trace.frame("deliveries")) == 1
+    assert list(Trace().frame().columns) == list(frame.columns)
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_parquet(tmp_path: Path) -> None:
 def test_without_pandas_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(BadInput, match=r"need pandas, which is not installed; .* '\.\[plots\]'"):
-        Trace().to_frame()
+        Trace().frame()
 
 
 # Other records

@@ -99,7 +99,7 @@ class LoadCapacity(ReadyAnswer):
         """One row a load."""
         return {"answer": [self._row(step) for step in self.steps]}
 
-    def draw(self, name: str = "", ax: "Axes | None" = None) -> "Axes":
+    def plot(self, name: str = "", ax: "Axes | None" = None) -> "Axes":
         """Draw the metric against the users. Raises BadInput without matplotlib."""
         from ranksim.report.figure import BLUE, VERMILLION, finish, new_figure
 

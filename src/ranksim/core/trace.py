@@ -389,24 +389,24 @@ class Trace:
             for entry in entries:
                 file.write(as_line(entry.model_dump()).encode() + b"\n")
 
-    def to_frame(self, kind: Literal["exchanges", "deliveries"] = "exchanges") -> DataFrame:
+    def frame(self, name: Literal["exchanges", "deliveries"] = "exchanges") -> DataFrame:
         """Return the exchanges or the deliveries as a frame, one row each. Raises BadInput without pandas."""
         pandas = imported("pandas", "frames need pandas", "plots")
-        model = Exchange if kind == "exchanges" else DeliveryAttempt
-        rows = [entry.model_dump() for entry in getattr(self, kind)]
+        model = Exchange if name == "exchanges" else DeliveryAttempt
+        rows = [entry.model_dump() for entry in getattr(self, name)]
         frame: DataFrame = pandas.DataFrame(rows, columns=list(model.model_fields))
         return frame
 
-    def to_parquet(self, path: str | Path, kind: Literal["exchanges", "deliveries"] = "exchanges") -> None:
+    def to_parquet(self, path: str | Path, name: Literal["exchanges", "deliveries"] = "exchanges") -> None:
         """Write the exchanges or the deliveries as a Parquet file.
 
         Columns that hold mappings and lists become JSON text. Raises BadInput without pandas and pyarrow.
         """
         imported("pyarrow", "Parquet needs pyarrow", "plots")
-        frame = self.to_frame(kind)
-        for name in frame.columns:
-            if any(isinstance(value, dict | tuple) for value in frame[name].head(1)):
-                frame[name] = [as_line(value) for value in frame[name]]
+        frame = self.frame(name)
+        for column in frame.columns:
+            if any(isinstance(value, dict | tuple) for value in frame[column].head(1)):
+                frame[column] = [as_line(value) for value in frame[column]]
         with new_file(Path(path)) as temporary:
             frame.to_parquet(temporary, engine="pyarrow", index=False)
 

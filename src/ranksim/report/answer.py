@@ -63,7 +63,7 @@ class ReadyAnswer(ABC):
     """An answer to a question: its sentence, notes, tables and plots, from which every form is made.
 
     A question subclasses it: `kind` names the command, `title` heads its page, `TABLES` declares the tables,
-    of which the first is the one that answers, and `plots` names the plots that `draw` draws.
+    of which the first is the one that answers, and `plots` names what `plot` draws.
     """
 
     __slots__ = ()
@@ -106,12 +106,8 @@ class ReadyAnswer(ABC):
         return [view for table, rows in titled for view in table.view(table.title, rows)]
 
     @abstractmethod
-    def draw(self, name: str, ax: Axes | None = None) -> Axes:
-        """Draw a plot by name, one of `plots`. Raises BadInput without matplotlib."""
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the first plot. Raises BadInput without matplotlib."""
-        return self.draw(self.plots[0], ax)
+    def plot(self, name: str = "", ax: Axes | None = None) -> Axes:
+        """Draw one of `plots`, the first unless it is named. Raises BadInput without matplotlib."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.sentence}>"
@@ -222,7 +218,7 @@ class ReadyAnswer(ABC):
         from ranksim.report.figure import new_figure
 
         figure = new_figure()
-        self.draw(name, figure.subplots())
+        self.plot(name, figure.subplots())
         return figure
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from ranksim.core.errors import BadInput
 from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report import units
@@ -13,6 +14,11 @@ from ranksim.report.tables import Row, View, fragment
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+
+
+MOST_DRAWN = 12
+"""Metrics of a comparison that a figure shows."""
 
 
 class MetricEstimate(Estimate):
@@ -82,6 +88,32 @@ class MetricComparison(Sequence[Row]):
             for row in self.changed
         ]
         return View("What changed", ("metric", "first", "second", "difference"), 1, tuple(rows))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the metrics that changed most, by how many percent, with intervals.
+
+        Instants, and what there was none of before, have no percentage.
+        Raises BadInput where nothing else changed, or without matplotlib.
+        """
+        rows = sorted(
+            (row for row in self.changed if row["second"] and row["unit"] != "instant"),
+            key=lambda row: -abs(row["difference"] / row["second"]),
+        )[:MOST_DRAWN]
+        if not rows:
+            raise BadInput(f"plot: no metric of {self.second!r} changed; `frame()` has all")
+        from ranksim.report.figure import BLUE, new_figure, or_value, plain_axes, title
+
+        ax = new_figure().subplots() if ax is None else ax
+        for place, row in enumerate(reversed(rows)):
+            ends = (or_value(row[end], row["difference"]) for end in ("low", "high"))
+            ax.plot([100 * end / row["second"] for end in ends], [place, place], color=BLUE, linewidth=2)
+            ax.plot(100 * row["difference"] / row["second"], place, "o", color=BLUE, markersize=5)
+        ax.set_yticks(range(len(rows)), [row["metric"] for row in reversed(rows)])
+        ax.axvline(0, color="0.6", linewidth=0.8)
+        ax.set_xlabel("change, %")
+        title(ax, self._counts().capitalize())
+        plain_axes(ax, "x")
+        return ax
 
     def frame(self, integers: bool = False) -> pd.DataFrame:
         """Return all rows as a pandas frame, those that changed first.

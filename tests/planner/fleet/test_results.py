@@ -113,19 +113,19 @@ def test_quantiles_are_those_of_the_accounts(result: FleetResult) -> None:
 
 
 def test_frames(result: FleetResult) -> None:
-    assert len(result.to_frame()) == 60
-    assert result.to_frame("months")["calls"].sum() == result.accounts["calls"].sum()
-    assert list(result.to_frame("plans")["plan"]) == ["free", "starter", "pro", "all"]
-    assert len(result.to_frame("operations")) == len(result.operations())
-    assert len(result.to_frame("log")) == len(result.log)
-    raw, frame = result.to_frame(integers=True), result.to_frame()
+    assert len(result.frame()) == 60
+    assert result.frame("months")["calls"].sum() == result.accounts["calls"].sum()
+    assert list(result.frame("plans")["plan"]) == ["free", "starter", "pro", "all"]
+    assert len(result.frame("operations")) == len(result.operations())
+    assert len(result.frame("log")) == len(result.log)
+    raw, frame = result.frame(integers=True), result.frame()
     assert frame["joins"].dt.as_unit("us").astype("int64").tolist() == raw["joins"].tolist()
     assert (frame["blocked"].dt.total_seconds() * 1e6).round().tolist() == raw["blocked"].tolist()
     assert (frame["spend"] * 1e6).round().tolist() == raw["spend"].tolist()
     assert frame["first_blocked"].isna().tolist() == (raw["first_blocked"] == NEVER_HAPPENED).tolist()
     assert {str(frame[name].dt.tz) for name in ("first_blocked", "leaves")} == {"UTC"}
     with pytest.raises(BadInput, match="expected one of accounts, months, plans, operations, log"):
-        result.to_frame("weeks")
+        result.frame("weeks")
 
 
 def test_add_ons_needed_are_enough(result: FleetResult) -> None:

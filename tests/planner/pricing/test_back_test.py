@@ -377,7 +377,7 @@ def test_calls_as_csv(tmp_path: Path) -> None:
 
 def test_the_plot_shows_refusals(tmp_path: Path) -> None:
     found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
-    ax = found.draw("outcomes", new_figure().subplots())
+    ax = found.plot("outcomes", new_figure().subplots())
     assert [bar.get_width() for bar in ax.patches] == [0, 2, 0]
     assert all(tick == int(tick) for tick in ax.get_xticks())
 

@@ -119,7 +119,7 @@ def test_wrong_questions() -> None:
 @pytest.mark.parametrize("name", ["prices", "ceilings"])
 def test_plots(name: str) -> None:
     found = break_even(population(), catalogue({"flat": {"price": 3 * USD}}), policy=CALENDAR, replications=2)
-    ax = found.draw(name, new_figure().subplots())
+    ax = found.plot(name, new_figure().subplots())
     assert "USD" in ax.get_xlabel()
     if name == "prices":
         assert {line.get_xdata()[0] for line in ax.lines} == {3.0, 3.6}

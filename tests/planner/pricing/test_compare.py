@@ -116,10 +116,10 @@ def test_a_plan_that_has_somebody_in_one_replication_alone() -> None:
     alone = found.row("blocked", "rare")
     assert (alone["difference"], alone["low"], alone["of"]) == (0, 0, 1)  # as B changes nothing for it
     assert [row["plan"] for row in found.differences if row["metric"] == "margin"] == ["flat", "rare", "all"]
-    ax = found.draw("margin", new_figure().subplots())
+    ax = found.plot("margin", new_figure().subplots())
     assert [label.get_text() for label in ax.get_yticklabels()] == ["flat", "rare", "all"]
     with pytest.raises(BadInput, match="no such plot 'margins'; did you mean 'margin'"):
-        found.draw("margins")
+        found.plot("margins")
 
 
 def test_percentiles_are_those_of_the_accounts() -> None:
@@ -216,7 +216,7 @@ def test_one_replication_has_no_interval() -> None:
 @pytest.mark.parametrize("name", ["margin", "limits", "percentiles"])
 def test_plots(name: str) -> None:
     found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
-    ax = found.draw(name, new_figure().subplots())
+    ax = found.plot(name, new_figure().subplots())
     assert ax.get_xlabel()
     if name == "margin":
         assert [bar.get_width() for bar in ax.patches] == pytest.approx([-79, -79])

@@ -114,7 +114,7 @@ def test_a_limit_refuses_its_calls() -> None:
     assert (refused["a"], refused["b"]) == (0, 60 - 25)  # 0.04 USD a run, of which 1 USD carries 25
     assert cost(answer, "b") == pytest.approx(1.0)
     assert answer.sentence.endswith("cost_cap_reached refuses 35 of its calls, under A 0.")
-    assert {text.get_text() for text in answer.draw().texts} >= {"A 0", "B 35"}
+    assert {text.get_text() for text in answer.plot().texts} >= {"A 0", "B 35"}
 
 
 def test_a_price_that_is_not_known_is_not_taken_for_nothing() -> None:

@@ -116,13 +116,13 @@ def test_wrong_grids(grid: dict[str, list[object]], told: str) -> None:
 
 
 def test_the_plot_joins_what_is_not_beaten() -> None:
-    ax = found().draw("frontier", new_figure().subplots())
+    ax = found().plot("frontier", new_figure().subplots())
     line = next(line for line in ax.lines if line.get_linestyle() == "--")
     assert list(line.get_xdata()) == [0, 100]
 
 
 def test_what_blue_means_stands_above_the_names_and_not_in_the_title() -> None:
-    ax = found().draw("frontier", new_figure().subplots())
+    ax = found().plot("frontier", new_figure().subplots())
     (said,) = (text for text in ax.texts if text.get_text() == "not beaten")
     numbered = {text.get_color() for text in ax.texts if text.get_text().startswith("1")}
     assert numbered == {said.get_color()}
@@ -131,7 +131,7 @@ def test_what_blue_means_stands_above_the_names_and_not_in_the_title() -> None:
 
 
 def test_the_plot_names_points_by_their_values_and_the_values_once() -> None:
-    ax = found().draw("frontier", new_figure().subplots())
+    ax = found().plot("frontier", new_figure().subplots())
     *points, said = (text.get_text() for text in ax.texts)
     assert said.startswith("named by flat.")
     assert points

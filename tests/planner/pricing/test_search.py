@@ -56,7 +56,7 @@ def test_the_best_is_the_dearest_that_refuses_nobody_anew() -> None:
     assert best["margin"] == 20 * (149 * USD - 5 * 30_000)
     shares = {row[BRIEFS]: (row["share"], row["allowed"]) for row in found.candidates}
     assert shares == {"4": (1, False), "5": (0, True)}
-    ax = found.draw()
+    ax = found.plot()
     assert ax.get_title() == "149 USD, 5 earns most: 20.00 USD more a customer"
     assert {tick.get_text() for tick in ax.get_yticklabels()} >= {"149 USD, 5", "99 USD, 4"}
     assert sorted({text.get_text() for text in ax.texts}) == ["best", "earns less", "refuses too many"]

@@ -36,7 +36,9 @@ def result(study: Make) -> StudyResult:
 
 
 def test_a_mean_has_the_interval_of_a_mean(result: StudyResult) -> None:
-    row = next(row for row in result.table() if (row["point"], row["metric"]) == ("workers=2", "own"))
+    row = next(
+        row for row in result.tables()["points"] if (row["point"], row["metric"]) == ("workers=2", "own")
+    )
     values = [value for value in result.values("workers=2", "own") if value is not None]
     assert (row["mean"], row["low"], row["high"]) == estimate(values, 0.95)
 
@@ -52,7 +54,7 @@ def test_a_comparison_tells_what_common_random_numbers_gained(result: StudyResul
     assert (
         shared["gain"] is None or shared["gain"] > 1e6
     )  # the same draw in both: nothing varies but rounding
-    assert own in result.table("comparisons")
+    assert own in result.tables()["comparisons"]
 
 
 def test_a_gain_is_the_replications_saved() -> None:
@@ -73,15 +75,15 @@ def test_replications_without_a_value_are_left_out_of_both(result: StudyResult) 
 
 def test_every_table_has_its_columns(result: StudyResult) -> None:
     for name, table in TABLES.items():
-        assert all(set(row) == set(table.columns) for row in result.table(name)), name
-        assert list(result.to_frame(name).columns) == list(table.columns)
-    assert len(result.to_frame()) == 15
+        assert all(set(row) == set(table.columns) for row in result.tables()[name]), name
+        assert list(result.frame(name).columns) == list(table.columns)
+    assert len(result.frame()) == 15
 
 
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda result: result.table("nothing"), "no table 'nothing'; expected one of points"),
+        (lambda result: result.frame("nothing"), "frame: expected one of points"),
         (
             lambda result: result.values("workers=9", "level"),
             "no point 'workers=9'; expected one of workers=1",
@@ -110,13 +112,13 @@ def test_what_a_result_has_not(result: StudyResult, ask: Callable[[StudyResult],
     ],
 )
 def test_plots_name_their_units(result: StudyResult, name: str, metric: str | None, label: str) -> None:
-    axes = result.plot(name, metric)
+    axes = result.plot(name, metric=metric)
     assert axes.get_xlabel() == label
     assert axes.get_title()
 
 
 def test_figures_of_points_begin_at_zero_and_tell_their_finding(result: StudyResult) -> None:
-    axes = result.plot("points", "cost")
+    axes = result.plot("points", metric="cost")
     assert axes.get_xlim()[0] <= 0 <= axes.get_xlim()[1]
     assert axes.get_title().startswith("cost: ")
 
@@ -167,7 +169,7 @@ def test_a_page_answers_before_it_shows_how(result: StudyResult) -> None:
         "<footer>",
     ]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
-    (goal,) = result.table("goals")
+    (goal,) = result.tables()["goals"]
     assert result.sentence == f"The smallest toy.workers such that chance > 2% is {goal['answer']}."
 
 
@@ -180,7 +182,7 @@ def test_json_is_plain_and_the_same_twice(result: StudyResult, study: Make, toy:
 def test_tables_for_people(result: StudyResult) -> None:
     shown = {view.title: view for view in result.views()}
     comparison = next(row for row in shown["Comparisons"].rows if row[2] == "own")
-    row = next(row for row in result.table("comparisons") if row["metric"] == "own")
+    row = next(row for row in result.tables()["comparisons"] if row["metric"] == "own")
     assert comparison[4] == units.gain(row["gain"], row["gain_low"], row["gain_high"])
     assert comparison[4].endswith(")")
     assert shown["Smallest toy.workers such that chance > 2%"].rows[0][2] in ("found", "undecided")

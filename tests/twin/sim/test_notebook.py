@@ -134,6 +134,30 @@ def test_a_comparison_shows_what_changed_and_its_frame_has_units(result: rs.Resu
     assert "0 metrics of" in result.compare(result)._repr_html_()
 
 
+def test_a_comparison_draws_what_changed_most(result: rs.Result) -> None:
+    roomy = rs.run(rs.Scenario.load(FILE).replace(plan="agency"), seed=result.seed)
+    compared = roomy.compare(result)
+    axes = compared.plot()
+    names = [label.get_text() for label in reversed(axes.get_yticklabels())]
+    changed = {
+        row["metric"]: abs(row["difference"] / row["second"])
+        for row in compared.changed
+        if row["second"] and row["unit"] != "instant"
+    }
+    assert names == sorted(changed, key=lambda name: -changed[name])[:12]
+    assert axes.get_xlabel() == "change, %"
+    with pytest.raises(BadInput, match="no metric of 'quickstart' changed"):
+        result.compare(result).plot()
+
+
+def test_a_judgement_has_a_row_for_each_rule(tmp_path: Path) -> None:
+    rs.run(FILE, replications=1, trace=tmp_path / "trace.jsonl")
+    judgement = rs.compare(tmp_path / "trace.jsonl")
+    frame = judgement.frame()
+    assert list(frame["rule"]) == [finding.rule.name for finding in judgement.findings]
+    assert set(frame["verdict"]) >= {"conforms", "not exercised"}
+
+
 def test_durations_may_be_text() -> None:
     assert rs.capacity.Portfolio(run_every="12h").run_every == 43_200_000_000
     assert Sync(10, latency="50ms").latency == 50_000

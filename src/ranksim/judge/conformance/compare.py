@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ranksim.core.contract.facts import Facts
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, near
+from ranksim.core.extras import imported
 from ranksim.judge.conformance.calls.schema_checks import SchemaJudge
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
@@ -36,6 +37,9 @@ from ranksim.judge.conformance.verdict.verdicts import (
     merged_findings,
 )
 from ranksim.report.progress import Tell, nobody, noted, part, shares
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RULES: Final[tuple[Rule, ...]] = tuple(rule for make in FAMILIES for rule in make(Options.of()).tally.rules)
 """Every rule that a trace can show to be broken."""
@@ -72,6 +76,13 @@ class Judgement:
         return (
             f"{f'deviates: {names}' if names else 'nothing deviates'}; {exercised} of {cases} cases exercised"
         )
+
+    def frame(self) -> pd.DataFrame:
+        """Return a row for each rule, with its verdict, as a pandas frame. Raises BadInput without pandas."""
+        pandas = imported("pandas", "frames need pandas", "plots")
+        rows = [(one.rule.name, str(one.verdict), one.held, one.broken, one.open) for one in self.findings]
+        frame: pd.DataFrame = pandas.DataFrame(rows, columns=["rule", "verdict", "held", "broken", "open"])
+        return frame
 
     def _repr_html_(self) -> str:
         from ranksim.report.tables import View, fragment

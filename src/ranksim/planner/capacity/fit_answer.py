@@ -321,7 +321,7 @@ class Fit(ReadyAnswer):
     def _repr_html_(self) -> str:
         return fragment(self.sentence, self.notes, self.views())
 
-    def draw(self, name: str = "limits", ax: Axes | None = None) -> Axes:
+    def plot(self, name: str = "limits", ax: Axes | None = None) -> Axes:
         """Draw the use of each limit of the cheapest plan that fits. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 

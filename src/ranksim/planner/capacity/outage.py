@@ -254,7 +254,7 @@ class OutageCost(ReadyAnswer):
         rows = [row | {"expected": row["expected"] if row["expected"] >= NONE else 0} for row in self.rows()]
         return NUMBERS.view(f"An outage of {duration(self.outage.length)}", rows)
 
-    def draw(self, name: str = "outage", ax: Axes | None = None) -> Axes:
+    def plot(self, name: str = "outage", ax: Axes | None = None) -> Axes:
         """Draw the chance of being disabled over the outage. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 

@@ -180,7 +180,7 @@ class Largest(ReadyAnswer):
         table = LIMITS._replace(headings={**LIMITS.headings, "allows": f"{self.grow} it allows"})
         return table.view(f"Limits of the plan {self.plan}", self.rows())
 
-    def draw(self, name: str = "limits", ax: Axes | None = None) -> Axes:
+    def plot(self, name: str = "limits", ax: Axes | None = None) -> Axes:
         """Draw the share of each limit that is used. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 

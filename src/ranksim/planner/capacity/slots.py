@@ -143,7 +143,7 @@ class SlotUse(ReadyAnswer):
         table = DAYS._replace(shown={**DAYS.shown, **observed})
         return table.view(f"Slots used at the end of each day, of {self.limit:,}", self.rows())
 
-    def draw(self, name: str = "slots", ax: Axes | None = None) -> Axes:
+    def plot(self, name: str = "slots", ax: Axes | None = None) -> Axes:
         """Draw slots used by day against the limit. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 

@@ -169,7 +169,7 @@ class SyncTime(ReadyAnswer):
         note = "; ".join(f"{way}: {what}" for way, what in WAYS.items()) + "."
         return SCHEDULES.view(title, self.rows(), note)
 
-    def draw(self, name: str = "sync", ax: Axes | None = None) -> Axes:
+    def plot(self, name: str = "sync", ax: Axes | None = None) -> Axes:
         """Draw the time of each way under each algorithm. Raises BadInput without matplotlib."""
         from ranksim.planner.capacity import plots
 

@@ -266,7 +266,7 @@ class FleetResult:
             scalars |= {prefix + name: value for name, value in _scalars(row).items()}
         return scalars
 
-    def to_frame(self, what: str = "accounts", integers: bool = False) -> pd.DataFrame:
+    def frame(self, name: str = "accounts", integers: bool = False) -> pd.DataFrame:
         """A pandas frame of "accounts", "months", "plans", "operations" or "log", with units.
 
         Instants are UTC datetimes (none for what never came), durations timedeltas, and money is in dollars.
@@ -282,9 +282,9 @@ class FleetResult:
             "operations": self.operations,
             "log": lambda: self.log,
         }
-        if what not in tables:
-            raise BadInput(f"to_frame: expected one of {', '.join(tables)}, found {what!r}")
-        frame: pd.DataFrame = pandas.DataFrame(tables[what]())
+        if name not in tables:
+            raise BadInput(f"frame: expected one of {', '.join(tables)}, found {name!r}")
+        frame: pd.DataFrame = pandas.DataFrame(tables[name]())
         if integers:
             return frame
         if "first_blocked" in frame:

@@ -37,7 +37,7 @@ class DrawnAnswer(ReadyAnswer):
     def _repr_html_(self) -> str:
         return fragment(self.sentence, self.notes[:1], self.views())
 
-    def draw(self, name: str = "", ax: Axes | None = None) -> Axes:
+    def plot(self, name: str = "", ax: Axes | None = None) -> Axes:
         """Draw a plot, the first one unless it is named. Raises BadInput for one that there is not."""
         if name and name not in self.plots:
             raise BadInput(no_such("plot", name, self.plots))

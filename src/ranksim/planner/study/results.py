@@ -24,7 +24,6 @@ from ranksim.report.tables import View, fragment
 from ranksim.report.units import difference_of, many
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -109,23 +108,6 @@ class StudyResult(ReadyAnswer):
         """What went wrong, a row for each replication that failed and each point that could not be built."""
         return self._tables["failures"]
 
-    def table(self, name: str = "points") -> Sequence[Row]:
-        """Return a table as rows. Raises BadInput when there is no such table."""
-        if name not in self._tables:
-            raise BadInput(f"no table {name!r}; expected one of {', '.join(self._tables)}")
-        return self._tables[name]
-
-    def to_frame(
-        self, name: str = "points", metric: str | None = None, integers: bool = False
-    ) -> pd.DataFrame:
-        """Return a table as a pandas frame with units: of all metrics, or of one.
-
-        Durations are timedeltas, money is in dollars; with `integers` they stay µs and µUSD. Raises BadInput
-        when there is no such table, or no pandas.
-        """
-        rows = [row for row in self.table(name) if metric is None or row["metric"] == metric]
-        return self._frame(name, rows, integers)
-
     def values(self, point: str, metric: str) -> list[float | None]:
         """Return a metric of each replication of a point. Raises BadInput."""
         return list(self._sample(point, metric).values)
@@ -152,25 +134,21 @@ class StudyResult(ReadyAnswer):
         """The names of the plots that have rows: one for each table and metric."""
         return tuple(drawing.filled_plots(self._tables))
 
-    def draw(self, name: str, ax: Axes | None = None) -> Axes:
-        """Draw a plot by name. Raises BadInput without matplotlib."""
-        table, metric, _ = drawing.filled_plots(self._tables)[name]
-        return self.plot(table, metric, ax)
-
     def _figure(self, name: str) -> Figure:
         figure = super()._figure(name)
         rows = drawing.filled_plots(self._tables)[name][-1]
         figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows)))
         return figure
 
-    def plot(  # type: ignore[override]  # a study has several plots, and names one
-        self, name: str = "points", metric: str | None = None, ax: Axes | None = None
-    ) -> Axes:
-        """Draw the table `points`, `comparisons`, `candidates`, `tornado` or `sobol` of one metric.
+    def plot(self, name: str = "points", ax: Axes | None = None, metric: str | None = None) -> Axes:
+        """Draw one of `plots`, or the table `points`, `comparisons`, `candidates`, `tornado` or `sobol`.
 
-        The first metric unless said otherwise. Raises BadInput when there is nothing to draw, or no
-        matplotlib.
+        A table is drawn of its first metric unless that is named. Raises BadInput when there is nothing to
+        draw, or no matplotlib.
         """
+        filled = drawing.filled_plots(self._tables)
+        if metric is None and name in filled:
+            name, metric, _ = filled[name]
         return drawing.plot(self.study, self._tables, name, metric, ax)
 
     def metrics(self) -> dict[str, MetricShown]:

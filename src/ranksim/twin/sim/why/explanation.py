@@ -288,7 +288,7 @@ class Why(ReadyAnswer):
         out = f" Left out: {held.left_out}." if held.left_out else ""
         return f"{ORDER} {without}{out}"
 
-    def draw(self, name: str = "chances", ax: Axes | None = None) -> Axes:
+    def plot(self, name: str = "chances", ax: Axes | None = None) -> Axes:
         """Draw how likely it was from each moment on. Raises BadInput without matplotlib."""
         from ranksim.report.figure import BLUE, new_figure, plain_axes
 
