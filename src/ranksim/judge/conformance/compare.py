@@ -80,7 +80,9 @@ class Judgement:
     def frame(self) -> pd.DataFrame:
         """Return a row for each rule, with its verdict, as a pandas frame. Raises BadInput without pandas."""
         pandas = imported("pandas", "frames need pandas", "plots")
-        rows = [(one.rule.name, str(one.verdict), one.held, one.broken, one.open) for one in self.findings]
+        rows = [
+            (each.rule.name, str(each.verdict), each.held, each.broken, each.open) for each in self.findings
+        ]
         frame: pd.DataFrame = pandas.DataFrame(rows, columns=["rule", "verdict", "held", "broken", "open"])
         return frame
 
