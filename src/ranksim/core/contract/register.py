@@ -5,7 +5,6 @@ follows from the models `Assumptions` and `Statuses` unless the entry states it.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -57,7 +56,11 @@ def assumption(number: int) -> Assumption:
 
 def _entry(number: int, stated: dict[str, Any]) -> Assumption:
     fields = tuple(stated.pop("fields", None) or _fields().get(number, ()))
-    options = stated.pop("options", None) or [value for field in fields for value in _values(field)]
+    options = stated.pop("options", None) or [
+        str(value).lower() if isinstance(value, bool) else value
+        for field in fields
+        for value in options_of(field)
+    ]
     return Assumption(number=number, options=tuple(options), fields=fields, **stated)
 
 
@@ -72,11 +75,10 @@ def _fields() -> dict[int, list[str]]:
     return fields
 
 
-def _values(field: str) -> Iterator[str]:
-    """Yield the values that a field takes, as YAML has them, if they can be listed."""
+def options_of(field: str) -> tuple[bool | str, ...]:
+    """Return the values that a field of a policy takes, none where they cannot be listed."""
     section, _, name = field.partition(".")
     annotation = SECTIONS[section].model_fields[name].annotation if section in SECTIONS else None
     if annotation is bool:
-        yield from ("false", "true")
-    elif get_origin(annotation) is Literal:
-        yield from get_args(annotation)
+        return False, True
+    return get_args(annotation) if get_origin(annotation) is Literal else ()

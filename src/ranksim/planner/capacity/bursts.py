@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from heapq import heapify, heappop, heappush
 from itertools import count, pairwise
 from operator import attrgetter
@@ -40,6 +41,10 @@ class Burst:
     refused: int
     given_up: int
     late: Micros
+
+
+NO_STARTS = Burst(0, 0, 0, 0, 0)
+"""What becomes of nothing."""
 
 
 class Start(NamedTuple):
@@ -85,17 +90,24 @@ def most_domains(load: Workload, plans: Iterable[Plan], policy: Policy) -> dict[
     A start is lost that is given up, or let in so late that the plan's cooldown refuses the next of its
     domain, which it would not do otherwise.
     """
-    largest: dict[str, int | None] = {}
-    alike: dict[tuple[tuple[str, Micros], ...], int | None] = {}
-    for plan in plans:
-        cooldowns = _kept(load, plan, policy)
-        if cooldowns not in alike:
-            alike[cooldowns] = _most_domains(load, policy, dict(cooldowns))
-        largest[plan.name] = alike[cooldowns]
-    return largest
+    most = cache(partial(_most_domains, load, policy))
+    return {plan.name: most(_kept(load, plan, policy)) for plan in plans}
 
 
-def _kept(load: Workload, plan: Plan, policy: Policy) -> tuple[tuple[str, Micros], ...]:
+def lossy_plans(load: Workload, plans: Iterable[Plan], policy: Policy) -> set[str]:
+    """Return the plans on which a start of a workload is lost, as `most_domains` has it."""
+    if _number(load.starts) > MOST_STARTS:
+        most = most_domains(load, plans, policy)
+        return {name for name, domains in most.items() if domains is not None and load.domains > domains}
+    is_lossy = cache(partial(_is_lossy, load, policy))
+    return {plan.name for plan in plans if is_lossy(_kept(load, plan, policy))}
+
+
+Cooldowns = tuple[tuple[str, Micros], ...]
+"""Cooldowns (µs) by kind."""
+
+
+def _kept(load: Workload, plan: Plan, policy: Policy) -> Cooldowns:
     """The cooldowns (µs, by kind) that the calendar keeps, and that starts which are put off might not."""
     late = max((start.tries * start.calls for start in load.starts), default=0) * (
         policy.facts.rate_window + SECOND
@@ -104,7 +116,7 @@ def _kept(load: Workload, plan: Plan, policy: Policy) -> tuple[tuple[str, Micros
     return tuple((kind, cooldown) for kind, cooldown, gap in kept if gap - late < cooldown <= gap)
 
 
-def _most_domains(load: Workload, policy: Policy, cooldowns: Mapping[str, Micros]) -> int | None:
+def _most_domains(load: Workload, policy: Policy, cooldowns: Cooldowns) -> int | None:
     def is_too_many(domains: int) -> bool:
         size = load.of_domains(domains)
         return _number(size.starts) > MOST_STARTS or _is_lossy(size, policy, cooldowns)
@@ -117,7 +129,8 @@ def _number(starts: Sequence[JobStarts]) -> int:
     return sum(start.domains * len(start.times) for start in starts)
 
 
-def _is_lossy(load: Workload, policy: Policy, cooldowns: Mapping[str, Micros]) -> bool:
+def _is_lossy(load: Workload, policy: Policy, kept: Cooldowns) -> bool:
+    cooldowns = dict(kept)
     late: dict[tuple[str, int], list[tuple[Micros, Micros]]] = {}
     for occasion, outcome in _outcomes(load.starts, load.keys, policy, patient=False):
         if outcome.burst.given_up:
@@ -226,9 +239,7 @@ def _occasions(starts: Sequence[JobStarts], apart: Micros) -> Iterator[list[Star
 
 def _busiest(starts: Sequence[JobStarts], keys: int, policy: Policy) -> Burst:
     bursts = (outcome.burst for _, outcome in _outcomes(starts, keys, policy))
-    return max(
-        bursts, key=lambda burst: (burst.given_up, burst.refused, burst.starts), default=Burst(0, 0, 0, 0, 0)
-    )
+    return max(bursts, key=lambda burst: (burst.given_up, burst.refused, burst.starts), default=NO_STARTS)
 
 
 def _outcomes(

@@ -10,20 +10,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ranksim.core.clock import Micros
-from ranksim.planner.capacity.bursts import BURST, Burst, put_off
+from ranksim.planner.capacity.bursts import BURST, NO_STARTS, Burst, put_off
 from ranksim.planner.capacity.limits import MOST, SPEND, TRACKED, Limit
 from ranksim.planner.capacity.workload import Workload
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.plans import UNKNOWN
+from ranksim.report.readings import NO_READINGS, READINGS, Readings
 from ranksim.report.tables import View, fragment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-RESTS_ON = (
-    "It rests on what is assumed of rate windows and retries (U1, U4, U6), ceilings and caps (U47, U48), "
-    "refused sizes and capabilities (U59, U60), cooldowns (U46), held slots (U63) and allowances (U106)."
+TAKEN = (
+    "Counted as assumed, and not tried otherwise: how long clients wait (U6), cooldowns (U46), the ceiling "
+    "(U48), capabilities (U60), held slots (U63) and allowances (U106)."
 )
 
 
@@ -102,7 +103,7 @@ class PlanFit:
     price: int | None
     now: Size
     grown: Size
-    limits: tuple[LimitUse, ...]
+    limits: tuple[LimitUse, ...] = ()
 
     @property
     def first(self) -> LimitUse | None:
@@ -151,14 +152,15 @@ class Fit(ReadyAnswer):
     kind = "capacity fit"
     title = "Which plan fits"
     plots = ("limits",)
-    TABLES = MappingProxyType({"answer": PLANS, "limits": LIMITS})
+    TABLES = MappingProxyType({"answer": PLANS, "limits": LIMITS, "readings": READINGS})
 
     load: Workload
     growth: float
     plans: tuple[PlanFit, ...]
-    burst: Burst
-    burst_grown: Burst
+    burst: Burst = NO_STARTS
+    burst_grown: Burst = NO_STARTS
     enough: tuple[Micros | None, int | None] = (None, None)
+    readings: Readings = NO_READINGS
 
     def cheapest(self, grown: bool = False) -> PlanFit | None:
         """The plan with the lowest price a month among those that fit, None where none does.
@@ -181,10 +183,10 @@ class Fit(ReadyAnswer):
             "The catalogue does not know what every plan costs, as the API shows no prices: write them into "
             "it, or name another catalogue (--catalogue)."
         )
-        notes = [self.question, *self.load.notes]
+        notes = [self.question, *self.readings.deciding_sentences(), *self.load.notes]
         notes += [] if self.load.used is None else [used]
         notes += [unpriced] if any(plan.price is None for plan in self.plans) else []
-        return (*notes, RESTS_ON)
+        return (*notes, *self.readings.other_sentences(), TAKEN)
 
     @property
     def question(self) -> str:
@@ -200,6 +202,17 @@ class Fit(ReadyAnswer):
             f"{of}: {units.many(load.domains, 'domain')}, {units.many(load.keywords, 'keyword')} in "
             f"{units.many(load.slots, 'slot')}; {', '.join(done)}{grown}."
         )
+
+    @property
+    def verdict(self) -> str:
+        """Which plan fits, and which one grown: what other assumptions may change."""
+        now, then = (_plan_of(self.cheapest(grown), grown) for grown in (False, True))
+        if not now:
+            return "no plan fits"
+        if self.growth == 1:
+            return f"the plan {now} fits"
+        grown = "it does too" if then == now else f"{then or 'no plan'} does"
+        return f"the plan {now} fits, and at {_times(self.growth)} {grown}"
 
     @property
     def sentence(self) -> str:
@@ -262,7 +275,8 @@ class Fit(ReadyAnswer):
             for name in ("refused", "given_up", "late")
         }
         uses = [{"plan": plan.plan, **use.row()} for plan in self.plans for use in plan.limits]
-        return {"answer": [plan.row() | burst for plan in self.plans], "limits": uses}
+        plans = [plan.row() | burst for plan in self.plans]
+        return {"answer": plans, "limits": uses, **self.readings.tables()}
 
     @property
     def _sizes(self) -> str:
@@ -331,6 +345,14 @@ class Fit(ReadyAnswer):
 
 
 # Words
+
+
+def _plan_of(plan: PlanFit | None, grown: bool) -> str:
+    """Name a plan with the add-ons that make it fit, nothing where there is none."""
+    if plan is None:
+        return ""
+    helps = (plan.grown if grown else plan.now).helps
+    return f"{plan.plan} with {_named(helps)}" if helps else plan.plan
 
 
 def _broken(plan: PlanFit) -> str:

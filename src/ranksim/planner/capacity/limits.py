@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from typing import Literal
 
 from ranksim.core.clock import WEEK, Micros
@@ -206,8 +206,10 @@ def allowed_alone(sized: Callable[[int], Workload], plan: Plan, policy: Policy) 
     Needs only grow, so it is found by halving.
     """
 
-    def exceeded(n: int, at: int) -> bool:
-        return limits(sized(n), plan, policy)[at].exceeded
+    @cache  # halving asks of most limits about the same sizes
+    def exceeded(n: int) -> tuple[bool, ...]:
+        return tuple(limit.exceeded for limit in limits(sized(n), plan, policy))
 
-    count = len(limits(sized(1), plan, policy))
-    return [bisect_left(range(1, MOST + 1), True, key=partial(exceeded, at=at)) for at in range(count)]
+    return [
+        bisect_left(range(1, MOST + 1), True, key=lambda n: exceeded(n)[at]) for at in range(len(exceeded(1)))
+    ]

@@ -7,7 +7,9 @@ many job starts the rate limit lets in that come at once, before one is given up
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,14 @@ from ranksim.core.contract.located import Located
 from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.core.contract.policy import Policy, policy_of, read_catalogue
 from ranksim.core.errors import BadInput, no_such
-from ranksim.planner.capacity.bursts import BURST, burst_of, enough_keys, enough_spread, most_domains
+from ranksim.planner.capacity.bursts import (
+    BURST,
+    burst_of,
+    enough_keys,
+    enough_spread,
+    lossy_plans,
+    most_domains,
+)
 from ranksim.planner.capacity.common import expect, micros, require_number
 from ranksim.planner.capacity.fit_answer import Fit, LimitUse, PlanFit, Size
 from ranksim.planner.capacity.limits import (
@@ -28,16 +37,19 @@ from ranksim.planner.capacity.limits import (
     limits,
     provider_cost,
 )
-from ranksim.planner.capacity.planned import workload_of
+from ranksim.planner.capacity.planned import OwnAccount
 from ranksim.planner.capacity.portfolio import Portfolio
-from ranksim.planner.capacity.workload import MONTH, Workload
+from ranksim.planner.capacity.workload import MONTH, LoadUnder, Workload
+from ranksim.planner.readings import consulting
+from ranksim.report import units
+from ranksim.report.readings import Readings, under_readings
 from ranksim.twin.sim.scenario import Scenario
 
 DAYS = MONTH // DAY
 
 
 def fit(
-    tracked: Portfolio | Scenario | Workload | str | Path | None = None,
+    tracked: Portfolio | Scenario | Workload | LoadUnder | str | Path | None = None,
     policy: Policy | str | Path | None = None,
     *,
     account: str = "",
@@ -54,36 +66,87 @@ def fit(
     stands in place of the policy's: a file's path, or the name of a shipped one. Grown are the domains,
     `growth` times, and with them all their work. The rank runs of one occasion are started evenly over
     `spread` (µs, or text such as "10m"; at one instant unless the scenario says otherwise), each again after
-    a 429. Raises BadInput.
+    a 429. The answer's `readings` are what other assumptions would make of it. Raises BadInput.
     """
-    load, policy = _asked_about(tracked, policy, account, done)
+    load_under, policy = _asked_about(tracked, policy, account, done)
     if isinstance(catalogue, str | Path):
         catalogue = read_catalogue(Located("catalogue", str(catalogue), {}), Path())
     if catalogue is not None:
         policy = policy.model_copy(update={"catalogue": catalogue})
     if spread is not None:
-        over = micros("spread", spread)
-        expect(over >= 0, "spread", "0 or more", over)
-        load = load.over(over)
+        spread = micros("spread", spread)
+        expect(spread >= 0, "spread", "0 or more", spread)
     require_number("growth", growth)
     expect(1 <= growth <= 1000, "growth", "a factor from 1 to 1000", growth)
+
+    def ask(policy: Policy, spread: Micros | None = spread) -> Fit:
+        load = load_under(policy)
+        return _fit(load if spread is None else load.over(spread), growth, policy)
+
+    answer, readings = under_readings(consulting(ask), policy, _verdict)
+    readings = replace(readings, remedy=_remedy(ask, answer, readings, policy))
+    return replace(_with_limits(answer, policy), readings=readings)
+
+
+def _verdict(answer: Fit) -> str:
+    return answer.verdict
+
+
+def _remedy(ask: Callable[..., Fit], answer: Fit, readings: Readings, policy: Policy) -> str:
+    """Say over how long to spread starts for the verdict to hold under all readings, where that is enough."""
+    if not readings.deciding or answer.cheapest() is None:
+        return ""
+    sizes = (answer.load, answer.load.of_domains(answer.plans[0].grown.domains))
+    spreads = {enough_spread(size, other) for size in sizes for other in readings.policies(policy)}
+    for spread in sorted(spread for spread in spreads if spread is not None):
+        again, others = under_readings(consulting(partial(ask, spread=spread)), policy, _verdict)
+        if again.verdict == answer.verdict and not others.deciding:
+            return f"Started over {units.duration(spread)} it holds under all."
+    return ""
+
+
+def _fit(load: Workload, growth: float, policy: Policy) -> Fit:
+    """Return what each plan comes to, without the limits and what breaks first."""
     check_add_ons(load.add_ons, policy)
-    grown = load.of_domains(round(load.domains * growth))
-    plans = policy.catalogue.plans.values()
-    most = most_domains(load, plans, policy)
-    plan_fits = [_plan_fit(load, grown, plan, policy, most[plan.name]) for plan in plans]
+    plans = policy.catalogue.plans
+    sizes = [load, load.of_domains(round(load.domains * growth))]
+    lossy = [lossy_plans(size, plans.values(), policy) for size in sizes]
+    plan_fits = []
+    for name, plan in plans.items():
+        price = plan.price if policy.catalogue.knows_price_of(name) else None
+        now, grown = (
+            _size(size, plan, policy, name in losing) for size, losing in zip(sizes, lossy, strict=True)
+        )
+        plan_fits.append(PlanFit(name, price, now, grown))
     plan_fits.sort(key=lambda plan: plan.price or 0)
+    return Fit(load, growth, tuple(plan_fits))
+
+
+def _with_limits(answer: Fit, policy: Policy) -> Fit:
+    """Return an answer with the limits of its plans, and with what the starts of an occasion meet."""
+    load = answer.load
+    grown = load.of_domains(answer.plans[0].grown.domains)
+    plans = policy.catalogue.plans
+    most = most_domains(load, plans.values(), policy)
     now, then = (burst_of(size, policy) for size in (load, grown))
-    enough = (enough_spread(load, policy), enough_keys(load, policy)) if now.given_up else (None, None)
-    return Fit(load, growth, tuple(plan_fits), now, then, enough)
+    return replace(
+        answer,
+        plans=tuple(
+            replace(fit, limits=_uses(load, grown, plans[fit.plan], policy, most[fit.plan]))
+            for fit in answer.plans
+        ),
+        burst=now,
+        burst_grown=then,
+        enough=(enough_spread(load, policy), enough_keys(load, policy)) if now.given_up else (None, None),
+    )
 
 
 def _asked_about(
-    tracked: Portfolio | Scenario | Workload | str | Path | None,
+    tracked: Portfolio | Scenario | Workload | LoadUnder | str | Path | None,
     policy: Policy | str | Path | None,
     account: str,
     done: Mapping[str, Any],
-) -> tuple[Workload, Policy]:
+) -> tuple[LoadUnder, Policy]:
     """Return the workload that a plan is to fit, and under which policy. Raises BadInput."""
     if isinstance(tracked, str | Path):
         tracked = Scenario.load(tracked)
@@ -92,14 +155,17 @@ def _asked_about(
         if name not in fields:
             raise BadInput(no_such("argument", name, fields))
     if isinstance(tracked, Scenario):
-        return workload_of(tracked, account, **done), policy_of(policy or tracked.policy)
+        return OwnAccount(tracked, account, **done).under, policy_of(policy or tracked.policy)
     if account:
         raise BadInput("account: only a scenario has accounts; leave it out")
     if tracked is None:
         tracked = Portfolio(**done)
     elif done:
         raise BadInput(f"{next(iter(done))}: what is asked about says it; leave one out")
-    return tracked.workload if isinstance(tracked, Portfolio) else tracked, policy_of(policy)
+    if callable(tracked):
+        return tracked, policy_of(policy)
+    load = tracked.workload if isinstance(tracked, Portfolio) else tracked
+    return lambda policy: load, policy_of(policy)
 
 
 def _started_together(load: Workload, grown: Workload, most: int | None) -> Iterator[LimitUse]:
@@ -111,7 +177,10 @@ def _started_together(load: Workload, grown: Workload, most: int | None) -> Iter
     yield LimitUse(now, then, most + 1, (most + 1) / load.domains, day, grown_day)
 
 
-def _plan_fit(load: Workload, grown: Workload, plan: Plan, policy: Policy, most: int | None) -> PlanFit:
+def _uses(
+    load: Workload, grown: Workload, plan: Plan, policy: Policy, most: int | None
+) -> tuple[LimitUse, ...]:
+    """Return the use of each limit of a plan, what breaks first before the rest."""
     allowed = allowed_alone(load.of_domains, plan, policy)
     sizes = [limits(size, plan, policy) for size in (load, grown)]
     days = [_first_days(size, plan, policy) for size in (load, grown)]
@@ -128,13 +197,7 @@ def _plan_fit(load: Workload, grown: Workload, plan: Plan, policy: Policy, most:
     ]
     uses += _started_together(load, grown, most)
     uses.sort(key=lambda use: (MOST if use.breaks_at is None else use.breaks_at, -use.now.used))
-    return PlanFit(
-        plan.name,
-        plan.price if policy.catalogue.knows_price_of(plan.name) else None,
-        _size(load, plan, policy, [use.now for use in uses]),
-        _size(grown, plan, policy, [use.grown for use in uses]),
-        tuple(uses),
-    )
+    return tuple(uses)
 
 
 def _first_days(load: Workload, plan: Plan, policy: Policy) -> list[int | None]:
@@ -149,12 +212,12 @@ def _first_days(load: Workload, plan: Plan, policy: Policy) -> list[int | None]:
     ]
 
 
-def _size(load: Workload, plan: Plan, policy: Policy, needed: Sequence[Limit]) -> Size:
+def _size(load: Workload, plan: Plan, policy: Policy, loses_starts: bool) -> Size:
     """What a plan comes to at one size, with the add-ons that it lacks."""
-    lacking = [limit for limit in needed if limit.exceeded]
+    lacking = [limit for limit in limits(load, plan, policy) if limit.exceeded]
     helps = dict(_add_ons(lacking, policy.catalogue))
     enlarged = {policy.catalogue.add_ons[name].metric for name in helps}
-    fits = all(limit.metric in enlarged for limit in lacking)
+    fits = not loses_starts and all(limit.metric in enlarged for limit in lacking)
     bought = {name: load.add_ons.get(name, 0) + helps.get(name, 0) for name in policy.catalogue.add_ons}
     price = (
         policy.catalogue.price_of(plan.name, bought) if policy.catalogue.knows_price_of(plan.name) else None

@@ -18,6 +18,7 @@ from ranksim.core.callers.programs import Programmed, Python
 from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork, TrackedPart
 from ranksim.core.clock import Micros, billing_month, calendar_anchor, format_duration, week_start
 from ranksim.core.contract.plans import JobLabel, Plan
+from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, no_such
 from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
 from ranksim.planner.capacity.bursts import least_gaps
@@ -111,6 +112,13 @@ class OwnAccount:
             if (plan := plans[label]) and plan.occasions is not None and not isinstance(client, Python)
         ]
         self.load = self._workload(simulate)
+
+    def under(self, policy: Policy) -> Workload:
+        """Return its load under the assumptions of another policy; what is left out is as it was found."""
+        assumed = self.policy.model_copy(update={"assumptions": policy.assumptions})
+        scenario = self.scenario.model_copy(update={"policy": assumed})
+        load = OwnAccount(scenario, self.name, simulate=False, **self.done).load
+        return replace(load, left_out=self.load.left_out, notes=self.load.notes)
 
     @property
     def plan(self) -> Plan:

@@ -22,8 +22,10 @@ from ranksim.planner.capacity.common import (
     question_repr,
 )
 from ranksim.planner.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, limits
-from ranksim.planner.capacity.workload import MONTH, JobStarts, PlannedWork, Workload
+from ranksim.planner.capacity.workload import MONTH, JobStarts, LoadUnder, PlannedWork, Workload
+from ranksim.planner.readings import consulting
 from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
+from ranksim.report.readings import NO_READINGS, READINGS, Readings, under_readings
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
@@ -140,19 +142,32 @@ class Largest(ReadyAnswer):
 
     kind = "capacity portfolio"
     plots = ("limits",)
-    TABLES = MappingProxyType({"answer": LIMITS})
+    TABLES = MappingProxyType({"answer": LIMITS, "readings": READINGS})
 
     portfolio: Portfolio | Workload
     plan: str
     grow: Grown
     most: int | None
     limits: tuple[Headroom, ...]
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    readings: Readings = NO_READINGS
 
     @property
     def title(self) -> str:
         """The title, which names the plan."""
         return f"The largest portfolio of the plan {self.plan}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What it hangs on, and what to know of what was asked."""
+        return (*self.readings.deciding_sentences(), *self.remarks, *self.readings.other_sentences())
+
+    @property
+    def verdict(self) -> str:
+        """How many it carries: what other assumptions may change."""
+        if self.most is None:
+            return f"it carries as many {self.grow} as you like"
+        return f"it carries {self.most:,} {self.grow}"
 
     @property
     def binding(self) -> Limit:
@@ -173,7 +188,7 @@ class Largest(ReadyAnswer):
     def tables(self) -> Tables:
         """One row a limit: the need there, what there is, the share used, and what it alone allows."""
         rows = [{**asdict(room.limit), "used": room.used, "allows": room.allows} for room in self.limits]
-        return {"answer": rows}
+        return {"answer": rows, **self.readings.tables()}
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
@@ -188,7 +203,7 @@ class Largest(ReadyAnswer):
 
 
 def largest(
-    portfolio: Portfolio | Workload,
+    portfolio: Portfolio | Workload | LoadUnder,
     plan: str,
     policy: Policy | str | Path | None = None,
     *,
@@ -198,10 +213,20 @@ def largest(
 
     Of the workload of an account of a scenario (`workload_of`) domains and words are on average, and what is
     used of the month counts.
-    The number that `portfolio` has of what is varied does not matter. Raises BadInput.
+    The number that `portfolio` has of what is varied does not matter. The answer's `readings` are what other
+    assumptions would make of it. Raises BadInput.
     """
     policy = policy_of(policy)
     expect_one_of(("keywords", "domains"), "grow", grow)
+
+    def ask(policy: Policy) -> Largest:
+        return _largest(portfolio(policy) if callable(portfolio) else portfolio, plan, policy, grow)
+
+    answer, readings = under_readings(consulting(ask), policy, lambda answer: answer.verdict)
+    return replace(answer, readings=readings)
+
+
+def _largest(portfolio: Portfolio | Workload, plan: str, policy: Policy, grow: Grown) -> Largest:
     check_add_ons(portfolio.add_ons, policy)
     bought = plan_named(policy, plan)
     load = portfolio if isinstance(portfolio, Workload) else portfolio.workload

@@ -6,8 +6,9 @@ algorithms that a 60 s window could mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -18,7 +19,9 @@ from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.rules import windows
 from ranksim.core.rules.books import Window
 from ranksim.planner.capacity.common import DurationField, check_least, check_numbers, expect, question_repr
+from ranksim.planner.readings import consulting
 from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
+from ranksim.report.readings import NO_READINGS, READINGS, Readings, under_readings
 from ranksim.report.tables import View
 from ranksim.report.units import duration
 
@@ -114,6 +117,9 @@ class SyncSchedule:
     others_refused: int
 
 
+Schedules = tuple[SyncSchedule, ...]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class SyncTime(ReadyAnswer):
     """The answer: every way under every algorithm; `assumed` is the algorithm of the policy.
@@ -124,15 +130,21 @@ class SyncTime(ReadyAnswer):
     kind = "capacity sync"
     title = "How long a sync takes"
     plots = ("sync",)
-    TABLES = MappingProxyType({"answer": SCHEDULES})
+    TABLES = MappingProxyType({"answer": SCHEDULES, "readings": READINGS})
 
     sync: Sync
     assumed: str
     limit: int
     length: Micros
-    plans: tuple[SyncSchedule, ...]
+    plans: Schedules
     safe_pace: Micros | None
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    readings: Readings = NO_READINGS
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What it hangs on, and what to know of what was asked."""
+        return (*self.readings.deciding_sentences(), *self.remarks, *self.readings.other_sentences())
 
     @property
     def best(self) -> SyncSchedule:
@@ -140,9 +152,7 @@ class SyncTime(ReadyAnswer):
 
         Where several are equally quick, the even one; where none is without refusals, the one with fewest.
         """
-        assumed = [plan for plan in self.plans if plan.window == self.assumed]
-        through = [plan for plan in assumed if plan.time is not None] or assumed
-        return min(through, key=lambda p: (p.refused + p.others_refused, p.time or 0, p.way != "paced"))
+        return _best([plan for plan in self.plans if plan.window == self.assumed])
 
     @property
     def sentence(self) -> str:
@@ -161,7 +171,7 @@ class SyncTime(ReadyAnswer):
 
     def tables(self) -> Tables:
         """One row for each algorithm and way."""
-        return {"answer": [asdict(plan) for plan in self.plans]}
+        return {"answer": [asdict(plan) for plan in self.plans], **self.readings.tables()}
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
@@ -180,23 +190,49 @@ def sync_time(sync: Sync, policy: Policy | str | Path | None = None, *, start: M
     """Schedule a sync under all five algorithms, each way.
 
     The rate class is that of POST keywords (U2), limit and length are the policy's. `start` is when it
-    begins, which clock windows mind. Raises BadInput when others leave no room.
+    begins, which clock windows mind. The answer's `readings` are what other assumptions would make of it.
+    Raises BadInput when others leave no room.
     """
     policy = policy_of(policy)
+    schedules = cache(partial(_schedules, sync))
+    assumed, readings = under_readings(
+        consulting(partial(_window, start=start)), policy, lambda window: _best_time(sync, window, schedules)
+    )
+    room = f"fewer than the {assumed.limit} calls of a window"
+    expect(sync.others < assumed.limit, "others", room, sync.others)
+    rate_windows = [replace(assumed, kind=name) for name in windows.NAMES]
+    plans = tuple(plan for window in rate_windows for plan in schedules(window))
+    safe = fastest_pace(rate_windows, sync)
+    return SyncTime(sync, assumed.kind, assumed.limit, assumed.length, plans, safe, readings=readings)
+
+
+def _window(policy: Policy, start: Micros) -> RateWindow:
+    """Return the window that POST keywords pass under a policy."""
     assumptions = policy.assumptions
     rate_class = RateClass.WRITE if assumptions.tracking_class == "write" else RateClass.EXPENSIVE
     limit, length = policy.facts.rates.of(rate_class), policy.facts.rate_window
-    expect(sync.others < limit, "others", f"fewer than the {limit} calls of a window", sync.others)
-    rate_windows = [
-        RateWindow(name, limit, length, int(assumptions.refused_calls_count), start) for name in windows.NAMES
-    ]
-    plans: list[SyncSchedule] = []
-    for window in rate_windows:
-        plans += (eager(window, sync, "retry"), eager(window, sync, "wait"))
-        pace = fastest_pace([window], sync)
-        if pace is not None:
-            plans.append(evenly(window, sync, pace))
-    return SyncTime(sync, assumptions.window, limit, length, tuple(plans), fastest_pace(rate_windows, sync))
+    return RateWindow(assumptions.window, limit, length, int(assumptions.refused_calls_count), start)
+
+
+def _best_time(sync: Sync, window: RateWindow, schedules: Callable[[RateWindow], Schedules]) -> str:
+    """Say how long the best way takes: what other assumptions may change."""
+    if sync.others >= window.limit:
+        return "other clients leave no room"
+    best = _best(schedules(window))
+    return "they never get through" if best.time is None else f"they take {duration(best.time)} at best"
+
+
+def _best(plans: Sequence[SyncSchedule]) -> SyncSchedule:
+    """Return the quickest by which nobody is refused, the even one of equals, else that with fewest."""
+    through = [plan for plan in plans if plan.time is not None] or plans
+    return min(through, key=lambda p: (p.refused + p.others_refused, p.time or 0, p.way != "paced"))
+
+
+def _schedules(sync: Sync, window: RateWindow) -> Schedules:
+    """Schedule a sync each way that gets through a window."""
+    pace = fastest_pace([window], sync)
+    even = () if pace is None else (evenly(window, sync, pace),)
+    return (eager(window, sync, "retry"), eager(window, sync, "wait"), *even)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from ranksim.planner.capacity.common import (
 from ranksim.planner.capacity.queueing import Arrivals, Peak, started_by_formula
 from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
 from ranksim.report.progress import Tell, noted, part
+from ranksim.report.readings import NO_READINGS, READINGS, Readings
 from ranksim.report.units import duration, level
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.simpy_clock import SimpyClock
@@ -106,26 +107,40 @@ class Staffing:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WorkersNeeded(ReadyAnswer):
-    """The answer for all kinds: one `Staffing` each, for pools that are apart; `notes` say of which jobs."""
+    """The answer for all kinds: a `Staffing` each, for pools that are apart; `remarks` say of which jobs."""
 
     kind = "capacity workers"
     title = "How many workers a peak needs"
-    TABLES = MappingProxyType({"answer": KINDS})
+    TABLES = MappingProxyType({"answer": KINDS, "readings": READINGS})
 
     kinds: tuple[Staffing, ...]
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    readings: Readings = NO_READINGS
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What it hangs on, and of which jobs it is."""
+        return (*self.readings.deciding_sentences(), *self.remarks, *self.readings.other_sentences())
+
+    @property
+    def verdict(self) -> str:
+        """How many workers are needed: what other assumptions may change."""
+        return f"{', '.join(self._needed)} are needed" if self.kinds else "no job is started"
+
+    @property
+    def _needed(self) -> list[str]:
+        return [f"{s.by_simulation or s.by_formula:,} for {s.kind}" for s in self.kinds]
 
     @property
     def sentence(self) -> str:
         """The answer in a sentence."""
         first = self.kinds[0]
         wanted = f"{level(first.target)} start within {duration(first.within)}"
-        parts = [f"{s.by_simulation or s.by_formula:,} for {s.kind}" for s in self.kinds]
-        return f"Workers so that {wanted}: {', '.join(parts)}."
+        return f"Workers so that {wanted}: {', '.join(self._needed)}."
 
     def tables(self) -> Tables:
         """One row a kind."""
-        return {"answer": [staffing.row for staffing in self.kinds]}
+        return {"answer": [staffing.row for staffing in self.kinds], **self.readings.tables()}
 
     @property
     def plots(self) -> tuple[str, ...]:

@@ -7,13 +7,14 @@ like domains has one, and so has an account of a scenario (`planned.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from ranksim.core.callers.retry import Manners
 from ranksim.core.clock import DAY, HOUR, Micros
 from ranksim.core.contract.plans import SpendLabel
+from ranksim.core.contract.policy import Policy
 
 MONTH = 31 * DAY
 """The longest billing month (µs)."""
@@ -179,6 +180,10 @@ class Workload:
                 planned = replace(planned, each=planned.each * grown)
             work.append(planned)
         return replace(self, keywords=total, slots=math.ceil(self.slots * grown), work=tuple(work))
+
+
+LoadUnder = Callable[[Policy], Workload]
+"""A workload that is counted as the assumptions of a policy have it."""
 
 
 def _grown(starts: Iterable[JobStarts], grown: Fraction) -> Iterator[JobStarts]:

@@ -46,6 +46,6 @@ def fit(
     from ranksim.planner.capacity.portfolio import Portfolio
 
     own, used = own_of(scenario, account, policy, **tracked)
-    load = Portfolio(**tracked).workload if own is None else own.load
+    load = Portfolio(**tracked) if own is None else own.under
     sold = None if catalogue is None else read_catalogue(Located("--catalogue", catalogue, {}), Path())
     return fitted(load, used, growth=growth, catalogue=sold)

@@ -48,5 +48,4 @@ def sync(
     waited = micros("--latency", latency)
     sent = Sync(wanted("keywords", keywords), batch, removals, waited, others, each)
     answer = sync_time(sent, used)
-    notes = () if own is None else (own.room_for_words(),)
-    return replace(answer, notes=notes)
+    return answer if own is None else replace(answer, remarks=(own.room_for_words(),))

@@ -33,6 +33,13 @@ def workers(
     replications: Annotated[int, typer.Option(help="Peaks to simulate for each try; 0 for none.")] = 20,
     scenario: ScenarioFile = None,
     account: AccountName = "",
+    assumptions: Annotated[
+        bool,
+        typer.Option(
+            "--assumptions",
+            help="Run the scenario under every other reading of the assumptions that it reads, too.",
+        ),
+    ] = False,
     seed: Seed = 1,
     policy: PolicyFile = None,
 ) -> "WorkersNeeded":
@@ -43,7 +50,7 @@ def workers(
 
     Example: ranksim capacity workers --jobs rank_run=600 --jobs crawl=40 --over 1h
     """
-    from ranksim.planner.capacity.common import micros
+    from ranksim.planner.capacity.common import expect, micros
     from ranksim.planner.capacity.workers import peaks_of, workers_needed
     from ranksim.planner.capacity.workers_world import workers_of_scenario
     from ranksim.twin.sim.scenario import scenario_of
@@ -55,8 +62,10 @@ def workers(
             _refuse_one_of(world, account)
             return workers_of_scenario(
                 world if policy is None else world.replace(policy=policy),
-                within=patience, target=target, replications=replications, seed=seed, progress=tell,
+                within=patience, target=target, replications=replications, seed=seed,
+                assumptions=assumptions, progress=tell,
             )  # fmt: skip
+        expect(not assumptions, "--assumptions", "a scenario whose own jobs are simulated", "a peak")
         own, used = own_of(scenario, account, policy, simulate=False)
         notes: tuple[str, ...] = ()
         if own is not None and not jobs:  # they come at once, as `fit` takes what nobody says
@@ -68,7 +77,7 @@ def workers(
         answer = workers_needed(
             peaks, within=patience, target=target, replications=replications, seed=seed, progress=tell
         )
-    return replace(answer, notes=(*answer.notes, *notes))
+    return replace(answer, remarks=(*answer.remarks, *notes))
 
 
 def _refuse_one_of(world: "Scenario", account: str) -> None:
