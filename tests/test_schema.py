@@ -76,12 +76,24 @@ def test_every_line_of_a_trace_keeps_to_it() -> None:
         {"pools": {"crawl": "many"}},
         {"assumptions": {"windw": "gcra"}},
         {"catalogue": 5},
+        {"catalogue": {"plans": {"pro": {"price": "1 USD"}}}},
+        {"catalogue": {"extends": "illustrative", "plans": {"pro": {"prize": "1 USD"}}}},
         {"timeline": [{"at": "1d", "do": "resize"}]},
     ],
     ids=json.dumps,
 )
 def test_mistakes_are_found(change: dict[str, Any]) -> None:
     assert found("scenario", read(ROOT / "scenarios/quickstart.yaml") | change)
+
+
+@pytest.mark.parametrize(
+    "catalogue",
+    [{"extends": "illustrative"}, {"extends": "x.yaml", "plans": {"free": None, "pro": {"price": "1 USD"}}}],
+    ids=json.dumps,
+)
+def test_a_catalogue_that_extends_another_may_leave_out_the_rest(catalogue: dict[str, Any]) -> None:
+    assert found("catalogue", catalogue) == []
+    assert found("scenario", read(ROOT / "scenarios/quickstart.yaml") | {"catalogue": catalogue}) == []
 
 
 def test_another_kind_is_refused_with_what_is_near() -> None:

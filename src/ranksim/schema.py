@@ -6,15 +6,16 @@ account that is not there, the commands tell that read the file.
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import TypeAdapter, create_model
+from pydantic import BaseModel, TypeAdapter, create_model
 
 from ranksim.bridges import load_capacity_cli as load_capacity
 from ranksim.core.callers.target import Target
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.quantities import Atomic, Frozen
 from ranksim.core.errors import BadInput, no_such
 from ranksim.core.files import write_file
 from ranksim.core.trace import ENTRY
@@ -25,13 +26,31 @@ from ranksim.planner.study.spec import Spec
 from ranksim.report.document import KINDS, ResultDocument
 from ranksim.twin.sim.scenario import Scenario
 
-PolicyFile = create_model("PolicyFile", __base__=Policy, catalogue=(str | Catalogue, "illustrative"))
+
+def _partly(kind: Any) -> Any:
+    """Return a model, or a mapping of models, with nothing that must be there."""
+    if get_origin(kind) is dict:
+        return dict[get_args(kind)[0], _partly(get_args(kind)[1]) | None]  # type: ignore[misc]  # a type made here
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)) or issubclass(kind, Atomic):
+        return kind
+    fields: dict[str, Any] = {
+        name: (Annotated[_partly(info.annotation), *info.metadata], None)
+        if info.metadata
+        else (_partly(info.annotation), None)
+        for name, info in kind.model_fields.items()
+    }
+    return create_model(f"{kind.__name__}Changes", __base__=Frozen, **fields)
+
+
+ExtendingCatalogue = create_model("ExtendingCatalogue", __base__=_partly(Catalogue), extends=(str, ...))
+AnyCatalogue = Catalogue | ExtendingCatalogue
+PolicyFile = create_model("PolicyFile", __base__=Policy, catalogue=(str | AnyCatalogue, "illustrative"))
 ScenarioFile = create_model(
     "ScenarioFile",
     __base__=Scenario,
     policy=(str | PolicyFile, "default"),
     assumptions=(Assumptions, None),
-    catalogue=(str | Catalogue, "illustrative"),
+    catalogue=(str | AnyCatalogue, "illustrative"),
 )
 StudyFile = create_model(
     "StudyFile",
@@ -44,7 +63,7 @@ StudyFile = create_model(
 FILES: dict[str, TypeAdapter[Any]] = {
     "scenario": TypeAdapter(ScenarioFile),
     "policy": TypeAdapter(PolicyFile),
-    "catalogue": TypeAdapter(Catalogue),
+    "catalogue": TypeAdapter(AnyCatalogue),
     "population": TypeAdapter(Population),
     "study": TypeAdapter(StudyFile),
     "target": TypeAdapter(Target),

@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from hypothesis import given, settings
@@ -266,3 +267,65 @@ def test_broken_policies(text: str, message: str) -> None:
     with pytest.raises(BadInput) as caught:
         Policy.parse(text, "policy.yaml")
     assert str(caught.value) == message
+
+
+# Catalogues that extend another
+
+LESS = """\
+extends: illustrative
+name: less
+plans:
+  free: null
+  pro: {price: 149 USD, quotas: {keyword_brief_refreshes: {limit: 25}}, capabilities: [rank_tracking]}
+unit_costs: {keyword_brief: 0.05 USD}
+job_durations: {rank_run: {uniform: {low: 1m, high: 9m}}}
+"""
+
+
+def test_what_a_catalogue_extends_is_there_but_for_what_differs() -> None:
+    shipped = shipped_catalogue("illustrative")
+    less = Policy.parse("catalogue:\n" + indent(LESS, "  ")).catalogue
+    pro = {
+        "price": "149 USD",
+        "quotas": {"keyword_brief_refreshes": {"limit": 25}},
+        "capabilities": ("rank_tracking",),
+    }
+    same = {"name": "less", "unit_costs": {"keyword_brief": "0.05 USD"}, "plans": {"pro": pro}}
+    changed = Policy().replace(catalogue=same).catalogue
+    assert less.plans == {name: plan for name, plan in changed.plans.items() if name != "free"}
+    assert (less.name, less.note, less.unit_costs) == ("less", shipped.note, changed.unit_costs)
+    assert less.job_durations == shipped.job_durations | {"rank_run": less.job_durations["rank_run"]}
+    assert less.job_durations["rank_run"].durations == (MINUTE, 9 * MINUTE)
+
+
+def test_files_extend_files(tmp_path: Path) -> None:
+    (tmp_path / "sold").mkdir()
+    (tmp_path / "sold" / "less.yaml").write_text(LESS)
+    (tmp_path / "sold" / "least.yaml").write_text("extends: less.yaml\nplans: {agency: null}\n")
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("catalogue: sold/least.yaml\n")
+    least = Policy.load(policy).catalogue
+    assert (least.name, list(least.plans)) == ("less, changed", ["starter", "pro"])
+    assert Policy.parse(Policy.load(policy).dump()).catalogue == least
+    (tmp_path / "sold" / "less.yaml").write_text("extends: least.yaml\n")
+    with pytest.raises(BadInput, match=r"less.yaml:1: extends: least.yaml extends itself; name another"):
+        Policy.load(policy)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("extends: ilustrative", "p:1: catalogue.extends: expected one of illustrative"),
+        ("extends: illustrative, plans: {prp: {slot_limit: 1}}", "p:1: catalogue.plans.prp: illustrative "
+         "has no plan 'prp', and a new one is written whole; did you mean 'pro'?"),
+        ("extends: illustrative, plans: {pro: {slots: 1}}", "p:1: catalogue.plans.pro.slots: no such field"),
+        ("extends: illustrative, plans: {pro: {price: 9}}", "p:1: catalogue.plans.pro.price: write an"),
+        ("extends: illustrative, plans: 3", "p:1: catalogue.plans: expected a mapping, found 3"),
+        ("extends: illustrative, add_ons: {pack: {}}", "catalogue.add_ons.pack: illustrative has no"),
+        ("extends: null", "catalogue.extends: expected a mapping, found nothing"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_extended_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        Policy.parse(f"catalogue: {{{text}}}\n", "p")
+    assert message in str(refused.value)

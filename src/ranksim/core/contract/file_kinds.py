@@ -13,7 +13,7 @@ MARKS: dict[str, tuple[str, ...]] = {
     "population": ("population", "segments"),
     "target": ("environments",),
     "scenario": ("scenario", "clients", "timeline", "pools", "receivers"),
-    "catalogue": ("plans", "unit_costs"),
+    "catalogue": ("plans", "unit_costs", "extends"),
     "policy": ("assumptions", "facts", "statuses"),
     "map": ("rules",),
 }

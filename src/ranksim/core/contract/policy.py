@@ -14,6 +14,7 @@ from ranksim.core.contract.located import Located, explain_mistakes, validate
 from ranksim.core.contract.parameters import Leaf, Settings, laid, merged, tree_of
 from ranksim.core.contract.plans import HOW_JOBS_RUN, Catalogue
 from ranksim.core.contract.public import Public
+from ranksim.core.contract.quantities import Atomic
 from ranksim.core.errors import BadInput, near
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Policy(Public):
         """Read a policy from YAML already loaded, such as a section of a scenario.
 
         Every section but `catalogue` may be partial: that is a shipped name, a path relative to `folder` or a
-        whole catalogue. Raises BadInput.
+        catalogue, which extends another where it is not whole. Raises BadInput.
         """
         if not isinstance(located.data, dict) or "catalogue" not in located.data:
             return validate(cls, located)
@@ -116,10 +117,8 @@ class Policy(Public):
         if "catalogue" in tree and not isinstance(tree["catalogue"], dict):
             named = tree.pop("catalogue").value
             if isinstance(named, str) and named.endswith((".yaml", ".yml")):
-                from ranksim.core.contract.yamlfile import read_yaml
-
                 named = str(folder / named)
-                check_whole(read_yaml(named))
+                check_whole(catalogue_file(Path(named)))
             policy = self.replace(catalogue=named)._running_as(self)
         return policy.replace(**laid(policy, tree)) if tree else policy
 
@@ -167,24 +166,62 @@ def check_whole(located: Located) -> Located:
     return located
 
 
-def read_catalogue(located: Located, folder: Path) -> Catalogue:
-    """Read a catalogue: a shipped name, a path relative to `folder`, or a mapping. Raises BadInput."""
+def read_catalogue(located: Located, folder: Path, extending: tuple[Path, ...] = ()) -> Catalogue:
+    """Read a catalogue: a shipped name, a path relative to `folder`, or a mapping. Raises BadInput.
+
+    `extending` are the files that extend it, one another.
+    """
     name = located.data
     if not isinstance(name, str):
-        return validate(Catalogue, located)
+        return validate(Catalogue, extended(located, folder, extending))
     if name in CATALOGUES:
         return shipped_catalogue(name)
     path = folder / name
     if name.endswith((".yaml", ".yml")) or path.is_file():
         if not path.is_file():
             raise located.error(f"no such file as {str(path)!r}; the path is relative to {str(folder)!r}")
-        from ranksim.core.contract.yamlfile import read_yaml
-
-        return validate(Catalogue, read_yaml(path, "catalogue"))
+        if path.resolve() in extending:
+            raise located.error(f"{name} extends itself; name another catalogue")
+        return validate(Catalogue, catalogue_file(path, extending))
     raise located.error(
         f"expected one of {', '.join(CATALOGUES)}, or a catalogue's YAML file, found {name!r}"
         f"{near(name, CATALOGUES)}"
     )
+
+
+def catalogue_file(path: Path, extending: tuple[Path, ...] = ()) -> Located:
+    """Read the file of a catalogue, with what it extends. Raises BadInput."""
+    from ranksim.core.contract.yamlfile import read_yaml
+
+    return extended(read_yaml(path, "catalogue"), path.parent, (*extending, path.resolve()))
+
+
+def extended(located: Located, folder: Path, extending: tuple[Path, ...] = ()) -> Located:
+    """Return a catalogue's YAML laid over the catalogue that it `extends`, if any. Raises BadInput.
+
+    Mappings are merged, without what is null, and all else is replaced.
+    """
+    if not isinstance(located.data, dict) or "extends" not in located.data:
+        return located
+    base = read_catalogue(located["extends"], folder, extending)
+    own = {"name": f"{base.name}, changed", **located.without("extends").data}
+    for part, what in (("plans", "plan"), ("add_ons", "add-on")):
+        there, stated = getattr(base, part), own.get(part)
+        for name, terms in stated.items() if isinstance(stated, dict) else ():
+            if name not in there and "price" not in (terms if isinstance(terms, dict) else ()):
+                missing = f"{base.name} has no {what} {name!r}, and a new one is written whole"
+                raise located.error(f"{missing}{near(name, there)}", part, name)
+    plain = base.model_dump(mode="json", exclude_unset=True)
+    return Located(located.where, _laid_over(base, plain, own), located.lines, located.path)
+
+
+def _laid_over(old: Any, plain: Any, new: Any) -> Any:
+    """Lay JSON over a value, which is `plain` as JSON; what is written in a short form is replaced whole."""
+    if not isinstance(new, dict) or not isinstance(plain, dict) or isinstance(old, Atomic):
+        return new
+    parts = vars(old) if isinstance(old, BaseModel) else old
+    changed = {name: _laid_over(parts.get(name), plain.get(name), value) for name, value in new.items()}
+    return {name: value for name, value in (plain | changed).items() if value is not None}
 
 
 def _changed_fields(section: BaseModel) -> list[str]:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from ranksim.core.contract.located import validate
 from ranksim.core.contract.plans import Catalogue
-from ranksim.core.contract.policy import CATALOGUES, Policy, check_whole, shipped_catalogue
-from ranksim.core.contract.yamlfile import read_yaml
+from ranksim.core.contract.policy import CATALOGUES, Policy, catalogue_file, check_whole, shipped_catalogue
 from ranksim.core.errors import BadInput, listed, near
 from ranksim.planner.fleet.population import Population
 from ranksim.report import units
@@ -31,7 +30,7 @@ def read_catalogue(source: str | Path) -> Catalogue:
             f"{source}: no such catalogue; give a YAML file, or one of {', '.join(CATALOGUES)}, "
             f"which are shipped{near(source, CATALOGUES)}"
         )
-    return validate(Catalogue, check_whole(read_yaml(source, "catalogue")))
+    return validate(Catalogue, check_whole(catalogue_file(Path(source))))
 
 
 def catalogue_of(source: Catalogue | str | Path) -> Catalogue:
