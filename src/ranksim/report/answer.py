@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -12,7 +12,7 @@ from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import imported
 from ranksim.report import units
 from ranksim.report.document import MetricShown, as_text, document
-from ranksim.report.tables import View, bounded, fragment
+from ranksim.report.tables import ALL, View, bounded, fragment, further, requested
 from ranksim.report.terminal import Styled, print_out, rendered
 
 if TYPE_CHECKING:
@@ -279,17 +279,24 @@ HEADINGS = {
     "upper": "share at most",
     "revenue": "revenue (invoices)",
     **{f"{what}{side}": f"{what.replace('_', ' ')}{side.upper()}"
-       for what in ("", "under_", "uplift_") for side in "ab"},
+       for what in ("", "under_", "potential_") for side in "ab"},
 }  # fmt: skip
 """Columns whose name alone does not say whose money it is, and those of two sides."""
 
 
-def printed(sentence: str, notes: Sequence[str], views: Sequence[View], most: int | None = None) -> Styled:
-    """Return an answer as a terminal shows it; `most` bounds the rows of each table."""
+def printed(
+    sentence: str,
+    notes: Sequence[str],
+    views: Sequence[View],
+    most: int | None = None,
+    below: Sequence[str] = (),
+) -> Styled:
+    """Return an answer as a terminal shows it, with lines `below`; `most` bounds the rows of each table."""
     from rich.text import Text
 
     tables = (part for view in views for part in (Text(), bounded(view, most)))
-    return rendered([Text(sentence), *map(Text, notes), *tables])
+    last = (part for line in below for part in (Text(), Text(line)))
+    return rendered([Text(sentence), *map(Text, notes), *tables, *last])
 
 
 def show_answer(
@@ -299,16 +306,25 @@ def show_answer(
     plots: bool,
     basis: Basis | None = None,
     most: int | None = None,
+    tables: Collection[str] = (),
 ) -> None:
     """Print an answer, as text or as JSON, and write it into the directory `out`, if there is one.
 
-    `most` bounds the rows that are printed of each table; `basis` is as in `ReadyAnswer.write`.
+    `most` bounds the rows that are printed of each table, and `tables` names those that are, if any; `basis`
+    is as in `ReadyAnswer.write`. Raises BadInput for a table that there is not, once the answer is given.
     """
     if out is not None:
         answer.write(out, plots, basis)
     if as_json:
         print_out(answer.to_json())
         return
-    print_out(printed(answer.sentence, answer.notes, answer.views(), most))
+    views = answer.views()
+    names = [*dict.fromkeys(view.table for view in views)]
+    unknown = next((name for name in tables if name not in (ALL, *names)), None)
+    tables = tables if unknown is None else ()
+    more = [] if tables else further(views, f"--tables NAME shows one, --tables {ALL} shows all")
+    print_out(printed(answer.sentence, answer.notes, requested(views, tables), most, more))
     if out is not None:
         print_out(f"\nWritten to {out}\n")
+    if unknown is not None:
+        raise BadInput(f"--tables: expected {ALL} or one of {listed(names, unknown)}, found {unknown!r}")

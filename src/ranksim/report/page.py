@@ -52,6 +52,7 @@ p { margin: .25rem 0; max-width: 50rem; }
   linear-gradient(90deg, var(--line), transparent) 0 / .8rem 100% no-repeat scroll,
   linear-gradient(-90deg, var(--line), transparent) 100% / .8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; width: 100%; font-size: .8rem; }
+summary h3 { display: inline; cursor: pointer; }
 th, td { padding: .3rem .35rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top;
   overflow-wrap: normal; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
@@ -180,10 +181,13 @@ def figure(name: str, svg: str, caption: str = "") -> str:
 
 
 def tables_of(views: Iterable[View]) -> list[str]:
-    """Return tables of a page side by side below a title; nothing where there are none."""
+    """Return tables of a page side by side below a title, folded ones last; nothing where there are none."""
     parts = []
-    for view in views:
-        parts += ["<section>", f"<h3>{foldable(view.title)}</h3>", *_rows(view), "</section>"]
+    for view in sorted(views, key=lambda view: view.folded):
+        title, rows = f"<h3>{foldable(view.title)}</h3>", _rows(view)
+        if view.folded:
+            title, rows = f"<details><summary>{title}</summary>", [*rows, "</details>"]
+        parts += ["<section>", title, *rows, "</section>"]
     return ["<h2>Tables</h2>", '<div class="tables">', *parts, "</div>"] if parts else []
 
 

@@ -6,7 +6,7 @@ thousands separators, and the interval where there is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from textwrap import wrap
@@ -25,8 +25,9 @@ Tables: TypeAlias = Mapping[str, Sequence[Row]]
 class View:
     """A table ready to show: title, headings, rows of text; columns from `words` on are numbers.
 
-    A page shows one that `leads` above its plots. On a terminal it is a table where its numbers and words fit
-    whole, and text is broken between words alone; else its rows are stacked.
+    It belongs to the `table` of an answer. One that is `folded` is shown on request alone, and on a page at a
+    click. A page shows one that `leads` above its plots. On a terminal it is a table where its numbers and
+    words fit whole, and text is broken between words alone; else its rows are stacked.
     """
 
     title: str
@@ -35,6 +36,8 @@ class View:
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     leads: bool = False
+    table: str = ""
+    folded: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         columns = [_widths(self, index) for index in range(len(self.headings))]
@@ -119,6 +122,31 @@ def bounded(view: View, top: int | None) -> View:
         return view
     more = f"And {left_out:,} more {'row' if left_out == 1 else 'rows'}."
     return replace(view, rows=view.rows[:top], note=f"{more} {view.note}".rstrip())
+
+
+# Which tables are shown
+
+ALL = "all"
+"""What requests all tables."""
+
+
+def of_table(name: str, views: Iterable[View], *, folded: bool = False) -> list[View]:
+    """Return views as those of a table of an answer by its name, to be shown on request alone if `folded`."""
+    return [replace(view, table=name, folded=folded) for view in views]
+
+
+def requested(views: Sequence[View], names: Collection[str] = ()) -> list[View]:
+    """Return the views of the tables of these names, or of ALL; without any those that are not folded."""
+    return [view for view in views if ALL in names or (view.table in names if names else not view.folded)]
+
+
+def further(views: Sequence[View], how: str) -> list[str]:
+    """Return a line that names the tables that are folded and says `how` they are shown, if there are any."""
+    names = dict.fromkeys(view.table for view in views if view.folded)
+    begun = {view.table for view in views if not view.folded}
+    listed = [name for name in names if name not in begun]
+    listed += [f"more of {name}" for name in names if name in begun]
+    return [f"Further tables: {', '.join(listed)}; {how}."] if names else []
 
 
 # In a cell of a notebook

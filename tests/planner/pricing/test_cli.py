@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,44 @@ def test_names_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "names.csv").write_text("acme\n")
     with pytest.raises(BadInput, match="expected lines of number,name"):
         read_names(tmp_path / "names.csv")
+
+
+FEW = [*shlex.split(COMMANDS["compare"]), "--set", "population.accounts=40"]
+TITLES = (
+    "What B changes",
+    "Money",
+    "Customers refused",
+    "Blocked",
+    "Margin of",
+    "What would have been enough",
+)
+
+
+def titles(text: str) -> list[str]:
+    return [title for title in TITLES if f"\n{title}" in text]
+
+
+@pytest.mark.slow
+def test_tables_are_shown_on_request(tmp_path: Path) -> None:
+    code, text, _ = told("compare", *FEW, "--out", str(tmp_path / "out"))
+    assert (code, titles(text)) == (0, [*TITLES[:3]])
+    more = "margins, needs, more of differences; --tables NAME shows one, --tables all shows all."
+    assert f" Further tables: {more} " in " ".join(text.split())
+    page = (tmp_path / "out" / "page.html").read_text("utf-8")
+    folded = re.findall(r"<summary><h3>(.*?)</h3>", page)
+    assert folded == ["Blocked", "Margin of a customer, by percentile", "What would have been enough"]
+    assert page.index("<h3>Customers refused</h3>") < page.index("<details>")
+    code, text, _ = told("compare", *FEW, "--tables", "all")
+    assert (code, titles(text), "Further tables" in text) == (0, [*TITLES], False)
+    code, text, _ = told("compare", *FEW, "--tables", "needs", "--tables", "margins")
+    assert (code, titles(text)) == (0, [*TITLES[4:]])
+
+
+def test_the_answer_to_a_question_is_not_lost_where_a_table_is_named_wrongly(tmp_path: Path) -> None:
+    code, text, err = told("back-test", str(EXAMPLES / "trace.jsonl"), "--plan", "pro", "--tables", "invoice")
+    assert (code, text.startswith("Of 16 calls replayed")) == (2, True)
+    expected = "expected all or one of invoices; did you mean 'invoices'?, found 'invoice'"
+    assert err == f"ranksim: --tables: {expected}\n"
 
 
 PRICE = "policy.catalogue.plans.pro.price"

@@ -50,8 +50,9 @@ def test_people_are_told_what_differs_and_each_number_once() -> None:
     }  # fmt: skip
     assert [row[0] for row in views["Margin of a customer, by percentile"].rows] == [*SHOWN]
     assert views["What would have been enough"].headings == (
-        "plan", "needs", "under A", "under B", "uplift A", "uplift B",
+        "plan", "needs", "under A", "under B", "potential A", "potential B",
     )  # fmt: skip
+    assert "if all of them bought it, which is no forecast" in views["What would have been enough"].note
     same = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2)
     assert same.sentence.endswith("; as many of them meet each refusal.")
     assert not {"Money", "Customers refused", "Blocked"} & {view.title for view in same.views()}
@@ -287,6 +288,8 @@ def test_nobody_is_assumed_to_leave_and_that_is_said() -> None:
     said = "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
     assert found.notes[0] == said
     assert said in found._repr_html_()
+    assert "Further tables: margins, needs, more of differences; frame(NAME) has one." in found._repr_html_()
+    assert "What would have been enough" not in found._repr_html_()
     assert " Of 1 customer in 30d, B earns" in found.sentence
     assert "of them" not in found.sentence  # one is no share of customers
 

@@ -28,7 +28,7 @@ from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, specs
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
-from ranksim.report.tables import View
+from ranksim.report.tables import View, of_table
 
 KEYWORDS = 50
 """Keywords that a domain tracks where nobody says."""
@@ -145,13 +145,12 @@ class BackTest(RecordedAnswer):
         """The answer as tables for people; of the calls, those that change."""
         words = {"side": "text", "account": "text", "plan": "text", "month": "text"}
         money = dict.fromkeys(MONEY, "money")
-        views = terms_view(self.terms)
-        views += views_of(
-            "Invoices", self.invoices, words | money, "Price and add-ons of whole billing months."
-        )
+        note = "Price and add-ons of whole billing months."
+        views = terms_view("terms", self.terms)
+        views += of_table("invoices", views_of("Invoices", self.invoices, words | money, note))
         views += self.refusals_view()
         columns = {"change": "text", "operation": "text", "was": "text", "becomes": "text", "calls": "count"}
-        views += views_of("Changes", self.changes, columns)
+        views += of_table("changes", views_of("Changes", self.changes, columns))
         columns = {"id": "text", "at": "instant", "account": "text", "operation": "text", "change": "text"}
         names = self.columns_of_outcomes
         changed = [
@@ -160,7 +159,7 @@ class BackTest(RecordedAnswer):
             if row["change"]
         ]
         columns |= dict.fromkeys(names, "text")
-        return views + views_of("Calls that change", changed, columns)
+        return views + of_table("calls", views_of("Calls that change", changed, columns), folded=True)
 
 
 def back_test(

@@ -35,7 +35,7 @@ from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
 from ranksim.report.answer import Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
-from ranksim.report.tables import View
+from ranksim.report.tables import View, of_table
 from ranksim.twin.sim.runner import replication_seed
 
 RISK = 0.01
@@ -177,10 +177,11 @@ class BreakEven(DrawnAnswer):
         columns = {"plan": "text", "ceiling_needed": "text", "replications": "count"}
         columns |= dict.fromkeys(AMOUNTS, "money")
         note = "Replications: those that have customers of the plan."
-        views = views_of("Break-even a month, by plan", rows, columns, note)
+        plans = views_of("Break-even a month, by plan", rows, columns, note)
         columns = {"plan": "text", "ceiling": "money", "customers": "count", "negative": "count"}
         rows = [row | {"safe": "yes" if row["safe"] else "no"} for row in tables["trials"]]
-        return views + views_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
+        trials = views_of("Ceilings tried", rows, columns | {"upper": "share", "safe": "text"})
+        return of_table("plans", plans) + of_table("trials", trials, folded=True)
 
 
 def fewest(risk: float, level: float) -> int:

@@ -198,12 +198,12 @@ def changes_text(differences: Sequence[Change]) -> str:
     return f"B differs from A in {units.many(len(differences), 'value')}{beside}: {', '.join(places)}."
 
 
-def terms_view(differences: Sequence[Change]) -> list[View]:
-    """The differences as a table for people, if there are any."""
+def terms_view(table: str, differences: Sequence[Change]) -> list[View]:
+    """The differences as a table for people, of the answer's table of that name, if there are any."""
     columns = dict.fromkeys(("path", "a", "b"), "text")
     rows = [change.row() for change in differences]
     views = views_of("What B changes", rows, columns, "By path; – where one does not say.")
-    return [replace(view, leads=True) for view in views]
+    return [replace(view, leads=True, table=table) for view in views]
 
 
 def taken_over(a: Catalogue, b: Catalogue) -> tuple[str, ...]:

@@ -296,7 +296,7 @@ def _of_calls(
 
 
 def search(
-    columns: Annotated[Path, typer.Argument(metavar="COLUMNS", help="Recorded calls, from ranksim import.")],
+    columns: Annotated[Path, typer.Argument(metavar="COLUMNS", help="Columns, from `ranksim price import`.")],
     vary: flags.Vary,
     catalogue: flags.CatalogueName = "illustrative",
     plan: Annotated[str, typer.Option(metavar="NAME", help="The plan that everybody is on.")] = "",

@@ -24,7 +24,7 @@ from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted, part
-from ranksim.report.tables import View
+from ranksim.report.tables import View, of_table
 
 MONEY = ("revenue", "cost", "margin")
 """The columns of customers and invoices that are money."""
@@ -221,16 +221,21 @@ class ColumnBackTest(RecordedAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people; of the customers, those with the most calls refused."""
-        views = terms_view(self.terms) + self.refusals_view()
+        views = terms_view("terms", self.terms) + self.refusals_view()
         columns = {"code": "text", "customers": "count", "calls": "count", "still_refused": "count"}
-        views += views_of(
-            "Demand that old limits cut short", self.censored, columns, "At least; see the notes."
-        )
+        title = "Demand that old limits cut short"
+        cut = views_of(title, self.censored, columns, "At least; see the notes.")
+        views += of_table("censored", cut, folded=True)
         customers = [row for row in self.customers if row["side"] == self.last]
-        customers.sort(key=lambda row: -sum(row[OUTCOMES[outcome]] for outcome in REFUSED))
+        customers.sort(key=_calls_refused, reverse=True)
         columns = {"account": "text", "sentence": "text"}
         title = f"Customers under {self.last}"
-        return views + views_of(title, customers[:MOST_SHOWN], columns, "Most refused first.")
+        most = views_of(title, customers[:MOST_SHOWN], columns, "Most refused first.")
+        return views + of_table("customers", most, folded=not any(map(_calls_refused, customers)))
+
+
+def _calls_refused(customer: Row) -> int:
+    return sum(customer[OUTCOMES[outcome]] for outcome in REFUSED)
 
 
 def _date(day: int) -> str:

@@ -94,6 +94,10 @@ def give(
     ] = None,
     plots: Plots = True,
     json: JsonNotTables = False,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option(metavar="all|NAME", help="Print all tables, or this one; may be repeated."),
+    ] = None,
 ) -> None:
     """Print an answer, and write it where a flag says, with what it rests on and the command."""
     from ranksim.core.contract.policy import Policy
@@ -102,7 +106,7 @@ def give(
 
     answer, question, policy, consulted = answered
     basis = basis_of(question, policy or Policy(), consulted, again(context, answer.kind))
-    show_answer(answer, json, out, plots, basis, MOST_ROWS)
+    show_answer(answer, json, out, plots, basis, MOST_ROWS, tables or ())
 
 
 def with_settings(

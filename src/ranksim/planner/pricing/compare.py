@@ -36,7 +36,7 @@ from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell
-from ranksim.report.tables import View
+from ranksim.report.tables import View, of_table
 
 SHOWN = ("p1", "p10", "p50", "p90", "p99")
 """Those of all customers, which are told to people; tables as files have every plan's."""
@@ -189,14 +189,17 @@ class Comparison(ComparisonAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        views = terms_view(self.changes)
+        views = terms_view("changes", self.changes)
         rows = [row for row in self.differences if self._differs(row)]
         for title, quantity in TITLES.items():
-            views += self._metrics(title, quantity, [row for row in rows if row["unit"] == quantity])
+            metrics = self._metrics(title, quantity, [row for row in rows if row["unit"] == quantity])
+            views += of_table("differences", metrics, folded=quantity == "duration")
         columns = {"percentile": "text", "a": "money", "b": "money"}
         margins = [row for row in self.margins if row["plan"] == pairs.ALL and row["percentile"] in SHOWN]
-        views += views_of("Margin of a customer, by percentile", margins, columns)
-        return views + self._needed()
+        views += of_table(
+            "margins", views_of("Margin of a customer, by percentile", margins, columns), folded=True
+        )
+        return views + of_table("needs", self._needed(), folded=True)
 
     def _differs(self, row: Row) -> bool:
         """Whether a row says what no other does: a difference; of prices one that revenue has not, too."""
@@ -220,15 +223,17 @@ class Comparison(ComparisonAnswer):
         cells: dict[tuple[str, str], Row] = {}
         for need in self.needs:
             row = cells.setdefault((need.plan, need.needs), {"plan": need.plan, "needs": need.needs})
-            row |= {f"under_{need.side.lower()}": need.accounts, f"uplift_{need.side.lower()}": need.uplift}
-        absent = {"under_a": 0, "under_b": 0, "uplift_a": None, "uplift_b": None}
+            side = need.side.lower()
+            row |= {f"under_{side}": need.accounts, f"potential_{side}": need.uplift}
+        absent = {"under_a": 0, "under_b": 0, "potential_a": None, "potential_b": None}
         columns = {
             "plan": "text", "needs": "text",
-            "under_a": "count", "under_b": "count", "uplift_a": "money", "uplift_b": "money",
+            "under_a": "count", "under_b": "count", "potential_a": "money", "potential_b": "money",
         }  # fmt: skip
         return views_of(
             "What would have been enough", [absent | row for row in cells.values()], columns,
-            "Customers under A and B; uplift: what they would pay more a month. In the first replication.",
+            "Customers under A and B; potential: what they would pay more a month if all of them bought it, "
+            "which is no forecast. In the first replication.",
         )  # fmt: skip
 
 
@@ -242,7 +247,7 @@ TITLES = {
 
 _MEANING = {
     "count": "Expected, of all customers; intervals are of the difference B − A",
-    "money": "Of all customers in the run; intervals are of the difference B − A",
+    "money": "Of all customers who stay, in the run; intervals are of the difference B − A",
     "share": "Share of customers; negative: margin below 0; wants more: the plan was not enough",
     "duration": "Mean time that a limit blocked a customer",
 }

@@ -44,7 +44,7 @@ from ranksim.planner.study.fleets import charged
 from ranksim.report import units
 from ranksim.report.answer import Row, views_of
 from ranksim.report.progress import Tell
-from ranksim.report.tables import View
+from ranksim.report.tables import View, of_table
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.statistics import SilentTally
 from ranksim.twin.sim.timeline import ChangePlan, Set, SetAddOn
@@ -283,7 +283,7 @@ class AccountComparison(ComparisonAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        views = catalogues.terms_view(self.changes)
+        views = catalogues.terms_view("changes", self.changes)
         for title, quantity in (("Money", "money"), ("Calls for work", "count")):
             rows = [
                 pairs.readable(row)
@@ -292,7 +292,7 @@ class AccountComparison(ComparisonAnswer):
             ]
             columns = {"metric": "text", "a": quantity, "b": quantity, "difference": quantity}
             note = "In the run; intervals are of the difference B − A, over replications."
-            views += views_of(title, rows, columns, note)
+            views += of_table("differences", views_of(title, rows, columns, note))
         return views
 
 

@@ -39,7 +39,7 @@ from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
-from ranksim.report.tables import View
+from ranksim.report.tables import View, of_table
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
 
@@ -137,7 +137,7 @@ class Frontier(DrawnAnswer):
         columns = dict.fromkeys((*self.paths, "not_beaten"), "text")
         columns |= {"margin": "money", "change": "money", "blocked": "share"}
         title = f"Margin against blocked {self.blocked}"
-        return views_of(title, rows, columns, headings=path_headings(self.paths))
+        return of_table("points", views_of(title, rows, columns, headings=path_headings(self.paths)))
 
 
 def pareto(

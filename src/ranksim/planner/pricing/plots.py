@@ -23,7 +23,7 @@ from ranksim.report.figure import (
     separated,
 )
 from ranksim.report.over_time import of_many
-from ranksim.report.tables import Row, fragment
+from ranksim.report.tables import Row, fragment, further, requested
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,9 @@ class DrawnAnswer(ReadyAnswer):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        return fragment(self.sentence, self.notes[:1], self.views())
+        views = self.views()
+        lines = [*self.notes[:1], *further(views, "frame(NAME) has one")]
+        return fragment(self.sentence, lines, requested(views))
 
     def plot(self, name: str = "", ax: Axes | None = None) -> Axes:
         """Draw a plot, the first one unless it is named. Raises BadInput for one that there is not."""
@@ -127,7 +129,7 @@ def percentiles(margins: Sequence[Row], ax: Axes) -> Axes:
     worst = {side: min(row[side] for row in rows) for side in "ab"}
     a, b = (units.usd(worst[side]) for side in "ab")
     at = rows[0]["percentile"].removeprefix("p")
-    sentence = f"The worst {at} % of customers leave {a} or less under A, {b} under B; lines: intervals"
+    sentence = f"The worst {at} % of customers bring {a} or less under A, {b} under B; lines: intervals"
     return finish(
         ax,
         sentence,

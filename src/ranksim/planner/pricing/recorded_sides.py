@@ -27,7 +27,7 @@ from ranksim.planner.pricing.catalogues import (
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report.answer import Row, TableSpec, views_of
 from ranksim.report.frames import save_csv
-from ranksim.report.tables import View
+from ranksim.report.tables import View, of_table
 from ranksim.report.units import instant
 
 MOST_NAMED = 4
@@ -147,7 +147,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     def refusals_view(self) -> list[View]:
         """The refusals as a table for people."""
         columns = {"code": "text"} | dict.fromkeys(self.columns_of_outcomes, "count")
-        return views_of("Refusals", self.refusals, columns)
+        return of_table("refusals", views_of("Refusals", self.refusals, columns))
 
 
 def bill_of(revenue: int, cost: int) -> Row:

@@ -39,7 +39,7 @@ from ranksim.planner.pricing.recorded_sides import Side, anchored_notes
 from ranksim.report import units
 from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted, part
-from ranksim.report.tables import View
+from ranksim.report.tables import View, of_table
 
 KEPT = 3
 """A round keeps one candidate in so many, and has so many times as many customers as the one before."""
@@ -140,8 +140,10 @@ class Search(DrawnAnswer):
         columns = dict.fromkeys((*self.paths, "standing"), "text")
         columns |= {"customers": "count", "margin": "money", "change": "money", "newly_refused": "share"}
         views = views_of("Catalogues", rows, columns, headings=path_headings(self.paths))
-        tornado = self.TABLES["tornado"]
-        return views + tornado.view("If demand answered otherwise", self.tornado, "Change of the best one.")
+        tornado = self.TABLES["tornado"].view(
+            "If demand answered otherwise", self.tornado, "Change of the best one."
+        )
+        return of_table("candidates", views) + of_table("tornado", tornado)
 
 
 def _standing(row: Row) -> str:
