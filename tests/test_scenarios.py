@@ -43,6 +43,7 @@ def scenario(name: str) -> rs.Scenario:
         pytest.param("retry-storm-obey", marks=pytest.mark.fact("S100", "S103")),
         pytest.param("lossy-network", marks=pytest.mark.fact("S47")),
         pytest.param("past-due-account", marks=pytest.mark.fact("S61", "U57", "E13")),
+        pytest.param("changes-in-march", marks=pytest.mark.fact("S63", "S88", "S91", "S108")),
         pytest.param("agency-month", marks=pytest.mark.fact("S23", "S24", "S26", "E17")),
     ],
 )
