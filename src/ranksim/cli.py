@@ -131,6 +131,14 @@ def run_command(
     keep_trace: Annotated[
         bool, typer.Option("--keep-trace/--no-trace", help="Whether --out keeps a trace.")
     ] = True,
+    assumptions: Annotated[
+        bool,
+        typer.Option(
+            "--assumptions",
+            help="Run it again under every other reading of each assumption that it reads, and tell which "
+            "change what is found.",
+        ),
+    ] = False,
 ) -> None:
     """Simulate a scenario, check its expectations and print a summary.
 
@@ -157,8 +165,8 @@ def run_command(
             folder = None if out is None else stack.enter_context(new_directory(out))
             recorder = _open_trace(stack, made, folder if keep_trace else None, trace)
             with show_progress("simulating") as tell:
-                result = simulate(made, seed, replications, workers, recorder, tell)
-            heading = heading_of(made, result, _command(scenario, result, arrivals, set))
+                result = simulate(made, seed, replications, workers, recorder, tell, assumptions=assumptions)
+            heading = heading_of(made, result, _command(scenario, result, arrivals, set, assumptions))
             if folder is not None:
                 _write(folder, made, result, heading, plots)
         print_out(result.to_json() if json else rendered(summary(heading, result.tables)))
@@ -349,7 +357,9 @@ def _open_trace(stack: ExitStack, scenario: "Scenario", folder: Path | None, fil
 # Reporting
 
 
-def _command(scenario: Path, result: "Result", arrivals: Path | None, settings: list[str] | None) -> str:
+def _command(
+    scenario: Path, result: "Result", arrivals: Path | None, settings: list[str] | None, assumptions: bool
+) -> str:
     """The command that repeats the run."""
     words = ["ranksim", "run", str(scenario), "--seed", str(result.seed)]
     words += ["--replications", str(len(result.replications))]
@@ -357,6 +367,7 @@ def _command(scenario: Path, result: "Result", arrivals: Path | None, settings: 
         words += ["--arrivals", str(arrivals)]
     for setting in settings or ():
         words += ["--set", setting]
+    words += ["--assumptions"] if assumptions else []
     return shlex.join(words)
 
 

@@ -347,7 +347,7 @@ def test_the_page_shows_what_was_exchanged_whole() -> None:
     assert 'href="#header.request_id"' in text
     assert '<tr class="verdict" id="header.request_id">' in text
     assert '<a href="#S' in text
-    assert '<dt id="S' in text[text.index("<h2>Facts and assumptions named here") :]
+    assert '<dt id="S' in text[text.index("<summary>Facts and assumptions named here") :]
 
 
 WRONG = json.dumps({"code": "forbidden", "status": 402, "request_id": "r-1"})

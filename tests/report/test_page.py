@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from ranksim.core.contract.policy import Policy
-from ranksim.report.assumptions import basis_of
+from ranksim.core.contract.register import register
+from ranksim.report.assumptions import basis_of, row
 from ranksim.report.heading import Heading, answer_of, tiles_of
 from ranksim.report.mentions import foldable
 from ranksim.report.page import cell, tables_page
-from ranksim.report.summary import run_page
+from ranksim.report.readings import NO_READINGS, Readings, TriedField
+from ranksim.report.summary import run_page, summary
 from ranksim.report.tables import View
+from ranksim.report.terminal import rendered
 from ranksim.twin.sim.result_heading import verdict_words
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -62,7 +65,7 @@ def test_it_tells_the_whole_story(heading: Heading, tables: Tables) -> None:
         "74,283 ± 3,710",
         "cooldown_active",
         "8.80 ± 0.44 USD",
-        "assumptions.window = gcra",
+        "(assumptions.window = gcra).",
         "one sample in 2 is kept",
         "ranksim run scenarios/quickstart.yaml --seed 7 --replications 20",
     ):
@@ -120,7 +123,7 @@ def test_everything_from_outside_is_escaped(heading: Heading, tables: Tables) ->
     )
     read = Reader(run_page(worst, tables, {evil: SVG}))
     assert "script" not in {tag for tag, _ in read.seen}
-    assert read.words.count(evil) >= 9
+    assert "\n".join(read.words).count(evil) >= 9
 
 
 def test_the_answer_comes_first_and_the_figure_that_shows_it_next(heading: Heading, tables: Tables) -> None:
@@ -234,7 +237,7 @@ def test_mentions_of_facts_and_assumptions_lead_to_what_they_say_at_the_end_of_t
     assert '<p class="answer">60 USD, by <a href="#U48" title="' in text
     assert ">S62</a> &lt;</p>" in text
     assert "<p>S999</p>" in text
-    named = text[text.index("<h2>Facts and assumptions named here</h2>") :]
+    named = text[text.index("<summary>Facts and assumptions named here</summary>") :]
     assert '<dt id="S62">S62</dt><dd>Check 3: the monthly cost ceiling is not reached' in named
     assert '<dt id="U48">U48</dt><dd>When the cost ceiling refuses: once settled' in named
     assert named.index("S62") < named.index("U48") < named.index("<footer>")
@@ -254,14 +257,47 @@ def test_a_page_of_tables_tells_its_question_its_basis_and_its_command() -> None
         "Which plan?",
         "The plan pro.",
         "Assumptions that the result rests on",
-        "assumptions.window = first_hit",
-        "Assumptions that differ from their default, but were not read",
-        "assumptions.cap = refuse",
+        "Other than by default, but not read:",
+        "(assumptions.cap = refuse).",
+        "Read on the way to it: 1 open point of the specification,",
         "Run it again",
         "ranksim price compare --b 'x y'",
         "Facts and assumptions named here",
     ]
     assert [words.index(part) for part in order] == sorted(words.index(part) for part in order)
+
+
+def test_what_would_change_a_result_stands_before_all_else_it_read_and_nothing_twice(
+    heading: Heading, tables: Tables
+) -> None:
+    read = [
+        row(entry, Policy())
+        for entry in register()
+        if {"assumptions.window", "assumptions.cap", "assumptions.graphql_cost"} & set(entry.fields)
+    ]
+    tried = (
+        TriedField("assumptions.window", "first_hit", {"clock": "holds", "gcra": "two fail"}),
+        TriedField("assumptions.cap", "truncate", {"refuse": "holds"}),
+        TriedField("assumptions.graphql_cost", "request", {"field": "holds"}),
+    )
+    known = replace(heading, rests_on=tuple(read), overrides=(), readings=Readings("holds", tried))
+    text = run_page(known, tables, {})
+    rests = text[text.index("<h2>Assumptions that the result rests on</h2>") : text.index("<h2>Notes")]
+    assert rests.count("<p>") == 2
+    assert (rests.index("under gcra two fail"), "2 others change nothing" in rests) == (
+        text[text.index("<h2>Assumptions") :].index("under gcra two fail"),
+        True,
+    )
+    assert "<table" not in rests
+    assert text.count('<dt id="U1"') == text.count('<details class="told">') == 1
+    plain = run_page(replace(known, readings=NO_READINGS), tables, {})
+    assert "Read on the way to it: 3 open points of the specification, <a" in plain
+    lines = rendered(summary(known, tables)).splitlines()
+    first, last = (
+        next(n for n, line in enumerate(lines) if part in line)
+        for part in ("under gcra two fail", "2 others change nothing: U11, U47.")
+    )
+    assert first < lines.index("Calls") < last
 
 
 def test_it_reads_in_light_and_dark_and_on_a_phone(heading: Heading, tables: Tables) -> None:

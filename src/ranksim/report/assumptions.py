@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.register import Assumption, register
 from ranksim.core.errors import BadInput, near
+from ranksim.report import units
+from ranksim.report.readings import NO_READINGS, Readings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -93,6 +95,27 @@ class Basis:
 def basis_of(question: str, policy: Policy, consulted: Iterable[str] = (), command: str = "") -> Basis:
     """Return what an answer rests on that was found under a policy, by reading these fields of it."""
     return Basis(question, rests_on(policy, consulted), overrides(policy), command)
+
+
+def basis_lines(
+    rests_on: Sequence[Mapping[str, Any]],
+    overrides: Sequence[tuple[str, str, str]],
+    readings: Readings = NO_READINGS,
+) -> list[str]:
+    """Say what would change a result, what differs from its default, and in a line what else was read."""
+    read = [entry["number"] for entry in rests_on]
+    lines = list(readings.deciding_sentences())
+    for kind, among in (("", True), (", but not read", False)):
+        differing = [f"{number} ({value})" for number, _, value in overrides if (number in read) is among]
+        if differing:
+            lines.append(f"Other than by default{kind}: {', '.join(differing)}.")
+    if readings.tried:
+        lines += readings.other_sentences()
+    elif read:
+        points = units.many(len(read), "open point")
+        numbers = ", ".join(sorted(read, key=lambda number: int(number[1:])))
+        lines.append(f"Read on the way to it: {points} of the specification, {numbers}.")
+    return lines
 
 
 def render(entry: dict[str, Any]) -> RenderableType:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ranksim.report import units
+from ranksim.report.readings import NO_READINGS, Readings
 from ranksim.report.tables import Row, Tables
 
 MOST_NAMED = 4
@@ -40,8 +41,9 @@ class Heading:
     """The plain facts of a run. `start` is an instant, `length` a duration (µs); `command` repeats the run.
 
     `overrides` are the assumptions that differ from their default: U number, statement, value; `rests_on` are
-    the rows of those that the service was asked about. `plans` is the plan that each account starts with;
-    `invoice` what all pay a month (µUSD), by these and their add-ons.
+    the rows of those that the service was asked about, and `readings` what others would make of it, where
+    they were tried. `plans` is the plan that each account starts with; `invoice` what all pay a month (µUSD),
+    by these and their add-ons.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Heading:
     notes: tuple[str, ...] = ()
     overrides: tuple[tuple[str, str, str], ...] = ()
     rests_on: tuple[Mapping[str, Any], ...] = ()
+    readings: Readings = NO_READINGS
     command: str = ""
     invoice: int | None = None
     plans: Mapping[str, str] = field(default_factory=dict)

@@ -26,12 +26,13 @@ MENTION = re.compile(r'href="#([SU][0-9]+)"')
 
 
 def named_here(body: Iterable[str]) -> list[str]:
-    """Return what the facts and assumptions say that a page names, where its links lead."""
+    """Return what the facts and assumptions say that a page names, folded; a link there unfolds it."""
     mentioned = {name for part in body for name in MENTION.findall(part)}
     names = sorted(mentioned, key=lambda name: (name[0], int(name[1:])))
     statements = _statements()
     rows = [f'<dt id="{name}">{_on_the_site(name)}</dt><dd>{escape(statements[name])}</dd>' for name in names]
-    return ["<h2>Facts and assumptions named here</h2>", '<dl class="told">', *rows, "</dl>"] if rows else []
+    summary = "<summary>Facts and assumptions named here</summary>"
+    return ['<details class="told">', summary, "<dl>", *rows, "</dl>", "</details>"] if rows else []
 
 
 DOCS = "RANKSIM_DOCS"

@@ -7,10 +7,10 @@ from html import escape
 from ranksim.core.contract.facts import FACTS
 from ranksim.core.contract.register import register
 from ranksim.core.printable import LINES, printable
-from ranksim.report.assumptions import Basis, settings
-from ranksim.report.mentions import foldable, linked, named_here, with_links
+from ranksim.report.assumptions import Basis, basis_lines
+from ranksim.report.mentions import foldable, named_here, with_links
+from ranksim.report.readings import NO_READINGS, Readings
 from ranksim.report.tables import Row, View, bounded
-from ranksim.report.units import many
 
 MOST_ROWS = 200
 """Rows of one table that a page shows; all are in the tables beside it."""
@@ -85,7 +85,8 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .9rem; ma
 dt { color: var(--soft); }
 dd { margin: 0; }
 a { color: inherit; text-decoration: underline dotted; }
-.told { font-size: .85rem; }
+.told { margin-top: 2.25rem; font-size: .85rem; }
+summary { cursor: pointer; color: var(--soft); }
 .told dt { scroll-margin-top: 1rem; }
 .told :target, .told :target + dd { color: var(--ink); font-weight: 600; }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .9rem; }
@@ -215,35 +216,13 @@ def _is_wide(view: View) -> bool:
     return sum(max(map(len, column)) + 2 for column in columns) > PHONE
 
 
-def assumptions_of(rests_on: Sequence[Row], overrides: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return what a result rests on: each assumption read, what it is here, and where more stands."""
-    parts = []
-    if rests_on:
-        rows = [
-            f'<tr><td data-of="number">{linked(row["number"], row["reason"])}</td>'
-            f"{cell('td', row['statement'], False, 'what is open')}"
-            f"{cell('td', settings(row['values']), False, 'set here by')}"
-            f'<td data-of="confidence">{escape(row["confidence"])}</td>'
-            f'<td data-of="is">{"<b>differs</b>" if row["changed"] else "default"}</td></tr>'
-            for row in rests_on
-        ]
-        parts += [
-            "<h2>Assumptions that the result rests on</h2>",
-            f"<p>{many(len(rows), 'open point')} of the specification {'was' if len(rows) == 1 else 'were'} "
-            "read on the way to it. “ranksim explain U1” tells why one is assumed, and how a deployment "
-            "shows it.</p>",
-            *table(("number", "what is open", "set here by", "confidence", "is"), 5, rows, stacks=True),
-        ]
-    read = {row["number"] for row in rests_on}
-    unread = [row for row in overrides if row[0] not in read]
-    if unread:
-        cells = [
-            f"<tr><td>{with_links(number)}</td>{cell('td', statement, False)}{cell('td', value, False)}</tr>"
-            for number, statement, value in unread
-        ]
-        title = "Assumptions that differ from their default" + (", but were not read" if read else "")
-        parts += [f"<h2>{title}</h2>", *table(("number", "what is open", "assumed here"), 3, cells)]
-    return parts
+def assumptions_of(
+    rests_on: Sequence[Row], overrides: Sequence[tuple[str, str, str]], readings: Readings = NO_READINGS
+) -> list[str]:
+    """Return what a result rests on: what would change it, what differs, and all else in a line."""
+    lines = [f"<p>{with_links(line)}</p>" for line in basis_lines(rests_on, overrides, readings)]
+    what = "the result rests on" if rests_on else "differ from their default"
+    return [f"<h2>Assumptions that {what}</h2>", *lines] if lines else []
 
 
 def table(headings: Sequence[str], words: int, rows: Sequence[str], *, stacks: bool = False) -> list[str]:

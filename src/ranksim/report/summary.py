@@ -46,11 +46,14 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
         Text(),
         Text(", ".join(f"{value} {label}" for label, value in headline_numbers(heading, tables))),
     ]
+    parts += [part for line in heading.readings.deciding_sentences() for part in (Text(), Text(line))]
     for view in run_views(tables, TOP):
         parts += [Text(), view]
     if heading.overrides:
         numbers = ", ".join(number for number, _, _ in heading.overrides)
         parts += [Text(), Text(f"Assumptions that differ from their default: {numbers}")]
+    if heading.readings.tried:
+        parts += [Text(), *map(Text, heading.readings.other_sentences())]
     if heading.notes:
         parts += [Text(), Text("Notes", style="bold")]
         parts += [Text(f"  {note}") for note in heading.notes[:MOST_NOTES]]
@@ -237,7 +240,7 @@ def run_page(heading: Heading, tables: Tables, drawn: Mapping[str, str]) -> str:
         *_expectations(heading),
         *tables_of(run_views(tables, MOST_ROWS)),
         *plots({name: svg for name, svg in drawn.items() if name not in first}, "Further figures"),
-        *assumptions_of(heading.rests_on, heading.overrides),
+        *assumptions_of(heading.rests_on, heading.overrides, heading.readings),
         *_notes(heading),
         *page_footer(heading.command, f"{version}: the same seed, the same result.{averaged} "),
     ]

@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.kit.options import OPTIONS, changing
 from tests.planner.capacity.drawn_scenarios import scenarios
 
 import ranksim as rs
 from ranksim.core.clock import MINUTE
-from ranksim.core.contract.assumptions import Assumptions
-from ranksim.core.contract.register import options_of
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.planned import OwnAccount
 from ranksim.planner.capacity.portfolio import Portfolio, largest
 from ranksim.planner.capacity.sync import Sync, SyncTime, sync_time
 from ranksim.planner.capacity.workers_world import workers_of_scenario
-
-OPTIONS = {
-    f"assumptions.{name}": options_of(f"assumptions.{name}")
-    for name in Assumptions.model_fields
-    if options_of(f"assumptions.{name}")
-}
-"""By field of a policy all that it may be, of every assumption that has options."""
-
-
-def changing(verdict: Callable[[dict[str, Any]], object]) -> dict[str, tuple[Any, ...]]:
-    """Return by field the options under which a verdict is another, each asked anew."""
-    assumed, default = verdict({}), rs.Policy().assumptions
-    found = {
-        field: tuple(
-            option
-            for option in options
-            if option != getattr(default, field.partition(".")[2])
-            and verdict({field.partition(".")[2]: option}) != assumed
-        )
-        for field, options in OPTIONS.items()
-    }
-    return {field: options for field, options in found.items() if options}
 
 
 def under(scenario: rs.Scenario, assumptions: dict[str, Any]) -> rs.Scenario:
@@ -60,7 +36,7 @@ def test_a_plan_fits_under_three_of_five_windows_and_spread_over_three_minutes_u
     for spread, enough in (("3m", True), ("1m", False)):
         verdicts = {
             fit(THIRTY, rs.Policy().replace(assumptions={"window": window}), spread=spread).verdict
-            for window in OPTIONS["assumptions.window"]
+            for window in OPTIONS["window"]
         }
         assert (verdicts == {answer.verdict}) is enough, (spread, verdicts)
 

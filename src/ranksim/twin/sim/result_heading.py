@@ -38,6 +38,7 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
         rests_on=rests_on(
             scenario.policy, (name for replication in result.replications for name in replication.consulted)
         ),
+        readings=result.readings,
         command=command,
         invoice=_invoice(scenario),
         plans={name: account.plan for name, account in scenario.accounts.items()},

@@ -16,6 +16,7 @@ from ranksim.inference.kinds import MetricSample, interval
 from ranksim.report import document
 from ranksim.report.heading import ExpectationVerdict, verdict_on
 from ranksim.report.measured import MetricComparison, MetricEstimate
+from ranksim.report.readings import NO_READINGS
 from ranksim.report.units import difference_of, many
 from ranksim.twin.sim import tables
 from ranksim.twin.sim.metrics import Scalars, sample_of, scalars, unit_of, unknown, values_of
@@ -50,7 +51,8 @@ class Result:
 
     `level` is that of every confidence interval. `remarks` are sentences on the run as a whole.
     `expectations` are verdicts that were given earlier, where there is no `heading` to give them. `fixed` is
-    how metrics begin of which nothing is drawn, "" for all: these have no interval.
+    how metrics begin of which nothing is drawn, "" for all: these have no interval. `readings` are what other
+    assumptions would make of it, where they were tried.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Result:
         self.level = level
         self.remarks = list(remarks)
         self.fixed = tuple(fixed)
+        self.readings = NO_READINGS
         self._expectations = tuple(expectations)
         self._heading = heading
         self._why = why
@@ -247,10 +250,10 @@ class Result:
             "run",
             self.scenario,
             answer=verdict_on(self.expectations),
-            notes=self.remarks,
+            notes=[*self.readings.sentences(), *self.remarks],
             metrics={name: document.metric(unit_of(name), self.metric(name)) for name in self.metrics},
             expectations=self.expectations,
-            tables=self.tables,
+            tables={**self.tables, **self.readings.tables()},
             scenario=self.scenario,
             seed=self.seed,
             level=self.level,

@@ -57,13 +57,16 @@ def run(
     trace: str | Path | Recorder | None = None,
     progress: Tell | None = None,
     world: MakeWorld = World,
+    *,
+    assumptions: bool = False,
 ) -> Result:
     """Simulate a scenario, or the scenario of a file, and give its result.
 
     `seed` and `replications` stand in for the scenario's; with `replications` given, its `precision` is not
     pursued. `workers` processes share the replications. `trace`, a file or a recorder, takes down the first
     replication, which then runs in this process. `progress` is told how far it is; without it a notebook
-    shows that. Raises BadInput, and whatever goes wrong in a replication, with a note which one.
+    shows that. With `assumptions` the result's `readings` are what others would make of it, a run for each.
+    Raises BadInput, and whatever goes wrong in a replication, with a note which one.
     """
     if isinstance(scenario, str | Path):
         scenario = Scenario.load(scenario)
@@ -88,7 +91,7 @@ def run(
                 tell(1.0, _how_far(len(done), len(done)))
                 break
     fixed = [about for about in FAMILIES if world is World and _is_fixed(scenario, done, about)]
-    return Result(
+    result = Result(
         scenario.name,
         root,
         done,
@@ -98,6 +101,14 @@ def run(
         heading=partial(_heading, scenario),
         why=partial(_why, scenario),
     )
+    if assumptions:
+        from ranksim.twin.sim.run_readings import readings_of_run  # few ask for it
+
+        again = partial(
+            run, seed=root, replications=len(done), workers=workers, progress=progress, world=world
+        )
+        result.readings = readings_of_run(scenario, result, again)
+    return result
 
 
 class _Goal:
