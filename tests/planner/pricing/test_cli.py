@@ -352,6 +352,14 @@ def test_an_account_of_a_scenario_is_compared_as_set() -> None:
     ]  # fmt: skip
 
 
+def test_prices_that_are_tried_have_their_unit() -> None:
+    code, out, err = told(
+        "pareto", "--population", str(EXAMPLES / "population.yaml"), "--vary", "plans.pro.price=99,129"
+    )
+    assert (code, out) == (2, "")
+    assert err == "ranksim: --vary plans.pro.price: write an amount such as '15 USD', found 99\n"
+
+
 def test_a_comparison_wants_b_or_what_is_set() -> None:
     code, out, err = told("compare", "--population", str(EXAMPLES / "population.yaml"))
     assert (code, out) == (2, "")

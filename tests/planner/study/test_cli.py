@@ -193,3 +193,17 @@ def test_set_is_what_change_says(place: Path) -> None:
     code, out, err = run("plans.yaml", "--set", "scenario.pools.rank_run.capacity=3")
     assert (code, out) == (2, "")
     assert err == ("ranksim: scenario.pools.rank_run.capacity: the study varies it; set another parameter\n")
+
+
+def test_money_and_durations_of_a_study_have_their_units(place: Path) -> None:
+    price = "policy.catalogue.plans.pro.price"
+    wrong = {
+        f"factors: {{{price}: [99 USD, 129]}}": f"factors.{price}: write an amount such as '15 USD',",
+        f"change: {{{price}: 99}}": f"change.{price}: write an amount such as '15 USD', found 99",
+        "variants: {a: {scenario.length: 9}}": "variants.a.scenario.length: write a duration such as",
+    }
+    for text, message in wrong.items():
+        (place / "plans.yaml").write_text(f"{STUDY}{text}\n")
+        code, out, err = run("plans.yaml")
+        assert (code, out) == (2, "")
+        assert f"plans.yaml:13: {message}" in err

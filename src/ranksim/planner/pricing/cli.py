@@ -171,21 +171,21 @@ def pareto(
     from ranksim.twin.sim.scenario import scenario_of
 
     flags.check_subject(population, scenario, account)
-    sold = None if catalogue is None else catalogue_of(catalogue)
-    under, grid = flags.policy_of_flag(policy), flags.read_grid(vary)
+    of = None if scenario is None else scenario_of(scenario)
+    sold = catalogue_of(catalogue or ("illustrative" if of is None else of.policy.catalogue))
+    under, grid = flags.policy_of_flag(policy), flags.read_grid(vary, sold)
     demand = Demand(leave_price, leave_refused)
     with show_progress("trying catalogues") as tell:
-        if scenario is not None:
-            of = scenario_of(scenario)
+        if of is not None:
             answer = pareto_account(
                 of, grid, account=account, catalogue=sold, policy=under, replications=replications,
                 seed=seed, demand=demand, progress=tell,
             )  # fmt: skip
-            own, sold = own_scenario(of, account, under), sold or of.policy.catalogue
+            own = own_scenario(of, account, under)
             subject, whom = flags.about_account(own, replications, seed), "calls"
             under, consulted = own.scenario.policy, answer.consulted
         else:
-            customers, sold = flags.read_customers(population), sold or catalogue_of("illustrative")
+            customers = flags.read_customers(population)
             answer = frontier(
                 customers, sold, grid, policy=under, replications=replications, seed=seed, threads=threads,
                 demand=demand, progress=tell,
@@ -332,9 +332,9 @@ def search(
     sold = catalogues.catalogue_of(catalogue)
     with show_progress("searching") as tell:
         answer = best(
-            read_columns(columns), sold, flags.read_grid(vary), plan=plan, moves=flags.read_moves(move or ()),
-            policy=flags.policy_of_flag(policy), demand=demand, risk=risk, level=level, seed=seed,
-            progress=tell,
+            read_columns(columns), sold, flags.read_grid(vary, sold), plan=plan,
+            moves=flags.read_moves(move or ()), policy=flags.policy_of_flag(policy), demand=demand, risk=risk,
+            level=level, seed=seed, progress=tell,
         )  # fmt: skip
     question = (
         f"Which of these values of {sold.name} earn most from the customers of {columns.name} and refuse "

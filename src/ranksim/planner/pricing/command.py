@@ -11,6 +11,7 @@ from ranksim.report.options import JsonNotTables, Plots, read_settings
 from ranksim.report.terminal import again
 
 if TYPE_CHECKING:
+    from ranksim.core.contract.plans import Catalogue
     from ranksim.core.contract.policy import Policy
     from ranksim.planner.fleet.population import Population
     from ranksim.planner.pricing.own_account import OwnScenario
@@ -173,8 +174,10 @@ def read_moves(texts: Sequence[str]) -> dict[str, str]:
     return moves
 
 
-def read_grid(texts: Sequence[str]) -> dict[str, list[object]]:
-    """Read PATH=VALUE,VALUE flags; whole numbers are numbers. Raises BadInput."""
+def read_grid(texts: Sequence[str], catalogue: "Catalogue") -> dict[str, list[object]]:
+    """Read PATH=VALUE,VALUE flags for a catalogue; whole numbers are numbers. Raises BadInput."""
+    from ranksim.core.contract.parameters import check_unit
+
     grid: dict[str, list[object]] = {}
     for text in texts:
         path, _, values = text.partition("=")
@@ -186,6 +189,11 @@ def read_grid(texts: Sequence[str]) -> dict[str, list[object]]:
         if path in grid:
             raise BadInput(f"--vary: {path} is given twice; give all its values at once, with commas")
         grid[path] = [int(value) if value.isdecimal() else value for value in given]
+        try:
+            for value in grid[path]:
+                check_unit(f"catalogue.{path}", value, {"catalogue": catalogue})
+        except BadInput as error:
+            raise BadInput(f"--vary {path}: {error}") from None
     return grid
 
 

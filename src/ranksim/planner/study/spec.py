@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, WithJsonSchema, model_validator
 
 from ranksim.core.contract.located import Located
+from ranksim.core.contract.parameters import check_unit
 from ranksim.core.contract.partly import Misfit, Path
 from ranksim.core.contract.quantities import TEXT, TEXTS, Frozen
 from ranksim.core.errors import BadInput
@@ -118,19 +119,19 @@ class Spec(Frozen):
         """Whether points of a design are asked for, beside a goal and a sensitivity."""
         return bool(self.factors or self.variants) or not (self.goal or self.sensitivity)
 
-    def parameters(self) -> Iterable[tuple[tuple[str, ...], str]]:
-        """Yield every parameter with where it stands in the file."""
-        for path in self.change:
-            yield ("change", path), path
-        for path in self.factors or ():
-            yield ("factors", path), path
+    def parameters(self) -> Iterable[tuple[tuple[str, ...], str, Sequence[Value]]]:
+        """Yield every parameter with where it stands in the file, and the values it is given there."""
+        for path, value in self.change.items():
+            yield ("change", path), path, (value,)
+        for path, levels in (self.factors or {}).items():
+            yield ("factors", path), path, levels
         for name, settings in (self.variants or {}).items():
-            for path in settings:
-                yield ("variants", name, path), path
+            for path, value in settings.items():
+                yield ("variants", name, path), path, (value,)
         if self.goal is not None:
-            yield ("goal", self.goal.extreme), self.goal.parameter
-        for path in self.sensitivity.parameters if self.sensitivity else ():
-            yield ("sensitivity", "parameters", path), path
+            yield ("goal", self.goal.extreme), self.goal.parameter, self.goal.between
+        for path, ends in (self.sensitivity.parameters if self.sensitivity else {}).items():
+            yield ("sensitivity", "parameters", path), path, ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +171,22 @@ class CheckedSpec:
 # What the model cannot see: parameters, metrics and values
 
 
-def misfits(spec: Spec, engine: Engine) -> Iterator[Misfit]:
-    """The parameters, metrics and values that the engine does not have, and where each stands."""
+def misfits(spec: Spec, engine: Engine, *, written: bool) -> Iterator[Misfit]:
+    """The parameters, metrics and values that the engine does not have, and where each stands.
+
+    Where the spec is `written` in a file, numbers that lack their unit are misfits too.
+    """
     for name, given in (("factors", spec.factors), ("variants", spec.variants)):
         if given == {}:
             yield Misfit((name,), "is empty; a design has at least one point, so fill it or leave it out")
     for path, levels in (spec.factors or {}).items():
         if any(level in levels[:index] for index, level in enumerate(levels)):
             yield Misfit(("factors", path), "a level is written twice; remove one")
-    for where, path in spec.parameters():
-        yield from _refused(where, engine.check_path, path)
+    for where, path, values in spec.parameters():
+        wrong = list(_refused(where, engine.check_path, path))
+        yield from wrong
+        for value in values if written and not wrong else ():
+            yield from _refused(where, check_unit, path, value, engine.roots())
     precise = spec.precision.of if spec.precision else ()
     for field, metrics in (("measure", spec.measure), ("precision", precise)):
         for metric in metrics:

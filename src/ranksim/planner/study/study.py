@@ -65,7 +65,7 @@ class Study(CheckedSpec):
 
     def changed(self, settings: Settings) -> Self:
         """Return the study with parameters set at every point, beside its `change`. Raises BadInput."""
-        varied = {path for where, path in self.spec.parameters() if where[0] != "change"}
+        varied = {path for where, path, _ in self.spec.parameters() if where[0] != "change"}
         for path in settings:
             if path in varied:
                 raise BadInput(f"{path}: the study varies it; set another parameter")
@@ -159,7 +159,8 @@ class Study(CheckedSpec):
         spec, mistakes, left_out = read_partly(Spec, located)
         if spec is None:
             raise together(mistakes)
-        refuse_mistakes(misfits(spec, engine), located, mistakes, left_out)
+        wrong = misfits(spec, engine, written=bool(located.lines))
+        refuse_mistakes(wrong, located, mistakes, left_out)
         return cls(spec if spec.name else spec.model_copy(update={"name": name}), engine, located)
 
 

@@ -14,7 +14,7 @@ from ranksim.core.clock import Micros
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.timeline import IssueKey
+from ranksim.twin.sim.timeline import IssueKey, Set
 from ranksim.twin.sim.why.explanation import Chance, Happening, Path, TurningPoint
 from ranksim.twin.sim.why.futures import FEW, Rerunner, other, successes
 from ranksim.twin.sim.world import Fork
@@ -159,6 +159,8 @@ class MomentSearch:
 
 
 def _in_words(action: Any) -> str:
+    if isinstance(action, Set):
+        return f"{action.path} set to {action.value}"
     fields = action.model_dump(mode="json", exclude={"do", "at"}, exclude_none=True)
     about = ", ".join(f"{name} {value}" for name, value in fields.items())
     return f"{action.do} ({about})"
