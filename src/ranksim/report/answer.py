@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 Columns = Mapping[str, str]
-"""Column to its quantity: a key of `units.FORMATS`, "date", "text", or "" for the unit of the row."""
+"""Column to its quantity: a key of `units.FORMATS`, "date", "text", or "" for the unit of the row; "value" is
+text that stands as numbers do."""
 
 NONE: Columns = MappingProxyType({})
 

@@ -77,8 +77,8 @@ def test_prices_alone_are_not_simulated_again() -> None:
 
 def test_values_have_a_column_for_each_path() -> None:
     (view,) = found().views()
-    assert view.headings[:3] == ("flat cost ceiling", "flat price", "not beaten")
-    assert view.rows[0][:3] == ("10 USD", "5 USD", "yes")
+    assert view.headings[:3] == ("not beaten", "flat cost ceiling", "flat price")
+    assert view.rows[0][:3] == ("yes", "10 USD", "5 USD")
     ending_alike = [f"plans.{plan}.quotas.briefs.limit" for plan in ("flat", "pro")]
     assert [*path_headings(ending_alike).values()] == [
         "plans flat quotas briefs limit", "plans pro quotas briefs limit",

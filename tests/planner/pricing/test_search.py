@@ -109,8 +109,9 @@ def test_halving_keeps_the_better_third_and_ends_what_surely_refuses_too_many() 
         ("4", "refuses too many, out in round 1"): 9,
     }  # fmt: skip
     (view, _) = found.views()
-    assert view.headings[:4] == ("pro price", "keyword brief refreshes limit", "standing", "customers")
-    assert view.rows[0][:4] == ("108 USD", "5", "best", "40")
+    assert view.headings[:4] == ("standing", "pro price", "keyword brief refreshes limit", "customers")
+    assert view.rows[0][:4] == ("best", "108 USD", "5", "40")
+    assert view.words == 1  # amounts are not broken
     best = found.best
     assert best is not None
     assert (best["point"].split(",")[0], best["customers"]) == ("pro.price 108 USD", 40)

@@ -134,7 +134,7 @@ class Frontier(DrawnAnswer):
             row | {"margin_low": None, "margin_high": None} | {"not_beaten": "yes" if row["best"] else "–"}
             for row in sorted(self.points, key=lambda row: (not row["best"], row["blocked"]))
         ]
-        columns = dict.fromkeys((*self.paths, "not_beaten"), "text")
+        columns = {"not_beaten": "text", **dict.fromkeys(self.paths, "value")}
         columns |= {"margin": "money", "change": "money", "blocked": "share"}
         title = f"Margin against blocked {self.blocked}"
         return of_table("points", views_of(title, rows, columns, headings=path_headings(self.paths)))

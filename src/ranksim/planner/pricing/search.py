@@ -137,8 +137,8 @@ class Search(DrawnAnswer):
             row | {f"newly_refused{end}": row[f"share{end}"] for end in ("", "_low", "_high")}
             for row in self.candidates
         ]
-        columns = dict.fromkeys((*self.paths, "standing"), "text")
-        columns |= {"customers": "count", "margin": "money", "change": "money", "newly_refused": "share"}
+        columns = {"standing": "text", **dict.fromkeys(self.paths, "value")}
+        columns |= {"customers": "count", "change": "money", "newly_refused": "share"}
         views = views_of("Catalogues", rows, columns, headings=path_headings(self.paths))
         tornado = self.TABLES["tornado"].view(
             "If demand answered otherwise", self.tornado, "Change of the best one."
