@@ -248,6 +248,14 @@ def test_mentions_of_facts_and_assumptions_lead_to_what_they_say_at_the_end_of_t
     assert '<dt id="U48"><a href="https://docs.example/reference/assumptions.html#u48">U48</a></dt>' in text
 
 
+def test_each_page_leads_to_what_was_verified_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANKSIM_DOCS", raising=False)
+    assert "“May I believe this?” (docs/validity.md)" in tables_page("A study", ["60 USD"], [], {})
+    monkeypatch.setenv("RANKSIM_DOCS", "https://docs.example")
+    link = '<a href="https://docs.example/validity.html">May I believe this?</a>'
+    assert link in tables_page("A study", ["60 USD"], [], {})
+
+
 def test_a_page_of_tables_tells_its_question_its_basis_and_its_command() -> None:
     policy = Policy().replace(assumptions={"cap": "refuse"})
     basis = basis_of("Which plan?", policy, ["assumptions.window"], "ranksim price compare --b 'x y'")

@@ -52,9 +52,19 @@ def linked(name: str, text: str) -> str:
 
 def _on_the_site(name: str) -> str:
     """Return an id as a link to its page on the documents' site, where its address is known."""
+    return _link(f"reference/{PAGES[name[0]]}.html#{name.lower()}", name) or name
+
+
+def _link(page: str, text: str) -> str:
+    """Return a link to a page of the documents' site, "" where its address is unknown."""
     base = os.environ.get(DOCS, "").rstrip("/")
-    address = f"{base}/reference/{PAGES[name[0]]}.html#{name.lower()}"
-    return f'<a href="{escape(address)}">{name}</a>' if base else name
+    return f'<a href="{escape(base)}/{page}">{text}</a>' if base else ""
+
+
+def on_validity() -> str:
+    """Return where it stands what was verified, what is made up and what is not modelled, as HTML."""
+    where = _link("validity.html", "May I believe this?") or "“May I believe this?” (docs/validity.md)"
+    return f"{where}: what was verified, which inputs are made up, what is not modelled."
 
 
 def foldable(text: str) -> str:

@@ -8,7 +8,7 @@ from ranksim.core.contract.facts import FACTS
 from ranksim.core.contract.register import register
 from ranksim.core.printable import LINES, printable
 from ranksim.report.assumptions import Basis, basis_lines
-from ranksim.report.mentions import foldable, named_here, with_links
+from ranksim.report.mentions import foldable, named_here, on_validity, with_links
 from ranksim.report.readings import NO_READINGS, Readings
 from ranksim.report.tables import Row, View, bounded
 
@@ -125,7 +125,7 @@ def page_footer(command: str, before: str = "") -> list[str]:
         f"S1 to S{len(FACTS)}, U1 to U{len(register())}; “ranksim explain U1” tells of each."
     )
     again = ["<h2>Run it again</h2>", f"<pre>{escape(command)}</pre>"] if command else []
-    return [*again, f"<footer>{before}{numbers}</footer>"]
+    return [*again, f"<footer>{before}{numbers} {on_validity()}</footer>"]
 
 
 def html_document(title: str, body: Iterable[str], style: str = "") -> str:

@@ -37,7 +37,7 @@ from ranksim.judge.report.run_summary import (
     why_open,
 )
 from ranksim.report import units
-from ranksim.report.mentions import foldable, linked, with_links
+from ranksim.report.mentions import foldable, linked, on_validity, with_links
 from ranksim.report.page import cell, figure, html_document, plots
 
 Plain = Mapping[str, Any]
@@ -91,7 +91,7 @@ def page(judgement: Plain) -> str:
         *_missing(judgement),
         f"<footer>ranksim {'compare' if check is None else 'check'}. S numbers are facts of the "
         "specification, U numbers what it leaves open; “ranksim explain S105” tells what any of them says, "
-        "and so of rules and error codes.</footer>",
+        f"and so of rules and error codes. {on_validity()}</footer>",
     ]
     return html_document(title, body, FIGURES + OWN_STYLE)
 
