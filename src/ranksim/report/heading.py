@@ -141,7 +141,12 @@ def most_telling(verdicts: Sequence[ExpectationVerdict]) -> list[ExpectationVerd
 
 
 def answer_of(heading: Heading, tables: Tables) -> str:
-    """What came of a run, with its numbers: what was done and refused, then what expectations ask about."""
+    """What came of a run, with its numbers: what was done and refused, then what expectations ask about.
+
+    Where it expects nothing, what one would ask of any run.
+    """
+    if not heading.verdicts:
+        return unasked(tables)
     totals = {row["what"]: row for row in tables.get("totals", ())}
     verdicts = [verdict for verdict in most_telling(heading.verdicts) if verdict.found]
     statements = {
@@ -153,6 +158,55 @@ def answer_of(heading: Heading, tables: Tables) -> str:
         lost = _lost(tables, _value(totals["events"]), _value(totals["lost"]))
     parts = [" and ".join(_work(totals)), lost, "; ".join(first.values())]
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
+
+
+def unasked(tables: Tables) -> str:
+    """Return what one would ask of any run: who waited longest, was refused most, what never arrived.
+
+    Last is what came nearest its limit.
+    """
+    totals = {row["what"]: row for row in tables.get("totals", ())}
+    parts = [f"Jobs done: {_value(totals['jobs_done'])}" if "jobs_done" in totals else ""]
+    parts += [_waited(tables), _refused(tables), _put_off(tables)]
+    if "lost" in totals and totals["lost"]["value"]:
+        parts.append(_lost(tables, _value(totals["events"]), _value(totals["lost"])))
+    if "refused" in totals and not totals["refused"]["value"]:
+        parts.append(f"None of {_value(totals['calls'])} calls was refused")
+    return " ".join(f"{part}." for part in (*parts, _nearest(tables)) if part)
+
+
+def _waited(tables: Tables) -> str:
+    jobs = [row for row in tables.get("jobs", ()) if row["wait_p95"]]
+    if not jobs:
+        return ""
+    row = max(jobs, key=lambda row: row["wait_p95"])
+    wait = units.write("duration", row["wait_p95"], row["wait_p95_low"], row["wait_p95_high"])
+    return f"Longest wait for a worker: {row['kind']}, {wait} at the 95th percentile"
+
+
+def _refused(tables: Tables) -> str:
+    """Say whom a spending check refused most; what rate limits put off is tried again."""
+    refusals = [row for row in tables.get("refusals", ()) if row["check"] and row["count"]]
+    if not refusals:
+        return ""
+    row = max(refusals, key=lambda row: row["count"])
+    count = units.write("count", row["count"], row["low"], row["high"])
+    share = units.write("share", row["share"])
+    return f"Refused most: {row['client']}, {count} of {row['operation']}, {share} of these ({row['code']})"
+
+
+def _put_off(tables: Tables) -> str:
+    limited = sum(row["count"] for row in tables.get("codes", ()) if row["code"] == "rate_limited")
+    return f"Too early for a rate limit: {units.many(limited, 'call')}" if limited else ""
+
+
+def _nearest(tables: Tables) -> str:
+    levels = [row for row in tables.get("levels", ()) if row["limit"] and row["highest"]]
+    if not levels:
+        return ""
+    row = max(levels, key=lambda row: row["highest"] / row["limit"])
+    highest, limit = (units.write(row["unit"], row[column]) for column in ("highest", "limit"))
+    return f"Nearest its limit: {row['resource']} of {row['account']}, {highest} of {limit}"
 
 
 def _answers(verdict: ExpectationVerdict) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranksim.report import units
 from ranksim.report.answer import views_of
-from ranksim.report.heading import Heading, answer_of, headline_numbers, most_telling, tiles_of
+from ranksim.report.heading import Heading, answer_of, headline_numbers, most_telling, tiles_of, unasked
 from ranksim.report.mentions import foldable, with_links
 from ranksim.report.page import (
     BAD,
@@ -42,6 +42,8 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
     parts += [Text(), Text(heading.verdict, style=_style(heading))]
     if heading.verdicts:
         parts.append(_verdicts(heading))
+    else:
+        parts.append(Text(unasked(tables)))
     parts += [
         Text(),
         Text(", ".join(f"{value} {label}" for label, value in headline_numbers(heading, tables))),
@@ -278,7 +280,12 @@ def _expectations(heading: Heading) -> list[str]:
 
 
 def _shows(heading: Heading, drawn: Mapping[str, str]) -> list[str]:
-    """Name the plot that shows the answer: of the first expectation that fails, or of the first there is."""
+    """Name the plot that shows the answer: of the first expectation that fails, or of the first there is.
+
+    Where nothing is expected none does: all stand below.
+    """
+    if not heading.verdicts:
+        return []
     candidates = [
         plot
         for verdict in most_telling(heading.verdicts)

@@ -113,7 +113,8 @@ def write(quantity: str, value: Any, low: Number | None = None, high: Number | N
     """A value of a quantity (a key of `FORMATS`), and its interval, where it has one that is wide.
 
     An interval with the value in its middle is told by its half, another by both ends; the unit stands once:
-    −5,230 ± 272 USD, 12 (10.8 to 14), 21.6 (20 to 24) %. A whole count to which both ends round stands alone.
+    −5,230 ± 272 USD, 12 (10.8 to 14), 21.6 (20 to 24) %. A whole count to which both ends round
+    stands alone, and what would be ± 0.
     """
     form = FORMATS.get(quantity)
     if form is None or value is None or isinstance(value, str):
@@ -126,6 +127,8 @@ def write(quantity: str, value: Any, low: Number | None = None, high: Number | N
     if quantity == "money":
         form = _form_of_money(value, low, high)
     halves = {_half(quantity, form, value - low), _half(quantity, form, high - value)}
+    if halves == {form(0)}:
+        return form(value)
     if len(halves) == 1 and quantity != "instant":
         return f"{form(value).removesuffix(unit)} ± {halves.pop().removesuffix(unit)}{unit}"
     ends = f"{form(low).removesuffix(unit)} to {form(high).removesuffix(unit)}"

@@ -135,12 +135,22 @@ def test_a_share_of_refusals_lies_where_those_of_the_twin_do(count: int, says: s
 
 @pytest.mark.parametrize(
     ("status", "other", "row"),
-    [(409, 409, "409"), (400, 422, "400 or 422"), (403, 404, "403 or 404"), (401, 401, "401")],
+    [(409, 409, "409"), (400, 422, "400 or 422"), (403, 404, "403 or 404"), (402, 402, "402")],
 )
 def test_what_is_not_stated_may_have_another_name_and_status(status: int, other: int, row: str) -> None:
     twins = [refused(n, "not_a_name_of_theirs", status) for n in (48, 50, 52)]
     rows = by_name(against_prediction(refused(50, "no_name_of_ours", other), twins))
     assert rows[f"calls refused {row}"] == "within"
+
+
+def test_calls_without_a_key_that_works_are_no_share_of_all() -> None:
+    """A check sends so many, whatever becomes of its tasks: an equal deployment would have left it."""
+    twins = [refused(n, "unauthorized", 401) for n in (48, 50, 52)]
+    assert not [
+        name
+        for name in by_name(against_prediction(refused(500, "unauthorized", 401), twins))
+        if "401" in name
+    ]
 
 
 def test_one_run_of_the_twin_does_not_tell_how_far_runs_differ() -> None:

@@ -14,7 +14,7 @@ from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.report import document
-from ranksim.report.heading import ExpectationVerdict, verdict_on
+from ranksim.report.heading import ExpectationVerdict, unasked, verdict_on
 from ranksim.report.measured import MetricComparison, MetricEstimate
 from ranksim.report.readings import NO_READINGS
 from ranksim.report.units import difference_of, many
@@ -249,7 +249,7 @@ class Result:
         plain = document.document(
             "run",
             self.scenario,
-            answer=verdict_on(self.expectations),
+            answer=verdict_on(self.expectations) if self.expectations else unasked(self.tables),
             notes=[*self.readings.sentences(), *self.remarks],
             metrics={name: document.metric(unit_of(name), self.metric(name)) for name in self.metrics},
             expectations=self.expectations,

@@ -51,6 +51,8 @@ NOT_SHOWN: Mapping[str, str] = {
 
 FITTED_HERE = "could not know: fitted to this very run; --model-of an earlier one tells"
 
+UNAUTHORIZED = 401
+
 BESIDE_TASKS = "0."
 """What the ids of calls begin with in the trace of a check that no task made."""
 
@@ -216,9 +218,12 @@ def _refusal_rows(history: History, simulated: Sequence[History]) -> Iterator[Co
 
 
 def _shares(history: History) -> dict[str, float]:
-    """Return the share of calls that were refused: by code where it is stated, by status where it is not."""
+    """Return the share of calls that were refused: by code where it is stated, by status where it is not.
+
+    Calls that show no key which works are refused whatever a deployment does: there are so many to a task.
+    """
     answered = [call for call in history.seen if not call.lost and not call.id.startswith(BESIDE_TASKS)]
-    refused = (call for call in answered if call.status >= 400)
+    refused = (call for call in answered if call.status >= 400 and call.status != UNAUTHORIZED)
     counts = Counter(
         call.code if call.code in NAMED else EITHER.get(call.status, str(call.status)) for call in refused
     )
