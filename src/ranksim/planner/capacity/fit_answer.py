@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TAKEN = (
-    "Counted as assumed, and not tried otherwise: how long clients wait (U6), cooldowns (U46), the ceiling "
-    "(U48), capabilities (U60), held slots (U63) and allowances (U106)."
+    "Counted as assumed, and not tried otherwise: how long clients wait (U6), the ceiling (U48), "
+    "capabilities (U60), held slots (U63) and allowances (U106)."
 )
 
 

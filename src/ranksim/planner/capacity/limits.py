@@ -15,7 +15,7 @@ from typing import Literal
 
 from ranksim.core.clock import WEEK, Micros
 from ranksim.core.contract.facts import CHECK_OF
-from ranksim.core.contract.plans import Plan
+from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.planner.capacity.common import expect, expect_one_of
 from ranksim.planner.capacity.workload import MONTH, Number, Used, Workload
@@ -68,7 +68,7 @@ def limits(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None = 
         Limit(SPEND, _spent(load, plan, policy, elapsed), plan.cost_ceiling, "money", COST),
         *_quotas(load, plan, policy, elapsed),
         Limit(TRACKED, _slots(load, elapsed), plan.slot_limit, "count", SLOTS),
-        *_cooldowns(load, plan),
+        *_cooldowns(load, plan, policy),
         _rate(load, policy),
     ]
 
@@ -174,14 +174,21 @@ def _added(load: Workload, period: Micros, since: Micros | None) -> Number:
     return sum(work.count(period, since) * work.size for work in load.of("keywords"))
 
 
-def _cooldowns(load: Workload, plan: Plan) -> Iterator[Limit]:
-    """The least time between two runs of a domain, and the time there is (S65, U46)."""
-    for operation in ("rank_run", "crawl", "site_optimization", "ai_scan"):
-        gaps = [work.gap for work in load.of(operation)]
-        gaps += [gap for kind, gap in load.gaps.items() if kind == operation]
-        least = plan.cooldown_of(operation)
-        if gaps and least:
-            yield Limit(f"cooldown of {operation}", least, min(gaps), "duration", COOLDOWN)
+def _cooldowns(load: Workload, plan: Plan, policy: Policy) -> Iterator[Limit]:
+    """The least time between two runs of a domain, or of the account, and the time there is (S65, U46)."""
+    kinds: tuple[JobLabel, ...] = ("rank_run", "crawl", "site_optimization", "ai_scan")
+    for kind in kinds:
+        least, work = plan.cooldown_of(kind), load.of(kind)
+        if not least or not work:
+            continue
+        gaps = [planned.gap for planned in work] + [gap for name, gap in load.gaps.items() if name == kind]
+        if policy.assumptions.cooldown_scope == "account":
+            gaps += [math.floor(planned.gap / planned.each) for planned in work]
+            starts = [start for start in load.starts if start.kind == kind and start.domains > 1]
+            gaps += [start.spread // start.domains for start in starts]
+        if policy.assumptions.cooldown_from == "finish":
+            least += load.lengths.get(kind, max(policy.catalogue.job_durations[kind].durations))
+        yield Limit(f"cooldown of {kind}", least, min(gaps), "duration", COOLDOWN)
 
 
 def _rate(load: Workload, policy: Policy) -> Limit:

@@ -93,16 +93,22 @@ def _verdict(answer: Fit) -> str:
 
 
 def _remedy(ask: Callable[..., Fit], answer: Fit, readings: Readings, policy: Policy) -> str:
-    """Say over how long to spread starts for the verdict to hold under all readings, where that is enough."""
+    """Say of which assumptions any reading will do once starts are spread, and over how long."""
     if not readings.deciding or answer.cheapest() is None:
         return ""
     sizes = (answer.load, answer.load.of_domains(answer.plans[0].grown.domains))
     spreads = {enough_spread(size, other) for size in sizes for other in readings.policies(policy)}
+    deciding = dict.fromkeys(tried.number for tried in readings.deciding)
+    mended: dict[Micros, list[str]] = {}
     for spread in sorted(spread for spread in spreads if spread is not None):
         again, others = under_readings(consulting(partial(ask, spread=spread)), policy, _verdict)
-        if again.verdict == answer.verdict and not others.deciding:
-            return f"Started over {units.duration(spread)} it holds under all."
-    return ""
+        left = {tried.number for tried in others.deciding}
+        if again.verdict == answer.verdict and deciding.keys() - left:
+            mended[spread] = [number for number in deciding if number not in left]
+    if not mended:
+        return ""
+    best = max(mended, key=lambda spread: (len(mended[spread]), -spread))
+    return f"Started over {units.duration(best)} it holds under all readings of {' and '.join(mended[best])}."
 
 
 def _fit(load: Workload, growth: float, policy: Policy) -> Fit:

@@ -172,6 +172,11 @@ class OwnAccount:
             work=work,
             starts=starts,
             gaps=least_gaps(starts, self._running()),
+            lengths={
+                kind: max(pool.duration.durations)
+                for kind, pool in self.scenario.pools.items()
+                if pool.duration is not None
+            },
             start_within=self.given.start_within,
             keys=self.given.keys,
             add_ons=self.done.get("add_ons", self.spec.add_ons),

@@ -113,7 +113,8 @@ class Workload:
 
     Of the `keywords` that they track together one takes `each` slots at most, counted over all its scans.
     `starts` is when jobs are started, by the calendar, for long enough to see every occasion; each key stands
-    for `keys` of them. By kind of job `gaps` has the least time between two starts of a domain (µs). Rank
+    for `keys` of them. By kind of job `gaps` has the least time between two starts of a domain (µs), and
+    `lengths` how long one takes, where that is not what the catalogue says. Rank
     runs of all domains are to be started within `start_within` (µs).
     `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
     not counted, and `left_out` how much that is.
@@ -128,6 +129,7 @@ class Workload:
     work: tuple[PlannedWork, ...] = ()
     starts: tuple[JobStarts, ...] = ()
     gaps: Mapping[str, Micros] = field(default_factory=dict)
+    lengths: Mapping[str, Micros] = field(default_factory=dict)
     start_within: Micros = HOUR
     keys: int = 1
     add_ons: Mapping[str, int] = field(default_factory=dict)
