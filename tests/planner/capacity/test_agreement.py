@@ -86,7 +86,7 @@ def test_slots_and_cost_are_those_of_the_world_but_for_what_is_told(scenario: rs
     spent = seen.metric(f"spend.{ACCOUNT}.max").mean
     assert spent is not None
     most = plan.now.cost + load.left_out.spent
-    later = any(one.starts for one in ranks.values())
+    later = any(one.starts.us for one in ranks.values())
     assert any(" begins " in note for note in load.notes) is later
     lost = begun(seen) < sum(asked(scenario).values()) or seen.metric("calls.joined").mean
     if not later and not lost:
