@@ -10,6 +10,7 @@ import pytest
 from tests.twin.facade.page import browser
 
 from ranksim.planner.study.study import Study
+from ranksim.report.page import tables_page
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
 
@@ -70,4 +71,13 @@ def test_a_moment_in_a_tile_takes_a_line_for_its_day_and_one_for_its_time(
         "[...document.querySelectorAll('.numbers li')].map((one) => Math.round(one.clientWidth))"
     )
     assert max(widths) - min(widths) <= 1
+    tab.close()
+
+
+def test_a_link_to_an_assumption_unfolds_what_it_says(chromium: Any, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(tables_page("A study", ["by U48"], [], {}), encoding="utf-8")
+    tab = chromium.open((tmp_path / "page.html").as_uri(), 400, 800)
+    assert not tab.run("document.querySelector('details').open")
+    tab.run("document.querySelector('a[href=\"#U48\"]').click()")
+    tab.until("document.querySelector('details').open")
     tab.close()

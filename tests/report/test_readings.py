@@ -58,6 +58,15 @@ def test_what_changes_the_verdict_is_told_first_with_how_to_observe_it_and_the_r
     assert [row["holds"] for row in rows] == [True, False, True, True, False, True, True]
 
 
+def test_readings_are_in_the_order_of_their_numbers_however_they_were_read() -> None:
+    read = ["assumptions.cooldown_scope", CAP, WINDOW, "assumptions.refused_calls_count", LONGEST]
+    orders = [
+        [tried.number for tried in under_readings(asking(some, []), Policy(), str)[1].tried]
+        for some in (read, read[::-1], set(read))
+    ]
+    assert orders == [["U1", "U4", "U46", "U47"]] * 3
+
+
 def test_a_remedy_stands_behind_what_it_mends() -> None:
     tried = TriedField(CAP, "truncate", {"refuse": "no"})
     told = Readings("yes", (tried,), remedy="Smaller, it holds under all.").sentences()

@@ -59,7 +59,7 @@ class Readings:
     def deciding(self) -> tuple[TriedField, ...]:
         """The fields of which another option changes the verdict, those first that do so most often."""
         changing = [tried for tried in self.tried if self._others(tried)]
-        return tuple(sorted(changing, key=lambda tried: -len(self._others(tried))))
+        return tuple(sorted(changing, key=lambda tried: (-len(self._others(tried)), _place(tried.field))))
 
     def _others(self, tried: TriedField) -> dict[Any, str]:
         """The options of a field under which the verdict is another."""
@@ -146,7 +146,7 @@ def under_readings(ask: Question[T], policy: Policy, verdict: Callable[[T], str]
     answer, consulted = ask(policy)
     assumed = verdict(answer)
     tried, unlisted = [], []
-    for field in consulted:
+    for field in sorted(set(consulted), key=_place):
         options = options_of(field)
         if options:
             verdicts = {
@@ -169,6 +169,11 @@ def _other_readings(policy: Policy, field: str, options: Iterable[Any]) -> Itera
 def _value(policy: Policy, field: str) -> Any:
     section, _, name = field.partition(".")
     return getattr(getattr(policy, section), name)
+
+
+def _place(field: str) -> tuple[int, str]:
+    """Where a field stands among others: by the assumption that it sets, then by name."""
+    return min(entry.number for entry in register() if field in entry.fields), field
 
 
 def _numbers(numbers: Iterable[str]) -> list[str]:
