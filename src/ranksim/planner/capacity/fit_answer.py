@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ranksim.core.clock import Micros
 from ranksim.planner.capacity.bursts import BURST, NO_STARTS, Burst, put_off
-from ranksim.planner.capacity.limits import MOST, SPEND, TRACKED, Limit
+from ranksim.planner.capacity.limits import CAPABILITY_OF, MOST, SPEND, TRACKED, Limit
 from ranksim.planner.capacity.workload import Workload
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
@@ -389,6 +389,8 @@ def _share(use: LimitUse | None) -> str:
         return "–"
     if not use.now.there:
         return "none there" if use.now.need else "–"
+    if use.now.name.startswith(CAPABILITY_OF):
+        return "has it"
     used = ((_times if limit.exceeded else units.percent)(limit.used) for limit in (use.now, use.grown))
     return _both(*used)
 

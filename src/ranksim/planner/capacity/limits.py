@@ -74,6 +74,9 @@ def limits(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None = 
 
 
 CAPABILITY, _, COST, QUOTA, SLOTS, COOLDOWN = CHECK_OF
+
+CAPABILITY_OF = "capability "
+"""What the name of a limit begins with that a plan has or has not: nothing of it is used up."""
 RATE = "rate_limited"
 TRACKED = "keyword slots"
 SPEND = "provider cost a month"
@@ -86,7 +89,7 @@ def _plan_limits(load: Workload, plan: Plan, policy: Policy) -> Iterator[Limit]:
         if load.of(operation):
             capability = policy.catalogue.capability_for(operation)
             yield Limit(
-                f"capability {capability}", 1, int(capability in plan.capabilities), "count", CAPABILITY
+                f"{CAPABILITY_OF}{capability}", 1, int(capability in plan.capabilities), "count", CAPABILITY
             )
     refusal = policy.assumptions.dimension_refusal
     most = plan.dimensions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ranksim.planner.capacity.limits import CAPABILITY_OF
 from ranksim.report import units
 from ranksim.report.figure import (
     BLUE,
@@ -134,7 +135,7 @@ def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
     Capabilities that the plan has are left out.
     """
     ax = new_figure().subplots() if ax is None else ax
-    rows = [row for row in rows if row["used"] > 1 or not row["name"].startswith("capability ")]
+    rows = [row for row in rows if not _is_there(row)]
     used = [100 * row["used"] for row in rows]
     names = [row["name"] for row in rows]
     ax.barh(names, used, color=[VERMILLION, *[BLUE] * (len(rows) - 1)], height=0.6)
@@ -148,9 +149,12 @@ def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
 
 
 def fit(rows: Sequence[Row], title: str, times: str, ax: Axes | None = None) -> Axes:
-    """Draw the use of each limit of a plan now (bars) and grown (marks), what breaks first on top."""
+    """Draw the use of each limit of a plan now (bars) and grown (marks), what breaks first on top.
+
+    Capabilities that the plan has are left out.
+    """
     ax = new_figure().subplots() if ax is None else ax
-    bars = [row for row in rows if row["used"] is not None]
+    bars = [row for row in rows if row["used"] is not None and not _is_there(row)]
     used, grown = ([100 * row[name] for row in bars] for name in ("used", "used_grown"))
     names = [row["name"] for row in bars]
     ax.barh(names, used, color=BLUE, height=0.5)
@@ -160,6 +164,11 @@ def fit(rows: Sequence[Row], title: str, times: str, ax: Axes | None = None) -> 
         ax.text(max(now, then) + 2, y, f"{' → '.join(both)} %", va="center", fontsize=7, color=INK)
     what = f"% of the limit used: bars at ×1, marks at {times}"
     return _against_limits(ax, title, what, max(100, *used, *grown) * 1.25)
+
+
+def _is_there(row: Row) -> bool:
+    """Return whether a row is of a capability that the plan has: of it nothing is used up."""
+    return str(row["name"]).startswith(CAPABILITY_OF) and bool(row["used"] <= 1)
 
 
 def _against_limits(ax: Axes, title: str, what: str, most: float) -> Axes:
