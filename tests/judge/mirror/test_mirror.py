@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import socket
 import threading
 from pathlib import Path
@@ -198,8 +199,8 @@ def test_a_twins_files_are_read_by_the_other_commands(tmp_path: Path) -> None:
     world = ["capacity", "fit", "--scenario", str(tmp_path / "twin" / "world.yaml"), "--json"]
     answer = json.loads(CliRunner().invoke(cli.app, world).stdout)
     assert [row["plan"] for row in answer["tables"]["answer"]] == ["pro"]
-    assert "What is used of the month so far is counted" in answer["notes"][-3]
-    assert "does not know what every plan costs" in answer["notes"][-2]
+    assert any("What is used of the month so far is counted" in note for note in answer["notes"])
+    assert any("does not know what every plan costs" in note for note in answer["notes"])
 
 
 @pytest.fixture(scope="module")
@@ -221,14 +222,14 @@ FROM_AN_ACCOUNT = {
     "capacity fit --catalogue illustrative": "The plan starter fits, for 29.00 USD a month",
     "capacity portfolio --grow domains": "The plan pro carries 100 domains; what binds first: job starts",
     "price compare --b {tighter} --replications 2": "B differs from A in",
-    "price pareto --vary plans.pro.price=90,99 --replications 2": "of 2 choices are not beaten: from",
+    "price pareto --vary 'plans.pro.price=90 USD,99 USD' --replications 2": "of 2 choices are not beaten",
 }
 
 
 @pytest.mark.parametrize("question", FROM_AN_ACCOUNT)
 def test_questions_start_from_a_mirrored_account(question: str, world: Path) -> None:
     tighter = Path(__file__).parents[3] / "examples" / "pricing" / "tighter.yaml"
-    words = [*question.format(tighter=tighter).split(), "--scenario", str(world), "--json"]
+    words = [*shlex.split(question.format(tighter=tighter)), "--scenario", str(world), "--json"]
     told = CliRunner().invoke(cli.app, words)
     assert (told.exit_code, FROM_AN_ACCOUNT[question] in told.stdout) == (0, True), told.output
     notes = json.loads(told.stdout).get("notes", [])
@@ -262,7 +263,10 @@ def test_a_mirrored_account_is_priced_as_it_would_run(world: Path) -> None:
             "expected either customers or an account of a --scenario, found n",
         ),
         ("price pareto --vary a=1 --population {world} --scenario {world}", "of a --scenario, found both"),
-        ("price pareto --vary a=1 --population {world}", "is a scenario, with accounts rather"),
+        (
+            "price pareto --vary plans.pro.slot_limit=5 --population {world}",
+            "is a scenario, with accounts rather",
+        ),
         ("capacity sync", "--keywords: expected it, or an account that says it, with --scenario FILE"),
         ("capacity workers --account demo", "--account: only a scenario has accounts"),
         ("capacity slots --adds 1 --scenario {world} --account nobody", "account: no such account 'nobody'"),

@@ -17,6 +17,7 @@ from ranksim.core.rules.access import resolve
 from ranksim.core.rules.books import Books
 from ranksim.core.service import administration, deliveries, jobs, saved_state
 from ranksim.core.service.calls import Answer, Call, Fault, Reply, StartJob, Step
+from ranksim.core.service.charging import KEYLESS, charged_classes, nominal_class
 from ranksim.core.service.consulted import Consulting
 from ranksim.core.service.context import JOB_ENDS, Context, Request
 from ranksim.core.service.errors import problem
@@ -45,8 +46,6 @@ FAULTS = {
     "validation_failed": "The query has a parameter that is unknown.",
 }
 """What a driver can find wrong with a request, in the order of U86; a failure of its own comes first."""
-
-READING = ("GET", "HEAD")
 
 PREFLIGHT = "OPTIONS"
 """The method of a CORS preflight, which needs no key (U80, U86, U87)."""
@@ -309,7 +308,7 @@ class Service:
         ctx, first = self._ctx, calls[0]
         caller, rate_class = first.caller, RateClass.READ
         if ctx.policy.assumptions.limiter_order == "limiter_first" and first.key:
-            rate_class = max(_nominal_class(ctx.policy, call) for call in calls)
+            rate_class = max(nominal_class(ctx.policy, call) for call in calls)
             caller = f"{first.environment} {first.key} {rate_class.label}"
         limited = charge_caller(ctx, caller, rate_class, now, headers)
         if limited is not None:
@@ -323,7 +322,7 @@ class Service:
         charged = [rate_class for call in calls if (rate_class := self._class_of(call)) is not None]
         graphql = calls[0].surface == "graphql"
         if not charged:
-            show_only(ctx, key, _nominal_class(ctx.policy, calls[0]), now, headers, graphql=graphql)
+            show_only(ctx, key, nominal_class(ctx.policy, calls[0]), now, headers, graphql=graphql)
             return None
         if len(charged) > 1 and (not graphql or ctx.policy.assumptions.graphql_cost != "field"):
             charged = [max(charged)]
@@ -343,7 +342,7 @@ class Service:
             and call.body.get("dry_run") is True
         ):
             return RateClass.READ if assumptions.dry_run_class == "read" else None
-        return _nominal_class(self._ctx.policy, call)
+        return nominal_class(self._ctx.policy, call)
 
     def _execute(self, request: Request, owner: str, index: int) -> Reply:
         """Faults of form, Idempotency-Key, handler; and what the six checks made of the call."""
@@ -546,35 +545,8 @@ _NOBODY = Account("", "", "", "", "", 0, Books())
 """The account of a request that needs no key (S39)."""
 
 
-KEYLESS = frozenset(operation.name for operation in OPERATIONS.values() if operation.keyless)
-"""The operations that need no key (S39)."""
-
-
 def _needs_key(call: Call) -> bool:
     return call.operation not in KEYLESS and call.method != PREFLIGHT
-
-
-def charged_classes(policy: Policy) -> dict[str, RateClass]:
-    """Return the class by operation where a call over REST always costs one unit of one class.
-
-    The others need no key (S39), depend on whether the call is a dry run (U10), or cost two units (U3).
-    """
-    assumptions = policy.assumptions
-    classes = {name: operation.rate_class(policy) for name, operation in OPERATIONS.items()}
-    return {
-        name: rate_class
-        for name, rate_class in classes.items()
-        if name not in KEYLESS
-        and not (assumptions.dry_run_class != "same" and OPERATIONS[name].spends)
-        and not (assumptions.expensive_debits_write and rate_class == RateClass.EXPENSIVE)
-    }
-
-
-def _nominal_class(policy: Policy, call: Call) -> RateClass:
-    operation = OPERATIONS.get(call.operation)
-    if operation is not None:
-        return operation.rate_class(policy)
-    return RateClass.READ if call.method in READING else RateClass.WRITE
 
 
 def _is_echoed(sent: str) -> bool:
