@@ -127,7 +127,7 @@ def _parsed_slowly(text: str) -> Any:
 
 
 class LogLine(NamedTuple):
-    """One request of an access log; `t` in µs, to the second; `bytes` of the response."""
+    """One request of an access log; `t` in µs, to the second; `bytes` of the response; `user` "" for none."""
 
     t: Micros
     client: str
@@ -135,12 +135,13 @@ class LogLine(NamedTuple):
     path: str
     status: int
     bytes: int
+    user: str = ""
 
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 _LOG_LINE = re.compile(
-    r"(?P<client>\S+) \S+ \S+ "
+    r"(?P<client>\S+) \S+ (?P<user>\S+) "
     r"\[(?P<day>[0-9]{2})/(?P<month>[A-Z][a-z]{2})/(?P<year>[0-9]{4})"
     r":(?P<time>[0-9:]{8}) (?P<zone>[+-][0-9]{4})\] "
     r'"(?P<method>[A-Z]+) (?P<path>\S+) HTTP/[0-9.]+" (?P<status>[0-9]{3}) (?P<bytes>[0-9]+|-)(?: ".*)?\s*'
@@ -170,7 +171,8 @@ def _log_line(line: str) -> LogLine:
     month = MONTHS.index(part["month"]) + 1
     t = instant(f"{part['year']}-{month:02d}-{part['day']}T{part['time']}{part['zone']}")
     size = 0 if part["bytes"] == "-" else int(part["bytes"])
-    return LogLine(t, part["client"], part["method"], part["path"], int(part["status"]), size)
+    user = "" if part["user"] == "-" else part["user"]
+    return LogLine(t, part["client"], part["method"], part["path"], int(part["status"]), size, user)
 
 
 def read_rates(path: str | Path, chunk: int = 1 << 16) -> Iterator[NDArray[np.int64]]:

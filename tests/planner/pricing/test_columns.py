@@ -27,12 +27,12 @@ from ranksim.planner.pricing.columns import (
     Columns,
     account_number,
     accounts_for,
-    is_columns,
     read_columns,
     save_columns,
 )
 from ranksim.planner.pricing.importing import AGAIN, BESIDE, GONE, LISTED, REPEATS, SCANS, columns_of
 from ranksim.planner.pricing.recorded_sides import Side
+from ranksim.planner.pricing.recorded_tables import is_parquet
 from ranksim.planner.pricing.recording import Recording, read_recording, read_rules
 
 ROOT = Path(__file__).parents[3]
@@ -175,8 +175,8 @@ def test_a_file_holds_the_same_calls_of_salted_names(tmp_path: Path) -> None:
     columns, path = generated(5, 900, seed=3), tmp_path / "calls.parquet"
     save_columns(columns, path, salt="s")
     back = read_columns(path)
-    assert is_columns(path)
-    assert not is_columns(EXAMPLES / "trace.jsonl")
+    assert is_parquet(path)
+    assert not is_parquet(EXAMPLES / "trace.jsonl")
     for name in COLUMNS:
         assert np.array_equal(rows_of(back)[name], rows_of(columns)[name]), name
     assert [one.name for one in back.accounts] == [

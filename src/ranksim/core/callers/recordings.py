@@ -75,8 +75,13 @@ def traced_calls(path: str) -> Iterator[Recorded]:
 
 def idempotency_key_of(exchange: Exchange) -> str | None:
     """Return the Idempotency-Key of an exchange, if its headers were recorded with one."""
+    return request_header(exchange, "Idempotency-Key")
+
+
+def request_header(exchange: Exchange, name: str) -> str | None:
+    """Return the value of a header of a request, by its name in any case; None where none was recorded."""
     headers = exchange.request_headers or {}
-    return next((value for name, value in headers.items() if name.lower() == "idempotency-key"), None)
+    return next((value for each, value in headers.items() if each.lower() == name.lower()), None)
 
 
 def _is_strange(exchange: Exchange, header: Header) -> bool:

@@ -207,7 +207,7 @@ def back_test(
         Path,
         typer.Argument(
             metavar="TRACE",
-            help="A trace, or an access log, .gz too; or columns that ranksim price import made.",
+            help="A trace, an access log or CSV, .gz too; or columns that ranksim price import made.",
         ),
     ],
     plan: Annotated[
@@ -246,12 +246,12 @@ def back_test(
     """
     from ranksim.core.files import check_outputs
     from ranksim.planner.fleet.engine import CONSULTED
-    from ranksim.planner.pricing.columns import is_columns
+    from ranksim.planner.pricing.recorded_tables import is_parquet
 
     inputs = (recording, accounts, rules, policy, names, *(catalogue or ()))
     check_outputs((csv,), [Path(each) for each in inputs if isinstance(each, str | Path)])
     sides = partial(sides_of, plan or [], catalogue or ["illustrative"], flags.read_moves(move or ()))
-    columns = is_columns(recording)
+    columns = is_parquet(recording)
     if columns and (accounts is not None or rules is not None):
         raise BadInput(
             f"{recording}: --accounts and --map are for ranksim price import, which made these columns"

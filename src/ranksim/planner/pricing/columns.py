@@ -33,6 +33,7 @@ from ranksim.core.service.synthetic_data import pages_of
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.recorded_fleet import RecordedAccounts
 from ranksim.planner.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
+from ranksim.planner.pricing.recorded_tables import COLUMNS_KEY
 from ranksim.planner.pricing.replay import SERIALS
 from ranksim.report.frames import save_csv
 
@@ -58,8 +59,6 @@ COLUMNS = {
 
 KEPT = ("keys", "things", "start", "end", "calls", "left_out")
 """What a file says of all its calls, by the names of the fields of `Columns`."""
-
-KEY = b"ranksim_columns"
 
 OUTCOME_OF = {"rate_limited": LIMITED, "allowance_exhausted": QUOTA_EXHAUSTED, **CHECK_OF}
 """Code of a refusal by a limit → its outcome, as the kernel counts it."""
@@ -150,7 +149,7 @@ def save_columns(columns: Columns, path: Path, salt: str) -> None:
     types = {"int8": arrow.int8(), "int16": arrow.int16(), "int32": arrow.int32(), "int64": arrow.int64()}
     schema = arrow.schema(
         [(name, types[kind]) for name, kind in COLUMNS.items()],
-        metadata={KEY: json.dumps(_header(salted), separators=(",", ":")).encode()},
+        metadata={COLUMNS_KEY: json.dumps(_header(salted), separators=(",", ":")).encode()},
     )
     with new_file(path) as temporary, parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for chunk in salted.chunks():
@@ -194,22 +193,13 @@ def read_names(path: Path) -> dict[str, str]:
     return dict(rows[1:])
 
 
-def is_columns(path: Path) -> bool:
-    """Return whether a file begins as Parquet files do."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == b"PAR1"
-    except OSError:
-        return False
-
-
 def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
     """Read a file that `save_columns` wrote; `names` maps its numbers to names to show. Raises BadInput."""
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
     try:
         file = parquet.ParquetFile(path)
-        header = json.loads((file.schema_arrow.metadata or {})[KEY])
+        header = json.loads((file.schema_arrow.metadata or {})[COLUMNS_KEY])
         if header["version"] != VERSION or set(file.schema_arrow.names) != set(COLUMNS):
             raise KeyError
         accounts = ACCOUNTS.validate_json(json.dumps(header["accounts"]))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ranksim.core.errors import BadInput
 from ranksim.planner.pricing.command import ACCOUNTS, KeywordsOfDomain, rules_flag
 from ranksim.report.progress import part, show_progress
 from ranksim.report.terminal import print_out
@@ -12,7 +13,10 @@ from ranksim.report.terminal import print_out
 
 def import_recording(
     recording: Annotated[
-        Path, typer.Argument(metavar="LOG|TRACE", help="An access log, or a trace; .gz and .xz too.")
+        Path,
+        typer.Argument(
+            metavar="CALLS", help="A trace, an access log or a CSV file, .gz and .xz too; or a Parquet file."
+        ),
     ],
     columns: Annotated[
         Path, typer.Option(metavar="FILE.parquet", help="Write the calls here, as columns of integers.")
@@ -30,6 +34,21 @@ def import_recording(
         Path | None,
         typer.Option(metavar="FILE", help="Write the number of each account and its name here, as CSV."),
     ] = None,
+    columns_are: Annotated[
+        str,
+        typer.Option(
+            metavar="FIELD=COLUMN,…",
+            help="Which column of CSV or Parquet is what: time, account, method, path; status, body, "
+            "error_code, response, key, idempotency_key. Those of these names need none.",
+        ),
+    ] = "",
+    account_from: Annotated[
+        str,
+        typer.Option(
+            metavar="user|address|NAME",
+            help="What names the account: user or address of a log, a column, or a header of calls.",
+        ),
+    ] = "",
 ) -> None:
     """Make columns of recorded calls, in which millions are tried under other plans within seconds.
 
@@ -53,7 +72,13 @@ def import_recording(
     described = {} if accounts is None else read_accounts(accounts)
     with show_progress("reading") as tell:
         made = columns_of(
-            read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5)),
+            read_recording(
+                recording,
+                () if rules is None else read_rules(rules),
+                part(tell, 0.0, 0.5),
+                columns_are=read_fields(columns_are),
+                account_from=account_from,
+            ),
             accounts=described,
             keywords=keywords,
             progress=part(tell, 0.5, 1.0),
@@ -68,3 +93,16 @@ def import_recording(
         "Beyond what columns can follow, so that later calls may come out otherwise: "
         f"{reasons_text(made.unmodelled, 'none')}.\nWritten to {columns}\n"
     )
+
+
+def read_fields(text: str) -> dict[str, str]:
+    """Read FIELD=COLUMN between commas. Raises BadInput."""
+    fields: dict[str, str] = {}
+    for each in filter(None, text.split(",")):
+        field, _, column = each.partition("=")
+        if not column or field in fields:
+            raise BadInput(
+                f"--columns-are: expected such as time=ts,account=customer, each once, found {each!r}"
+            )
+        fields[field] = column
+    return fields

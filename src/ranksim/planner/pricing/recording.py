@@ -1,18 +1,18 @@
-"""What was recorded, as calls to make again: the exchanges of a trace, or the lines of an access log."""
+"""What was recorded, as calls to make again: of a trace, an access log, or a table of CSV or Parquet."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field
 
-from ranksim.core.callers.recordings import RecordingRule, idempotency_key_of
+from ranksim.core.callers.recordings import RecordingRule, idempotency_key_of, request_header
 from ranksim.core.clock import Micros
 from ranksim.core.contract.located import validate
 from ranksim.core.contract.quantities import Frozen
@@ -24,6 +24,7 @@ from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.routes import match, path_values
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
 from ranksim.planner.pricing.recorded_sides import reasons_text
+from ranksim.planner.pricing.recorded_tables import ONE_KEY, is_table, path_and_query, read_table
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted, shares
 
@@ -43,6 +44,10 @@ REFERENCES = {
 BODIES = ("POST", "PATCH")
 BODILESS = ("webhooks.test",)
 
+NO_BODY = "without a body"
+NO_ACCOUNT = "without an account"
+"""Why calls are left out."""
+
 Refers = tuple[tuple[str, str], ...]
 """(resource, id) pairs."""
 
@@ -53,7 +58,7 @@ class RecordedCall:
 
     `made` are the ids that the recorded reply gave to what the call created; those of keywords with their
     words. `cursor` is where the recorded page went on. `drafted` says that body and path are to be made up,
-    for an access log has none.
+    as a rule says, for none was recorded.
     """
 
     id: str
@@ -128,7 +133,7 @@ def why_unrepeatable(resource: str) -> str:
 
 
 class Rules(Frozen):
-    """Which operation a line of an access log becomes, and what body it gets: the first rule that fits."""
+    """Which operation a call without a recorded body becomes, and what body it gets: the first that fits."""
 
     rules: Annotated[tuple[RecordingRule, ...], Field(min_length=1)]
 
@@ -139,24 +144,43 @@ def read_rules(path: str | Path) -> tuple[RecordingRule, ...]:
 
 
 def read_recording(
-    path: str | Path, rules: Sequence[RecordingRule] = (), progress: Tell | None = None
+    path: str | Path,
+    rules: Sequence[RecordingRule] = (),
+    progress: Tell | None = None,
+    *,
+    columns_are: Mapping[str, str] | None = None,
+    account_from: str = "",
 ) -> Recording:
-    """Read a trace, or an access log in common or combined format; .gz and .xz too. Raises BadInput.
+    """Read a trace, an access log in common or combined format, or a table; .gz and .xz too. Raises BadInput.
 
-    `progress` is told how much has been read; without it a notebook shows that.
+    A table is a CSV file, or Parquet; `columns_are` says which column holds a field, as `read_table` has it.
+    `account_from` says what names the account of a call: of an access log `user` or `address`, which is the
+    default; of a table a column; of a trace a request header instead of the key's account. `progress` is told
+    how much has been read; without it a notebook shows that.
     """
     with noted("reading", progress) as tell:
-        return _read(path, rules, shares(tell))
+        return _read(Path(path), rules, shares(tell), dict(columns_are or {}), account_from)
 
 
-def _read(path: str | Path, rules: Sequence[RecordingRule], passed: Passed) -> Recording:
+def _read(
+    path: Path, rules: Sequence[RecordingRule], passed: Passed, columns_are: dict[str, str], account_from: str
+) -> Recording:
     refuse_yaml(path, "trace")
-    first = next(read_lines(path), "")
-    is_trace = first.lstrip().startswith("{")
-    made = _of_trace(path, passed) if is_trace else _of_log(path, rules, passed)
+    made = Recording(str(path))
+    if columns_are or is_table(path):
+        if account_from and columns_are.setdefault("account", account_from) != account_from:
+            raise BadInput(f"{path}: --columns-are and --account-from name two columns of accounts; give one")
+        _add(made, read_table(path, columns_are, passed), rules)
+    elif next(read_lines(path), "").lstrip().startswith("{"):
+        _add_trace(made, path, passed, account_from)
+    else:
+        _add(made, _of_log(path, passed, account_from), rules)
     if not made.calls:
         why = reasons_text(dict(made.left_out.most_common(3)), "it holds none")
-        raise BadInput(f"{path}: no call of it can be replayed ({why}); record calls of this API")
+        remedy = "record calls of this API"
+        if NO_ACCOUNT in made.left_out:
+            remedy = "say with --account-from what names the customers"
+        raise BadInput(f"{path}: no call of it can be replayed ({why}); {remedy}")
     made.calls.sort(key=lambda call: call.at)
     seen: dict[tuple[str, str], dict[str, None]] = {}
     for call in made.calls:
@@ -170,22 +194,48 @@ def _read(path: str | Path, rules: Sequence[RecordingRule], passed: Passed) -> R
     return made
 
 
+def _add(made: Recording, exchanges: Iterable[Exchange], rules: Sequence[RecordingRule]) -> None:
+    """Add the calls of a log or a table; the first rule that fits makes up what has no body."""
+    for exchange in exchanges:
+        rule = next((r for r in rules if r.fits(exchange.method, exchange.path)), None)
+        if rule is not None and parsed_object(exchange.body) is None:
+            body = json.dumps(rule.body)
+            made_up = {"operations": (rule.operation,), "path": "", "query": rule.query, "body": body}
+            call = _of_exchange(exchange.model_copy(update=made_up), {}, drafted=True)
+        else:
+            call = _of_exchange(exchange, {})
+        if not exchange.account:
+            call = NO_ACCOUNT
+        elif call == NO_BODY:
+            call = f"{NO_BODY}, and no rule of --map gives one"
+        _append(made, call)
+
+
+def _append(made: Recording, call: RecordedCall | str) -> None:
+    """Add a call, or count why it is left out."""
+    if isinstance(call, str):
+        made.left_out[call] += 1
+    else:
+        made.calls.append(call)
+
+
 # Traces
 
 
-def _of_trace(path: str | Path, passed: Passed) -> Recording:
+def _add_trace(made: Recording, path: Path, passed: Passed, account_from: str) -> None:
     trace = Trace.read(path, passed)
-    made = Recording(str(path), keys=trace.header.keys)
+    made.keys = trace.header.keys
     for exchange in trace.exchanges:
-        call = _of_exchange(exchange, made.keys)
-        if isinstance(call, str):
-            made.left_out[call] += 1
+        named = request_header(exchange, account_from) if account_from else exchange.account
+        if account_from and not named:
+            made.left_out[NO_ACCOUNT] += 1
         else:
-            made.calls.append(call)
-    return made
+            _append(made, _of_exchange(exchange.model_copy(update={"account": named}), made.keys))
 
 
-def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCall | str:
+def _of_exchange(
+    exchange: Exchange, keys: Mapping[str, TraceKey], drafted: bool = False
+) -> RecordedCall | str:
     """Return the call of an exchange, or why it cannot be made again."""
     operation, values = _operation_of(exchange)
     body, key, account = parsed_object(exchange.body), exchange.api_key or None, exchange.account
@@ -210,6 +260,7 @@ def _of_exchange(exchange: Exchange, keys: Mapping[str, TraceKey]) -> RecordedCa
         idempotency_key=idempotency_key_of(exchange),
         made=tuple(made_by(operation, answer)) if (exchange.status or 500) < 400 else (),
         cursor=str(answer.get("next_cursor") or ""),
+        drafted=drafted,
     )
 
 
@@ -235,7 +286,7 @@ def _why_left_out(
     if not account or exchange.api_key == UNKNOWN_KEY or (not exchange.api_key and exchange.surface != "app"):
         return "without a key that the header names"
     if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
-        return "without a body"
+        return NO_BODY
     return ""
 
 
@@ -257,30 +308,24 @@ def _matched(method: str, path: str) -> tuple[str, Mapping[str, str]]:
 # Access logs
 
 
-def _of_log(path: str | Path, rules: Sequence[RecordingRule], passed: Passed) -> Recording:
-    """Read an access log: each client address is an account; a rule makes up what is not logged."""
-    made = Recording(str(path))
+def _of_log(path: Path, passed: Passed, account_from: str) -> Iterator[Exchange]:
+    """Read an access log as exchanges of its clients: their addresses, or the users they log in as."""
+    if account_from not in ("", "address", "user"):
+        raise BadInput(
+            f"{path}: --account-from: an access log has user or address, found {account_from!r}; "
+            "write its calls as CSV, with a column for it"
+        )
     for number, line in enumerate(read_access_log(path, passed), 1):
-        target = urlsplit(line.path)
-        rule = next((r for r in rules if r.fits(line.method, target.path)), None)
-        operation, values = _matched(line.method, target.path)
-        if rule is None and not operation:
-            made.left_out["of an unknown operation"] += 1
-        elif rule is None and line.method in BODIES and operation not in BODILESS:
-            made.left_out["without a body, and no rule of --map gives one"] += 1
-        else:
-            made.calls.append(
-                RecordedCall(
-                    id=f"line {number}",
-                    at=line.t,
-                    account=line.client,
-                    operation=operation if rule is None else rule.operation,
-                    status=line.status,
-                    key="log",
-                    path={} if rule is not None else values,
-                    query=dict(parse_qsl(target.query)) if rule is None else rule.query,
-                    body=None if rule is None else rule.body,
-                    drafted=rule is not None,
-                )
-            )
-    return made
+        plain, query = path_and_query(line.path)
+        yield Exchange(
+            id=f"line {number}",
+            sent=line.t,
+            received=line.t,
+            operations=(),
+            method=line.method,
+            path=plain,
+            query=query,
+            status=line.status,
+            api_key=ONE_KEY,
+            account=line.user if account_from == "user" else line.client,
+        )

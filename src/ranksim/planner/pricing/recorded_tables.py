@@ -1,0 +1,221 @@
+"""Recorded calls as a warehouse exports them: the rows of a CSV or Parquet file as exchanges of a trace."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from itertools import chain, count, repeat
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
+
+from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
+from ranksim.core.contract.file_kinds import told_other
+from ranksim.core.errors import BadInput, no_such, read_at
+from ranksim.core.extras import imported
+from ranksim.core.records import LONGEST_LINE, OPENERS, Passed, quote, read_lines
+from ranksim.core.trace import Exchange
+
+REQUIRED = ("time", "account", "method", "path")
+FIELDS = (*REQUIRED, "status", "body", "error_code", "response", "key", "idempotency_key")
+"""What a column may hold of each call; the first four are needed, what others lack counts as not recorded."""
+
+ONE_KEY = "log"
+"""The key of all calls of an account where keys were not recorded."""
+
+COLUMNS_KEY = b"ranksim_columns"
+"""The metadata of a Parquet file that `columns.save_columns` wrote."""
+
+EPOCHS = ((10**11, SECOND), (10**14, MILLISECOND), (10**17, 1))
+"""Numbers below which an epoch is in units of so many µs; from 1973 on the units have no number in common."""
+
+OLDEST_EPOCH = 10**8
+
+Row: TypeAlias = tuple[str, Sequence[str]]
+"""Where a row stands, for errors, and its values."""
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a file begins as Parquet files do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a file is Parquet, or is named as CSV is, packed or not."""
+    return (
+        is_parquet(path) or path.with_suffix("" if path.suffix in OPENERS else path.suffix).suffix == ".csv"
+    )
+
+
+def read_table(
+    path: Path, columns_are: Mapping[str, str], passed: Passed | None = None
+) -> Iterator[Exchange]:
+    """Read the rows of a CSV file (.gz and .xz too) or a Parquet file as exchanges.
+
+    `columns_are` maps one of `FIELDS` to the name of its column, where that is another. Instants are ISO
+    8601, in UTC where they have no zone, or s, ms or µs since 1970; bodies are JSON. Raises BadInput with the
+    line.
+    """
+    for field in columns_are:
+        if field not in FIELDS:
+            raise BadInput(f"--columns-are: {no_such('field of a call', field, FIELDS)}")
+    taken = set(columns_are.values())
+    column_of = {field: field for field in FIELDS if field not in taken} | dict(columns_are)
+    rows = _of_parquet(path, column_of.values()) if is_parquet(path) else _of_csv(path, passed)
+    where, header = next(rows, (f"{path}:1", ()))
+    places = _places(where, header, column_of, (*REQUIRED, *columns_are))
+    for where, row in rows:
+        if len(row) != len(header):
+            raise BadInput(
+                f"{where}: expected {len(header)} values, as many as the first line has, found {len(row)}; "
+                "put values that contain a separator or a line break in quotes"
+            )
+        yield _exchange(where, {field: row[place].strip() for field, place in places.items()})
+
+
+def _places(
+    where: str, header: Sequence[str], column_of: Mapping[str, str], needed: Sequence[str]
+) -> dict[str, int]:
+    """Return the place of each field in a row. Raises BadInput for a `needed` one without a column."""
+    for field in (*needed, *column_of):
+        column = column_of.get(field, field)
+        if header.count(column) > 1 or (field in needed and column not in header):
+            problem = f"found {quote(', '.join(header), 200)}" if column not in header else "found several"
+            raise BadInput(
+                f"{where}: expected one column {column!r}, the {field} of each call, {problem}; "
+                f"name its column: ranksim price import … --columns-are {field}=COLUMN"
+            )
+    return {field: header.index(column) for field, column in column_of.items() if column in header}
+
+
+# Rows
+
+
+def _of_csv(path: Path, passed: Passed | None) -> Iterator[Row]:
+    lines = read_lines(path, passed)
+    first = next(lines, "").removeprefix("\ufeff")
+    csv.field_size_limit(LONGEST_LINE)
+    reader = csv.reader(chain([first], lines), delimiter=max(",;\t", key=first.count), strict=True)
+    while True:
+        where = f"{path}:{reader.line_num + 1}"
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise BadInput(
+                f"{where}: expected CSV, in which a quote within quotes is doubled ({error}); "
+                "export it so, as RFC 4180 has it"
+            ) from None
+        if row is None:
+            return
+        if row:
+            yield where, row
+
+
+def _of_parquet(path: Path, needed: Collection[str]) -> Iterator[Row]:
+    """Yield the names of all columns, and then each row; what is not `needed` is left empty in it."""
+    arrow = imported("pyarrow", "Parquet needs pyarrow", "plots")
+    parquet = imported("pyarrow.parquet", "Parquet needs pyarrow", "plots")
+    try:
+        file = parquet.ParquetFile(path)
+        if COLUMNS_KEY in (file.schema_arrow.metadata or {}):
+            raise BadInput(f"{path}: {told_other('columns', 'trace')}")
+        header = file.schema_arrow.names
+        yield str(path), header
+        counter = count(1)
+        for batch in file.iter_batches(columns=[name for name in header if name in needed]):
+            columns = [_texts(arrow, batch.column(name)) if name in needed else repeat("") for name in header]
+            for row in zip(*columns, strict=False):  # without end where nothing is needed
+                yield f"{path}: row {next(counter)}", row
+    except (OSError, arrow.ArrowException) as error:
+        raise BadInput(f"{path}: expected a complete Parquet file ({error}); export it again") from None
+
+
+def _texts(arrow: Any, column: Any) -> list[str]:
+    """Return the values of a column as CSV would have them, instants as µs, structures as JSON."""
+    if arrow.types.is_timestamp(column.type):
+        column = column.cast(arrow.timestamp("us", column.type.tz), safe=False).cast(arrow.int64())
+    return [_text(value) for value in column.to_pylist()]
+
+
+def _text(value: Any) -> str:
+    if value is None or value != value:  # NaN stands for what is missing among numbers
+        return ""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, dict):  # in which a structure has all fields, null where they were not given
+        return json.dumps({name: field for name, field in value.items() if field is not None}, default=str)
+    return str(value)
+
+
+# Values
+
+
+def path_and_query(url: str) -> tuple[str, dict[str, str]]:
+    """Return the path and the query of a URL, or of a path with a query; of what is none, as it is."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url, {}
+    return parts.path, dict(parse_qsl(parts.query))
+
+
+def _exchange(where: str, row: Mapping[str, str]) -> Exchange:
+    """Return the exchange of a row. Raises BadInput."""
+    at = read_at(f"{where}: time", _instant, row["time"])
+    status = read_at(f"{where}: status", _status, row.get("status", ""))
+    plain, query = path_and_query(row["path"])
+    code, repeated = row.get("error_code"), row.get("idempotency_key")
+    return Exchange(
+        id=where,
+        sent=at,
+        received=None if status is None else at,
+        operations=(),
+        method=row["method"].upper(),
+        path=plain,
+        query=query,
+        status=status,
+        api_key=row.get("key") or ONE_KEY,
+        account=row["account"],
+        surface="graphql" if plain.endswith("/graphql") else "rest",
+        request_headers={"Idempotency-Key": repeated} if repeated else None,
+        body=row.get("body"),
+        response=row.get("response") or (json.dumps({"code": code}) if code else None),
+    )
+
+
+def _instant(text: str) -> Micros:
+    """Read ISO 8601, or an epoch whose unit its size tells. Raises ValueError."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        for zone in ("", "Z", "00"):  # as it is; without a zone; with an offset of hours alone
+            try:
+                at = instant(text.removesuffix(" UTC") + zone)
+            except ValueError:
+                continue
+            if at >= 0:
+                return at
+    else:
+        for end, unit in EPOCHS:
+            if number.is_finite() and OLDEST_EPOCH <= number < end:
+                return int(number * unit)
+    raise ValueError(
+        f"expected an instant such as 2026-03-01T00:00:00Z, or s, ms or µs since 1970, found {quote(text)}; "
+        "name the column of instants: --columns-are time=COLUMN"
+    )
+
+
+def _status(text: str) -> int | None:
+    """Read a status, None where no reply was seen. Raises ValueError."""
+    digits = text.removesuffix(".0")  # as integers beside missing ones are often exported
+    if not digits:
+        return None
+    if len(digits) != 3 or not digits.isdecimal() or not digits.isascii() or digits[0] not in "12345":
+        raise ValueError(f"expected 100 to 599, or nothing where no reply was seen, found {quote(text)}")
+    return int(digits)

@@ -1,0 +1,272 @@
+"""Recorded calls of a warehouse: a CSV or Parquet file says what a trace or an access log of them says."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from exchanges import NOON
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from ranksim.cli import app
+from ranksim.core.errors import BadInput
+from ranksim.planner.pricing.columns import Columns
+from ranksim.planner.pricing.importing import columns_of
+from ranksim.planner.pricing.recording import Recording, read_recording, read_rules
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples" / "pricing"
+AS_NAMED = {
+    "time": "ts", "account": "customer", "method": "verb", "path": "url", "status": "code", "body": "payload",
+    "response": "reply",
+}  # fmt: skip
+Values = Mapping[str, Any]
+
+
+def row(**values: Any) -> dict[str, Any]:
+    """A call that reads, at noon, but for these values."""
+    return {"time": NOON, "account": "acme", "method": "GET", "path": "/v1/domains", "status": 200} | values
+
+
+def write_csv(path: Path, rows: Sequence[Values], delimiter: str = ",") -> Path:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), delimiter=delimiter, lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    path.write_bytes(text.getvalue().encode())
+    return path
+
+
+def write_parquet(path: Path, rows: Sequence[Values]) -> Path:
+    pa = pytest.importorskip("pyarrow", reason="Parquet needs the extra `plots`")
+    from pyarrow import parquet
+
+    parquet.write_table(pa.Table.from_pylist([dict(values) for values in rows]), path)
+    return path
+
+
+def same(made: Columns, expected: Columns) -> None:
+    """Both have the same rows, the same accounts, and leave as many calls out."""
+    np.testing.assert_array_equal(*(np.concatenate(list(each.chunks())) for each in (made, expected)))
+    assert made.accounts == expected.accounts
+    assert sum(made.left_out.values()) == sum(expected.left_out.values())
+
+
+# The same calls
+
+
+def example_rows() -> list[dict[str, Any]]:
+    with (EXAMPLES / "calls.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_trace_as_csv_and_as_parquet(tmp_path: Path) -> None:
+    trace = columns_of(read_recording(EXAMPLES / "trace.jsonl"))
+    as_csv = EXAMPLES / "calls.csv"
+    packed = tmp_path / "calls.csv.gz"
+    packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + as_csv.read_bytes()))
+    semicolons = write_csv(tmp_path / "calls.txt", example_rows(), ";")
+    rows = [
+        line
+        | {"ts": datetime.fromisoformat(line["ts"]), "code": int(line["code"]), "more": [1.5]}
+        | {"payload": json.loads(line["payload"]) if "kind" in line["payload"] else None}
+        for line in example_rows()
+    ]
+    whole = write_parquet(tmp_path / "calls", example_rows())
+    for path in (as_csv, packed, semicolons, whole):
+        same(columns_of(read_recording(path, columns_are=AS_NAMED)), trace)
+    typed = columns_of(read_recording(write_parquet(tmp_path / "typed", rows), columns_are=AS_NAMED))
+    calls = np.concatenate(list(trace.chunks()))
+    of_typed = np.concatenate(list(typed.chunks()))  # the two jobs and the two looks at them
+    np.testing.assert_array_equal(of_typed["at"], calls["at"][-4:])
+    np.testing.assert_array_equal(of_typed["activity"], calls["activity"][-4:])
+
+
+def test_an_access_log_as_csv_and_as_parquet(tmp_path: Path) -> None:
+    rules = read_rules(EXAMPLES / "rules.yaml")
+    log = read_recording(EXAMPLES / "access.log", rules)
+    lines = (EXAMPLES / "access.log").read_text(encoding="utf-8").splitlines()
+    rows = [
+        {
+            "time": datetime.strptime(line[line.index("[") + 1 : line.index("]")], "%d/%b/%Y:%H:%M:%S %z"),
+            "account": line.split()[0],
+            "method": line.split('"')[1].split()[0],
+            "path": "https://api.example" + line.split('"')[1].split()[1],
+            "status": float(line.split()[8]),
+        }
+        for line in lines
+    ]
+    for path in (write_csv(tmp_path / "log.csv", rows), write_parquet(tmp_path / "log.parquet", rows)):
+        table = read_recording(path, rules)
+        assert table.left_out == log.left_out
+        same(columns_of(table), columns_of(log))
+
+
+def test_what_columns_hold_beside_the_usual(tmp_path: Path) -> None:
+    body = {"kind": "rank_run", "note": 'a "quoted"\nline'}
+    calls = [
+        row(path="/v1/domains?limit=5", key="", error_code="", idempotency_key="", body=""),
+        row(method="post", path="/v1/jobs", status=409, key="second", error_code="cooldown_active",
+            idempotency_key="again", body=json.dumps(body, indent=1)),
+        row(account="", key="", error_code="", idempotency_key="", body=""),
+        row(status="", key="", error_code="", idempotency_key="", body=""),
+        row(path="//[", key="", error_code="", idempotency_key="", body=""),
+    ]  # fmt: skip
+    found = read_recording(write_csv(tmp_path / "calls.csv", calls))
+    first, second, unanswered = found.calls
+    assert (first.query, first.key, first.body) == ({"limit": "5"}, "log", None)
+    assert (second.key, second.code, second.idempotency_key) == ("second", "cooldown_active", "again")
+    assert (second.operation, second.body) == ("jobs.create", body)
+    assert unanswered.status is None
+    assert unanswered.id == f"{tmp_path / 'calls.csv'}:8"  # the body takes four lines
+    assert found.left_out == {"without an account": 1, "of an unknown operation": 1}
+
+
+def test_a_rule_makes_up_only_what_was_not_recorded(tmp_path: Path) -> None:
+    recorded = {"kind": "rank_run", "domain_id": "dom_7"}
+    jobs = [row(method="POST", path="/v1/jobs", body=body) for body in (recorded, None)]
+    of_another = row(body={"size": 5})  # so that Parquet has a null there in the others
+    table = write_parquet(tmp_path / "calls.parquet", [*jobs, of_another])
+    first, second, _ = read_recording(table, read_rules(EXAMPLES / "rules.yaml")).calls
+    assert (first.body, first.drafted) == (recorded, False)
+    assert (second.body, second.drafted) == ({"kind": "crawl"}, True)
+
+
+def test_a_column_stands_for_one_field(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "calls.csv", [row(error_code=404)])
+    found = read_recording(path, columns_are={"status": "error_code"})
+    assert (found.calls[0].status, found.calls[0].code) == (404, "")
+
+
+# Instants
+
+SECONDS = NOON // 10**6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-09-02T12:00:00Z", "2026-09-02 12:00:00", "2026-09-02 12:00:00 UTC", "2026-09-02 14:00:00+02",
+        "2026-09-02T12:00:00.000000+00:00", SECONDS, f"{SECONDS}.0", "1.7883504E9", SECONDS * 1000, NOON,
+    ],
+)  # fmt: skip
+def test_instants_as_warehouses_write_them(text: object, tmp_path: Path) -> None:
+    assert read_recording(write_csv(tmp_path / "calls.csv", [row(time=text)])).calls[0].at == NOON
+
+
+@given(st.datetimes(datetime(1973, 3, 4), datetime(2400, 1, 1), timezones=st.just(UTC)))
+def test_an_epoch_is_of_the_unit_that_its_size_tells(moment: datetime) -> None:
+    from ranksim.planner.pricing.recorded_tables import _instant
+
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    micros = (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
+    assert _instant(str(micros)) == _instant(moment.isoformat()) == micros
+    assert _instant(f"{micros // 10**6}.{micros % 10**6:06d}") == micros
+    assert _instant(str(micros // 1000)) == micros // 1000 * 1000
+
+
+# Accounts
+
+
+def accounts(found: Recording) -> list[str]:
+    return [call.account for call in found.calls]
+
+
+def test_accounts_are_users_of_a_log_columns_or_headers(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    line = '192.0.2.1 - {} [02/Sep/2026:12:00:00 +0000] "GET /v1/domains HTTP/1.1" 200 1\n'
+    log.write_text(line.format("ann") + line.format("-") + line.format("bob"), encoding="utf-8")
+    users = read_recording(log, account_from="user")
+    assert (accounts(users), users.left_out) == (["ann", "bob"], {"without an account": 1})
+    for given_ in ("", "address"):
+        assert accounts(read_recording(log, account_from=given_)) == ["192.0.2.1"] * 3
+    table = write_csv(tmp_path / "calls.csv", [row(tenant="t1"), row(tenant="t2")])
+    assert accounts(read_recording(table, account_from="tenant")) == ["t1", "t2"]
+    trace = tmp_path / "trace.jsonl"
+    exchange = {
+        "kind": "exchange", "id": "x1", "sent": NOON, "received": NOON, "api_key": "main", "operations": [],
+        "method": "GET", "path": "/v1/domains", "status": 200, "request_headers": {"x-tenant": "t3"},
+    }  # fmt: skip
+    header = {"ranksim_trace": 1, "keys": {"main": {"account": "acme"}}}
+    lines = (header, exchange, exchange | {"id": "x2", "request_headers": {}})
+    trace.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+    headers = read_recording(trace, account_from="X-Tenant")
+    assert (accounts(headers), headers.left_out) == (["t3"], {"without an account": 1})
+
+
+# Wrong inputs
+
+HEAD = "time,account,method,path,status\n"
+GOOD = "2026-09-02,acme,GET,/v1/domains,200\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "told"),
+    [
+        ("", "", "calls.csv:1: expected one column 'time', the time of each call, found an empty line"),
+        ("ts,account,method,path\n", "", ":1: expected one column 'time', the time of each call, found 'ts,"),
+        (HEAD + GOOD, "--columns-are body=payload", ":1: expected one column 'payload', the body of each"),
+        (HEAD + GOOD, "--account-from tenant", ":1: expected one column 'tenant', the account of each call"),
+        (HEAD + GOOD, "--columns-are tiem=ts", "no such field of a call 'tiem'; did you mean 'time'?"),
+        (HEAD + GOOD, "--columns-are time", "--columns-are: expected such as time=ts"),
+        (HEAD + GOOD, "--columns-are account=a --account-from b", "name two columns of accounts; give one"),
+        ("path," + HEAD + GOOD, "", ":1: expected one column 'path', the path of each call, found several"),
+        (HEAD + GOOD + "2026-09-02,acme,GET\n", "", ":3: expected 5 values, as many as the first line"),
+        (HEAD + GOOD.replace("2026-09-02", "noon"), "", ":2: time: expected an instant such as 2026"),
+        (HEAD + GOOD.replace("2026-09-02", "20260902"), "", ":2: time: expected an instant such as 2026"),
+        (HEAD + GOOD.replace("2026-09-02", "1969-09-02"), "", ":2: time: expected an instant such as 2026"),
+        (HEAD + GOOD.replace("2026-09-02", "NaN"), "", ":2: time: expected an instant such as 2026"),
+        (HEAD + GOOD.replace("200", "OK"), "", ":2: status: expected 100 to 599, or nothing where no reply"),
+        (HEAD + GOOD.replace("acme", '"ac\\"me"'), "", ":2: expected CSV, in which a quote within quotes is"),
+        (HEAD + GOOD.replace("acme", '"acme'), "", ":2: expected CSV, in which a quote within quotes is"),
+        (HEAD + GOOD.replace("acme", ""), "", "(1 without an account); say with --account-from"),
+        (HEAD + GOOD.replace("GET", "PUT"), "", "(1 of an unknown operation); record calls of this API"),
+        (HEAD + GOOD.replace("GET", "POST"), "", "(1 without a body, and no rule of --map gives one)"),
+        (HEAD, "", "no call of it can be replayed (it holds none)"),
+    ],
+)  # fmt: skip
+def test_wrong_tables(text: str, flags: str, told: str, tmp_path: Path) -> None:
+    path, out = tmp_path / "calls.csv", tmp_path / "out.parquet"
+    path.write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(
+        app, ["price", "import", str(path), "--columns", str(out), *flags.split()], env={"COLUMNS": "300"}
+    )
+    assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
+    assert not out.exists()
+
+
+def test_wrong_parquet_and_logs(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 and no more")
+    wrong = write_parquet(tmp_path / "wrong.parquet", [row(), row(status=7)])
+    for path, told in (
+        (broken, "expected a complete Parquet file"),
+        (wrong, "wrong.parquet: row 2: status: exp"),
+    ):
+        with pytest.raises(BadInput) as error:
+            read_recording(path)
+        assert told in str(error.value)
+    with pytest.raises(
+        BadInput, match=r"an access log has user or address, found 'X-Tenant'; write its calls"
+    ):
+        read_recording(EXAMPLES / "access.log", account_from="X-Tenant")
+
+
+def test_columns_are_no_table(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs the extra `plots`")
+    from ranksim.planner.pricing.columns import save_columns
+
+    path = tmp_path / "columns.parquet"
+    save_columns(columns_of(read_recording(EXAMPLES / "trace.jsonl")), path, "salt")
+    with pytest.raises(BadInput, match="has recorded calls as columns; give it to ranksim price back-test"):
+        read_recording(path)
