@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from ranksim.cli import app
+from ranksim.core.callers.recordings import RecordingRule
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing.columns import Columns
 from ranksim.planner.pricing.importing import columns_of
@@ -142,6 +143,12 @@ def test_a_rule_makes_up_only_what_was_not_recorded(tmp_path: Path) -> None:
     assert (second.body, second.drafted) == ({"kind": "crawl"}, True)
 
 
+def test_a_rule_holds_for_a_trace_too() -> None:
+    ruled = read_recording(EXAMPLES / "trace.jsonl", [RecordingRule(method="POST", operation="jobs.create")])
+    assert [call.operation for call in ruled.calls if call.drafted] == ["jobs.create"]
+    assert "without a body, and no rule of --map gives one" not in ruled.left_out
+
+
 def test_a_column_stands_for_one_field(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "calls.csv", [row(error_code=404)])
     found = read_recording(path, columns_are={"status": "error_code"})
@@ -162,6 +169,20 @@ SECONDS = NOON // 10**6
 )  # fmt: skip
 def test_instants_as_warehouses_write_them(text: object, tmp_path: Path) -> None:
     assert read_recording(write_csv(tmp_path / "calls.csv", [row(time=text)])).calls[0].at == NOON
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+def test_timestamps_of_parquet(unit: str, zone: str | None, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="Parquet needs the extra `plots`")
+    from pyarrow import parquet
+
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    at = pa.array([SECONDS * per_second + per_second // 2 + (unit == "ns")], pa.timestamp(unit, zone))
+    table = pa.Table.from_pylist([row()]).set_column(0, "time", at)
+    parquet.write_table(table, tmp_path / "calls", coerce_timestamps=None, version="2.6")
+    half = 0 if unit == "s" else 500_000
+    assert read_recording(tmp_path / "calls").calls[0].at == NOON + half
 
 
 @given(st.datetimes(datetime(1973, 3, 4), datetime(2400, 1, 1), timezones=st.just(UTC)))
@@ -218,7 +239,7 @@ GOOD = "2026-09-02,acme,GET,/v1/domains,200\n"
         (HEAD + GOOD, "--columns-are body=payload", ":1: expected one column 'payload', the body of each"),
         (HEAD + GOOD, "--account-from tenant", ":1: expected one column 'tenant', the account of each call"),
         (HEAD + GOOD, "--columns-are tiem=ts", "no such field of a call 'tiem'; did you mean 'time'?"),
-        (HEAD + GOOD, "--columns-are time", "--columns-are: expected such as time=ts"),
+        (HEAD + GOOD, "--columns-are time", "--columns-are: expected FIELD=COLUMN such as time=ts, found"),
         (HEAD + GOOD, "--columns-are account=a --account-from b", "name two columns of accounts; give one"),
         ("path," + HEAD + GOOD, "", ":1: expected one column 'path', the path of each call, found several"),
         (HEAD + GOOD + "2026-09-02,acme,GET\n", "", ":3: expected 5 values, as many as the first line"),

@@ -1,6 +1,6 @@
 """What the commands of pricing share: flags, readers of their texts, and how an answer is given."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -73,7 +73,7 @@ def rules_flag(of: str) -> Any:
         "--map",
         metavar="FILE",
         envvar=f"RANKSIM_{of}_MAP",
-        help="Rules that turn lines of an access log into operations.",
+        help="Rules that turn calls without a body, as of an access log, into operations.",
     )
 
 
@@ -163,15 +163,20 @@ def with_settings(
 
 def read_moves(texts: Sequence[str]) -> dict[str, str]:
     """Read PLAN=PLAN flags. Raises BadInput."""
-    moves: dict[str, str] = {}
+    return read_pairs("--move", "PLAN=PLAN such as basic=starter", texts)
+
+
+def read_pairs(flag: str, expected: str, texts: Iterable[str]) -> dict[str, str]:
+    """Read texts such as a=b, each name once. Raises BadInput that names the flag and what is `expected`."""
+    pairs: dict[str, str] = {}
     for text in texts:
-        old, _, new = text.partition("=")
-        if not old or not new:
-            raise BadInput(f"--move: expected PLAN=PLAN such as basic=starter, found {text!r}")
-        if old in moves:
-            raise BadInput(f"--move: {old} is given twice; a plan moves to one other")
-        moves[old] = new
-    return moves
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise BadInput(f"{flag}: expected {expected}, found {text!r}")
+        if name in pairs:
+            raise BadInput(f"{flag}: {name} is given twice; give it once")
+        pairs[name] = value
+    return pairs
 
 
 def read_grid(texts: Sequence[str], catalogue: "Catalogue") -> dict[str, list[object]]:

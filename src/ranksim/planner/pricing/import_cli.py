@@ -5,18 +5,14 @@ from typing import Annotated
 
 import typer
 
-from ranksim.core.errors import BadInput
-from ranksim.planner.pricing.command import ACCOUNTS, KeywordsOfDomain, rules_flag
+from ranksim.planner.pricing.command import ACCOUNTS, KeywordsOfDomain, read_pairs, rules_flag
 from ranksim.report.progress import part, show_progress
 from ranksim.report.terminal import print_out
 
 
 def import_recording(
     recording: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CALLS", help="A trace, an access log or a CSV file, .gz and .xz too; or a Parquet file."
-        ),
+        Path, typer.Argument(metavar="CALLS", help="A trace, an access log or CSV, .gz too; or Parquet.")
     ],
     columns: Annotated[
         Path, typer.Option(metavar="FILE.parquet", help="Write the calls here, as columns of integers.")
@@ -70,19 +66,18 @@ def import_recording(
     imported("pyarrow", "columns need pyarrow", "plots")
     check_outputs((columns, names), (recording, accounts, rules))
     described = {} if accounts is None else read_accounts(accounts)
+    texts = filter(None, columns_are.split(","))
+    fields = read_pairs("--columns-are", "FIELD=COLUMN such as time=ts", texts)
     with show_progress("reading") as tell:
         made = columns_of(
             read_recording(
-                recording,
-                () if rules is None else read_rules(rules),
-                part(tell, 0.0, 0.5),
-                columns_are=read_fields(columns_are),
-                account_from=account_from,
+                recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5),
+                columns_are=fields, account_from=account_from,
             ),
             accounts=described,
             keywords=keywords,
             progress=part(tell, 0.5, 1.0),
-        )
+        )  # fmt: skip
         drawn = token_hex(16) if salt is None else salt
         save_columns(made, columns, drawn)
         if names is not None:
@@ -93,16 +88,3 @@ def import_recording(
         "Beyond what columns can follow, so that later calls may come out otherwise: "
         f"{reasons_text(made.unmodelled, 'none')}.\nWritten to {columns}\n"
     )
-
-
-def read_fields(text: str) -> dict[str, str]:
-    """Read FIELD=COLUMN between commas. Raises BadInput."""
-    fields: dict[str, str] = {}
-    for each in filter(None, text.split(",")):
-        field, _, column = each.partition("=")
-        if not column or field in fields:
-            raise BadInput(
-                f"--columns-are: expected such as time=ts,account=customer, each once, found {each!r}"
-            )
-        fields[field] = column
-    return fields

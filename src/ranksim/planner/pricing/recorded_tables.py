@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import chain, count, repeat
@@ -15,26 +16,20 @@ from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
 from ranksim.core.contract.file_kinds import told_other
 from ranksim.core.errors import BadInput, no_such, read_at
 from ranksim.core.extras import imported
-from ranksim.core.records import LONGEST_LINE, OPENERS, Passed, quote, read_lines
+from ranksim.core.records import LONGEST_LINE, Passed, quote, read_lines
 from ranksim.core.trace import Exchange
 
 REQUIRED = ("time", "account", "method", "path")
 FIELDS = (*REQUIRED, "status", "body", "error_code", "response", "key", "idempotency_key")
 """What a column may hold of each call; the first four are needed, what others lack counts as not recorded."""
 
-ONE_KEY = "log"
-"""The key of all calls of an account where keys were not recorded."""
+UNNAMED_KEY = "log"  # of all calls of an account whose keys were not recorded
+COLUMNS_KEY = b"ranksim_columns"  # in the metadata of a file that `columns.save_columns` wrote
 
-COLUMNS_KEY = b"ranksim_columns"
-"""The metadata of a Parquet file that `columns.save_columns` wrote."""
+EPOCHS = ((10**8, SECOND), (10**11, MILLISECOND), (10**14, 1))
+"""From which number on, to the thousandfold, an epoch is in units of so many µs; so from 1973 to 5138."""
 
-EPOCHS = ((10**11, SECOND), (10**14, MILLISECOND), (10**17, 1))
-"""Numbers below which an epoch is in units of so many µs; from 1973 on the units have no number in common."""
-
-OLDEST_EPOCH = 10**8
-
-Row: TypeAlias = tuple[str, Sequence[str]]
-"""Where a row stands, for errors, and its values."""
+Row: TypeAlias = tuple[str, Sequence[str]]  # where it stands, and its values
 
 
 def is_parquet(path: Path) -> bool:
@@ -48,19 +43,14 @@ def is_parquet(path: Path) -> bool:
 
 def is_table(path: Path) -> bool:
     """Return whether a file is Parquet, or is named as CSV is, packed or not."""
-    return (
-        is_parquet(path) or path.with_suffix("" if path.suffix in OPENERS else path.suffix).suffix == ".csv"
-    )
+    return is_parquet(path) or path.name.removesuffix(".gz").removesuffix(".xz").endswith(".csv")
 
 
-def read_table(
-    path: Path, columns_are: Mapping[str, str], passed: Passed | None = None
-) -> Iterator[Exchange]:
+def read_table(path: Path, columns_are: Mapping[str, str], passed: Passed | None) -> Iterator[Exchange]:
     """Read the rows of a CSV file (.gz and .xz too) or a Parquet file as exchanges.
 
     `columns_are` maps one of `FIELDS` to the name of its column, where that is another. Instants are ISO
-    8601, in UTC where they have no zone, or s, ms or µs since 1970; bodies are JSON. Raises BadInput with the
-    line.
+    8601, in UTC where they have no zone, or s, ms or µs since 1970; bodies are JSON. Raises BadInput.
     """
     for field in columns_are:
         if field not in FIELDS:
@@ -156,37 +146,40 @@ def _text(value: Any) -> str:
 # Values
 
 
-def path_and_query(url: str) -> tuple[str, dict[str, str]]:
-    """Return the path and the query of a URL, or of a path with a query; of what is none, as it is."""
+def exchange_of(
+    where: str,
+    at: Micros,
+    account: str,
+    method: str,
+    url: str,
+    status: int | None,
+    key: str = UNNAMED_KEY,
+    headers: dict[str, str] | None = None,
+    **replied: Any,
+) -> Exchange:
+    """Return the exchange of a call to a URL, or to a path with a query; `status` None: without a reply."""
     try:
         parts = urlsplit(url)
-    except ValueError:
-        return url, {}
-    return parts.path, dict(parse_qsl(parts.query))
+        path, query = parts.path, dict(parse_qsl(parts.query))
+    except ValueError:  # what clients send need not be a URL
+        path, query = url, {}
+    return Exchange(
+        id=where, sent=at, received=None if status is None else at, operations=(), method=method, path=path,
+        query=query, status=status, api_key=key, account=account, request_headers=headers,
+        surface="graphql" if path.endswith("/graphql") else "rest", **replied,
+    )  # fmt: skip
 
 
 def _exchange(where: str, row: Mapping[str, str]) -> Exchange:
     """Return the exchange of a row. Raises BadInput."""
     at = read_at(f"{where}: time", _instant, row["time"])
     status = read_at(f"{where}: status", _status, row.get("status", ""))
-    plain, query = path_and_query(row["path"])
     code, repeated = row.get("error_code"), row.get("idempotency_key")
-    return Exchange(
-        id=where,
-        sent=at,
-        received=None if status is None else at,
-        operations=(),
-        method=row["method"].upper(),
-        path=plain,
-        query=query,
-        status=status,
-        api_key=row.get("key") or ONE_KEY,
-        account=row["account"],
-        surface="graphql" if plain.endswith("/graphql") else "rest",
-        request_headers={"Idempotency-Key": repeated} if repeated else None,
-        body=row.get("body"),
+    return exchange_of(
+        where, at, row["account"], row["method"].upper(), row["path"], status, row.get("key") or UNNAMED_KEY,
+        {"Idempotency-Key": repeated} if repeated else None, body=row.get("body"),
         response=row.get("response") or (json.dumps({"code": code}) if code else None),
-    )
+    )  # fmt: skip
 
 
 def _instant(text: str) -> Micros:
@@ -202,8 +195,8 @@ def _instant(text: str) -> Micros:
             if at >= 0:
                 return at
     else:
-        for end, unit in EPOCHS:
-            if number.is_finite() and OLDEST_EPOCH <= number < end:
+        for least, unit in EPOCHS:
+            if number.is_finite() and least <= number < least * 1000:
                 return int(number * unit)
     raise ValueError(
         f"expected an instant such as 2026-03-01T00:00:00Z, or s, ms or µs since 1970, found {quote(text)}; "
@@ -214,8 +207,6 @@ def _instant(text: str) -> Micros:
 def _status(text: str) -> int | None:
     """Read a status, None where no reply was seen. Raises ValueError."""
     digits = text.removesuffix(".0")  # as integers beside missing ones are often exported
-    if not digits:
-        return None
-    if len(digits) != 3 or not digits.isdecimal() or not digits.isascii() or digits[0] not in "12345":
+    if digits and not re.fullmatch("[1-5][0-9]{2}", digits):
         raise ValueError(f"expected 100 to 599, or nothing where no reply was seen, found {quote(text)}")
-    return int(digits)
+    return int(digits) if digits else None

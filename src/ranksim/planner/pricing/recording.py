@@ -24,7 +24,7 @@ from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.routes import match, path_values
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
 from ranksim.planner.pricing.recorded_sides import reasons_text
-from ranksim.planner.pricing.recorded_tables import ONE_KEY, is_table, path_and_query, read_table
+from ranksim.planner.pricing.recorded_tables import exchange_of, is_table, read_table
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted, shares
 
@@ -44,9 +44,7 @@ REFERENCES = {
 BODIES = ("POST", "PATCH")
 BODILESS = ("webhooks.test",)
 
-NO_BODY = "without a body"
 NO_ACCOUNT = "without an account"
-"""Why calls are left out."""
 
 Refers = tuple[tuple[str, str], ...]
 """(resource, id) pairs."""
@@ -166,20 +164,22 @@ def _read(
     path: Path, rules: Sequence[RecordingRule], passed: Passed, columns_are: dict[str, str], account_from: str
 ) -> Recording:
     refuse_yaml(path, "trace")
-    made = Recording(str(path))
+    keys: Mapping[str, TraceKey] = {}
     if columns_are or is_table(path):
         if account_from and columns_are.setdefault("account", account_from) != account_from:
             raise BadInput(f"{path}: --columns-are and --account-from name two columns of accounts; give one")
-        _add(made, read_table(path, columns_are, passed), rules)
+        exchanges = read_table(path, columns_are, passed)
     elif next(read_lines(path), "").lstrip().startswith("{"):
-        _add_trace(made, path, passed, account_from)
+        trace = Trace.read(path, passed)
+        keys, exchanges = trace.header.keys, _of_trace(trace, account_from)
     else:
-        _add(made, _of_log(path, passed, account_from), rules)
+        exchanges = _of_log(path, passed, account_from)
+    made = Recording(str(path), keys=dict(keys))
+    _add(made, exchanges, rules)
     if not made.calls:
         why = reasons_text(dict(made.left_out.most_common(3)), "it holds none")
-        remedy = "record calls of this API"
-        if NO_ACCOUNT in made.left_out:
-            remedy = "say with --account-from what names the customers"
+        account = "say with --account-from what names the customers"
+        remedy = account if NO_ACCOUNT in made.left_out else "record calls of this API"
         raise BadInput(f"{path}: no call of it can be replayed ({why}); {remedy}")
     made.calls.sort(key=lambda call: call.at)
     seen: dict[tuple[str, str], dict[str, None]] = {}
@@ -195,42 +195,41 @@ def _read(
 
 
 def _add(made: Recording, exchanges: Iterable[Exchange], rules: Sequence[RecordingRule]) -> None:
-    """Add the calls of a log or a table; the first rule that fits makes up what has no body."""
+    """Add the calls of exchanges; the first rule that fits makes up what has no body."""
     for exchange in exchanges:
         rule = next((r for r in rules if r.fits(exchange.method, exchange.path)), None)
         if rule is not None and parsed_object(exchange.body) is None:
             body = json.dumps(rule.body)
             made_up = {"operations": (rule.operation,), "path": "", "query": rule.query, "body": body}
-            call = _of_exchange(exchange.model_copy(update=made_up), {}, drafted=True)
+            call = _of_exchange(exchange.model_copy(update=made_up), made.keys, drafted=True)
         else:
-            call = _of_exchange(exchange, {})
-        if not exchange.account:
-            call = NO_ACCOUNT
-        elif call == NO_BODY:
-            call = f"{NO_BODY}, and no rule of --map gives one"
-        _append(made, call)
+            call = _of_exchange(exchange, made.keys)
+        if isinstance(call, str):
+            made.left_out[call] += 1
+        else:
+            made.calls.append(call)
 
 
-def _append(made: Recording, call: RecordedCall | str) -> None:
-    """Add a call, or count why it is left out."""
-    if isinstance(call, str):
-        made.left_out[call] += 1
-    else:
-        made.calls.append(call)
-
-
-# Traces
-
-
-def _add_trace(made: Recording, path: Path, passed: Passed, account_from: str) -> None:
-    trace = Trace.read(path, passed)
-    made.keys = trace.header.keys
+def _of_trace(trace: Trace, account_from: str) -> Iterator[Exchange]:
+    """Yield the exchanges of a trace with their accounts: those of their keys, or what a header says."""
     for exchange in trace.exchanges:
-        named = request_header(exchange, account_from) if account_from else exchange.account
-        if account_from and not named:
-            made.left_out[NO_ACCOUNT] += 1
-        else:
-            _append(made, _of_exchange(exchange.model_copy(update={"account": named}), made.keys))
+        declared = trace.header.keys.get(exchange.api_key or "")
+        account = exchange.account or (declared and (declared.account or exchange.api_key)) or ""
+        if account_from:
+            account = request_header(exchange, account_from) or ""
+        yield exchange.model_copy(update={"account": account})
+
+
+def _of_log(path: Path, passed: Passed, account_from: str) -> Iterator[Exchange]:
+    """Read an access log as exchanges of its clients: their addresses, or the users they log in as."""
+    if account_from not in ("", "address", "user"):
+        raise BadInput(
+            f"{path}: --account-from: an access log has user or address, found {account_from!r}; "
+            "write its calls as CSV, with a column for it"
+        )
+    for number, line in enumerate(read_access_log(path, passed), 1):
+        account = line.user if account_from == "user" else line.client
+        yield exchange_of(f"line {number}", line.t, account, line.method, line.path, line.status)
 
 
 def _of_exchange(
@@ -238,17 +237,14 @@ def _of_exchange(
 ) -> RecordedCall | str:
     """Return the call of an exchange, or why it cannot be made again."""
     operation, values = _operation_of(exchange)
-    body, key, account = parsed_object(exchange.body), exchange.api_key or None, exchange.account
-    declared = keys.get(key) if key else None
-    if key and declared:
-        account = account or declared.account or key
-    if why := _why_left_out(exchange, operation, account, body, declared):
+    body, key = parsed_object(exchange.body), exchange.api_key or None
+    if why := _why_left_out(exchange, operation, body, keys.get(key or "")):
         return why
     answer = parsed_object(exchange.response) or {}
     return RecordedCall(
         id=exchange.id,
         at=exchange.sent,
-        account=account,
+        account=exchange.account,
         operation=operation,
         status=exchange.status,
         code=str(answer.get("code") or ""),
@@ -273,9 +269,7 @@ def _operation_of(exchange: Exchange) -> tuple[str, Mapping[str, str]]:
     return operation, values
 
 
-def _why_left_out(
-    exchange: Exchange, operation: str, account: str, body: Any, declared: TraceKey | None
-) -> str:
+def _why_left_out(exchange: Exchange, operation: str, body: Any, declared: TraceKey | None) -> str:
     """Return why an exchange cannot be made again, by what the header says of its key; "" where it can."""
     if len(exchange.operations) > 1 or (exchange.surface == "graphql" and "query" in (body or {})):
         return "by a GraphQL document"
@@ -283,10 +277,12 @@ def _why_left_out(
         return "of an unknown operation"
     if declared and declared.environment != exchange.environment:
         return "sent where their key does not belong"
-    if not account or exchange.api_key == UNKNOWN_KEY or (not exchange.api_key and exchange.surface != "app"):
+    if exchange.api_key == UNKNOWN_KEY or (not exchange.api_key and exchange.surface != "app"):
         return "without a key that the header names"
+    if not exchange.account:
+        return NO_ACCOUNT
     if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
-        return NO_BODY
+        return "without a body, and no rule of --map gives one"
     return ""
 
 
@@ -303,29 +299,3 @@ def made_by(operation: str, answer: Mapping[str, Any]) -> Iterator[tuple[str, st
 
 def _matched(method: str, path: str) -> tuple[str, Mapping[str, str]]:
     return match(method, path.removeprefix(PREFIX)) if path.startswith(PREFIX) else ("", {})
-
-
-# Access logs
-
-
-def _of_log(path: Path, passed: Passed, account_from: str) -> Iterator[Exchange]:
-    """Read an access log as exchanges of its clients: their addresses, or the users they log in as."""
-    if account_from not in ("", "address", "user"):
-        raise BadInput(
-            f"{path}: --account-from: an access log has user or address, found {account_from!r}; "
-            "write its calls as CSV, with a column for it"
-        )
-    for number, line in enumerate(read_access_log(path, passed), 1):
-        plain, query = path_and_query(line.path)
-        yield Exchange(
-            id=f"line {number}",
-            sent=line.t,
-            received=line.t,
-            operations=(),
-            method=line.method,
-            path=plain,
-            query=query,
-            status=line.status,
-            api_key=ONE_KEY,
-            account=line.user if account_from == "user" else line.client,
-        )
